@@ -60,6 +60,7 @@
 use super::rollout::{Rollout, rollout};
 use super::serving::{is_owned, tell_autoscaler};
 use crate::facts::quantity::Quantity;
+use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_accelerator;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
@@ -131,7 +132,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = ctx.report(&place, message);
     tell_autoscaler(finding, autoscaler);
     finding.help("write `maxSurge: 0` and `maxUnavailable: 1` where one replica less is bearable");
-    if need - extra < MANY {
+    if need - extra < MANY || is_example(object) {
         finding.severity(Severity::Info);
     }
     finding.fix(fix.set(&strategy, json!({"maxSurge": 0, "maxUnavailable": 1})));
@@ -177,7 +178,7 @@ fn room<'a>(template: &Template<'_>, resource: &str, ctx: &Context<'a>) -> Optio
         let limit = NodePool::new(object)?.limits().get(resource);
         let limit = Quantity::decode(&limit.string_or_number()?).ok()?;
         room.gpus += limit.value();
-        room.pools.push(ctx.index().unique(Kind::NODE_POOL, "default", object.name())?);
+        room.pools.push(ctx.partner(Kind::NODE_POOL, "default", object.name())?);
     }
     Some(room)
 }

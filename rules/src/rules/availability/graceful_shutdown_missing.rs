@@ -45,6 +45,7 @@
 
 use super::serving::{SERVER_KINDS, model_server, serving_templates, tell_autoscaler};
 use crate::rules::class_reason::tell_class;
+use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::server::{flag, server_of, serving_container, uses_device};
@@ -94,7 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .set(&hook, json!({"sleep": {"seconds": 15}}))
                 .set(&grace, json!(90)),
         );
-        if replicas.is_none_or(|replicas| replicas.max < 2) {
+        if is_example(object) || replicas.is_none_or(|replicas| replicas.max < 2) {
             finding.severity(Severity::Info);
         }
         tell_autoscaler(finding, autoscaler);

@@ -38,6 +38,7 @@
 
 use super::serving::is_owned;
 use crate::rules::class_reason::tell_class;
+use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_stand_in;
 use crate::workload::class::WorkloadClass;
@@ -79,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             let finding = ctx.report(&node, message);
             finding.help("write the version that was tested, or its digest");
-            if !device && !trains {
+            if (!device && !trains) || is_example(object) {
                 finding.severity(Severity::Info);
             } else if trains && !device {
                 tell_class(finding, object, &classified);

@@ -45,8 +45,8 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-budgets>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/>
 
+use crate::cluster::together::are_applied_together;
 use crate::rules::prelude::*;
-use crate::rules::together::are_applied_together;
 use crate::workload::selector;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 

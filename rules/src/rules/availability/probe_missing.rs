@@ -42,6 +42,7 @@
 
 use super::serving::{SERVER_KINDS, is_owned, model_server, serving_templates, tell_autoscaler};
 use crate::rules::class_reason::tell_class;
+use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::workload::server::{server_of, serving_container, uses_device};
 
@@ -94,6 +95,7 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     let views = ctx.index().views();
     let replicated = views.replicas(object).is_some_and(|replicas| replicas.max > 1);
     let services = views.services_of(object.id().namespace_or_default(), template);
+    let served = services.into_iter().any(|service| ctx.pairs_with(service));
     let probe = container.get("readinessProbe");
     let name = container.get("name").text().unwrap_or_default();
     let message = format!("container `{name}` has no readiness probe: requests arrive while the model loads");
@@ -113,7 +115,7 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
                 .set(&probe, request),
         );
     }
-    if !replicated && services.is_empty() {
+    if is_example(object) || (!replicated && !served) {
         finding.severity(Severity::Info);
     }
     tell_autoscaler(finding, views.autoscaler_of(object));
@@ -131,7 +133,8 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     // The pods of a headless Service find each other by it before they are ready.
     let service = services.into_iter().find(|service| {
         let spec = service.get("spec");
-        spec.get("clusterIP").text() != Some("None")
+        ctx.pairs_with(service)
+            && spec.get("clusterIP").text() != Some("None")
             && spec.get("publishNotReadyAddresses").bool() != Some(true)
     })?;
     let container = target_of(service, template)?;
@@ -144,11 +147,11 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
         "container `{name}` has no readiness probe: Service `{}` sends requests before it can answer",
         service.display_name()
     );
-    ctx.report(&probe, message).help("add one that succeeds when the server can answer").related(
-        service,
-        &service.path(&["spec", "selector"]),
-        "the Service selects its pods",
-    );
+    let severity = if is_example(object) { Severity::Info } else { Severity::Warning };
+    ctx.report(&probe, message)
+        .severity(severity)
+        .help("add one that succeeds when the server can answer")
+        .related(service, &service.path(&["spec", "selector"]), "the Service selects its pods");
     None
 }
 

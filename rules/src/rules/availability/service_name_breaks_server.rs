@@ -49,8 +49,8 @@
 //! - <https://docs.vllm.ai/en/stable/configuration/env_vars/>
 //! - <https://github.com/n8n-io/n8n/issues/8650>
 
+use crate::cluster::together::are_applied_together;
 use crate::rules::prelude::*;
-use crate::rules::together::are_applied_together;
 use crate::workload::class::{command_line, has_word, repository};
 use crate::workload::server::{flag, server_of};
 use crate::workload::template::WORKLOAD_KINDS;
@@ -93,7 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             // A headless Service and an external name have no address, and set no variables.
             let has_address = spec.get("clusterIP").text() != Some("None") && kind != Some("ExternalName");
             has_address
-                && (explicit || are_applied_together(object, service))
+                && ((explicit && ctx.pairs_with(service)) || are_applied_together(object, service))
                 && !spec.get("clusterIP").is_unknown()
         }) else {
             continue;

@@ -42,9 +42,9 @@
 //! - <https://kubernetes.io/docs/tasks/debug/debug-application/debug-service/>
 
 use super::serving::is_owned;
+use crate::cluster::together::{are_applied_together, routes};
 use crate::cluster::views::Workload;
 use crate::rules::prelude::*;
-use crate::rules::together::{are_applied_together, routes};
 use crate::workload::selector;
 use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
 

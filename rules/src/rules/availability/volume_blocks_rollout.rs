@@ -50,8 +50,8 @@
 
 use super::rollout::rollout;
 use super::serving::is_owned;
+use crate::cluster::together::are_applied_together;
 use crate::rules::prelude::*;
-use crate::rules::together::are_applied_together;
 
 const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
 const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
