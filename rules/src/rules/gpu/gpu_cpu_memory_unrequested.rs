@@ -79,18 +79,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             let lacks = |resource: &str| !has(&resources, resource) && !of_pod(resource);
             let missing = match (lacks("cpu"), lacks("memory")) {
-                (true, true) => "`cpu` and no `memory`",
-                (false, true) => "`memory`",
-                (true, false) => "`cpu`",
+                (true, true) => "neither `cpu` nor `memory`",
+                (false, true) => "no `memory`",
+                (true, false) => "no `cpu`",
                 (false, false) => continue,
             };
             let name = container.get("name").text().unwrap_or("main");
             let owner = object.display_name();
-            let both = missing.contains("and");
-            let message = format!("GPU container `{name}` of `{owner}` requests no {missing}");
+
+            let message =
+                format!("container `{name}` of `{owner}` has an accelerator and requests {missing}");
             ctx.report(&resources, message)
-                .severity(if both || lacks("memory") { severity } else { Severity::Info })
-                .help("request what it needs: otherwise the cheapest GPU instance type is bought for it");
+                .severity(if lacks("memory") { severity } else { Severity::Info })
+                .help("request what it needs: Karpenter buys the cheapest instance type that has the accelerator");
         }
     }
     None

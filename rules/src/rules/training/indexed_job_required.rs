@@ -1,4 +1,4 @@
-//! Pods of a Job read an index that the Job does not give them.
+//! Pods of a GPU Job read an index that the Job does not give them.
 //!
 //! # Why
 //! Kubernetes sets the annotation `batch.kubernetes.io/job-completion-index` and the variable
@@ -28,7 +28,9 @@
 //!            image: example.com/shards:1.4.0
 //! -          command: [process, --shard=$(JOB_COMPLETION_INDEX)] # <-
 //! +          command: [process, --shard=$(JOB_COMPLETION_INDEX)]
-//!            resources: {requests: {cpu: 2, memory: 4Gi}}
+//!            resources:
+//!              requests: {cpu: 4, memory: 16Gi}
+//!              limits: {nvidia.com/gpu: 1}
 //! ```
 //!
 //! # References
@@ -37,6 +39,7 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::{JOBS, is_owned, job_spec};
+use crate::workload::devices::uses_accelerators;
 
 pub(crate) static RULE: Rule = Rule {
     id: "indexed-job-required",
@@ -54,7 +57,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = job_spec(object);
     let mode = spec.get("completionMode");
     let indexed = mode.is_unknown() || mode.text() == Some("Indexed");
-    if indexed || object.is_patch() || is_owned(object) || spec.has_unknown_key() {
+    if indexed
+        || !uses_accelerators(object)
+        || object.is_patch()
+        || is_owned(object)
+        || spec.has_unknown_key()
+    {
         return None;
     }
     let templates = templates(object);

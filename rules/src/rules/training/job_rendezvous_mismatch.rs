@@ -100,12 +100,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if let Some(pods) = pods.filter(|pods| *pods > 0 && *pods != nodes && (nodes > *pods || nodes > 1)) {
+        // Each node may be a Job of its own, which says so by a rank.
+        if pods == 1 && launch.option(&["node-rank", "machine-rank"]).node().is_some() {
+            return None;
+        }
         let plural = if pods == 1 { "pod" } else { "pods" };
         let message = format!("`{name}` waits for {nodes} nodes and runs {pods} {plural}");
         let finding = ctx.report(&node, message);
         finding.reports_absence(false).help("write the same number of pods and nodes");
-        // Several groups of workers may share one template.
-        if nodes < pods {
+        // Several groups of workers may share one template, and the other nodes may be Jobs of their own.
+        if nodes < pods || pods == 1 {
             finding.severity(Severity::Warning);
         }
         return None;
