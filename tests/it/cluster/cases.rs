@@ -32,6 +32,8 @@ pub(crate) struct Claim {
     pub(crate) refused_by: Option<Authority>,
     /// `None`: about the text, not about a field.
     pub(crate) field: Option<Field>,
+    /// What the finding says of other fields of the object too, as of several with the wrong indentation.
+    pub(crate) more: Vec<Field>,
     pub(crate) message: String,
 }
 
@@ -61,6 +63,12 @@ pub(crate) fn claims(engine: &Engine, case: &Case) -> Vec<Claim> {
             severity: finding.severity,
             refused_by: finding.rejected_by,
             field: finding.location.pointer().map(Field::of),
+            more: match finding.rule.id {
+                "unknown-field" => {
+                    finding.related.iter().filter_map(|r| r.location.pointer()).map(Field::of).collect()
+                }
+                _ => Vec::new(),
+            },
             message: finding.message,
         })
         .collect()

@@ -90,7 +90,7 @@ fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str>
         let best = errors
             .iter()
             .filter_map(|c| match &c.field {
-                Some(ours) => field.meets(ours),
+                Some(ours) => c.more.iter().chain([ours]).filter_map(|ours| field.meets(ours)).min(),
                 // What the reader says is about the text as a whole.
                 None => Some(Meeting::Above),
             })

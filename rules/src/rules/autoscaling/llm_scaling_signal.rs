@@ -34,7 +34,10 @@
 //!   template:
 //!     metadata: {labels: {app: llm}}
 //!     spec:
-//!       containers: [{name: vllm, image: "vllm/vllm-openai:v0.11.0", resources: {limits: {nvidia.com/gpu: 1}}}]
+//!       containers:
+//!         - name: vllm
+//!           image: vllm/vllm-openai:v0.11.0
+//!           resources: {limits: {nvidia.com/gpu: 1}}
 //! ```
 //!
 //! # Good

@@ -29,13 +29,19 @@
 //! ---
 //! apiVersion: apps/v1
 //! kind: Deployment
-//! metadata: {name: llm, namespace: chat, labels: {gpulint.dev/workload-class: realtime-inference}}
+//! metadata:
+//!   name: llm
+//!   namespace: chat
+//!   labels: {gpulint.dev/workload-class: realtime-inference}
 //! spec:
 //!   selector: {matchLabels: {app: llm}}
 //!   template:
 //!     metadata: {labels: {app: llm}}
 //!     spec:
-//!       containers: [{name: server, image: example.com/server:1.0.0, resources: {limits: {nvidia.com/gpu: 1}}}]
+//!       containers:
+//!         - name: server
+//!           image: example.com/server:1.0.0
+//!           resources: {limits: {nvidia.com/gpu: 1}}
 //! ```
 //!
 //! # Good

@@ -1,4 +1,4 @@
-//! Pods on Spot ask for more time to end than the two minutes of a Spot interruption.
+//! Pods on Spot ask for more time to end than a Spot interruption leaves them.
 //!
 //! # Why
 //! EC2 takes a Spot node back two minutes after its notice, and Karpenter needs some of that to learn

@@ -42,7 +42,9 @@
 //!           env:
 //!             - {name: DCGM_EXPORTER_KUBERNETES, value: "true"}
 //!           volumeMounts:
-//!             - {name: pod-resources, mountPath: /var/lib/kubelet/pod-resources, readOnly: true}
+//!             - name: pod-resources
+//!               mountPath: /var/lib/kubelet/pod-resources
+//!               readOnly: true
 //!       volumes:
 //!         - name: pod-resources
 //!           hostPath: {path: /var/lib/kubelet/pod-resources}

@@ -20,7 +20,9 @@
 //!        rules:
 //!          - alert: GpuMemoryTight
 //! -          expr: DCGM_FI_DEV_FB_USED / DCGM_FI_DEV_FB_FREE > 0.9 # <-
-//! +          expr: DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0.9
+//! +          expr: >-
+//! +            DCGM_FI_DEV_FB_USED
+//! +            / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0.9
 //!            for: 5m
 //! ```
 //!

@@ -5,7 +5,8 @@
 //! only ceiling is the account's quota: an autoscaler that reads a broken metric, or a Job with
 //! one zero too many, buys 8-GPU machines at 30 to 100 dollars an hour until somebody looks. A limit
 //! on `cpu` or `memory` bounds the accelerators too, but seldom where you think: that is a warning,
-//! which says how many it allows, and information up to 16 of them. A limit on `nodes` counts a small and a large machine alike.
+//! which says how many it allows, and information up to 16 of them. A limit on `nodes` counts a small
+//! and a large machine alike.
 //!
 //! # Fix
 //! Write under `spec.limits` how many accelerators the pool may have in all, by the name of the
