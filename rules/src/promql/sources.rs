@@ -7,6 +7,7 @@ use crate::keda::triggers;
 use crate::kind::Kind;
 use crate::object::{Memo, MemoSlot, Object};
 use crate::promql::{Parsed, parse};
+use crate::source::with_embedded;
 use crate::steps;
 use crate::tree::node::{Node, NodeId};
 use crate::tree::scalar::Scalar;
@@ -47,15 +48,20 @@ pub(crate) struct Query {
     pub text: String,
     /// What it says.
     pub parsed: Parsed,
+    /// Whether it is in a text that the object holds, a dashboard or a file of rules: no fix reaches it there.
+    pub is_embedded: bool,
+    /// In a file of rules, the name of the alert or of the series.
+    pub title: Option<String>,
 }
 
 impl Query {
-    /// The node with the query, or with the dashboard that it is in.
+    /// The node with the query, or with the dashboard or the file that it is in.
     pub(crate) fn node<'o>(&self, object: &'o Object) -> Node<'o> {
         Node::from_id(object.tree().0, &self.spot)
     }
 
-    /// The entry of the alert, or the trigger: the mapping that the query is in.
+    /// The entry of the alert, or the trigger: the mapping that the query is in. It is of no use where the query is
+    /// embedded.
     pub(crate) fn entry<'o>(&self, object: &'o Object) -> Node<'o> {
         let pointer = self.node(object).pointer();
         let above = if self.place == QueryPlace::Trigger { 2 } else { 1 };
@@ -97,9 +103,12 @@ fn collect(object: &Object) -> Vec<Query> {
             }
         }
     } else if object.is(CONFIG_MAP) {
+        let other_dialect = is_victoria_metrics(object.name()) || object.name().contains("vmalert");
         for (name, text) in object.get("data").entries() {
             if name.ends_with(".json") {
                 dashboard(&text, &mut out);
+            } else if [".yaml", ".yml", ".rules"].iter().any(|end| name.ends_with(end)) {
+                rule_file(&text, other_dialect, &mut out);
             }
         }
     } else if object.is(DASHBOARD) {
@@ -120,7 +129,43 @@ fn push(node: &Node<'_>, place: QueryPlace, other_dialect: bool, out: &mut Vec<Q
         Parsed::Invalid(_) if other_dialect => Parsed::Unknown,
         parsed => parsed,
     };
-    out.push(Query { spot: node.id(), place, text, parsed });
+    out.push(Query { spot: node.id(), place, text, parsed, is_embedded: false, title: None });
+}
+
+/// The queries of a file of rules, as Prometheus loads it, in an entry of a ConfigMap.
+fn rule_file(entry: &Node<'_>, other_dialect: bool, out: &mut Vec<Query>) {
+    // The annotations of alerts have templates, which look like placeholders.
+    let Some(Scalar::Str(text)) = entry.scalar() else { return };
+    let has = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
+    if !has("groups:") || !has("expr:") {
+        return;
+    }
+    steps::take(20 * text.len());
+    with_embedded(text, |root| {
+        for group in root.get("groups").items() {
+            // VictoriaMetrics and Loki have groups in other languages.
+            let language = group.get("type");
+            if language.is_set() && language.text() != Some("prometheus") {
+                continue;
+            }
+            for rule in group.get("rules").items() {
+                let (record, alert) = (rule.get("record"), rule.get("alert"));
+                let (place, name) = match (record.is_set(), alert.is_set()) {
+                    (true, _) => (QueryPlace::Record, record),
+                    (_, true) => (QueryPlace::Alert, alert),
+                    _ => continue,
+                };
+                let before = out.len();
+                push(&rule.get("expr"), place, other_dialect, out);
+                for query in &mut out[before..] {
+                    query.spot = entry.id();
+                    query.is_embedded = true;
+                    query.title = name.text().map(str::to_owned);
+                }
+            }
+        }
+        Some(())
+    });
 }
 
 /// Whether an address is one of VictoriaMetrics, whose queries have more functions.
@@ -145,17 +190,35 @@ fn panels(value: &Value, source: Option<&str>, spot: &NodeId, out: &mut Vec<Quer
     match value {
         Value::Array(items) => items.iter().for_each(|item| panels(item, source, spot, out)),
         Value::Object(fields) => {
-            let own = fields.get("datasource").and_then(|source| source.get("type")).and_then(Value::as_str);
-            let source = own.or(source);
+            let source = fields.get("datasource").and_then(source_type).or(source);
             if let Some(Value::String(query)) = fields.get("expr")
                 && source == Some("prometheus")
             {
                 let text = query.trim().to_owned();
                 let parsed = if text.is_empty() { Parsed::Unknown } else { parse(&text) };
-                out.push(Query { spot: spot.clone(), place: QueryPlace::Dashboard, text, parsed });
+                out.push(Query {
+                    spot: spot.clone(),
+                    place: QueryPlace::Dashboard,
+                    text,
+                    parsed,
+                    is_embedded: true,
+                    title: None,
+                });
             }
             fields.values().for_each(|field| panels(field, source, spot, out));
         }
         _ => {}
+    }
+}
+
+/// The type of a data source: as a reference to one, or by the name that older dashboards have for it. `None` where the name
+/// does not tell.
+fn source_type(source: &Value) -> Option<&str> {
+    match source {
+        Value::String(name) if name.to_ascii_lowercase().contains("prometheus") => Some("prometheus"),
+        // A variable, or what mixes several.
+        Value::String(name) if name.starts_with('$') || name.starts_with("--") => None,
+        Value::String(name) => Some(name),
+        other => other.get("type").and_then(Value::as_str),
     }
 }

@@ -357,3 +357,10 @@ pub fn assign_numbers(parts: impl Iterator<Item = Vec<Document>>) -> Vec<Documen
     }
     documents
 }
+
+/// Calls a function with the root of YAML text that a field holds, if it parses.
+pub(crate) fn with_embedded<T>(text: &str, read: impl FnOnce(&Node<'_>) -> Option<T>) -> Option<T> {
+    let source = Source::from_text("", text);
+    let documents = parse_chunk(&source, 0..text.len());
+    read(&documents.first()?.root()?)
+}

@@ -16,6 +16,7 @@ pub(crate) mod keda_cannot_wake;
 pub(crate) mod keda_container_metric_dropped;
 pub(crate) mod keda_empty_result_hides_failure;
 pub(crate) mod keda_fallback_ineffective;
+pub(crate) mod keda_fallback_missing;
 pub(crate) mod keda_fallback_out_of_bounds;
 pub(crate) mod keda_formula_invalid;
 pub(crate) mod keda_hpa_conflict;

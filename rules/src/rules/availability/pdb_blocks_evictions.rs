@@ -30,7 +30,9 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-disruption-budgets>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/2600>
 
+use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
+use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
@@ -81,6 +83,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if most.is_set() {
         if let Some(IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(&most) {
+            // Whoever protects the pods from Karpenter as well knows what a drain does to them.
+            let protected = |workload: &Workload| {
+                templates(&workload.object)
+                    .iter()
+                    .all(|template| template.annotation(DO_NOT_DISRUPT).text() == Some("true"))
+            };
+            if training && workloads.iter().all(|workload| protected(workload)) {
+                return None;
+            }
             let shown = most.string_or_number().unwrap_or_default();
             let finding = ctx.report(&most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
             let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));

@@ -40,8 +40,6 @@ use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::platform::Product;
-use crate::source::{Source, parse_chunk};
-use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::node_labels::{LabelUse, is_off_karpenter, names_karpenter, referenced_labels};
 use crate::workload::template::Template;
@@ -160,11 +158,4 @@ fn is_left_alone(object: &Object) -> bool {
         || object.is(Kind::DAEMON_SET)
         || object.path(&["metadata", "ownerReferences"]).items().next().is_some()
         || classify(object).class == WorkloadClass::Infra
-}
-
-/// Calls a function with the root of YAML text that a field holds, if it parses.
-fn with_embedded<T>(text: &str, read: impl FnOnce(&Node<'_>) -> Option<T>) -> Option<T> {
-    let source = Source::from_text("", text);
-    let documents = parse_chunk(&source, 0..text.len());
-    read(&documents.first()?.root()?)
 }

@@ -1,7 +1,7 @@
 //! Configurations of NVIDIA's device plugin in ConfigMaps that share GPUs.
 
 use crate::object::Object;
-use crate::rules::gpu::with_embedded;
+use crate::source::with_embedded;
 use crate::tree::node::Node;
 
 /// Calls a function with each configuration of the device plugin that shares GPUs: the entry of the ConfigMap, and its root.

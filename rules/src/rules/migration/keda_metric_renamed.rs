@@ -99,7 +99,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.identified_by(*old);
             if in_dashboard {
                 finding.severity(Severity::Info);
-            } else if let (Change::Renamed, Some(text)) = (change, node.text()) {
+            }
+            if let (Change::Renamed, Some(text), false) = (change, node.text(), query.is_embedded) {
                 let fix = Fix::unsafe_(format!("write `{new}`"));
                 finding.fix(fix.set(&node, json!(replace_word(text, old, new))));
             }

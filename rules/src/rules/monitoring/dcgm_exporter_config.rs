@@ -3,11 +3,14 @@
 //! # Why
 //! The exporter learns which pod uses which GPU from the kubelet's socket: without
 //! `/var/lib/kubelet/pod-resources` its metrics have no pod labels. A counters file that is not in the
-//! image and not mounted stops it. And it collects every 30 seconds by default, so a scrape every 15
-//! seconds reads each value twice.
+//! image and not mounted stops it. It collects every 30 seconds by default, so a scrape every 15
+//! seconds reads each value twice. Releases 3 and earlier have a DCGM that does not know Blackwell GPUs.
+//! And a node selector on a label of GPU feature discovery holds for nodes that exist: Karpenter plans a
+//! new node without the exporter, whose requests may then not fit.
 //!
 //! # Fix
-//! Mount the folder, name a counters file that exists, scrape as often as the exporter collects.
+//! Mount the folder, name a counters file that exists, scrape as often as the exporter collects. Select
+//! nodes by `karpenter.k8s.aws/instance-gpu-count`, which Karpenter knows beforehand.
 //!
 //! # Bad
 //! ```yaml,bad
@@ -53,15 +56,18 @@
 //! # References
 //! - <https://github.com/NVIDIA/dcgm-exporter>
 //! - <https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/1219>
 
+use crate::catalog::Label;
 use crate::facts::duration::GoDuration;
 use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR, dcgm_monitors, endpoints};
 use crate::rules::prelude::*;
+use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dcgm-exporter-config",
     kinds: &[Kind::DAEMON_SET],
-    reads: &[SERVICE_MONITOR, POD_MONITOR],
+    reads: &[SERVICE_MONITOR, POD_MONITOR, Kind::NODE_POOL],
     docs: docs(include_str!("dcgm_exporter_config.rs")),
     check: Check::PodTemplate(check),
     ..Rule::info(Group::Monitoring)
@@ -76,6 +82,8 @@ const INTERVAL: i64 = 30_000;
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let container = exporter(template)?;
+    check_labels(template, ctx);
+    check_release(&container, ctx);
     let env = env(&container)?;
     let mounts = container.get("volumeMounts");
     if mounts.has_unknown() {
@@ -130,6 +138,86 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .help("set DCGM_EXPORTER_INTERVAL to the interval of the monitor, in milliseconds, or scrape less often")
         .related(monitor, &interval, "scraped here");
     None
+}
+
+/// Labels that only GPU feature discovery and the GPU operator set, on nodes that have joined.
+const LATE: [&str; 3] = ["nvidia.com/gpu.", "nvidia.com/cuda.", "feature.node.kubernetes.io/"];
+
+/// Whether Karpenter takes the pod into account when it plans a node: a label that no pool declares says no.
+fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let labels = referenced_labels(template);
+    let label = labels.iter().find(|label| {
+        label.usage == LabelUse::Required && LATE.iter().any(|prefix| label.key.starts_with(prefix))
+    })?;
+    // The operator makes its own.
+    if ctx.object().path(&["metadata", "ownerReferences"]).is_set() {
+        return None;
+    }
+    let index = ctx.index();
+    let pools = index.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
+    let pool = pools.filter_map(NodePool::new).find(|pool| {
+        let declared = pool.object().path(&["spec", "template", "metadata", "labels"]);
+        pool.is_gpu_intended()
+            && declared.get(label.key).is_absent()
+            && !declared.has_unknown_key()
+            && !pool
+                .template_spec()
+                .get("requirements")
+                .items()
+                .any(|one| one.get("key").text().is_none_or(|key| key == label.key))
+    })?;
+    let pool = pool.object();
+    let message =
+        format!("Karpenter reserves no room for this pod: nodes get `{}` after they join", label.key);
+    let finding = ctx.report(&label.node, message);
+    if label.selector.is_some() {
+        finding.at_key();
+    }
+    finding.help("require `karpenter.k8s.aws/instance-gpu-count` with `Gt` 0 instead").related(
+        pool,
+        &pool.path(&["metadata", "name"]),
+        "this pool does not declare the label",
+    );
+    None
+}
+
+/// Whether the release knows the GPUs of the pools.
+fn check_release(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let image = container.get("image");
+    let (_, tag) = image.text()?.split('@').next()?.rsplit_once(':')?;
+    let release = tag.split('-').next().unwrap_or(tag);
+    if !["2.", "3."].iter().any(|old| release.starts_with(old)) {
+        return None;
+    }
+    let index = ctx.index();
+    let pools = index.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
+    let (pool, gpu) = pools.filter_map(|pool| Some((pool, blackwell(&NodePool::new(pool)?)?))).next()?;
+    let message =
+        format!("dcgm-exporter {release} does not know the `{gpu}` GPUs of `{}`", pool.display_name());
+    ctx.report(&image, message).help("install release 4 or later").severity(Severity::Warning).related(
+        pool,
+        &pool.path(&["metadata", "name"]),
+        "its GPUs are of the Blackwell generation",
+    );
+    None
+}
+
+/// The Blackwell GPU of a pool that has no others.
+fn blackwell(pool: &NodePool<'_>) -> Option<&'static str> {
+    let mut found = None;
+    for instance in pool.types()?.iter() {
+        match instance.label("karpenter.k8s.aws/instance-gpu-name") {
+            Label::Is(gpu)
+                if ["b200", "b300", "gb200", "gb300", "rtx-pro-"]
+                    .iter()
+                    .any(|name| gpu.starts_with(name)) =>
+            {
+                found = Some(gpu);
+            }
+            _ => return None,
+        }
+    }
+    found
 }
 
 /// The container that runs dcgm-exporter.

@@ -69,7 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding
             .help(format!("divide by `{USED} + {FREE}`"))
             .severity(severity_in(query.place, Severity::Error));
-        if query.place != QueryPlace::Dashboard
+        if !query.is_embedded
             && let Some(text) = node.text()
             && let Some(share) = as_share(text)
         {

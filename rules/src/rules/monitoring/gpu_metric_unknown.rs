@@ -1,4 +1,4 @@
-//! A query reads a GPU or model server metric that is not exported.
+//! A query reads a GPU, model server or Karpenter metric that is not exported.
 //!
 //! # Why
 //! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never
@@ -8,8 +8,8 @@
 //!
 //! # Fix
 //! Write the name as the exporter does. Metrics that dcgm-exporter leaves out by default need a line in
-//! its counters file. Where a collector rewrites names, record the query under a name of your own, or
-//! allow the finding.
+//! its counters file. A collector such as OpenTelemetry's may rewrite the colon: with one in the input
+//! the underscore is not reported; otherwise record the query under a name of your own.
 //!
 //! # Example
 //! ```yaml,diff
@@ -31,13 +31,16 @@
 //!
 //! # References
 //! - <https://docs.vllm.ai/en/latest/usage/metrics/>
+//! - <https://karpenter.sh/docs/reference/metrics/>
 //! - <https://github.com/NVIDIA/dcgm-exporter/blob/main/etc/default-counters.csv>
 
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
 use crate::facts::suggest::is_within;
+use crate::migration::metrics::obsolete_metrics;
+use crate::platform::Version;
 use crate::promql::metrics::{Exporter, metric, names_of, with_colon};
 use crate::promql::words::replace_word;
-use crate::promql::{QUERY_KINDS, QueryPlace, queries};
+use crate::promql::{QUERY_KINDS, queries};
 use crate::rules::monitoring::dcgm_exporter_config::uses_default_counters;
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
@@ -45,12 +48,28 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-metric-unknown",
     kinds: &QUERY_KINDS,
-    reads: &[PROMETHEUS_RULE_KINDS[0], PROMETHEUS_RULE_KINDS[1], Kind::DAEMON_SET],
+    reads: &[
+        PROMETHEUS_RULE_KINDS[0],
+        PROMETHEUS_RULE_KINDS[1],
+        Kind::DAEMON_SET,
+        COLLECTORS[0],
+        COLLECTORS[1],
+        COLLECTORS[2],
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_metric_unknown.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)
 };
+
+/// After each version that is known here.
+const LATEST: Version = Version::new(99, 0);
+/// Collectors that may write an underscore for the colon: OpenTelemetry's, and Google's managed one.
+const COLLECTORS: [Kind; 3] = [
+    Kind::new("opentelemetry.io", "OpenTelemetryCollector"),
+    Kind::new("monitoring.googleapis.com", "PodMonitoring"),
+    Kind::new("monitoring.googleapis.com", "ClusterPodMonitoring"),
+];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.index();
@@ -63,9 +82,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 index.views().is_recorded(name)
                     || PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind))
                         && recording_rule_names(object).iter().any(|own| own == name)
+                    || queries(object).iter().any(|own| own.is_embedded && own.title.as_deref() == Some(name))
             };
-            let in_dashboard = query.place == QueryPlace::Dashboard;
-            if (in_dashboard && reported.contains(&name)) || is_recorded() {
+            if (query.is_embedded && reported.contains(&name)) || is_recorded() {
+                continue;
+            }
+            if matches!(fault, Fault::Underscore { .. }) && COLLECTORS.iter().any(|kind| index.has_any(*kind))
+            {
                 continue;
             }
             reported.push(name);
@@ -107,7 +130,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if let Some(exporter) = exporter {
                 finding.related(exporter, &exporter.path(&["metadata", "name"]), "the exporter");
             }
-            if let (Some(right), Some(text), false) = (right, node.text(), in_dashboard) {
+            if let (Some(right), Some(text), false) = (right, node.text(), query.is_embedded) {
                 let fix = Fix::unsafe_(format!("write `{right}`"));
                 finding.fix(fix.set(&node, json!(replace_word(text, name, right))));
             }
@@ -141,6 +164,10 @@ impl Fault {
             _ if name.starts_with("sglang:") => &[Exporter::Sglang],
             _ if name.starts_with("tgi_") => &[Exporter::Tgi],
             _ if name.starts_with("nv_") => &[Exporter::Triton],
+            // Old names are karpenter-metric-renamed.
+            _ if name.starts_with("karpenter_") && obsolete_metrics(name, LATEST).is_empty() => {
+                &[Exporter::Karpenter]
+            }
             _ => return None,
         };
         for &exporter in exporters {

@@ -3,6 +3,7 @@
 pub(crate) mod dcgm_exporter_config;
 pub(crate) mod framebuffer_ratio;
 pub(crate) mod gpu_alert_without_for;
+pub(crate) mod gpu_memory_alert_always_fires;
 pub(crate) mod gpu_metric_labels;
 pub(crate) mod gpu_metric_unknown;
 pub(crate) mod idle_gpu_alert_missing;

@@ -30,6 +30,7 @@
 //! - <https://prometheus.io/docs/prometheus/latest/querying/basics/>
 //! - <https://prometheus.io/docs/prometheus/latest/querying/functions/>
 
+use crate::keda::ellipsize;
 use crate::promql::sources::VM_RULE;
 use crate::promql::{Parsed, QUERY_KINDS, QueryPlace, queries};
 use crate::rules::prelude::*;
@@ -59,7 +60,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             QueryPlace::Dashboard => Severity::Warning,
             _ => Severity::Error,
         };
-        ctx.report(&query.node(object), format!("the query is not valid PromQL: {reason}"))
+        let of =
+            query.title.as_deref().map(|title| format!(" of `{}`", ellipsize(title))).unwrap_or_default();
+        ctx.report(&query.node(object), format!("the query{of} is not valid PromQL: {reason}"))
             .help(help)
             .severity(severity);
     }

@@ -33,7 +33,7 @@
 
 use crate::promql::metrics::is_gauge;
 use crate::promql::words::find_word;
-use crate::promql::{Expr, QUERY_KINDS, QueryPlace, queries};
+use crate::promql::{Expr, QUERY_KINDS, queries};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 
@@ -58,7 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding
             .help("write `avg_over_time` for its level, or `deriv` for its slope")
             .severity(severity_in(query.place, Severity::Error));
-        if query.place != QueryPlace::Dashboard
+        if !query.is_embedded
             && let Some(text) = node.text()
             && let Some(level) = as_level(text, function, metric)
         {

@@ -4,7 +4,7 @@
 //! Some metrics are percentages from 0 to 100 (`DCGM_FI_DEV_GPU_UTIL`), others ratios from 0 to 1
 //! (`DCGM_FI_PROF_GR_ENGINE_ACTIVE`, `vllm:kv_cache_usage_perc` in spite of its name). A ratio is never
 //! above 70, so that trigger never scales and that alert never fires; a percentage is nearly always
-//! above 0.9.
+//! above 0.9. A HorizontalPodAutoscaler reads them through an adapter, mostly on the same scale.
 //!
 //! # Fix
 //! Write the threshold on the metric's scale, or multiply the query by 100.
@@ -28,23 +28,29 @@
 //! - <https://docs.vllm.ai/en/latest/usage/metrics/>
 //! - <https://docs.nvidia.com/datacenter/dcgm/latest/dcgm-api/dcgm-api-field-ids.html>
 
+use crate::facts::quantity::Quantity;
 use crate::keda::{uses_modifiers, value::number};
 use crate::promql::bound::upper_bound;
-use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
+use crate::promql::metrics::{Unit, metric};
+use crate::promql::sources::{CONFIG_MAP, PROMETHEUS_RULE, VM_RULE};
 use crate::promql::{Expr, QueryPlace, queries};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "threshold-unit-mismatch",
-    kinds: &[PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    kinds: &[PROMETHEUS_RULE, VM_RULE, CONFIG_MAP, Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::HPA],
     docs: docs(include_str!("threshold_unit_mismatch.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Monitoring)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::HPA) {
+        check_hpa(object, ctx);
+        return None;
+    }
     let modifiers = uses_modifiers(object) != Some(false);
-    for query in queries(object) {
+    for query in queries(object).iter().filter(|query| query.place != QueryPlace::Dashboard) {
         let Some(expr) = query.parsed.expr() else { continue };
         if query.place == QueryPlace::Trigger {
             let metadata = query.entry(object).get("metadata");
@@ -109,6 +115,36 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// The targets of an HPA on metrics whose scale is known. An adapter may compute something else under the name of the metric.
+fn check_hpa(object: &Object, ctx: &mut Context<'_>) {
+    for entry in object.path(&["spec", "metrics"]).items() {
+        for (source, key) in ["pods", "object", "external"]
+            .into_iter()
+            .flat_map(|source| ["value", "averageValue"].map(|key| (source, key)))
+        {
+            let node = entry.path(&[source, "target", key]);
+            let name = entry.path(&[source, "metric", "name"]);
+            let (Some(name), Some(written)) = (name.text(), node.string_or_number()) else { continue };
+            // Google's adapter writes the name between its prefix and the type.
+            let google = name.strip_prefix("prometheus.googleapis.com|");
+            let name = google.map_or(name, |rest| rest.split('|').next().unwrap_or(rest));
+            let (Some(known), Ok(quantity)) = (metric(name), Quantity::decode(&written)) else { continue };
+            #[allow(clippy::cast_precision_loss, reason = "thresholds are small")]
+            let number = quantity.nano() as f64 / 1e9;
+            // The GPUs of a pod may be added up, so a little above 1 is no proof.
+            let (scale, right) = match known.unit {
+                Unit::Ratio if (10.0..=100.0).contains(&number) => ("0 to 1", number / 100.0),
+                Unit::Percent if (0.1..1.0).contains(&number) => ("0 to 100", number * 100.0),
+                _ => continue,
+            };
+            let outcome = if known.unit == Unit::Ratio { "never reached" } else { "nearly always exceeded" };
+            ctx.report(&node, format!("`{name}` goes from {scale}, so a target of {written} is {outcome}"))
+                .help(format!("write `\"{}\"`, unless the adapter changes the scale", rounded(right)))
+                .severity(Severity::Warning);
+        }
+    }
 }
 
 /// What is wrong with a threshold.

@@ -1,0 +1,111 @@
+//! A model server has no fallback for the time when its metrics cannot be read.
+//!
+//! # Why
+//! While KEDA cannot read a trigger, the HPA keeps the replicas that there are, whatever the load. A
+//! server that scales to zero is not started at all: nobody knows of the requests that wait. A model
+//! takes minutes to load, so the load that came meanwhile is served late. With `fallback` KEDA sets a
+//! number of replicas instead, after some failed polls.
+//!
+//! # Fix
+//! Write `fallback` with the replicas that serve an ordinary load. A Prometheus trigger also needs
+//! `ignoreNullValues: "false"`, so that an empty answer counts as a failure.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm}
+//! -spec: # <-
+//! +spec:
+//!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 1
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: prometheus
+//!        metadata:
+//!          serverAddress: http://prometheus.monitoring:9090
+//!          query: sum(vllm:num_requests_waiting)
+//!          threshold: "5"
+//!          ignoreNullValues: "false"
+//! +  fallback: {failureThreshold: 3, replicas: 2}
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
+
+use crate::keda::triggers;
+use crate::rules::autoscaling::scaled::{SCALABLE, model_server, rests_at_zero, target_name};
+use crate::rules::prelude::*;
+use crate::workload::class::Confidence;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-fallback-missing",
+    kinds: &[Kind::SCALED_OBJECT],
+    reads: SCALABLE,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("keda_fallback_missing.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Autoscaling)
+};
+
+/// Triggers that ask a system of metrics, which can fail while requests still arrive. Where the queue itself fails, there is no
+/// work to do either.
+const METRICS: [&str; 15] = [
+    "aws-cloudwatch",
+    "azure-app-insights",
+    "azure-log-analytics",
+    "azure-monitor",
+    "datadog",
+    "dynatrace",
+    "gcp-stackdriver",
+    "graphite",
+    "influxdb",
+    "loki",
+    "new-relic",
+    "prometheus",
+    "solarwinds",
+    "splunk-observability",
+    "sumologic",
+];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let fallback = spec.get("fallback");
+    if !fallback.is_absent() || spec.has_unknown_key() {
+        return None;
+    }
+    let kinds: Option<Vec<&str>> = triggers(object).map(|trigger: Trigger<'_>| trigger.kind()).collect();
+    let kinds = kinds?;
+    // Another trigger goes on to scale.
+    if kinds.iter().any(|kind| !METRICS.contains(kind)) {
+        return None;
+    }
+    let first = kinds.first()?;
+    let server = model_server(object, ctx).filter(|server| server.confidence >= Confidence::Medium)?;
+    let name = target_name(object);
+    let rests = rests_at_zero(object)? && spec.get("idleReplicaCount").is_absent();
+    let (message, severity) = if rests {
+        let message =
+            format!("`{name}` stays at 0 replicas while its `{first}` trigger fails: there is no `fallback`");
+        (message, Severity::Warning)
+    } else {
+        let message =
+            format!("`{name}` keeps its replicas while its `{first}` trigger fails: there is no `fallback`");
+        (message, Severity::Info)
+    };
+    let min = spec.get("minReplicaCount").int_or(0)?;
+    let max = spec.get("maxReplicaCount").int_or(100)?;
+    let replicas = min.max(2).min(max);
+    let finding = ctx.report(&fallback, message);
+    finding
+        .help(
+            "write the replicas for an ordinary load, such as `fallback: {failureThreshold: 3, replicas: 2}`",
+        )
+        .severity(severity)
+        .fix(
+            Fix::unsafe_("set replicas for failures")
+                .set(&fallback, json!({"failureThreshold": 3, "replicas": replicas})),
+        );
+    server.explain(finding);
+    None
+}
