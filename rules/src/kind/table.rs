@@ -300,6 +300,9 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("operator.victoriametrics.com", "v1beta1", "VMPodScrape", "vmpodscrapes"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMRule", "vmrules"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMServiceScrape", "vmservicescrapes"),
+    namespaced("monitoring.googleapis.com", "v1", "PodMonitoring", "podmonitorings"),
+    cluster_scoped("monitoring.googleapis.com", "v1", "ClusterPodMonitoring", "clusterpodmonitorings"),
+    namespaced("opentelemetry.io", "v1beta1", "OpenTelemetryCollector", "opentelemetrycollectors"),
 ];
 
 static BY_NAME: LazyLock<HashMap<(&'static str, &'static str), &'static KindInfo>> =

@@ -182,7 +182,9 @@ fn dashboard(text: &Node<'_>, out: &mut Vec<Query>) {
     }
     steps::take(2 * json.len());
     if let Ok(value) = serde_json::from_str::<Value>(json) {
-        panels(&value, None, &text.id(), out);
+        // Without any source they ask Grafana's default one: queries with `expr` are of Prometheus, or of Loki, whose are unknown.
+        let none = memmem::find(json.as_bytes(), b"\"datasource\"").is_none();
+        panels(&value, none.then_some("prometheus"), &text.id(), out);
     }
 }
 
