@@ -315,6 +315,12 @@ impl Object {
         self.origin().is_some_and(|o| o.source.is_patched(&id.kind, &id.name))
     }
 
+    /// Whether a kustomization of the input sets its number of replicas.
+    pub(crate) fn is_scaled_by_kustomize(&self) -> bool {
+        let id = &self.0.id;
+        self.origin().is_some_and(|o| o.source.is_scaled(&id.kind, &id.name))
+    }
+
     /// Whether the object is no patch, but lacks its very body.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gpulint_rules::Node;
 use gpulint_rules::source;
-use gpulint_rules::source::{FilledPlaceholder, PatchTarget, Source};
+use gpulint_rules::source::{FilledPlaceholder, PatchTarget, PatchedReplicas, Source};
 
 use super::absolute;
 
@@ -73,7 +73,10 @@ impl Kustomization {
                 });
                 let target = patch.get("target");
                 if target.is_set() {
-                    self.targets.push(target_of_selector(&target));
+                    let bytes = || file.as_ref().and_then(|file| fs::read_to_string(file).ok());
+                    let text = patch.get("patch").text().map(str::to_owned).or_else(bytes);
+                    let replicas = replicas_in(&text.unwrap_or_default());
+                    self.targets.push(PatchTarget { replicas, ..target_of_selector(&target) });
                 } else if let Some(text) = patch.get("patch").text() {
                     self.targets.extend(targets_of_patch(Source::from_text("patch", text)));
                 } else if let Some(file) = &file {
@@ -94,6 +97,10 @@ impl Kustomization {
                 }
                 None => {}
             }
+        }
+        for scaled in root.get("replicas").items() {
+            let name = scaled.get("name").text().map(str::to_owned);
+            self.targets.push(PatchTarget { kind: None, name, replicas: PatchedReplicas::Only });
         }
         let mut replaced = Vec::new();
         for replacement in root.get("replacements").items() {
@@ -138,13 +145,28 @@ fn target_of_selector(target: &Node<'_>) -> PatchTarget {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         (!text.is_empty() && text.chars().all(is_plain)).then(|| text.to_owned())
     };
-    PatchTarget { kind: plain("kind"), name: plain("name") }
+    PatchTarget { kind: plain("kind"), name: plain("name"), replicas: PatchedReplicas::Kept }
+}
+
+/// Whether the text of a patch sets the number of replicas.
+fn replicas_in(patch: &str) -> PatchedReplicas {
+    let sets = |line: &str| {
+        let line = line.trim_start_matches([' ', '-', '"']);
+        line.starts_with("replicas") || line.trim_end_matches(['"', ',', ' ']).ends_with("/spec/replicas")
+    };
+    if patch.lines().any(sets) { PatchedReplicas::Set } else { PatchedReplicas::Kept }
 }
 
 /// The targets of a replacement.
 fn targets_of_replacement(replacement: &Node<'_>) -> Vec<PatchTarget> {
     let targets = replacement.get("targets").items();
-    targets.map(|target| target_of_selector(&target.get("select"))).collect()
+    let targets = targets.map(|target| {
+        let mut paths = target.get("fieldPaths").items();
+        let scales = paths.any(|path| path.text() == Some("spec.replicas"));
+        let replicas = if scales { PatchedReplicas::Set } else { PatchedReplicas::Kept };
+        PatchTarget { replicas, ..target_of_selector(&target.get("select")) }
+    });
+    targets.collect()
 }
 
 /// The targets of the patches in a file.
@@ -162,6 +184,11 @@ fn targets_of_patch(source: Source) -> Vec<PatchTarget> {
         Some(PatchTarget {
             kind: Some(text(root.get("kind"))?),
             name: text(root.path(&["metadata", "name"])),
+            replicas: if root.path(&["spec", "replicas"]).is_absent() {
+                PatchedReplicas::Kept
+            } else {
+                PatchedReplicas::Set
+            },
         })
     });
     targets.collect()

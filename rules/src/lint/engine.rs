@@ -298,7 +298,9 @@ impl Engine {
                 }
                 let id = match problem.kind {
                     ParseDiagnosticKind::Syntax => "yaml-syntax",
-                    ParseDiagnosticKind::DuplicateKey => "yaml-duplicate-key",
+                    ParseDiagnosticKind::DuplicateKey | ParseDiagnosticKind::RepeatedEntry => {
+                        "yaml-duplicate-key"
+                    }
                     ParseDiagnosticKind::Limit => "yaml-limit-exceeded",
                     ParseDiagnosticKind::TextAfterEnd => "yaml-text-after-end",
                 };
@@ -324,13 +326,18 @@ impl Engine {
                 }
                 if let Some(other) = problem.other {
                     let message = match problem.kind {
-                        ParseDiagnosticKind::DuplicateKey => "first written here",
+                        ParseDiagnosticKind::DuplicateKey | ParseDiagnosticKind::RepeatedEntry => {
+                            "first written here"
+                        }
                         _ => "the anchor is here",
                     };
                     finding.related.push(crate::lint::finding::Related {
                         location: place(other),
                         message: message.to_owned(),
                     });
+                }
+                if problem.kind == ParseDiagnosticKind::RepeatedEntry && !begins_object {
+                    finding.severity(Severity::Warning);
                 }
                 const UNCHECKED: &str = "nothing else in this document was checked";
                 finding.help = Some(match problem.kind {
@@ -341,8 +348,16 @@ impl Engine {
                         Some(help) => help.to_owned(),
                         None => format!("fix the syntax; {UNCHECKED}"),
                     },
-                    ParseDiagnosticKind::DuplicateKey if begins_object => {
+                    ParseDiagnosticKind::DuplicateKey | ParseDiagnosticKind::RepeatedEntry
+                        if begins_object =>
+                    {
                         "write `---` above the second object; until then, both are read as one".to_owned()
+                    }
+                    ParseDiagnosticKind::RepeatedEntry => {
+                        "remove one: the values are equal, but kustomize rejects the file".to_owned()
+                    }
+                    ParseDiagnosticKind::DuplicateKey if problem.help.is_some() => {
+                        problem.help.unwrap_or_default().to_owned()
                     }
                     ParseDiagnosticKind::DuplicateKey => {
                         "remove one: kubectl keeps the last without a warning, and kustomize rejects the file"

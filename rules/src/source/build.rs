@@ -108,7 +108,7 @@ impl TreeBuilder {
         if self.fatal {
             return;
         }
-        self.fatal = kind != ParseDiagnosticKind::DuplicateKey;
+        self.fatal = !matches!(kind, ParseDiagnosticKind::DuplicateKey | ParseDiagnosticKind::RepeatedEntry);
         self.diagnostics.push(ParseDiagnostic { kind, span, message, help: None, other, key_path: None });
     }
 
@@ -359,10 +359,14 @@ impl TreeBuilder {
         }
         let tree = &self.tree;
         let keys = || tree.children(mapping).filter(|c| !tree.is_merge(*c));
-        let mut found: Vec<(String, Span, Span)> = Vec::new();
+        let mut found: Vec<(ParseDiagnosticKind, String, Span, Span, bool)> = Vec::new();
         let mut again = |first: u32, key: u32| {
             let span = |key| tree.key_span(key).unwrap_or_default();
-            found.push((tree.key_name(key).to_owned(), span(first), span(key)));
+            let is_same = tree.scalar(first).is_some() && tree.scalar(first) == tree.scalar(key);
+            let kind =
+                if is_same { ParseDiagnosticKind::RepeatedEntry } else { ParseDiagnosticKind::DuplicateKey };
+            let collections = tree.scalar(first).is_none() && tree.scalar(key).is_none();
+            found.push((kind, tree.key_name(key).to_owned(), span(first), span(key), collections));
         };
         if keys().nth(16).is_none() {
             for (i, key) in keys().enumerate() {
@@ -385,12 +389,14 @@ impl TreeBuilder {
         if !found.is_empty() && slot.keys == Keys::Unique {
             slot.keys = Keys::Duplicates;
         }
-        for (name, first, span) in found {
+        for (kind, name, first, span, collections) in found {
             let message = format!("key `{name}` is written twice");
             let key_path = self.key_path(mapping, &name);
-            self.report(ParseDiagnosticKind::DuplicateKey, span, message, Some(first));
+            self.report(kind, span, message, Some(first));
             if let Some(diagnostic) = self.diagnostics.last_mut() {
                 diagnostic.key_path = Some(key_path);
+                diagnostic.help =
+                    collections.then_some("merge the two: kubectl keeps only the last, without a warning");
             }
         }
     }

@@ -40,6 +40,20 @@ pub struct PatchTarget {
     pub kind: Option<String>,
     /// The name; `None` for any.
     pub name: Option<String>,
+    /// What it changes of the number of replicas.
+    pub replicas: PatchedReplicas,
+}
+
+/// What a kustomization changes of the number of replicas of its target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PatchedReplicas {
+    /// Nothing.
+    #[default]
+    Kept,
+    /// It sets or removes the number, and may change other fields.
+    Set,
+    /// It sets the number and changes nothing else, as `replicas` of a kustomization does.
+    Only,
 }
 
 impl PatchTarget {
@@ -175,7 +189,14 @@ impl Source {
 
     /// Whether a kustomization patches objects of this kind and name.
     pub(crate) fn is_patched(&self, kind: &str, name: &str) -> bool {
-        self.patch_targets.iter().any(|target| target.fits(kind, name))
+        let mut targets = self.patch_targets.iter().filter(|target| target.replicas != PatchedReplicas::Only);
+        targets.any(|target| target.fits(kind, name))
+    }
+
+    /// Whether a kustomization sets the number of replicas of objects of this kind and name.
+    pub(crate) fn is_scaled(&self, kind: &str, name: &str) -> bool {
+        let mut targets = self.patch_targets.iter().filter(|target| target.replicas != PatchedReplicas::Kept);
+        targets.any(|target| target.fits(kind, name))
     }
 
     /// The kustomizations that reach the file.
@@ -293,6 +314,8 @@ pub enum ParseDiagnosticKind {
     Syntax,
     /// A key is repeated in a mapping; the last value counts.
     DuplicateKey,
+    /// A key is repeated in a mapping with the same scalar value, so nothing is lost.
+    RepeatedEntry,
     /// Nesting, aliases or size exceed a limit.
     Limit,
     /// Text after the document end marker `...`, which Kubernetes ignores.

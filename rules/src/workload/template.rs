@@ -121,7 +121,7 @@ fn walk<'a>(node: Node<'a>, path: &str, visit: &mut impl FnMut(Node<'a>)) {
 #[must_use]
 pub fn replicas(object: &Object) -> Option<i64> {
     let row = workload_kind(object)?;
-    if row.replicas.is_empty() {
+    if row.replicas.is_empty() || object.is_scaled_by_kustomize() {
         return None;
     }
     let node = object.path(row.replicas);

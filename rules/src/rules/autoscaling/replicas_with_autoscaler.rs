@@ -58,8 +58,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let id = object.id();
     let node = object.path(&["spec", "replicas"]);
     let count = node.int().filter(|count| *count > 0)?;
-    // An object of a cluster has a number in any case.
-    if object.path(&["metadata", "uid"]).is_set() {
+    // An object of a cluster has a number in any case, and a patch may remove this one.
+    if object.path(&["metadata", "uid"]).is_set() || object.is_scaled_by_kustomize() {
         return None;
     }
     let target = (id.namespace_or_default().to_owned(), format!("{}/{}", id.group, id.kind), id.name.clone());

@@ -93,9 +93,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 return None;
             }
             let shown = most.string_or_number().unwrap_or_default();
+            let none_runs =
+                !unknown && selected_pods(&workloads, ctx.index()).is_some_and(|pods| pods.ceiling == 0);
             let finding = ctx.report(&most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
             let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
             finish(finding, advice, fix);
+            // Nothing is blocked while nothing runs.
+            if none_runs {
+                finding.severity(Severity::Warning);
+            }
         }
         return None;
     }

@@ -37,6 +37,8 @@ use crate::object::ObjectId;
 use crate::platform::{Platform, Version};
 use crate::rules::manifest::words::list_names;
 use crate::rules::migration::removed_api_version::removed_in;
+use std::cmp::Reverse;
+
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -114,7 +116,11 @@ fn no_such_kind(object: &Object, ctx: &mut Context<'_>) {
     match near {
         Some(near) => finding.help(format!("did you mean `{near}`?")),
         None => {
-            let kinds: Vec<String> = kinds_of(&id.group).map(str::to_owned).collect();
+            let words = words_of(&id.kind);
+            let mut kinds: Vec<String> = kinds_of(&id.group).map(str::to_owned).collect();
+            kinds.sort_by_key(|kind| {
+                Reverse(words_of(kind).iter().filter(|word| words.contains(word)).count())
+            });
             finding.help(list_names("its kinds are", &kinds))
         }
     };
@@ -130,6 +136,14 @@ fn is_reported_as_old(id: &ObjectId) -> bool {
         "apps" => id.version == "v1beta1" && matches!(id.kind.as_str(), "DaemonSet" | "ReplicaSet"),
         _ => false,
     }
+}
+
+/// The words of the name of a kind: `Node` and `Pool` of `NodePool`.
+fn words_of(kind: &str) -> Vec<&str> {
+    let starts: Vec<usize> =
+        kind.char_indices().filter(|(_, c)| c.is_uppercase()).map(|(at, _)| at).collect();
+    let ends = starts.iter().skip(1).copied().chain([kind.len()]);
+    starts.iter().zip(ends).map(|(start, end)| &kind[*start..end]).collect()
 }
 
 fn is_alpha(version: &str) -> bool {

@@ -87,8 +87,13 @@ pub(super) fn follows(object: &Object, violation: &Violation, misplaced: &[Mispl
         _ => false,
     };
     misplaced.iter().any(|one| {
-        (one.to.steps().starts_with(violation.pointer.steps())
-            && object.root().at(&violation.pointer).is_absent())
+        let (to, missing) = (one.to.steps(), violation.pointer.steps());
+        let inside = missing.strip_prefix(to).is_some_and(|rest| {
+            let written = one.from.steps().iter().chain(rest).cloned();
+            object.root().at(&Pointer::from_steps(written)).is_set()
+        });
+        inside
+            || (to.starts_with(missing) && !object.root().at(&violation.pointer).is_set())
             || (says_no_volume && one.to.steps().last().is_some_and(|last| last == "volumes"))
     })
 }
@@ -106,6 +111,12 @@ fn home(
     definitions: &CustomResourceDefinitions,
 ) -> Option<Pointer> {
     let has = |at: &Pointer| fields_at(object, at, definitions).iter().any(|field| field == name);
+    // A level was left out: `spec` of a pod in the place of the `template` that is missing.
+    let here = Pointer::from_steps(above.iter().cloned());
+    let template = here.join("template");
+    if has(&template) && is_missing(object, &template, definitions) {
+        return Some(template.join(name));
+    }
     for depth in (0..above.len()).rev() {
         let at = Pointer::from_steps(above.iter().take(depth).cloned());
         // What is written there already was not meant.
@@ -113,7 +124,6 @@ fn home(
             return Some(at.join(name));
         }
     }
-    let here = Pointer::from_steps(above.iter().cloned());
     let fields = fields_at(object, &here, definitions);
     let homes = fields.iter().map(|field| here.join(field));
     let homes: Vec<Pointer> =

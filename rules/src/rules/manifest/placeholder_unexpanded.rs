@@ -46,6 +46,7 @@
 
 use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::{ALSO_HERE, MAX_MERGED_RELATED, Merge};
+use crate::object::Origin;
 use crate::rules::precedence::matches;
 use crate::rules::prelude::*;
 use crate::schema;
@@ -126,7 +127,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if let Some(origin) = object.origin() {
         let (kind, name) = (&object.id().kind, object.name());
-        found.retain(|one| !origin.source.is_filled(&one.text, kind, name));
+        found.retain(|one| {
+            !origin.source.is_filled(&one.text, kind, name) && !is_in_image_that_is_set(origin, &one.node)
+        });
     }
     // Only envsubst and Flux read a default in braces: who writes one fills in the others as well.
     if found.iter().any(|one| has_default(&one.text)) {
@@ -144,6 +147,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.related(object, &one.node, ALSO_HERE);
     }
     None
+}
+
+/// Whether a kustomization sets the tag of the image that a placeholder is part of.
+fn is_in_image_that_is_set(origin: &Origin, node: &Node<'_>) -> bool {
+    let image = node.text().filter(|_| node.pointer().steps().last().is_some_and(|field| field == "image"));
+    image.is_some_and(|image| {
+        let name = image.split(['@', '<', '$', '{']).next().unwrap_or_default();
+        let tag = name.rfind(':').filter(|colon| !name[*colon..].contains('/'));
+        origin.source.sets_tag_of(tag.map_or(name, |colon| &name[..colon]))
+    })
 }
 
 fn message(merge: &Merge) -> String {

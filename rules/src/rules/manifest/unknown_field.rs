@@ -117,7 +117,14 @@ fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer
         &object.root().at(first),
         format!("{} and {others} are {wrong}", super::words::quoted_value(name)),
     );
-    finding.at_key().help(format!("move them into {home}: indent them like the fields there"));
+    let to = parent(&meant.to);
+    finding.at_key().help(if to.steps() == ["status"] {
+        "remove them: they are of the `status`, which the cluster writes".to_owned()
+    } else if !object.root().at(&to).is_absent() {
+        format!("move them into {home}: indent them like the fields there")
+    } else {
+        format!("{home} is missing: write it above them, and indent them below it")
+    });
     for pointer in more.iter().take(MAX_MERGED_RELATED) {
         finding.related(object, &object.root().at(pointer), "this one too");
     }

@@ -4,7 +4,7 @@
 //! A lenient reader keeps the later value and drops the earlier one silently; the API
 //! server rejects the object where the client asks for strict validation, as kubectl does. The
 //! limit that somebody wrote first is then simply gone. Keys are compared after they were read:
-//! `true` and `"true"` are one key.
+//! `true` and `"true"` are one key. Where both have the same value nothing is lost: this is a warning.
 //!
 //! # Fix
 //! Remove one of the two, or merge them.

@@ -48,6 +48,9 @@ pub(crate) static RULE: Rule = Rule {
 
 const FOR_COUNTERS: [&str; 3] = ["rate", "irate", "increase"];
 
+/// Not a level, but the code of the last XID error.
+const LAST_ERROR: &str = "DCGM_FI_DEV_XID_ERRORS";
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for query in queries(object) {
         let Some((function, metric)) = query.parsed.expr().and_then(rate_of_gauge) else { continue };
@@ -55,9 +58,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let message =
             format!("`{function}` of `{metric}`, which is a gauge: the result does not follow its level");
         let finding = ctx.report(&node, message);
-        finding
-            .help("write `avg_over_time` for its level, or `deriv` for its slope")
-            .severity(severity_in(query.place, Severity::Error));
+        finding.severity(severity_in(query.place, Severity::Error));
+        if metric == LAST_ERROR {
+            finding
+                .help("its value is the code of the last error: compare it with 0, or count with `changes`");
+            continue;
+        }
+        finding.help("write `avg_over_time` for its level, or `deriv` for its slope");
         if !query.is_embedded
             && let Some(text) = node.text()
             && let Some(level) = as_level(text, function, metric)

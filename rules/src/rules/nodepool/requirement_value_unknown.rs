@@ -59,18 +59,26 @@ fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
     let Some(known) = catalog::values(requested.key).filter(|_| has_known_values(requested.key)) else {
         return;
     };
-    for node in &requested.values {
-        // Invalid label values are reported by requirement-value-syntax.
-        if let Some(text) = node.text().filter(|text| !known.contains(text) && is_label_value(text)) {
-            unknown(node, text, requested, known, ctx);
+    // Invalid label values are reported by requirement-value-syntax.
+    let is_unknown = |text: &&str| !known.contains(text) && is_label_value(text);
+    let strangers = requested.values.iter().filter_map(|node| Some((node, node.text().filter(is_unknown)?)));
+    let strangers: Vec<_> =
+        strangers.map(|(node, text)| (node, text, label_of(text, requested.key))).collect();
+    for (at, (node, text, home)) in strangers.iter().enumerate() {
+        // Several values of one other label are one mistake.
+        let is_alike = |other: &&(_, _, Option<&str>)| home.is_some() && other.2 == *home;
+        if !strangers.iter().take(at).any(|other| is_alike(&other)) {
+            let more = strangers.iter().skip(at + 1).filter(is_alike).count();
+            unknown(node, text, more, requested, known, ctx);
         }
     }
 }
 
-/// A value that no type of the catalogue has.
+/// A value that no type of the catalogue has, and how many more of the list are alike.
 fn unknown(
     node: &Node<'_>,
     text: &str,
+    more: usize,
     requested: &Requested<'_>,
     known: &BTreeSet<&'static str>,
     ctx: &mut Context<'_>,
@@ -87,9 +95,10 @@ fn unknown(
         (true, false) if !text.is_empty() => Severity::Info,
         _ => Severity::Warning,
     };
+    let more = if more == 0 { String::new() } else { format!(", nor {more} more of the list") };
     let finding = ctx.report(
         node,
-        format!("no instance type has the {} `{}`", short_name(requested.key), ellipsize(text)),
+        format!("no instance type has the {} `{}`{more}", short_name(requested.key), ellipsize(text)),
     );
     finding.severity(severity);
     if requested.refused {
