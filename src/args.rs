@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use gpulint_rules::{Severity, Version};
 
 /// Finds what would waste GPUs, strand pods or lose training work in Karpenter, KEDA and
-/// Kubernetes manifests, before it is applied.
+/// Kubernetes manifests, before they are applied.
 #[derive(Debug, Parser)]
 #[command(name = "gpulint", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 nothing found, 1 findings, 2 it could not do its work.")]

@@ -72,7 +72,7 @@ impl Folders {
     fn resolve_routes(&mut self) {
         for (root, kustomization) in &self.kustomizations {
             let root: Arc<str> = Arc::from(root.to_string_lossy());
-            let start = KustomizeRoute { root, namespace: None, affixes: String::new() };
+            let start = KustomizeRoute { root, namespace: None, affixes: String::new(), renames: false };
             let mut seen = HashSet::new();
             let mut open = vec![(kustomization, start, Vec::new(), 0)];
             // Variables are resolved at the root, whichever kustomization on the way declares them.
@@ -85,7 +85,8 @@ impl Folders {
                 if let Some((prefix, suffix)) = at.affixes.as_ref().filter(|_| depth > 0) {
                     affixes = format!("{affixes}/{prefix}*{suffix}");
                 }
-                let route = KustomizeRoute { namespace, affixes, ..route };
+                let renames = route.renames || at.affixes.is_some();
+                let route = KustomizeRoute { namespace, affixes, renames, ..route };
                 // A component replaces in what its includer lists.
                 let of_components = at.components.iter().filter_map(|path| self.kustomizations.get(path));
                 let own = std::iter::once(at).chain(of_components).flat_map(|k| k.filled.clone());

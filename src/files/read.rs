@@ -92,8 +92,10 @@ fn begins_like_yaml(source: &Source, document: &Document) -> bool {
     };
     let is_key = |word: &str| matches!(word, "apiVersion" | "kind" | "metadata" | "spec");
     let word = first.split([' ', ':', '=']).next().unwrap_or_default();
-    first.contains(": ")
-        || first.ends_with(':')
+    let is_entry = first.contains(": ") || first.ends_with(':');
+    // Prose may end in a colon; no key of a manifest has several words.
+    let is_key_of_one_word = !first.split(':').next().unwrap_or_default().trim().contains(' ');
+    is_entry && is_key_of_one_word
         || first.starts_with(['-', '{', '[', '"', '\'', '<', '=', '>', '\t'])
         || is_key(word)
 }
@@ -229,6 +231,10 @@ fn classify_documents(
     }
     // Evaluated only if something does not parse, and at most once per file.
     let ours = LazyCell::new(|| input.named || mentions_kubernetes(source.text()));
+    // A manifest in a script or in prose is one as far as `---`.
+    let broken = |document: &&Document| document.root().is_none();
+    let all_begin_like_yaml =
+        input.named || documents.iter().filter(broken).all(|document| begins_like_yaml(&source, document));
     let mut read = ReadOutcome::default();
     let mut kept = Vec::with_capacity(documents.len());
     let mut objects = Vec::new();
@@ -241,7 +247,7 @@ fn classify_documents(
             DocumentClass::Broken if is_terraform_template(input) => {
                 read.skipped.push(skipped(input, number, SkipReason::TerraformTemplate, false));
             }
-            DocumentClass::Broken if !*ours || !input.named && !begins_like_yaml(&source, &document) => {
+            DocumentClass::Broken if !*ours || !all_begin_like_yaml => {
                 read.skipped.push(skipped(input, number, SkipReason::Foreign, false));
             }
             DocumentClass::Broken => {

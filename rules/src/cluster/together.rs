@@ -132,6 +132,7 @@ mod tests {
                 root: Arc::from(*root),
                 namespace: namespace.map(str::to_owned),
                 affixes: String::new(),
+                renames: false,
             })
             .collect();
         let version = if kind == "NodePool" { "karpenter.sh/v1" } else { "apps/v1" };

@@ -72,6 +72,8 @@ pub struct KustomizeRoute {
     pub namespace: Option<String>,
     /// The prefixes and suffixes that the kustomizations between it and the file add to names.
     pub affixes: String,
+    /// Whether it or a kustomization on the way adds a prefix or a suffix to names.
+    pub renames: bool,
 }
 
 /// A placeholder that something in the input fills in before the file is applied.

@@ -305,7 +305,7 @@ impl<'e> Suppressions<'e> {
             } else if !allowed.has_reason && silent != allowed.directive_number {
                 silent = allowed.directive_number;
                 let message = format!("suppression of `{id}` gives no reason");
-                let help = Some("say behind it why the finding may stand".to_owned());
+                let help = Some("add the reason after the rule's id".to_owned());
                 self.report("suppression-without-reason", id, allowed.place, message, help);
             }
         }

@@ -1,4 +1,4 @@
-//! The bounds of an autoscaler leave it nothing to decide.
+//! Minimum and maximum of an autoscaler are equal, so it never scales.
 //!
 //! # Why
 //! With a minimum equal to the maximum an HPA computes its metrics and never changes the number of replicas.

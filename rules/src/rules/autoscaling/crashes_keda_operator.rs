@@ -1,4 +1,4 @@
-//! A target that the API server accepts makes KEDA's operator panic.
+//! A trigger value that the API server accepts makes KEDA's operator panic.
 //!
 //! # Why
 //! The `value` of a `cpu` or `memory` trigger with `metricType: AverageValue` is a quantity. KEDA's

@@ -124,7 +124,7 @@ fn custom(object: &Object, name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     let message =
         format!("`{}` must come from a metrics adapter; without one the HPA never scales", ellipsize(text));
     ctx.report(name, message)
-        .help("check that an adapter serves this name: a query of KEDA needs none")
+        .help("check that a metrics adapter serves this name, or use a KEDA trigger, which needs no adapter")
         .severity(Severity::Info)
         .related(target, &target.path(&["metadata", "name"]), "it requests accelerators");
     None

@@ -1,10 +1,11 @@
 //! The replica bounds of a HorizontalPodAutoscaler contradict each other.
 //!
 //! # Why
-//! The API server rejects an HPA without `maxReplicas`, with bounds below one, and with a maximum
-//! below the minimum. A minimum of 0 is valid only with an Object or External metric, and only where
-//! the feature gate HPAScaleToZero is on. It is off by default, and EKS does not let you set it. Who writes
-//! this has usually turned the gate on, so it is information; with `platform: {eks: false}` nothing is reported.
+//! The API server rejects an HPA without `maxReplicas`, with bounds below one, and with a maximum below
+//! the minimum. A minimum of 0 is valid only with an Object or External metric, and only where the
+//! feature gate HPAScaleToZero is on. It is off by default, and EKS does not let you set it. Such a
+//! manifest usually means that the gate is on, so this is reported as info, and not at all with
+//! `platform: {eks: false}`.
 //!
 //! # Fix
 //! Write 1 <= `minReplicas` <= `maxReplicas`. To scale to zero use KEDA's ScaledObject.

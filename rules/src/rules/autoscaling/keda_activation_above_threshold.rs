@@ -1,4 +1,4 @@
-//! A trigger scales to zero at values at which it asks for replicas.
+//! The activation threshold of a trigger is above its scaling threshold.
 //!
 //! # Why
 //! Below the activation threshold KEDA scales to zero, whatever the threshold asks for. With a threshold of
@@ -68,11 +68,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let (Some(text), Some(asked)) = (activation.text().map(str::trim), asked) else { continue };
         if number(text).is_some_and(|n| n > asked) && asked > 0.0 {
             let message = format!(
-                "from {asked} to {} the trigger asks for replicas, but KEDA scales to zero",
+                "values from {asked} to {} call for replicas, but KEDA scales to zero below the activation threshold",
                 ellipsize(text)
             );
             ctx.report(&activation, message)
-                .help(format!("write an activation below `{}`: the activation has priority", target.name));
+                .help(format!("set the activation threshold to at most the value of `{}`", target.name));
         }
     }
     None

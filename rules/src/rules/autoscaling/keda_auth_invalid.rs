@@ -82,7 +82,7 @@ fn report_empty(node: &Node<'_>, ctx: &mut Context<'_>) {
     if node.text() == Some("") {
         let name = node.pointer().steps().last().cloned().unwrap_or_default();
         ctx.report(node, format!("`{name}` is empty"))
-            .help("write it, or leave it out")
+            .help("set a value, or remove the field")
             .fix(Fix::safe(format!("remove the empty `{name}`")).remove(node));
     }
 }

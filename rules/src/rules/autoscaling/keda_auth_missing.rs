@@ -1,4 +1,4 @@
-//! A trigger names a TriggerAuthentication that is of the other kind, or not there.
+//! A trigger refers to a TriggerAuthentication that is missing or of another kind.
 //!
 //! # Why
 //! `authenticationRef` means a TriggerAuthentication of the same namespace where `kind` is not written; a

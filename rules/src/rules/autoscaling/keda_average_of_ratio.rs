@@ -1,8 +1,8 @@
-//! A trigger divides an average by the number of replicas.
+//! A trigger treats an average or a ratio as a total over all replicas.
 //!
 //! # Why
-//! With `AverageValue`, the default, the HPA wants `value / threshold` replicas, however many run: right
-//! for totals such as the length of a queue. A mean of percentages never exceeds 100, so with a
+//! With `AverageValue`, the default, the HPA computes `value / threshold` replicas, however many run:
+//! right for totals such as the length of a queue. A mean of percentages never exceeds 100, so with a
 //! threshold of 70 the trigger never asks for more than two replicas, and takes replicas away from a
 //! busy service. With `Value` the HPA compares the value with the threshold and scales the current
 //! number.

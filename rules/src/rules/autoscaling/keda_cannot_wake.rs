@@ -100,7 +100,7 @@ fn resource_triggers(object: &Object, min: &Node<'_>, ctx: &mut Context<'_>) -> 
         return None;
     }
     ctx.report(min, "the workload can never scale up from 0: `cpu` and `memory` triggers need running pods")
-        .help("write `minReplicaCount: 1`, or add a trigger that is there without pods")
+        .help("write `minReplicaCount: 1`, or add a trigger that works at zero replicas")
         .fix(Fix::unsafe_("keep one replica").set(min, json!(1)));
     None
 }
@@ -135,7 +135,7 @@ fn dead_signals(object: &Object, all: &[Trigger<'_>], place: &Node<'_>, ctx: &mu
     let finding =
         ctx.report(place, format!("`{name}` can never scale up from 0: {} only while it has pods", first?));
     finding
-        .help("write `minReplicaCount: 1`, or add a trigger that is there without pods, such as a gateway's metric")
+        .help("write `minReplicaCount: 1`, or add a trigger that works at zero replicas, such as a gateway's metric")
         .rejected_by(None)
         .severity(if certain { Severity::Error } else { Severity::Warning });
     if let Some(workload) = workload {

@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (message, help) = match formula_error(text, &names)? {
         FormulaError::UnknownName(name) if resource_names.contains(name.as_str()) => (
             format!("`{}` is a resource trigger, which no formula can read", ellipsize(&name)),
-            "take it out of the formula: the HPA weighs it beside the formula's result".to_owned(),
+            "remove it from the formula: the HPA evaluates `cpu` and `memory` triggers separately".to_owned(),
         ),
         FormulaError::UnknownName(name) => {
             let dashed = names.iter().find(|n| n.contains('-') && text.contains(**n));

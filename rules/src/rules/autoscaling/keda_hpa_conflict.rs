@@ -41,7 +41,7 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
-use crate::cluster::together::{are_applied_together, company};
+use crate::cluster::together::{Company, are_applied_together, company, routes};
 use crate::cluster::views::scale_target;
 use crate::keda::{ellipsize, hpa_name};
 use crate::rules::prelude::*;
@@ -76,7 +76,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             _ => format!("`{}` has two autoscalers: if both are applied, neither scales it", key.2),
         };
         ctx.report(&reference, message)
-            .help("remove one of the two autoscalers; both report the condition AmbiguousSelector")
+            .help(
+                "remove one of the two; both report `ScalingActive=False` with the reason AmbiguousSelector",
+            )
             .identified_by(format!("{kind} {}", first.name()))
             .rejected_by(refused.then_some(Authority::KedaAdmission))
             .severity(severity)
@@ -136,7 +138,13 @@ fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&
 /// An error where both are applied together for certain.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
     let together = ctx.index().is_complete() || are_applied_together(object, other);
-    if together { Severity::Error } else { Severity::Warning }
+    // A kustomization that lists one of two files does not apply the other.
+    let listed = [object, other].map(|object| !routes(object).is_empty());
+    match together {
+        true => Severity::Error,
+        false if listed[0] != listed[1] && company(object, other) == Company::Folder => Severity::Info,
+        false => Severity::Warning,
+    }
 }
 
 /// Two ScaledObjects whose HPAs would have the same name.

@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! `metricType` tells the HPA what to compute. A `cpu` or `memory` trigger needs `Utilization` or
-//! `AverageValue`, any other trigger takes `AverageValue` or `Value`, and a ScaledJob, which has no
-//! HPA, takes none. With another one KEDA builds no scaler, and nothing is scaled.
+//! `AverageValue`, any other trigger accepts `AverageValue` or `Value`, and a ScaledJob, which has no
+//! HPA, accepts none. With another one KEDA builds no scaler, and nothing is scaled.
 //!
 //! # Fix
 //! Write one that the trigger has: `AverageValue` for a total that the replicas share, `Value` for an

@@ -54,7 +54,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     } else if !target.is_unknown() && (!target.is_set() || target.text() == Some("")) {
         ctx.report(&target, "a formula needs a `target`")
-            .help("write the value of the formula that one replica should bear");
+            .help("write the formula's result that one replica can handle");
     }
     if let Some(text) = target.text().filter(|t| !t.is_empty()) {
         let rejected = match GoFloat::parse(text) {

@@ -1,4 +1,4 @@
-//! An annotation pauses a ScaledObject or ScaledJob, or keeps it awake.
+//! An annotation pauses or restricts the scaling of a ScaledObject or ScaledJob.
 //!
 //! # Why
 //! While `autoscaling.keda.sh/paused` or `paused-replicas` is set, KEDA deletes the HPA and the replicas

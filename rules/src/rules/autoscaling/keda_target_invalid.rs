@@ -41,7 +41,7 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Kinds without `/scale`, and the alternative.
 const NOT_SCALABLE: &[(&str, &str)] = &[
-    ("apps/DaemonSet", "it runs one pod on each node"),
+    ("apps/DaemonSet", "remove the ScaledObject: a DaemonSet runs one pod on each node"),
     ("batch/Job", "use a ScaledJob"),
     ("batch/CronJob", "use a ScaledJob, or a `cron` trigger"),
     ("/Pod", "put it into a Deployment"),

@@ -96,7 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             );
     } else if missing {
         ctx.report(&node, format!("there is no {wanted} `{short}`"))
-            .help("nothing is scaled until it exists; a `cpu` trigger is rejected before")
+            .help("add the target or correct its name: nothing is scaled until it exists")
             .severity(Severity::Info);
     }
     None

@@ -1,4 +1,4 @@
-//! A model server scales by a signal that says little of its load.
+//! A model server scales on a metric that says little about its load.
 //!
 //! # Why
 //! A server of language models keeps its GPU busy from the first request on: utilization is near 100 %
@@ -92,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some((node, _)) = utilization
         && templates.iter().any(asks_for_slice)
     {
-        ctx.report(node, "GPU utilization is absent or 0 on MIG slices, and the target asks for one")
+        ctx.report(node, "the target runs on a MIG slice, where GPU utilization metrics are absent or 0")
             .help("read `DCGM_FI_PROF_GR_ENGINE_ACTIVE`, which goes from 0 to 1")
             .severity(Severity::Warning)
             .related(workload, &workload.path(&["metadata", "name"]), "the target");

@@ -85,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         let container_name = ellipsize(container.get("name").text().unwrap_or_default());
         let message = format!(
-            "scales on `{resource}`, but container `{container_name}` of `{}` has no `{resource}` request",
+            "the autoscaler scales on `{resource}`, but container `{container_name}` of `{}` has no `{resource}` request",
             ellipsize(&name)
         );
         ctx.report(&metric.node, message)

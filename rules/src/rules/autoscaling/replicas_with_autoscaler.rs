@@ -1,4 +1,4 @@
-//! A workload writes the number of replicas that an autoscaler sets.
+//! A workload sets `replicas`, which its autoscaler also manages.
 //!
 //! # Why
 //! Each `kubectl apply`, and each sync of a GitOps tool, sets `replicas` back to what is written, and the
@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;
     let kind = &scaler.id().kind;
     let message = format!(
-        "`replicas: {count}` undoes what {kind} `{}` decides, at each apply",
+        "each apply resets `replicas` to {count} and overrides {kind} `{}`",
         crate::keda::ellipsize(scaler.name())
     );
     ctx.report(&node, message)

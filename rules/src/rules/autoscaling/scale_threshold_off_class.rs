@@ -111,7 +111,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             class.name()
         );
         ctx.report(&node, message)
-            .help(format!("write the value for the class; the class is that because {}", classified.reason))
+            .help(format!("write the value for the class, which is known because {}", classified.reason))
             .severity(if is_extreme { Severity::Warning } else { Severity::Info })
             .related(workload, &workload.path(&["metadata", "name"]), "the target");
     }

@@ -1,4 +1,4 @@
-//! A rollout of GPU pods needs more GPUs than the pods that run.
+//! A rollout of GPU pods needs more GPUs than the running pods hold.
 //!
 //! # Why
 //! By default a Deployment replaces 25 % of its pods at a time. With up to three replicas this rounds

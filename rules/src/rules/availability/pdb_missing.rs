@@ -1,12 +1,12 @@
 //! A replicated server has no PodDisruptionBudget.
 //!
 //! # Why
-//! Without a PDB nothing keeps Karpenter or `kubectl drain` from evicting all replicas of a model
-//! at once: two nodes that are consolidated together, or a new AMI for the whole pool, are enough.
-//! A replacement needs a node, an image and a model in memory, several minutes without an answer.
-//! A single replica is another matter: a PDB cannot help it, only a second replica can, which is
-//! told as information. In folders of examples, samples, benchmarks and documentation all of it is
-//! information. Nothing is reported of workloads that may be scaled to zero.
+//! Without a PDB nothing keeps Karpenter or `kubectl drain` from evicting all replicas of a model at
+//! once: two nodes that are consolidated together, or a new AMI for the whole pool, are enough. A
+//! replacement needs a node, an image and a model in memory, several minutes without an answer. A
+//! single replica is reported as info: only a second replica helps it, not a PDB. In folders of
+//! examples, samples, benchmarks and documentation all of it is information. Nothing is reported of
+//! workloads that may be scaled to zero.
 //!
 //! # Fix
 //! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods. All pods of a

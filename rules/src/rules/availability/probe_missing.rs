@@ -44,6 +44,7 @@ use super::serving::{SERVER_KINDS, is_owned, model_server, serving_templates, te
 use crate::rules::class_reason::tell_class;
 use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
+use crate::workload::class::repository;
 use crate::workload::server::{server_of, serving_container, uses_device};
 
 pub(crate) static RULE: Rule = Rule {
@@ -55,6 +56,24 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
 };
+
+/// Images of servers that answer as soon as they run, from files or with a fixed text.
+const INSTANT: [&str; 14] = [
+    "nginx",
+    "nginx-unprivileged",
+    "httpd",
+    "caddy",
+    "whoami",
+    "hello-world",
+    "hello-app",
+    "hello-kubernetes",
+    "http-echo",
+    "http-https-echo",
+    "echoserver",
+    "echo-server",
+    "nginxdemos",
+    "static-web-server",
+];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
@@ -138,7 +157,8 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
             && spec.get("publishNotReadyAddresses").bool() != Some(true)
     })?;
     let container = target_of(service, template)?;
-    if has_probe(&container) {
+    // The Service waits for all containers that have a probe.
+    if template.containers().any(|container| has_probe(&container)) {
         return None;
     }
     let probe = container.get("readinessProbe");
@@ -147,7 +167,12 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
         "container `{name}` has no readiness probe: Service `{}` sends requests before it can answer",
         service.display_name()
     );
-    let severity = if is_example(object) { Severity::Info } else { Severity::Warning };
+    let image = container.get("image");
+    let at_once = image.text().is_some_and(|image| {
+        let repository = repository(image);
+        INSTANT.contains(&repository.rsplit('/').next().unwrap_or(repository))
+    });
+    let severity = if at_once || is_example(object) { Severity::Info } else { Severity::Warning };
     ctx.report(&probe, message)
         .severity(severity)
         .help("add one that succeeds when the server can answer")

@@ -1,4 +1,4 @@
-//! A Service is called like its server, which reads its environment as settings.
+//! The name of a Service sets an environment variable that its server cannot parse.
 //!
 //! # Why
 //! Kubernetes sets variables for each Service of the namespace in all containers that start after it: a
@@ -49,7 +49,7 @@
 //! - <https://docs.vllm.ai/en/stable/configuration/env_vars/>
 //! - <https://github.com/n8n-io/n8n/issues/8650>
 
-use crate::cluster::together::are_applied_together;
+use crate::cluster::together::{are_applied_together, routes};
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word, repository};
 use crate::workload::server::{flag, server_of};
@@ -95,6 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             has_address
                 && ((explicit && ctx.pairs_with(service)) || are_applied_together(object, service))
                 && !spec.get("clusterIP").is_unknown()
+                && !routes(service).iter().any(|route| route.renames)
         }) else {
             continue;
         };

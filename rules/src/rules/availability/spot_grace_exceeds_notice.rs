@@ -1,4 +1,4 @@
-//! Pods on Spot ask for more time to end than a Spot interruption leaves them.
+//! Pods on Spot have a longer grace period than the interruption notice.
 //!
 //! # Why
 //! EC2 takes a Spot node back two minutes after its notice, and Karpenter needs some of that to learn

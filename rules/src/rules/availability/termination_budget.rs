@@ -1,4 +1,4 @@
-//! The preStop hook sleeps as long as the pod has to terminate.
+//! preStop sleep and server drain use up the pod's termination grace period.
 //!
 //! # Why
 //! `terminationGracePeriodSeconds` (default 30) begins when the pod is deleted, and the preStop hook is

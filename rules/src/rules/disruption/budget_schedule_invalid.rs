@@ -2,11 +2,11 @@
 //!
 //! # Why
 //! The API server checks the shape of a schedule only roughly. A weekday of 7, a range that runs
-//! backwards or a time zone of its own pass, and Karpenter finds the mistake only when it wants to
-//! disrupt a node. From then on it allows nothing, for any reason, even where the budget names
-//! another one: no consolidation, no drift, no new AMI, while the pool still says Ready. A date
-//! that does not exist (31 February) does the opposite of what was meant: such a budget counts as
-//! active at all times. `schedule` and `duration` only come together; one alone is rejected.
+//! backwards or a time zone of its own pass, and Karpenter finds the mistake only when it is about to
+//! disrupt a node. From then on it allows nothing, for any reason, even where the budget names another
+//! one: no consolidation, no drift, no new AMI, while the pool still says Ready. A date that does not
+//! exist (31 February) does the opposite of what was meant: such a budget counts as active at all
+//! times. `schedule` and `duration` only come together; one alone is rejected.
 //!
 //! # Fix
 //! Write five fields, in UTC, weekdays 0 to 6 or `sun` to `sat`, or one of `@hourly`, `@daily`,

@@ -3,7 +3,7 @@
 //! # Why
 //! Without `spec.disruption`, Karpenter consolidates with `WhenEmptyOrUnderutilized` and no delay: as
 //! soon as a cheaper way to place the pods appears, it evicts them. A model server then loads tens of
-//! gigabytes again, for a saving of cents. Who wants that writes it down, with a delay.
+//! gigabytes again, for a saving of cents. If that is intended, set it explicitly, with a delay.
 //!
 //! # Fix
 //! Write `spec.disruption` with the policy that is meant: `WhenEmpty` with some minutes, or

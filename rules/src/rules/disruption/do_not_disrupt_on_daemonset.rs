@@ -59,13 +59,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let whole = if annotations.entries().len() == 1 { &annotations } else { &node };
-        ctx.report(&node, "a protected pod on every node: Karpenter consolidates and updates none of them")
-            .at_key()
-            .help("remove the annotation; a drain waits for the pod's grace period")
-            .fix(
-                Fix::new("remove the annotation; check what its pods must not lose", Safety::Unsafe)
-                    .remove(whole),
-            );
+        ctx.report(
+            &node,
+            "this protects a pod on every node: Karpenter can neither consolidate nor update any of them",
+        )
+        .at_key()
+        .help("remove the annotation; a drain waits for the pod's grace period")
+        .fix(
+            Fix::new("remove the annotation; check what its pods must not lose", Safety::Unsafe)
+                .remove(whole),
+        );
     }
     None
 }

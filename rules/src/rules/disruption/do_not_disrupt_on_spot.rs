@@ -74,7 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             Spot::Possible(site) => ("may run on", Severity::Info, Some(site)),
         };
         let message = format!(
-            "`{name}` {how} Spot, where do-not-disrupt stops no reclaim and keeps SIGTERM from the pods"
+            "`{name}` {how} Spot: do-not-disrupt does not stop a reclaim, and the pods get no SIGTERM before it"
         );
         let finding = ctx.report(&node, message);
         finding

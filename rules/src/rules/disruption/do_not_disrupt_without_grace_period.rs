@@ -1,4 +1,4 @@
-//! A drain never ends, or ends before the pods have terminated.
+//! The `terminationGracePeriod` of a pool is missing or too short for its pods.
 //!
 //! # Why
 //! `karpenter.sh/do-not-disrupt` does not hold off expiration. When a node is as old as `expireAfter`,

@@ -2,11 +2,11 @@
 //!
 //! # Why
 //! A drain evicts pods, and the eviction API asks their PodDisruptionBudgets. If one never allows an
-//! eviction, or if two select one pod, the drain cannot end. An expired node then stays cordoned for
-//! ever, because a service does not end by itself. With a `terminationGracePeriod` it does go when the
-//! time is over, but Karpenter, which could not plan for it, has started nothing instead: the pods are
-//! deleted first, and new ones wait for a node. Asked are the pods of which this pool is the first
-//! choice.
+//! eviction, or if two select one pod, the drain cannot end. An expired node then stays cordoned
+//! indefinitely, because a service does not end by itself. With a `terminationGracePeriod` it does go
+//! when the time is over, but Karpenter, which could not plan for it, has started nothing instead: the
+//! pods are deleted first, and new ones wait for a node. Only workloads for which this pool is the
+//! first choice are checked.
 //!
 //! # Fix
 //! Let the PodDisruptionBudget allow one pod to go: `maxUnavailable: 1`, and two replicas or more. One

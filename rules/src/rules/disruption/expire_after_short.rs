@@ -1,4 +1,4 @@
-//! Nodes expire before they are useful.
+//! `expireAfter` is too short: nodes expire soon after they start.
 //!
 //! # Why
 //! `expireAfter` counts from the moment the node is asked for. `0s` makes each node expire at once, in

@@ -1,4 +1,4 @@
-//! One argument holds a flag and its value with a blank between them.
+//! A flag and its value are one argument with a space between them.
 //!
 //! # Why
 //! Each item of `args` and `command` reaches the program as it is: no shell splits it. The program

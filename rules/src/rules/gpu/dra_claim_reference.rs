@@ -1,4 +1,4 @@
-//! A pod names a resource claim that it or the cluster does not have.
+//! A pod refers to a resource claim that neither the pod nor the cluster defines.
 //!
 //! # Why
 //! A container names one of the pod's `resourceClaims`, and each of these names a ResourceClaim or a

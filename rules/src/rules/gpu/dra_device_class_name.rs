@@ -55,7 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if name.is_empty() || is_dns_subdomain(name) {
             continue;
         }
-        let finding = ctx.report(&node, format!("{} can be no DeviceClass", quote(name)));
+        let finding = ctx.report(&node, format!("{} is not a valid name of a DeviceClass", quote(name)));
         let Some((class, profile)) = class_of(name) else {
             finding.help("name a DeviceClass: a DNS name, as `gpu.nvidia.com`");
             continue;

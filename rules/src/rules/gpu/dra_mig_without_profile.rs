@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! The class `mig.nvidia.com` contains slices of all sizes. A claim without a selector on `profile` or
-//! on memory gets any that is free: a model that needs 20 GB may get a slice of 5, and a small one
-//! takes the largest.
+//! on memory gets any that is free: a model that needs 20 GB may get a slice of 5 GB, and a small model
+//! may occupy the largest slice.
 //!
 //! # Fix
 //! Select the profile: `device.attributes['gpu.nvidia.com'].profile == '1g.10gb'`.
@@ -55,7 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         ctx.report(&class, "a claim of `mig.nvidia.com` without a profile gets a slice of any size")
-            .help("select `device.attributes['gpu.nvidia.com'].profile`");
+            .help("add a CEL selector such as `device.attributes['gpu.nvidia.com'].profile == '1g.10gb'`");
     }
     None
 }

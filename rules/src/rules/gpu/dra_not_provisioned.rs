@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding
             .at_key()
             .severity(severity)
-            .help("select nodes that are there before: a managed node group or a static NodePool");
+            .help("select nodes that already exist: of a managed node group or a static NodePool");
         shown_by(finding, shown);
     }
     None

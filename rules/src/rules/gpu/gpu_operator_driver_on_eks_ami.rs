@@ -89,7 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         ctx.report(
             &enabled,
-            format!("the GPU Operator installs a {part}, and the images of `{family}` have one"),
+            format!("the GPU Operator installs a {part}, but the `{family}` images already have one"),
         )
         .help(format!("write `{part}.enabled: false`"))
         .related(class, &alias, "the images of the nodes")

@@ -1,4 +1,4 @@
-//! A program uses another number of GPUs than its container has.
+//! A program uses a different number of GPUs than its container requests.
 //!
 //! # Why
 //! A server with `--tensor-parallel-size 4` on one GPU ends at once; eight processes of torchrun on

@@ -1,4 +1,4 @@
-//! A configuration that shares GPUs is one that the device plugin rejects.
+//! NVIDIA's device plugin rejects the configuration for GPU sharing.
 //!
 //! # Why
 //! NVIDIA's device plugin shares GPUs by time-slicing or by MPS, not by both at once. MPS works only

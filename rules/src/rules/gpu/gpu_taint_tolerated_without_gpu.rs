@@ -38,6 +38,7 @@ use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
 use crate::workload::devices::uses_accelerators;
 use crate::workload::diagnostic::is_test;
+use crate::workload::node_labels::{LabelUse, referenced_labels};
 use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
@@ -123,11 +124,31 @@ fn inspect(
     let ends = workload_kind(object).is_some_and(|kind| kind.runs_to_completion) || object.is(Kind::POD);
     let part = uses_accelerators(object);
     let severity = if ends || part { Severity::Info } else { Severity::Warning };
-    ctx.report(key, message)
-        .severity(severity)
-        .help("remove the toleration: the pods may keep a GPU node that they do not use")
-        .fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
+    let pinned = selects_gpu_nodes(template);
+    let finding = ctx.report(key, message);
+    finding.severity(severity);
+    if pinned {
+        finding.help("request the accelerator that the pods use, or let them run on other nodes");
+    } else {
+        finding
+            .help("remove the toleration: the pods may keep a GPU node that they do not use")
+            .fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
+    }
     None
+}
+
+/// Whether the pods run only on nodes with accelerators, by their node selector or a required affinity.
+fn selects_gpu_nodes(template: &Template<'_>) -> bool {
+    let says = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        ["gpu", "nvidia", "accelerator", "neuron", "gaudi"].iter().any(|word| text.contains(word))
+    };
+    let selector = template.spec.get("nodeSelector");
+    let mut selected = selector.entries();
+    selected.retain(|(key, value)| says(key) || value.raw_text().is_some_and(says));
+    let mut required = referenced_labels(template);
+    required.retain(|mention| mention.usage == LabelUse::Required && says(&mention.key));
+    !selected.is_empty() || !required.is_empty()
 }
 
 /// Whether the pods use accelerators, or may: by a resource, a claim, a runtime or a variable.

@@ -106,8 +106,9 @@ fn inspect(
     }
     let (pool, gpu) = pools.first().zip(gpu)?;
     let owner = pool.display_name();
-    let message =
-        format!("`{name}` asks for the MIG profile `{profile}`, which the `{gpu}` of `{owner}` do not offer");
+    let message = format!(
+        "`{name}` asks for the MIG profile `{profile}`, which the `{gpu}` GPUs of pool `{owner}` do not offer"
+    );
     ctx.report(node, message).at_key().help(help).related(
         pool,
         &pool.path(&["metadata", "name"]),

@@ -1,4 +1,4 @@
-//! A GPU pod runs with the rights of its node.
+//! A GPU pod is privileged or uses the host's IPC namespace.
 //!
 //! # Why
 //! Using a GPU needs no privileges: the device plugin gives a container its devices. A privileged
@@ -48,6 +48,13 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
+/// Whether a container itself requests GPUs.
+fn requests_gpus(container: &Node<'_>) -> bool {
+    let sides = ["limits", "requests"].map(|side| container.path(&["resources", side]));
+    let mut names = sides.iter().flat_map(Node::entries).map(|(name, _)| name);
+    names.any(|name| name.starts_with("nvidia.com/") || name == "amd.com/gpu")
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !uses_accelerators(object) || is_left_alone(object) || is_test(object) {
         return None;
@@ -61,11 +68,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // Other accelerators, such as TPUs, may need the devices of the node.
         let resources = requested_extended_resources(&template);
         let gpus = resources.iter().any(|r| r.starts_with("nvidia.com/") || *r == "amd.com/gpu");
-        if !gpus || resources.iter().any(|resource| network(resource)) {
+        let fabric = |volume: Node<'_>| {
+            volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.contains("/infiniband"))
+        };
+        let has_fabric = template.spec.get("volumes").items().any(fabric);
+        if !gpus || has_fabric || resources.iter().any(|resource| network(resource)) {
             continue;
         }
-        let is_privileged =
-            |container: &Node<'_>| container.path(&["securityContext", "privileged"]).bool() == Some(true);
+        // Others may need it for the node, as an init container does that sets a sysctl.
+        let is_privileged = |container: &Node<'_>| {
+            container.path(&["securityContext", "privileged"]).bool() == Some(true)
+                && requests_gpus(container)
+        };
         let privileged: Vec<Node<'_>> = template.all_containers().filter(is_privileged).collect();
         if let Some((first, more)) = privileged.split_first() {
             let container = first.get("name").text().unwrap_or("main");

@@ -1,4 +1,4 @@
-//! Time-slicing shares a GPU between pods that isolate neither memory nor time.
+//! Time-slicing shares a GPU between pods and isolates neither memory nor time.
 //!
 //! # Why
 //! Time slices of a GPU take turns. Each pod sees all the memory, so that one can end the others by

@@ -1,4 +1,4 @@
-//! A container overrides which GPUs the device plugin gives it.
+//! A container sets NVIDIA_VISIBLE_DEVICES and overrides the device plugin.
 //!
 //! # Why
 //! The device plugin tells the runtime in `NVIDIA_VISIBLE_DEVICES` which GPUs a container gets. A

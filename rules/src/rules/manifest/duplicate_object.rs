@@ -36,6 +36,7 @@ use crate::lint::finding::Merge;
 use crate::object::ObjectId;
 use crate::rules::prelude::*;
 use crate::source::KustomizeRoute;
+use crate::tree::placeholder::is_word_in_capitals;
 
 pub(crate) static RULE: Rule = Rule {
     id: "duplicate-object",
@@ -69,6 +70,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.is_set() {
+        return None;
+    }
+    // A name in capitals is to be replaced, and no API server accepts it for most kinds.
+    if is_word_in_capitals(&id.name) {
         return None;
     }
     let index = ctx.index();

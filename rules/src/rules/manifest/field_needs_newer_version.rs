@@ -1,4 +1,4 @@
-//! A field or value needs a newer version than the configured one.
+//! A field or value needs a newer Karpenter, KEDA or Kubernetes than configured.
 //!
 //! # Why
 //! The definitions in a cluster are those of the installed version. A field that came later is dropped

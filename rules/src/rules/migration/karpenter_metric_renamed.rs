@@ -101,7 +101,7 @@ fn inspect(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Conte
         let old = found.name;
         let message = match found.change {
             MetricChange::Renamed(_) | MetricChange::Replaced(_) => {
-                format!("Karpenter no longer calls a metric `{old}`")
+                format!("Karpenter no longer exports a metric under the name `{old}`")
             }
             MetricChange::Removed(_) => format!("Karpenter no longer exports `{old}`"),
         };

@@ -101,7 +101,7 @@ fn ignored_key(trigger: &Trigger<'_>, kind: &str, old: &RemovedKey, value: &Node
     let (message, severity) = if old.rejected_between.is_some_and(|(from, to)| (from..to).contains(&keda)) {
         (format!("{} trigger of KEDA {keda} rejects `{key}`", with_article(kind)), Severity::Error)
     } else if keda < old.since {
-        (format!("`{key}` of a `{kind}` trigger goes with KEDA {}", old.since), Severity::Info)
+        (format!("KEDA {} removes `{key}` from the `{kind}` trigger", old.since), Severity::Info)
     } else {
         let severity = if old.trigger_types.is_empty() { Severity::Info } else { Severity::Warning };
         (format!("`{key}` has no effect since KEDA {}", old.since), severity)

@@ -1,4 +1,4 @@
-//! A ScaledJob writes its rollout strategy in a way that KEDA removes.
+//! A ScaledJob has a rollout strategy that KEDA has deprecated or removed.
 //!
 //! # Why
 //! KEDA 2.20 removed the strategy `default` from the definition, so the API server rejects the

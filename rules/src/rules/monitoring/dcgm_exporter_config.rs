@@ -1,4 +1,4 @@
-//! dcgm-exporter is set up so that its metrics lack something.
+//! dcgm-exporter is configured so that metrics are missing, unlabeled or repeated.
 //!
 //! # Why
 //! The exporter learns which pod uses which GPU from the kubelet's socket: without

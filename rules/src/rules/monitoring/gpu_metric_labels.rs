@@ -113,15 +113,20 @@ fn check_workload_labels(expr: &Expr, node: &Node<'_>, ctx: &mut Context<'_>) ->
     if WORKLOAD.contains(&label) && !honors {
         ctx.report(
             node,
-            format!("`{label}` is that of dcgm-exporter itself: `{name}` does not honor labels"),
+            format!("`{label}` is the label of dcgm-exporter's own pod: monitor `{name}` does not set `honorLabels: true`"),
         )
         .help(format!("set `honorLabels: true` on the monitor, or write `exported_{label}`"))
         .related(monitor, &at, "no `honorLabels: true` here");
     } else if EXPORTED.contains(&label) && honors {
         let plain = label.trim_start_matches("exported_");
-        ctx.report(node, format!("there is no label `{label}`: `{name}` honors labels, so it is `{plain}`"))
-            .help(format!("write `{plain}`"))
-            .related(monitor, &at.get("honorLabels"), "labels keep their names here");
+        ctx.report(
+            node,
+            format!(
+                "label `{label}` does not exist: `{name}` sets `honorLabels: true`, so the label is `{plain}`"
+            ),
+        )
+        .help(format!("write `{plain}`"))
+        .related(monitor, &at.get("honorLabels"), "labels keep their names here");
     }
     None
 }

@@ -38,22 +38,33 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "promql-invalid",
     kinds: &QUERY_KINDS,
-    reads: &[VM_RULE],
+    reads: &VICTORIA_METRICS,
     docs: docs(include_str!("promql_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Monitoring)
 };
 
+/// Kinds that show that VictoriaMetrics evaluates the queries.
+const VICTORIA_METRICS: [Kind; 5] = [
+    VM_RULE,
+    Kind::new("operator.victoriametrics.com", "VMAlert"),
+    Kind::new("operator.victoriametrics.com", "VMAgent"),
+    Kind::new("operator.victoriametrics.com", "VMSingle"),
+    Kind::new("operator.victoriametrics.com", "VMCluster"),
+];
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for query in queries(object) {
         let Parsed::Invalid(reason) = &query.parsed else { continue };
         // VictoriaMetrics accepts `rate(x)` without a range, and its operator reads PrometheusRules as well.
-        if ctx.index().has_any(VM_RULE) {
+        if VICTORIA_METRICS.iter().any(|kind| ctx.index().has_any(*kind)) {
             return None;
         }
         let help = match query.place {
             QueryPlace::Trigger => "Prometheus rejects the query at every poll, so this trigger never scales",
-            QueryPlace::Alert | QueryPlace::Record => "Prometheus does not load a file of rules with it",
+            QueryPlace::Alert | QueryPlace::Record => {
+                "correct the query: Prometheus rejects the whole rule file"
+            }
             QueryPlace::Dashboard => "the panel shows an error",
         };
         let severity = match query.place {

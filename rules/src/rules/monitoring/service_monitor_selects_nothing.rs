@@ -110,6 +110,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// Whether the name of a port says that it serves metrics, or does not say what it serves.
+fn is_for_metrics(name: &str) -> bool {
+    ["metric", "prom", "http", "web", "exporter", "monitor", "telemetry"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
 /// Reports ports that no selected Service has.
 fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
     let mut names: Vec<&str> = Vec::new();
@@ -132,14 +139,20 @@ fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> 
             [] => {
                 finding.help("give the Service's port a name, and write that");
             }
-            [only] => {
+            [only] if is_for_metrics(only) => {
                 finding
                     .help(format!("write `{only}`"))
                     .fix(Fix::unsafe_(format!("write `{only}`")).set(&port, json!(only)));
             }
-            [first, ..] => {
-                finding.help(format!("write one of its names, such as `{first}`"));
-            }
+            _ => match names.iter().find(|name| is_for_metrics(name)) {
+                Some(metrics) => {
+                    finding.help(format!("write one of its names, such as `{metrics}`"));
+                }
+                // The other ports may have no metrics.
+                None => {
+                    finding.help("add the port to the Service, or remove the endpoint");
+                }
+            },
         }
     }
     None

@@ -1,4 +1,4 @@
-//! A tag that is reserved for Karpenter.
+//! A node class sets a tag that is reserved for Karpenter.
 //!
 //! # Why
 //! Karpenter marks what it makes with tags of its own and finds it again by them. The API server

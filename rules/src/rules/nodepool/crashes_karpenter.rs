@@ -52,7 +52,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let text = ellipsize(text);
         let (message, help) = match found.error {
             DecodeError::Int32Overflow => (
-                format!("Karpenter reads 32 bits here; over `{text}` it reads no {kind} of the cluster"),
+                format!("`{text}` does not fit into 32 bits: Karpenter then reads no {kind} of the cluster"),
                 "the largest number is 2147483647",
             ),
             DecodeError::InvalidQuantity => (
@@ -76,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 "write a number, with a suffix such as `m` or `Mi`, or a whole exponent",
             ),
             DecodeError::NonTerminating => (
-                format!("Karpenter does not come to an end computing with `{text}`"),
+                format!("Karpenter hangs when it computes with `{text}`"),
                 "write the number that is meant; without a limit, leave it out",
             ),
             DecodeError::Infinite => (

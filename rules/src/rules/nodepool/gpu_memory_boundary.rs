@@ -1,4 +1,4 @@
-//! A bound on GPU memory narrowly misses the exact value of the label.
+//! A bound on GPU memory narrowly misses the memory size that a GPU reports.
 //!
 //! # Why
 //! The label has the memory of one GPU in MiB as EC2 states it, and that is not the number on the

@@ -1,4 +1,4 @@
-//! A label exists only on nodes of EKS Auto Mode, or only on other nodes.
+//! A label of EKS Auto Mode is used for other nodes, or the reverse.
 //!
 //! # Why
 //! With an EC2NodeClass the labels of instance types start with `karpenter.k8s.aws/`, in EKS Auto Mode with

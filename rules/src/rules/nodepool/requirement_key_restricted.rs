@@ -1,4 +1,4 @@
-//! Karpenter does not allow a label key at this place.
+//! A label key is used where Karpenter does not allow it.
 //!
 //! # Why
 //! The labels under `karpenter.sh` and `karpenter.k8s.aws` belong to Karpenter. Only the documented ones can

@@ -93,6 +93,6 @@ fn check_value(node: &Node<'_>, requested: &Requested<'_>, ctx: &mut Context<'_>
         ),
     };
     let date = catalog::date();
-    ctx.report(node, message).help(format!("so EC2's lists of {date} say: {help}"));
+    ctx.report(node, message).help(format!("{help} (according to EC2's lists of {date})"));
     None
 }

@@ -1,4 +1,4 @@
-//! A taint that a node cannot have, or that Karpenter rejects.
+//! Karpenter or the API server rejects a taint.
 //!
 //! # Why
 //! A taint's value may be left out but not empty: the API server rejects `value: ""`. Key and value are at

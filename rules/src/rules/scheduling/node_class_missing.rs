@@ -87,7 +87,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let names = index.of(kind).filter(|class| ctx.pairs_with(class)).map(Object::name);
     let near = nearest(class, names);
     let help = match near {
-        Some(near) => format!("did you mean `{near}`"),
+        Some(near) => format!("did you mean `{near}`?"),
         None => format!("add the {} `{class}`, or name one that exists", kind.kind),
     };
     let kind = kind.kind;

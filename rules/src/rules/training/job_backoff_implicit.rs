@@ -1,4 +1,4 @@
-//! A GPU Job retries six times because it does not say how often.
+//! A GPU Job has no `backoffLimit`, so failed pods are retried six times.
 //!
 //! # Why
 //! Without `backoffLimit` a Job starts a failed pod again up to six times. A run that fails on its own

@@ -67,7 +67,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if policy.is_set() {
         // KEDA writes OnFailure where nothing is written.
         if object.is(Kind::SCALED_JOB) && !restart.is_unknown() && restart.text() != Some("Never") {
-            let message = "`podFailurePolicy` requires `restartPolicy: Never`: every Job of this is rejected";
+            let message =
+                "`podFailurePolicy` requires `restartPolicy: Never`: every Job of the ScaledJob is rejected";
             ctx.report(&restart, message)
                 .severity(Severity::Error)
                 .help("write `restartPolicy: Never`; `backoffLimit` starts failed pods again")

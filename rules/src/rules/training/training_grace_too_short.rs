@@ -78,7 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("training run `{name}` has {seconds} seconds to write a checkpoint on eviction"),
         )
         .severity(if warns { Severity::Warning } else { Severity::Info })
-        .help("write `terminationGracePeriodSeconds: 120`, or more where no Spot node takes the pods")
+        .help("write `terminationGracePeriodSeconds: 120`, or more if the pods never run on Spot")
         .fix(Fix::new("wait two minutes for a checkpoint", Safety::Unsafe).set(&grace, json!(120)));
     }
     None

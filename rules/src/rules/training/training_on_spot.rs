@@ -1,11 +1,11 @@
 //! A training run may land on Spot nodes.
 //!
 //! # Why
-//! EC2 takes a Spot node back with two minutes' notice, and GPU types are taken back the most. The
-//! run goes back to its last checkpoint, a distributed one with all of its workers, and waits for
-//! capacity that has just become scarce. No annotation prevents it, do-not-disrupt included. Where
-//! a pool allows Spot and on-demand, Karpenter buys Spot first. It is advice where the run seems to
-//! resume from checkpoints, and where the pool is for training and has the finding itself.
+//! EC2 takes a Spot node back with two minutes' notice, and GPU types are taken back the most. The run
+//! goes back to its last checkpoint, a distributed one with all of its workers, and waits for capacity
+//! that has just become scarce. No annotation prevents it, do-not-disrupt included. Where a pool allows
+//! Spot and on-demand, Karpenter buys Spot first. The severity is info if the run seems to resume from
+//! checkpoints, or if the finding is already reported on a training pool.
 //!
 //! # Fix
 //! Ask for `karpenter.sh/capacity-type: on-demand` or `reserved` in the pods' node selector. Or
@@ -92,7 +92,8 @@ fn inspect(object: &Object, template: &Template<'_>, classified: &Classified, ct
     let selector = template.spec.path(&["nodeSelector", CAPACITY_TYPE]);
     let advice = resumes(template);
     if asked.is_some() {
-        let message = format!("training run `{name}` asks for Spot nodes, which go with two minutes' notice");
+        let message =
+            format!("training run `{name}` asks for Spot nodes, which EC2 reclaims with two minutes' notice");
         let node = if selector.is_set() { selector.clone() } else { template.spec.get("affinity") };
         let finding = ctx.report(&node, message);
         finding.help("ask for `on-demand` or `reserved`, or say in a suppression that the run resumes");

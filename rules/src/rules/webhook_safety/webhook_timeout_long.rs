@@ -89,7 +89,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             Fix::new(format!("write `timeoutSeconds: {most}`; check how long it takes"), Safety::Unsafe)
                 .set(&timeout, json!(most)),
         );
-        if is_of_one_operator(&webhook) {
+        // Who applies the manifests of a project did not choose the default of the API server.
+        if !timeout.is_set() || is_of_one_operator(&webhook) || !(pods || holds_workloads_up(&webhook)) {
             finding.severity(Severity::Info);
         }
     }
@@ -112,6 +113,15 @@ fn requests(webhook: &Webhook<'_>) -> String {
         Some((first, [])) => format!("requests for `{}`", ellipsize(first)),
         Some((first, more)) => format!("requests for `{}` and {} more", ellipsize(first), more.len()),
     }
+}
+
+/// Whether what makes pods waits: a rule matches everything, or a built-in kind with a pod template.
+fn holds_workloads_up(webhook: &Webhook<'_>) -> bool {
+    const RESOURCES: [&str; 6] =
+        ["deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "replicationcontrollers"];
+    let rules = webhook.get("rules");
+    let mut names = rules.items().flat_map(|rule| rule.get("resources").items().collect::<Vec<_>>());
+    names.any(|name| name.text().is_none_or(|name| name.starts_with('*') || RESOURCES.contains(&name)))
 }
 
 /// Whether the rules match custom resources alone: nobody but their operator and its users waits.

@@ -109,7 +109,7 @@ fn flat_request<'a>(object: &Object, request: &Node<'a>, serves_v1: bool, report
     let alternatives = first.items().next().is_some();
     let flat = flat_fields(request).next().is_some();
     if exactly.is_set() {
-        let error = report.error(&exactly, "`v1beta1` knows no `exactly`");
+        let error = report.error(&exactly, "`v1beta1` has no field `exactly`");
         error.at_key();
         if serves_v1 && requests(object).all(|r| flat_fields(&r).next().is_none()) {
             error.help("write `resource.k8s.io/v1`, which knows it").fix(

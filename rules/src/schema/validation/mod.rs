@@ -262,7 +262,7 @@ impl<'a> Checker<'a> {
             return;
         }
         let same = words.iter().find(|w| w.eq_ignore_ascii_case(text));
-        let error = self.error(node, format!("{} is not known here", quote(text)));
+        let error = self.error(node, format!("{} is not one of the allowed values", quote(text)));
         if let Some(word) = same {
             error.help(format!("write `{word}`")).fix(
                 Fix::new(format!("write `{word}`"), Safety::Safe).set(node, serde_json::Value::from(*word)),

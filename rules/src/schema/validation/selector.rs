@@ -151,7 +151,7 @@ pub(crate) fn selects_template<'a>(
     }
     let message = match &differs {
         Some((key, value)) if !labels_node.get(key).is_absent() => format!(
-            "the pods' label {} is not {}, which `selector` wants",
+            "the pods' label {} is not {}, as `selector` requires",
             quote(key),
             quote(value.text().unwrap_or_default())
         ),

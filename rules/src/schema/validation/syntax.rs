@@ -40,7 +40,7 @@ pub(crate) static DNS_1035_LABEL: Syntax = Syntax {
 /// Keys of labels and annotations, names of conditions and gates.
 pub(crate) static QUALIFIED_NAME: Syntax = Syntax {
     what: "qualified name",
-    help: "write a name of letters, digits, `-`, `_` and `.`, 63 at most, after `domain/` if wanted",
+    help: "write at most 63 letters, digits, `-`, `_` and `.`, with an optional prefix `domain/`",
     accepts: is_qualified_name,
 };
 
