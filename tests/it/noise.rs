@@ -350,6 +350,11 @@ fn scripts_and_prose_around_a_manifest_are_skipped() {
     let folder = Folder::new()
         .with("heredoc.yaml", format!("cat <<EOF | kubectl apply -f -\n{manifest}EOF\n"))
         .with("prose.yaml", format!("Create the pod with\n\n{manifest}"))
+        .with("notes.yaml", format!("Definitions of a pod:\n-PODS-\n{manifest}"))
+        .with(
+            "two.yaml",
+            format!("mkdir -p /tmp/pods\ncat <<EOF >/tmp/pods/a.yaml\n{manifest}---\n{manifest}EOF\n"),
+        )
         .with("broken.yaml", format!("# a pod\n{manifest}"))
         .with("colon.yaml", "apiVersion v1\nkind: Pod\nmetadata: {name: a}\n");
     let run = folder.run(&["check", "-f", "concise", "--quiet"]).exits(1);

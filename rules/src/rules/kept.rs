@@ -3,34 +3,10 @@
 use crate::cluster::together::folder;
 use crate::object::Object;
 
-/// Folders of manifests that show something and that nobody runs.
-const EXAMPLES: [&str; 19] = [
-    "benchmark",
-    "benchmarks",
-    "demo",
-    "demos",
-    "doc",
-    "docs",
-    "e2e",
-    "example",
-    "examples",
-    "quickstart",
-    "regression",
-    "sample",
-    "samples",
-    "test",
-    "testdata",
-    "tests",
-    "tutorial",
-    "tutorials",
-    "workshop",
-];
-
 /// Whether a folder of the object's file says that it is an example, so that what protects a service in production is
 /// left out on purpose.
 pub(super) fn is_example(object: &Object) -> bool {
-    let path = object.origin().map_or("", |origin| origin.source.path());
-    folder(path).split('/').any(|part| EXAMPLES.contains(&part))
+    object.origin().is_some_and(|origin| origin.source.is_example())
 }
 
 /// Whether a folder of the object's file is named after the API version in which it is written: `v1beta1/` beside `v1/`.

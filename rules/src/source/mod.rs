@@ -91,6 +91,29 @@ pub enum FilledPlaceholder {
     Labels,
 }
 
+/// Folders of manifests that show something and that nobody runs.
+const EXAMPLES: [&str; 19] = [
+    "benchmark",
+    "benchmarks",
+    "demo",
+    "demos",
+    "doc",
+    "docs",
+    "e2e",
+    "example",
+    "examples",
+    "quickstart",
+    "regression",
+    "sample",
+    "samples",
+    "test",
+    "testdata",
+    "tests",
+    "tutorial",
+    "tutorials",
+    "workshop",
+];
+
 /// The text of one file.
 #[derive(Debug)]
 pub struct Source {
@@ -152,6 +175,12 @@ impl Source {
     /// The same, to keep.
     pub(crate) fn shared_path(&self) -> Arc<str> {
         Arc::clone(&self.path)
+    }
+
+    /// Whether a folder of the path says that the file shows something and that nobody runs it.
+    pub(crate) fn is_example(&self) -> bool {
+        let folder = self.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        folder.split('/').any(|part| EXAMPLES.contains(&part))
     }
 
     /// Sets the path that globs of the configuration are matched against, relative to its folder.

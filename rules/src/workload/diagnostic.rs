@@ -1,11 +1,12 @@
 //! Workloads that only test a GPU: samples, benchmarks, `nvidia-smi`.
 
 use crate::object::Object;
+use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::template::templates;
 
 /// What images and commands of such workloads contain.
-const SIGNS: [&str; 20] = [
+const SIGNS: [&str; 21] = [
     "nvidia-smi",
     "vectoradd",
     "vector-add",
@@ -25,6 +26,7 @@ const SIGNS: [&str; 20] = [
     "neuron-ls",
     "neuron-top",
     "rocm-smi",
+    "hl-smi",
     "rocminfo",
 ];
 
@@ -42,4 +44,53 @@ pub(crate) fn is_test(object: &Object) -> bool {
         let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
         container.get("image").raw_text().is_some_and(says) || words.any(|w| w.raw_text().is_some_and(says))
     })
+}
+
+/// Whether a workload does nothing but wait, on a node that somebody else uses or looks at.
+pub(crate) fn only_waits(object: &Object) -> bool {
+    let templates = templates(object);
+    !templates.is_empty() && templates.iter().flat_map(|t| t.all_containers()).all(|c| only_sleeps(&c))
+}
+
+/// Whether the command of a container does nothing but wait.
+fn only_sleeps(container: &Node<'_>) -> bool {
+    let lists = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+    let mut words = Vec::new();
+    for node in lists {
+        let Some(text) = node.raw_text() else {
+            return false;
+        };
+        words.extend(
+            text.split([' ', ';', '\n', '&', '"', '\'']).filter(|word| !word.is_empty()).map(str::to_owned),
+        );
+    }
+    let waits = |word: &str| matches!(word, "sleep" | "tail");
+    let is_idle = |word: &String| {
+        waits(word)
+            || matches!(
+                word.as_str(),
+                "sh" | "bash"
+                    | "/bin/sh"
+                    | "/bin/bash"
+                    | "-c"
+                    | "-f"
+                    | "/dev/null"
+                    | "infinity"
+                    | "inf"
+                    | "while"
+                    | "true"
+                    | "do"
+                    | "done"
+                    | ":"
+                    | "exec"
+                    | "trap"
+                    | "exit"
+                    | "TERM"
+                    | "INT"
+                    | "EXIT"
+                    | "wait"
+            )
+            || word.trim_end_matches(['s', 'm', 'h', 'd']).bytes().all(|b| b.is_ascii_digit())
+    };
+    words.iter().any(|word| waits(word)) && words.iter().all(is_idle)
 }

@@ -75,7 +75,8 @@ pub(crate) fn referenced_labels<'a>(template: &Template<'a>) -> Vec<LabelReferen
 
 /// Labels of nodes that Karpenter does not start: those of GKE, of managed node groups of EKS, of node pools of AKS.
 fn is_of_other_nodes(key: &str) -> bool {
-    key.starts_with("cloud.google.com/gke-")
+    key.starts_with("cloud.google.com/")
+        || key.ends_with(".coreweave.cloud/class")
         || matches!(
             key,
             "eks.amazonaws.com/nodegroup"
@@ -90,7 +91,9 @@ fn is_of_other_nodes(key: &str) -> bool {
 pub(crate) fn is_off_karpenter(template: &Template<'_>) -> bool {
     let required =
         |label: &LabelReference<'_>| label.usage == LabelUse::Required && is_of_other_nodes(label.key);
+    let of_gke = |(key, _): &(&str, Node<'_>)| key.starts_with("gke-gcsfuse/");
     referenced_labels(template).iter().any(required)
+        || template.metadata.get("annotations").entries().iter().any(of_gke)
         || requested_extended_resources(template).contains(&"google.com/tpu")
 }
 

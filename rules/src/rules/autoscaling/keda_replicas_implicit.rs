@@ -27,6 +27,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/>
 
+use crate::keda::triggers;
 use crate::rules::autoscaling::scaled::{
     SCALABLE, accelerators_of_replica, target, target_name, uses_accelerators,
 };
@@ -67,7 +68,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .severity(Severity::Warning)
             .related(workload, &workload.path(&["metadata", "name"]), "it requests accelerators");
     }
-    let no_max = no_max && workload.is_none();
+    // A schedule says how many replicas it wants.
+    let scheduled = triggers(object).all(|trigger| trigger.kind() == Some("cron"));
+    let no_max = no_max && workload.is_none() && !scheduled;
     let name = if is_job { crate::keda::ellipsize(object.name()) } else { target_name(object) };
     let (place, message) = match (no_min, no_max) {
         (true, true) => (&min, format!("no bounds are written: `{name}` has from 0 to {MOST} replicas")),

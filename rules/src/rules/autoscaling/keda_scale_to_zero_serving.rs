@@ -69,6 +69,32 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
+/// Triggers that read the length of a queue.
+const QUEUES: [&str; 22] = [
+    "activemq",
+    "apache-kafka",
+    "artemis-queue",
+    "aws-kinesis-stream",
+    "aws-sqs-queue",
+    "azure-eventhub",
+    "azure-queue",
+    "azure-servicebus",
+    "beanstalkd",
+    "gcp-cloudtasks",
+    "gcp-pubsub",
+    "ibmmq",
+    "kafka",
+    "nats-jetstream",
+    "pulsar",
+    "rabbitmq",
+    "redis",
+    "redis-cluster",
+    "redis-cluster-streams",
+    "redis-sentinel",
+    "redis-streams",
+    "solace-event-queue",
+];
+
 const ALLOW: &str = "gpulint.dev/allow-scale-to-zero";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -81,7 +107,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let kinds: Option<Vec<&str>> = triggers(object).map(|trigger: Trigger<'_>| trigger.kind()).collect();
-    if kinds?.iter().any(|kind| matches!(*kind, "external" | "external-push")) {
+    let kinds = kinds?;
+    // Requests wait in the queue, and nobody for an answer.
+    let queued = kinds.iter().all(|kind| QUEUES.contains(kind));
+    if kinds.iter().any(|kind| matches!(*kind, "external" | "external-push")) {
         return None;
     }
     let server = model_server(object, ctx)?;
@@ -92,7 +121,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = ctx.report(&min, message);
     finding
         .help(format!("write `minReplicaCount: 1`, or allow it with the annotation `{ALLOW}`"))
-        .severity(if server.confidence >= Confidence::Medium { Severity::Warning } else { Severity::Info })
+        .severity(if server.confidence >= Confidence::Medium && !queued {
+            Severity::Warning
+        } else {
+            Severity::Info
+        })
         .fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
     server.explain(finding);
     None

@@ -42,7 +42,7 @@ use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_stand_in;
 use crate::workload::class::WorkloadClass;
-use crate::workload::server::uses_device;
+use crate::workload::server::{server_of, uses_device};
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
@@ -80,7 +80,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             let finding = ctx.report(&node, message);
             finding.help("write the version that was tested, or its digest");
-            if (!device && !trains) || is_example(object) {
+            // A container beside the one with the accelerator.
+            let helper = template.containers().count() > 1 && !is_main(&container);
+            if (!device && !trains) || helper || is_example(object) || has_version(&node) {
                 finding.severity(Severity::Info);
             } else if trains && !device {
                 tell_class(finding, object, &classified);
@@ -88,6 +90,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether a container itself asks for devices, or is a known server.
+fn is_main(container: &Node<'_>) -> bool {
+    let resources = container.get("resources");
+    let sides = ["limits", "requests"].map(|side| resources.get(side));
+    resources.get("claims").is_set()
+        || sides.iter().flat_map(Node::entries).any(|(name, _)| name.contains('/'))
+        || server_of(container).is_some()
+}
+
+/// Whether the name of the repository says which version it holds: `ray-2.41.0-py310`.
+fn has_version(image: &Node<'_>) -> bool {
+    let image = image.text().unwrap_or_default();
+    let name = image.rsplit('/').next().unwrap_or(image).split(':').next().unwrap_or_default();
+    let bytes = name.as_bytes();
+    bytes.windows(3).any(|w| w[0].is_ascii_digit() && matches!(w[1], b'.' | b'-') && w[2].is_ascii_digit())
 }
 
 /// What is wrong with the tag of an image; `None` where it is fixed, or something may set it.

@@ -112,6 +112,10 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
         return None;
     }
     let views = ctx.index().views();
+    // Switched off.
+    if views.replicas(object).is_some_and(|replicas| replicas.max == 0) {
+        return None;
+    }
     let replicated = views.replicas(object).is_some_and(|replicas| replicas.max > 1);
     let services = views.services_of(object.id().namespace_or_default(), template);
     let served = services.into_iter().any(|service| ctx.pairs_with(service));
@@ -145,14 +149,19 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
 /// A server of several replicas to which a Service of the input sends requests.
 fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let views = ctx.index().views();
-    if views.replicas(object)?.min < 2 {
+    // One by one, the pods of a StatefulSet may need each other to become ready: a probe would stop the first.
+    let one_by_one = object.is(Kind::STATEFUL_SET)
+        && object.path(&["spec", "podManagementPolicy"]).text() != Some("Parallel");
+    if views.replicas(object)?.min < 2 || one_by_one {
         return None;
     }
     let services = views.services_of(object.id().namespace_or_default(), template);
     // The pods of a headless Service find each other by it before they are ready.
     let service = services.into_iter().find(|service| {
         let spec = service.get("spec");
+        let serves = |port: Node<'_>| !port.get("name").text().is_some_and(|name| name.contains("metrics"));
         ctx.pairs_with(service)
+            && spec.get("ports").items().any(serves)
             && spec.get("clusterIP").text() != Some("None")
             && spec.get("publishNotReadyAddresses").bool() != Some(true)
     })?;

@@ -119,6 +119,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !found.is_empty() || unknown {
         return None;
     }
+    if views.workloads_in(namespace).any(|workload| has_experiment(&workload.object)) {
+        return None;
+    }
     if let Some(workload) = in_other_namespace(&wanted, ctx) {
         let there = workload.id().namespace_or_default().to_owned();
         let place = object.path(&["metadata", "namespace"]);
@@ -168,6 +171,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&node, message).help("compare it with the labels of the pod templates");
     }
     None
+}
+
+/// Whether a Rollout starts pods with labels of their own, in a step of a canary.
+fn has_experiment(workload: &Object) -> bool {
+    let steps = workload.path(&["spec", "strategy", "canary", "steps"]);
+    steps.items().any(|step| step.get("experiment").is_set())
 }
 
 /// Whether a kustomization adds labels to selectors and pods.

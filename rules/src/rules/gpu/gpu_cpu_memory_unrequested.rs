@@ -35,12 +35,15 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#resource-requests>
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::catalog::{InstanceType, all};
 use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, types_by_label};
 use crate::rules::prelude::*;
 use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::{pod_devices, uses_accelerators};
-use crate::workload::diagnostic::is_test;
-use crate::workload::gpu::is_accelerator;
+use crate::workload::devices::{Devices, pod_devices, uses_accelerators};
+use crate::workload::diagnostic::{is_test, only_waits};
+use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
 use crate::workload::template::WORKLOAD_KINDS;
 
 const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
@@ -60,7 +63,8 @@ const WHOLE_NODE: i64 = 8;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The runtime of an InferenceService has requests of its own.
     let merged = matches!(object.id().kind.as_str(), "InferenceService" | "LLMInferenceService");
-    if !uses_accelerators(object) || is_left_alone(object) || merged || is_test(object) {
+    if !uses_accelerators(object) || is_left_alone(object) || merged || is_test(object) || only_waits(object)
+    {
         return None;
     }
     if ctx.index().in_namespace(LIMIT_RANGE, object.id().namespace_or_default()).next().is_some() {
@@ -97,17 +101,40 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the nodes that the pods can have differ in CPU or memory: not where they use all GPUs of a node, or select one type.
+/// Whether the nodes that the pods can have differ in CPU or memory: not where they use all devices of a node, or where
+/// one size has as many.
 fn sizes_differ(template: &Template<'_>) -> bool {
-    if pod_devices(template).get("nvidia.com/gpu").is_some_and(|devices| devices.count >= WHOLE_NODE) {
+    let devices = pod_devices(template);
+    if devices.get("nvidia.com/gpu").is_some_and(|devices| devices.count >= WHOLE_NODE) {
         return false;
     }
-    let Some(types) = types_by_label(template) else {
-        return true;
+    let allowed = types_by_label(template);
+    let devices_of = |instance: &InstanceType| {
+        let mut asked = devices.iter().filter(|(resource, _)| INSTANCE_RESOURCES.contains(resource));
+        asked.all(|(resource, devices)| i64::from(instance.devices(resource)) >= devices.count)
     };
-    let mut sizes = types.iter().map(|instance| (instance.vcpu, instance.memory_mib));
+    let fits: Vec<&InstanceType> = match &allowed {
+        Some(types) => types.iter().filter(|instance| devices_of(instance)).collect(),
+        None => all().iter().filter(|instance| devices_of(instance)).collect(),
+    };
+    // The smallest of each family: Karpenter buys a larger one only for other pods too.
+    let whole = |instance: &&&InstanceType| {
+        let mut asked = devices.iter().filter(|(resource, _)| INSTANCE_RESOURCES.contains(resource));
+        asked.any(|(resource, devices)| i64::from(instance.devices(resource)) == devices.count)
+    };
+    let exact: Vec<&&InstanceType> = fits.iter().filter(whole).collect();
+    let families: BTreeSet<&str> = exact.iter().map(|instance| instance.family()).collect();
+    if !exact.is_empty() && families.len() == exact.len() && fewest(&devices) > 1 {
+        return false;
+    }
+    let mut sizes = fits.iter().map(|instance| (instance.vcpu, instance.memory_mib));
     let first = sizes.next();
     sizes.any(|size| Some(size) != first)
+}
+
+/// The smallest number of devices that is requested of one resource.
+fn fewest(devices: &BTreeMap<&str, Devices<'_>>) -> i64 {
+    devices.values().map(|devices| devices.count).min().unwrap_or_default()
 }
 
 fn has(resources: &Node<'_>, resource: &str) -> bool {

@@ -106,12 +106,22 @@ fn inspect(
     };
     let name = object.display_name();
     let message = format!("`{name}` asks for `{resource}`, for which Karpenter starts no node");
+    let beside = |known: &str| pod_devices(template).contains_key(known);
+    let help = match resource {
+        "aws.amazon.com/neurondevice" if beside("aws.amazon.com/neuron") => {
+            "remove it: `aws.amazon.com/neuron`, which is requested too, is the resource that Karpenter knows"
+        }
+        name if name.starts_with("aws.amazon.com/") => {
+            "ask for `aws.amazon.com/neuron`, or declare the resource in a NodeOverlay"
+        }
+        name if name.starts_with("nvidia.com/") => {
+            "ask for `nvidia.com/gpu`, use nodes that already exist, or declare it in a NodeOverlay"
+        }
+        _ => "use nodes that already exist, or declare the resource in a NodeOverlay",
+    };
     let shown = karpenter_object(ctx);
     let finding = ctx.report(node, message);
-    finding
-        .at_key()
-        .severity(severity)
-        .help("ask for `nvidia.com/gpu`, use nodes that are there before, or declare it in a NodeOverlay");
+    finding.at_key().severity(severity).help(help);
     shown_by(finding, shown);
     None
 }

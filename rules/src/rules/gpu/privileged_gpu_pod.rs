@@ -36,7 +36,7 @@
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
 use crate::workload::devices::uses_accelerators;
-use crate::workload::diagnostic::is_test;
+use crate::workload::diagnostic::{is_test, only_waits};
 use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::WORKLOAD_KINDS;
 
@@ -56,7 +56,7 @@ fn requests_gpus(container: &Node<'_>) -> bool {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) || is_test(object) {
+    if !uses_accelerators(object) || is_left_alone(object) || is_test(object) || only_waits(object) {
         return None;
     }
     let name = object.display_name();

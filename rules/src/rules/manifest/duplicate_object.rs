@@ -184,7 +184,10 @@ fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation>
     if here == there {
         Some(Relation::File)
     } else if same_folder {
-        Some(Relation::Folder)
+        // Of two files only one may be listed, and two may be listed by different kustomizations.
+        let unlisted = routes(object).is_empty() && routes(other).is_empty();
+        let joined = || routes(object).iter().any(|a| routes(other).iter().any(|b| a.root == b.root));
+        (unlisted || joined()).then_some(Relation::Folder)
     } else {
         (complete && !kustomizations_differ(here, there)).then_some(Relation::Cluster)
     }
