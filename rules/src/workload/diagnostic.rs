@@ -52,45 +52,29 @@ pub(crate) fn only_waits(object: &Object) -> bool {
     !templates.is_empty() && templates.iter().flat_map(|t| t.all_containers()).all(|c| only_sleeps(&c))
 }
 
-/// Whether the command of a container does nothing but wait.
+/// Whether the command of a container does nothing but wait: `sleep infinity`, or a script of a shell that says a word and
+/// sleeps.
 fn only_sleeps(container: &Node<'_>) -> bool {
     let lists = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
-    let mut words = Vec::new();
-    for node in lists {
-        let Some(text) = node.raw_text() else {
-            return false;
-        };
-        words.extend(
-            text.split([' ', ';', '\n', '&', '"', '\'']).filter(|word| !word.is_empty()).map(str::to_owned),
-        );
-    }
-    let waits = |word: &str| matches!(word, "sleep" | "tail");
-    let is_idle = |word: &String| {
-        waits(word)
-            || matches!(
-                word.as_str(),
-                "sh" | "bash"
-                    | "/bin/sh"
-                    | "/bin/bash"
-                    | "-c"
-                    | "-f"
-                    | "/dev/null"
-                    | "infinity"
-                    | "inf"
-                    | "while"
-                    | "true"
-                    | "do"
-                    | "done"
-                    | ":"
-                    | "exec"
-                    | "trap"
-                    | "exit"
-                    | "TERM"
-                    | "INT"
-                    | "EXIT"
-                    | "wait"
-            )
-            || word.trim_end_matches(['s', 'm', 'h', 'd']).bytes().all(|b| b.is_ascii_digit())
+    let words: Option<Vec<String>> = lists.map(|word| word.raw_text().map(str::to_owned)).collect();
+    let Some(words) = words else {
+        return false;
     };
-    words.iter().any(|word| waits(word)) && words.iter().all(is_idle)
+    let is_shell = |word: &str| matches!(word.rsplit('/').next(), Some("sh" | "bash" | "ash"));
+    let script = match words.as_slice() {
+        [shell, rest @ ..] if is_shell(shell) => rest.iter().filter(|word| !word.starts_with('-')).last(),
+        _ => None,
+    };
+    let script = script.cloned().unwrap_or_else(|| words.join(" "));
+    let mut waits = false;
+    for command in script.split(['&', ';', '|', '\n']) {
+        let mut words =
+            command.split_whitespace().skip_while(|word| matches!(*word, "do" | "exec" | "while"));
+        match words.next() {
+            Some("sleep" | "tail") => waits = true,
+            None | Some("echo" | "trap" | "wait" | ":" | "true" | "done" | "exit") => {}
+            Some(_) => return false,
+        }
+    }
+    waits
 }

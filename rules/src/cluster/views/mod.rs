@@ -308,6 +308,10 @@ impl<'i> Views<'i> {
             return bounds(scaled, "minReplicaCount", 0, "maxReplicaCount", 100);
         }
         if let Some(hpa) = certain(self.hpas_of(&target))? {
+            // An HPA leaves a target alone that was scaled to zero.
+            if replicas(object) == Some(0) {
+                return Some(Replicas { min: 0, floor: 0, max: 0, autoscaled: false });
+            }
             return bounds(hpa, "minReplicas", 1, "maxReplicas", 1);
         }
         replicas(object).map(|n| Replicas { min: n, floor: n, max: n, autoscaled: false })

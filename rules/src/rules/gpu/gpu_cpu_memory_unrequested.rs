@@ -38,7 +38,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalog::{InstanceType, all};
-use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, types_by_label};
+use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::devices::{Devices, pod_devices, uses_accelerators};
@@ -74,7 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let pod = template.spec.path(&["resources"]);
         let of_pod = |resource: &str| has(&pod, resource);
-        let matters = is_on_karpenter(&template, ctx) && sizes_differ(&template) && !waits;
+        let matters = is_on_karpenter(&template, ctx) && sizes_differ(&template, ctx) && !waits;
         let severity = if matters { Severity::Warning } else { Severity::Info };
         for container in template.containers() {
             let resources = container.get("resources");
@@ -103,12 +103,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether the nodes that the pods can have differ in CPU or memory: not where they use all devices of a node, or where
 /// one size has as many.
-fn sizes_differ(template: &Template<'_>) -> bool {
+fn sizes_differ(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let devices = pod_devices(template);
     if devices.get("nvidia.com/gpu").is_some_and(|devices| devices.count >= WHOLE_NODE) {
         return false;
     }
-    let allowed = types_by_label(template);
+    let allowed = selected_types(template, ctx).map(|(types, _)| types);
     let devices_of = |instance: &InstanceType| {
         let mut asked = devices.iter().filter(|(resource, _)| INSTANCE_RESOURCES.contains(resource));
         asked.all(|(resource, devices)| i64::from(instance.devices(resource)) >= devices.count)

@@ -183,6 +183,10 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
         Some(meant) => {
             finding.help(format!("it belongs at {}", super::words::quoted_field(&meant.to)));
         }
+        // A label at the level of `labels`.
+        None if known.iter().any(|field| field == "labels") && node.text().is_some() => {
+            finding.help("labels belong under `labels`, annotations under `annotations`");
+        }
         None if !known.is_empty() => {
             finding.help(super::words::list_names("valid fields:", &known));
         }
