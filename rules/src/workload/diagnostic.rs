@@ -62,7 +62,7 @@ fn only_sleeps(container: &Node<'_>) -> bool {
     };
     let is_shell = |word: &str| matches!(word.rsplit('/').next(), Some("sh" | "bash" | "ash"));
     let script = match words.as_slice() {
-        [shell, rest @ ..] if is_shell(shell) => rest.iter().filter(|word| !word.starts_with('-')).last(),
+        [shell, rest @ ..] if is_shell(shell) => rest.iter().rfind(|word| !word.starts_with('-')),
         _ => None,
     };
     let script = script.cloned().unwrap_or_else(|| words.join(" "));

@@ -147,7 +147,7 @@ fn selects_gpu_nodes(template: &Template<'_>) -> bool {
     let mut selected = selector.entries();
     selected.retain(|(key, value)| says(key) || value.raw_text().is_some_and(says));
     let mut required = referenced_labels(template);
-    required.retain(|mention| mention.usage == LabelUse::Required && says(&mention.key));
+    required.retain(|mention| mention.usage == LabelUse::Required && says(mention.key));
     !selected.is_empty() || !required.is_empty()
 }
 
