@@ -387,7 +387,7 @@ fn the_same_input_gives_the_same_bytes_on_any_number_of_threads() {
     let mut text = String::new();
     for number in 0..20_000 {
         text.push_str(&format!(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: n{number}\n  name: n{number}\n---\n"
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: n{number}\n  name: m{number}\n---\n"
         ));
     }
     let folder = Folder::new().with("big.yaml", &text).with("small.yaml", BROKEN);

@@ -297,12 +297,16 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("monitoring.coreos.com", "v1alpha1", "ScrapeConfig", "scrapeconfigs"),
     namespaced("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"),
     namespaced("grafana.integreatly.org", "v1beta1", "GrafanaDashboard", "grafanadashboards"),
+    namespaced("operator.victoriametrics.com", "v1beta1", "VMAgent", "vmagents"),
+    namespaced("operator.victoriametrics.com", "v1beta1", "VMAlert", "vmalerts"),
+    namespaced("operator.victoriametrics.com", "v1beta1", "VMCluster", "vmclusters"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMPodScrape", "vmpodscrapes"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMRule", "vmrules"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMServiceScrape", "vmservicescrapes"),
     namespaced("monitoring.googleapis.com", "v1", "PodMonitoring", "podmonitorings"),
     cluster_scoped("monitoring.googleapis.com", "v1", "ClusterPodMonitoring", "clusterpodmonitorings"),
     namespaced("opentelemetry.io", "v1beta1", "OpenTelemetryCollector", "opentelemetrycollectors"),
+    namespaced("operator.victoriametrics.com", "v1beta1", "VMSingle", "vmsingles"),
 ];
 
 static BY_NAME: LazyLock<HashMap<(&'static str, &'static str), &'static KindInfo>> =

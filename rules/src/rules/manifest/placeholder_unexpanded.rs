@@ -151,7 +151,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether a kustomization sets the tag of the image that a placeholder is part of.
 fn is_in_image_that_is_set(origin: &Origin, node: &Node<'_>) -> bool {
-    let image = node.text().filter(|_| node.pointer().steps().last().is_some_and(|field| field == "image"));
+    let image =
+        node.raw_text().filter(|_| node.pointer().steps().last().is_some_and(|field| field == "image"));
     image.is_some_and(|image| {
         let name = image.split(['@', '<', '$', '{']).next().unwrap_or_default();
         let tag = name.rfind(':').filter(|colon| !name[*colon..].contains('/'));

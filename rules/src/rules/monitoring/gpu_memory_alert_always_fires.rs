@@ -16,11 +16,11 @@
 //! metadata: {name: gpus, namespace: monitoring}
 //! spec:
 //!   groups:
-//!     - name: memory
-//!       rules:
-//!         - alert: GpuMemoryTight
-//!           expr: DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0.9 # <-
-//!           for: 5m
+//!   - name: memory
+//!     rules:
+//!     - alert: GpuMemoryTight
+//!       expr: DCGM_FI_DEV_FB_USED/(DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0.9 # <-
+//!       for: 5m
 //! ---
 //! apiVersion: apps/v1
 //! kind: Deployment

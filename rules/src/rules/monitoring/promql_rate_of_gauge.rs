@@ -66,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         finding.help("write `avg_over_time` for its level, or `deriv` for its slope");
         // A threshold on a change per second is none on a level.
-        let compares = query.text.contains(['<', '>', '=']);
+        let compares = query.text.contains(['<', '>']);
         if !query.is_embedded
             && !compares
             && let Some(text) = node.text()
