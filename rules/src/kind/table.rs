@@ -303,10 +303,10 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("operator.victoriametrics.com", "v1beta1", "VMPodScrape", "vmpodscrapes"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMRule", "vmrules"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMServiceScrape", "vmservicescrapes"),
+    namespaced("operator.victoriametrics.com", "v1beta1", "VMSingle", "vmsingles"),
     namespaced("monitoring.googleapis.com", "v1", "PodMonitoring", "podmonitorings"),
     cluster_scoped("monitoring.googleapis.com", "v1", "ClusterPodMonitoring", "clusterpodmonitorings"),
     namespaced("opentelemetry.io", "v1beta1", "OpenTelemetryCollector", "opentelemetrycollectors"),
-    namespaced("operator.victoriametrics.com", "v1beta1", "VMSingle", "vmsingles"),
 ];
 
 static BY_NAME: LazyLock<HashMap<(&'static str, &'static str), &'static KindInfo>> =
