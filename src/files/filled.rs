@@ -23,6 +23,8 @@ const LEVELS: usize = 3;
 const MAX_BYTES: u64 = 1024 * 1024;
 /// How many scripts are searched for the files that they fill in.
 const MAX_SCRIPTS: usize = 2_000;
+/// How many files and folders are looked at for scripts.
+const MAX_ENTRIES: usize = 100_000;
 /// How many files of a folder are searched.
 const MAX_FILES: usize = 200;
 
@@ -200,13 +202,13 @@ fn plain(path: &Path) -> PathBuf {
 /// folder and the name of each. A name without a folder is that of a file beside the script.
 fn named_files(root: &Path) -> Vec<PathBuf> {
     let is_own = |name: &OsStr| !EXCLUDED_FOLDERS.iter().any(|excluded| name == *excluded);
+    // Patterns of ignored files cost more to read than the few scripts that they leave out.
     let entries = WalkBuilder::new(root)
-        .hidden(false)
-        .require_git(false)
-        .git_global(false)
+        .standard_filters(false)
         .filter_entry(move |entry| is_own(entry.file_name()))
         .build()
-        .flatten();
+        .flatten()
+        .take(MAX_ENTRIES);
     let mut named = Vec::new();
     for entry in entries.filter(|entry| is_program(entry.path())).take(MAX_SCRIPTS) {
         let text = read_small(entry.path()).unwrap_or_default().replace("\\\n", " ");
