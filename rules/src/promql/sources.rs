@@ -50,7 +50,7 @@ pub(crate) struct Query {
     pub parsed: Parsed,
     /// Whether it is in a text that the object holds, a dashboard or a file of rules: no fix reaches it there.
     pub is_embedded: bool,
-    /// In a file of rules, the name of the alert or of the series.
+    /// In a file of rules, the name of the alert or of the series; in a dashboard, the title of the panel.
     pub title: Option<String>,
 }
 
@@ -184,17 +184,22 @@ fn dashboard(text: &Node<'_>, out: &mut Vec<Query>) {
     if let Ok(value) = serde_json::from_str::<Value>(json) {
         // Without any source they ask Grafana's default one: queries with `expr` are of Prometheus, or of Loki, whose are unknown.
         let none = memmem::find(json.as_bytes(), b"\"datasource\"").is_none();
-        panels(&value, none.then_some("prometheus"), &text.id(), out);
+        let above = Panel { source: none.then_some("prometheus"), title: None };
+        panels(&value, above, &text.id(), out);
     }
 }
 
-fn panels(value: &Value, source: Option<&str>, spot: &NodeId, out: &mut Vec<Query>) {
+fn panels(value: &Value, above: Panel<'_>, spot: &NodeId, out: &mut Vec<Query>) {
     match value {
-        Value::Array(items) => items.iter().for_each(|item| panels(item, source, spot, out)),
+        Value::Array(items) => items.iter().for_each(|item| panels(item, above, spot, out)),
         Value::Object(fields) => {
-            let source = fields.get("datasource").and_then(source_type).or(source);
+            let title = fields.get("title").and_then(Value::as_str).filter(|title| !title.is_empty());
+            let panel = Panel {
+                source: fields.get("datasource").and_then(source_type).or(above.source),
+                title: title.or(above.title),
+            };
             if let Some(Value::String(query)) = fields.get("expr")
-                && source == Some("prometheus")
+                && panel.source == Some("prometheus")
             {
                 let text = query.trim().to_owned();
                 let parsed = if text.is_empty() { Parsed::Unknown } else { parse(&text) };
@@ -204,13 +209,21 @@ fn panels(value: &Value, source: Option<&str>, spot: &NodeId, out: &mut Vec<Quer
                     text,
                     parsed,
                     is_embedded: true,
-                    title: None,
+                    title: panel.title.map(str::to_owned),
                 });
             }
-            fields.values().for_each(|field| panels(field, source, spot, out));
+            fields.values().for_each(|field| panels(field, panel, spot, out));
         }
         _ => {}
     }
+}
+
+/// What a panel says of the queries in it, or the panel or dashboard around it.
+#[derive(Clone, Copy)]
+struct Panel<'a> {
+    /// The type of the data source.
+    source: Option<&'a str>,
+    title: Option<&'a str>,
 }
 
 /// The type of a data source: as a reference to one, or by the name that older dashboards have for it. `None` where the name

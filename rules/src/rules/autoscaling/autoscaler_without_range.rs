@@ -35,6 +35,10 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
+    // An overlay widens the bounds.
+    if object.is_patched_by_kustomize() {
+        return None;
+    }
     let (min, max, least) = if object.is(Kind::HPA) {
         (spec.get("minReplicas"), spec.get("maxReplicas"), 1)
     } else if spec.get("idleReplicaCount").is_absent() {

@@ -58,13 +58,15 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Images of servers that answer as soon as they run, from files or with a fixed text.
-const INSTANT: [&str; 14] = [
+const INSTANT: [&str; 16] = [
     "nginx",
     "nginx-unprivileged",
     "httpd",
     "caddy",
     "whoami",
     "hello-world",
+    "hpa-example",
+    "gb-frontend",
     "hello-app",
     "hello-kubernetes",
     "http-echo",

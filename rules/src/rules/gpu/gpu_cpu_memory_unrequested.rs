@@ -37,8 +37,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::catalog::{InstanceType, all};
-use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, selected_types};
+use crate::catalog::{InstanceType, TypeSet, all};
+use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, pools_by_label, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::devices::{Devices, pod_devices, uses_accelerators};
@@ -108,7 +108,11 @@ fn sizes_differ(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     if devices.get("nvidia.com/gpu").is_some_and(|devices| devices.count >= WHOLE_NODE) {
         return false;
     }
-    let allowed = selected_types(template, ctx).map(|(types, _)| types);
+    let named = pools_by_label(template, ctx);
+    let of_named: Option<TypeSet> =
+        named.iter().try_fold(TypeSet::EMPTY, |types, pool| Some(types.or(&NodePool::new(pool)?.types()?)));
+    let of_named = of_named.filter(|types| !types.is_empty());
+    let allowed = of_named.or_else(|| selected_types(template, ctx).map(|(types, _)| types));
     let devices_of = |instance: &InstanceType| {
         let mut asked = devices.iter().filter(|(resource, _)| INSTANCE_RESOURCES.contains(resource));
         asked.all(|(resource, devices)| i64::from(instance.devices(resource)) >= devices.count)

@@ -44,6 +44,7 @@
 //! - <https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/>
 //! - <https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution>
 
+use crate::cluster::together::routes;
 use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::{ALSO_HERE, MAX_MERGED_RELATED, Merge};
 use crate::object::Origin;
@@ -130,6 +131,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         found.retain(|one| {
             !origin.source.is_filled(&one.text, kind, name) && !is_in_image_that_is_set(origin, &one.node)
         });
+    }
+    // A kustomization sets the namespace.
+    if routes(object).iter().any(|route| route.namespace.is_some()) {
+        let namespace = object.path(&["metadata", "namespace"]).pointer();
+        found.retain(|one| one.node.pointer() != namespace);
     }
     // Only envsubst and Flux read a default in braces: who writes one fills in the others as well.
     if found.iter().any(|one| has_default(&one.text)) {

@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             QueryPlace::Alert | QueryPlace::Record => {
                 "correct the query: Prometheus rejects the whole rule file"
             }
-            QueryPlace::Dashboard => "the panel shows an error",
+            QueryPlace::Dashboard => "correct the query: the panel shows an error",
         };
         let severity = match query.place {
             QueryPlace::Dashboard => Severity::Warning,

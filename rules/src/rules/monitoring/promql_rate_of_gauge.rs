@@ -61,7 +61,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.severity(severity_in(query.place, Severity::Error));
         if metric == LAST_ERROR {
             finding
-                .help("its value is the code of the last error: compare it with 0, or count with `changes`");
+                .severity(severity_in(query.place, Severity::Warning))
+                .help("its value is the code of the last error: use `changes`, or compare it with 0");
             continue;
         }
         finding.help("write `avg_over_time` for its level, or `deriv` for its slope");

@@ -127,7 +127,10 @@ fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> 
         }
         names.extend(ports.items().filter_map(|port| port.get("name").text()));
     }
-    for endpoint in object.path(&["spec", "endpoints"]).items() {
+    let endpoints = object.path(&["spec", "endpoints"]);
+    // What another endpoint scrapes is not meant by this one.
+    let scraped: Vec<&str> = endpoints.items().filter_map(|endpoint| endpoint.get("port").text()).collect();
+    for endpoint in endpoints.items() {
         let port = endpoint.get("port");
         let Some(name) = port.text().filter(|name| !names.contains(name)) else { continue };
         let service = services[0];
@@ -139,12 +142,12 @@ fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> 
             [] => {
                 finding.help("give the Service's port a name, and write that");
             }
-            [only] if is_for_metrics(only) => {
+            [only] if is_for_metrics(only) && !scraped.contains(only) => {
                 finding
                     .help(format!("write `{only}`"))
                     .fix(Fix::unsafe_(format!("write `{only}`")).set(&port, json!(only)));
             }
-            _ => match names.iter().find(|name| is_for_metrics(name)) {
+            _ => match names.iter().find(|name| is_for_metrics(name) && !scraped.contains(name)) {
                 Some(metrics) => {
                     finding.help(format!("write one of its names, such as `{metrics}`"));
                 }

@@ -41,6 +41,7 @@ use crate::rules::training::is_owned;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::devices::{first_accelerator, uses_accelerators};
 use crate::workload::diagnostic::is_test;
+use crate::workload::server::server_of;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
@@ -70,6 +71,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let (resource, devices) = templates.iter().find_map(first_accelerator)?;
+    // A container beside a model server may wait.
+    if templates.iter().flat_map(|t| t.containers()).any(|container| server_of(&container).is_some()) {
+        return None;
+    }
     let name = object.display_name();
     let reason = &classified.reason;
     ctx.report(&devices.node, format!("`{name}` holds `{resource}` also while nobody uses it: {reason}"))
