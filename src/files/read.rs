@@ -93,6 +93,10 @@ fn begins_like_yaml(source: &Source, document: &Document) -> bool {
     let is_key = |word: &str| matches!(word, "apiVersion" | "kind" | "metadata" | "spec");
     let word = first.split([' ', ':', '=']).next().unwrap_or_default();
     let is_entry = first.contains(": ") || first.ends_with(':');
+    // User data of an instance, in parts.
+    if word == "MIME-Version" {
+        return false;
+    }
     // Prose may end in a colon; no key of a manifest has several words.
     let is_key_of_one_word = !first.split(':').next().unwrap_or_default().trim().contains(' ');
     is_entry && is_key_of_one_word
@@ -103,7 +107,7 @@ fn begins_like_yaml(source: &Source, document: &Document) -> bool {
 /// Whether a file that was not named is a template of Terraform by its name.
 fn is_terraform_template(input: &Input) -> bool {
     let name = input.display_path.rsplit('/').next().unwrap_or_default();
-    !input.named && (name.contains(".tftpl.") || name.ends_with(".tftpl"))
+    !input.named && (name.contains(".tftpl.") || name.contains(".tpl.") || name.ends_with(".tftpl"))
 }
 
 fn failed(input: &Input, error: &io::Error) -> ReadOutcome {

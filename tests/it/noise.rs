@@ -266,10 +266,16 @@ fn patches_that_a_kustomization_does_not_list_are_skipped() {
 #[test]
 fn a_name_in_braces_is_a_placeholder_where_yaml_cannot_read_it() {
     let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n    - image: {registry}/app:1\n";
-    let folder = Folder::new().with("a.yaml", text).with("b.yaml", text.replace("{registry}", "{registry"));
+    let line = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  annotations:\n    a: b\n    <MORE_ANNOTATIONS>\nspec: {}\n";
+    let folder = Folder::new()
+        .with("a.yaml", text)
+        .with("b.yaml", text.replace("{registry}", "{registry"))
+        .with("c.yaml", line);
     let run = folder.run(&["check", "-f", "concise", "--quiet"]).exits(1);
     let placeholder = "a.yaml:6:14: warning[placeholder-unexpanded] `{registry}` looks like an unexpanded";
     assert!(run.out.contains(placeholder), "{run:#?}");
+    let whole = "c.yaml:7:5: warning[placeholder-unexpanded] `<MORE_ANNOTATIONS>` looks like an unexpanded";
+    assert!(run.out.contains(whole), "{run:#?}");
     assert!(run.out.contains("b.yaml:") && run.out.contains("error[yaml-syntax]"), "{run:#?}");
     folder
         .run(&["check", "a.yaml", "--ignore", "placeholder-unexpanded"])
@@ -350,6 +356,11 @@ fn scripts_and_prose_around_a_manifest_are_skipped() {
     let folder = Folder::new()
         .with("heredoc.yaml", format!("cat <<EOF | kubectl apply -f -\n{manifest}EOF\n"))
         .with("prose.yaml", format!("Create the pod with\n\n{manifest}"))
+        .with(
+            "user-data.yaml",
+            format!("MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--B\n\n{manifest}"),
+        )
+        .with("pool.tpl.yaml", manifest)
         .with("notes.yaml", format!("Definitions of a pod:\n-PODS-\n{manifest}"))
         .with(
             "two.yaml",

@@ -22,7 +22,7 @@ use crate::platform::{Platform, Product};
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
 use crate::tree::Span;
-use crate::tree::placeholder::find_braces_in_value;
+use crate::tree::placeholder::{find_braces_in_value, whole_line_placeholder};
 
 /// Maximum number of steps ([`crate::steps`]) of all rules for one object: about 200 ms, as measured with the objects
 /// that cost most. Typical manifests need some ten thousand.
@@ -376,7 +376,7 @@ impl Engine {
     }
 
     /// The finding of a document that does not parse because of a placeholder such as `{registry}/app`, which YAML
-    /// reads as a map. `None` where the line has none, or the rule is disabled.
+    /// reads as a map, or one in a line by itself. `None` where the line has none, or the rule is disabled.
     fn placeholder_in_braces(
         &self,
         source: &std::sync::Arc<Source>,
@@ -387,7 +387,8 @@ impl Engine {
         let at = span.start as usize;
         let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
         let line = text.get(start..)?.lines().next()?;
-        let placeholder = find_braces_in_value(line)?;
+        let whole = whole_line_placeholder(line);
+        let placeholder = whole.or_else(|| find_braces_in_value(line))?;
         let from = start + line.find(placeholder)?;
         let span = Span::new(u32::try_from(from).ok()?, u32::try_from(from + placeholder.len()).ok()?);
         let location = Location::Text {
@@ -396,14 +397,19 @@ impl Engine {
             object: None,
             span,
         };
-        let message =
-            format!("`{placeholder}` looks like an unexpanded placeholder; YAML reads `{{` as a map");
+        let message = match whole {
+            Some(_) => format!("`{placeholder}` looks like an unexpanded placeholder"),
+            None => format!("`{placeholder}` looks like an unexpanded placeholder; YAML reads `{{` as a map"),
+        };
         // Whoever copies an example fills it in.
         let severity = Some(if source.is_example() { Severity::Info } else { Severity::Warning });
         let mut finding =
             self.rules.builtin_finding("placeholder-unexpanded", severity, location, message)?;
-        finding.help =
-            Some("write the value, or quote it; nothing else in this document was checked".to_owned());
+        let help = match whole {
+            Some(_) => "write what belongs here; nothing else in this document was checked",
+            None => "write the value, or quote it; nothing else in this document was checked",
+        };
+        finding.help = Some(help.to_owned());
         Some(finding)
     }
 

@@ -154,9 +154,11 @@ impl TreeBuilder {
         if plain && value.is_empty() {
             span.end = span.start;
         }
+        // `!!merge <<` is the same as `<<`.
+        let merges = tag.and_then(|tag| tag.suffix_in_namespace(YAML)).is_some_and(|name| name == "merge");
         let tag = tag_kind(tag);
         if self.expects_key() {
-            self.key(value, plain && tag == TagKind::None, span);
+            self.key(value, plain && (tag == TagKind::None || merges), span);
             return;
         }
         let text = self.text(value, style, span);
@@ -422,6 +424,9 @@ impl TreeBuilder {
 fn is_same(a: &str, b: &str) -> bool {
     std::ptr::eq(a, b) || a == b
 }
+
+/// The namespace of YAML's own tags.
+const YAML: &str = "tag:yaml.org,2002:";
 
 fn tag_kind(tag: Option<&Tag>) -> TagKind {
     let Some(tag) = tag else {

@@ -117,6 +117,14 @@ pub(crate) fn find_braces_in_value(line: &str) -> Option<&str> {
     None
 }
 
+/// The placeholder that stands in a line of YAML by itself, where an entry belongs: `<ISSUER_ANNOTATION>`.
+pub(crate) fn whole_line_placeholder(line: &str) -> Option<&str> {
+    let text = line.trim();
+    let name = text.strip_prefix('<')?.strip_suffix('>')?;
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ');
+    (name.len() >= 3 && name.chars().all(part)).then_some(text)
+}
+
 /// Whether a text that is not valid for its field was written for a value: `{name}`, `{registry}/app`,
 /// `spot | on-demand`, `%s`, and `CLUSTER_NAME` or `web-CLUSTER_NAME` for a name, a namespace, an image or a
 /// schedule. Such text is an ordinary value elsewhere, as in an environment variable.
@@ -229,7 +237,7 @@ fn has_angle_bracketed(text: &str) -> bool {
 mod tests {
     use super::{
         find_braces_in_value, find_placeholder, is_placeholder, is_stand_in, is_word_in_capitals,
-        may_contain_placeholder,
+        may_contain_placeholder, whole_line_placeholder,
     };
 
     #[test]
@@ -252,6 +260,14 @@ mod tests {
             "a: {b}: c",
         ] {
             assert_eq!(find_braces_in_value(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_that_are_placeholders() {
+        assert_eq!(whole_line_placeholder("    <ISSUER_ANNOTATION_1>"), Some("<ISSUER_ANNOTATION_1>"));
+        for line in ["<", "<<: *a", "a: <B>", "<a: b>", "<<<<<<< HEAD", "<b>x</b>"] {
+            assert_eq!(whole_line_placeholder(line), None, "{line}");
         }
     }
 
