@@ -36,7 +36,7 @@ impl Scope {
         // The configuration has checked the patterns as globs; a line of a .gitignore is one.
         let mut ignore = GitignoreBuilder::new("");
         for pattern in settings.ignore_paths.patterns() {
-            let _ = ignore.add_line(None, pattern);
+            let _ = ignore.add_line(None, &without_current_folder(pattern));
         }
         let ignore = ignore.build().unwrap_or_else(|_| Gitignore::empty());
         Scope { folder, ignore, settings }
@@ -63,6 +63,18 @@ impl Scope {
             .as_ref()
             .and_then(|folder| file.strip_prefix(folder).ok())
             .map_or_else(|| reported.to_owned(), display_path)
+    }
+}
+
+/// The pattern without `./` in front, with which it names a path from the folder of the configuration on: a `.gitignore`
+/// would match nothing.
+fn without_current_folder(pattern: &str) -> String {
+    let (not, path) = pattern.strip_prefix('!').map_or(("", pattern), |path| ("!", path));
+    match path.strip_prefix("./") {
+        Some("") => format!("{not}/**"),
+        Some(below) => format!("{not}/{}", below.trim_start_matches('/')),
+        None if path == "." => format!("{not}/**"),
+        None => pattern.to_owned(),
     }
 }
 

@@ -271,6 +271,37 @@ fn the_walk_reads_hidden_files_and_respects_ignore_files() {
 }
 
 #[test]
+fn ignore_has_patterns_of_a_gitignore_and_paths_from_here() {
+    let files = ["a.yaml", "nested/sub/d.yaml", "other/c.yaml", "sub/b.yaml", "sub/x/e.yaml"];
+    let mut folder = Folder::new();
+    for (at, file) in files.iter().enumerate() {
+        folder = folder.with(file, TRAILING.replace("name: a", &format!("name: n{at}")));
+    }
+    let nested = &["a.yaml", "nested/sub/d.yaml", "other/c.yaml"][..];
+    let cases: &[(&str, &[&str])] = &[
+        ("'sub'", &["a.yaml", "other/c.yaml"]),
+        ("'sub/'", &["a.yaml", "other/c.yaml"]),
+        ("'sub/**'", nested),
+        ("'/sub'", nested),
+        ("'./sub'", nested),
+        ("'./sub/'", nested),
+        ("'./sub/**'", nested),
+        ("'./*.yaml'", &files[1..]),
+        ("'./other/c.yaml', './sub/b.yaml'", &["a.yaml", "nested/sub/d.yaml", "sub/x/e.yaml"]),
+        ("'sub', '!./sub'", &["a.yaml", "other/c.yaml", "sub/b.yaml", "sub/x/e.yaml"]),
+        ("'./', '!a.yaml'", &["a.yaml"]),
+        ("'.', '!a.yaml'", &["a.yaml"]),
+    ];
+    for (patterns, left) in cases {
+        fs::write(folder.0.join("gpulint.yaml"), format!("ignore: [{patterns}]\n")).unwrap();
+        let report = folder.run(&["check", "-f", "json"]).exits(1).json();
+        let found = report["diagnostics"].as_array().unwrap().iter();
+        let found: Vec<&str> = found.map(|finding| finding["file"].as_str().unwrap()).collect();
+        assert_eq!(&found, left, "{patterns}");
+    }
+}
+
+#[test]
 fn what_is_no_manifest_is_skipped_with_its_reason() {
     let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: x\n";
     let folder = Folder::new()
