@@ -51,7 +51,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without a configuration file every rule runs as it comes. A file is checked under the nearest \
-gpulint.yaml in its folder or above.
+gpulint.yaml (or gpulint.yml, .gpulint.yaml, .gpulint.yml) in its folder or above.
 
 Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 bad usage, bad configuration, a path \
 that cannot be read or written, or no Kubernetes object found. With --fix it is what is left that \

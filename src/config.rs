@@ -1,4 +1,4 @@
-//! Finds the configuration of each file: the nearest `gpulint.yaml` in its folder or above.
+//! Finds the configuration of each file: the nearest `gpulint.yaml`, or another of [`NAMES`], in its folder or above.
 //!
 //! Flags take precedence over every configuration. The engine defines what a configuration may contain.
 
@@ -18,8 +18,24 @@ use crate::crds;
 use crate::error::CliError;
 use crate::files::{absolute, display_path};
 
-/// Name of the configuration file.
-pub(crate) const NAME: &str = "gpulint.yaml";
+/// The names that the configuration file may have. A folder has one.
+pub(crate) const NAMES: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];
+
+/// The configuration file of a folder.
+///
+/// # Errors
+/// Both names if it has several.
+fn in_folder(folder: &Path) -> Result<Option<PathBuf>, String> {
+    let mut files = NAMES.iter().map(|name| folder.join(name)).filter(|path| path.is_file());
+    match (files.next(), files.next()) {
+        (Some(one), Some(other)) => Err(format!(
+            "{} and {} are configurations of one folder: remove one",
+            display_config_path(&one),
+            display_config_path(&other)
+        )),
+        (first, _) => Ok(first),
+    }
+}
 
 /// A configuration, and the folder that its paths are relative to.
 #[derive(Debug)]
@@ -206,10 +222,16 @@ impl Scopes {
                 break;
             }
             new.push(above);
-            let path = above.join(NAME);
-            if path.is_file() {
-                scope = self.load(&path);
-                break;
+            match in_folder(above) {
+                Ok(None) => {}
+                Ok(Some(path)) => {
+                    scope = self.load(&path);
+                    break;
+                }
+                Err(error) => {
+                    self.errors.push(error);
+                    break;
+                }
             }
         }
         for folder in new {
@@ -285,14 +307,15 @@ fn display_config_path(path: &Path) -> String {
 #[cfg(feature = "webhook")]
 pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, CliError> {
     let mut scopes = Scopes::new(args, Flags::new(args)?)?;
-    let scope = scopes.scope_of(&absolute(Path::new(NAME)));
+    let scope = scopes.scope_of(&absolute(Path::new(NAMES[0])));
     scopes.finish()?;
     Ok(scopes.get(scope).settings.clone())
 }
 
 /// The configuration nearest to the current folder.
 #[cfg(feature = "webhook")]
-pub(crate) fn nearest_config() -> Option<PathBuf> {
-    let here = std::env::current_dir().ok()?;
-    here.ancestors().map(|folder| folder.join(NAME)).find(|path| path.is_file())
+pub(crate) fn nearest_config() -> Result<Option<PathBuf>, CliError> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let nearest = here.ancestors().find_map(|folder| in_folder(folder).transpose());
+    nearest.transpose().map_err(CliError::Usage)
 }

@@ -36,11 +36,11 @@ fn serve(args: ServeArgs) -> Result<ExitCode, CliError> {
     };
     let usage = |error: &dyn std::error::Error| CliError::Usage(error.to_string());
     logs::start(format, &args.log).map_err(|e| usage(&e))?;
-    serve::serve(options(args)).map_err(|e| usage(&e))?;
+    serve::serve(options(args)?).map_err(|e| usage(&e))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(args: ServeArgs) -> Options {
+fn options(args: ServeArgs) -> Result<Options, CliError> {
     let certificates = match args.tls_cert.zip(args.tls_key) {
         Some((certificate, key)) => Certificates::Files(TlsFiles { certificate, key }),
         None => {
@@ -65,9 +65,12 @@ fn options(args: ServeArgs) -> Options {
             }
         }
     };
-    let config = args.rules.config.clone().or_else(config::nearest_config);
+    let config = match &args.rules.config {
+        Some(given) => Some(given.clone()),
+        None => config::nearest_config()?,
+    };
     let rules = args.rules;
-    Options {
+    Ok(Options {
         listen: args.listen,
         operations: args.operations,
         limits: Limits {
@@ -103,7 +106,7 @@ fn options(args: ServeArgs) -> Options {
         context: args.context,
         cluster: !args.no_cluster,
         refresh: args.refresh,
-    }
+    })
 }
 
 /// The host of a URL, without the brackets of an IPv6 address.

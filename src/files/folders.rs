@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 
+use crate::config;
+
 use super::filled::{FilledFolders, has_placeholders};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::{Input, SkipReason};
@@ -154,7 +156,7 @@ impl Folders {
             return Some(reason);
         }
         let name = path.file_name()?.to_string_lossy();
-        if name == "gpulint.yaml" {
+        if config::NAMES.contains(&&*name) {
             return Some(SkipReason::Config);
         }
         if KUSTOMIZATIONS.contains(&&*name) {

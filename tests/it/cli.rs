@@ -371,6 +371,22 @@ fn each_file_has_the_nearest_configuration() {
 }
 
 #[test]
+fn a_configuration_may_be_hidden_or_end_in_yml() {
+    for name in ["gpulint.yml", ".gpulint.yaml", ".gpulint.yml"] {
+        let folder =
+            Folder::new().with(name, "rules: {yaml-text-after-end: off}\n").with("sub/a.yaml", TRAILING);
+        let report = folder.run(&["check", "-f", "json"]).exits(0).json();
+        assert_eq!(skipped(&report), [format!("{name} config")]);
+        let folder = folder.with("gpulint.yaml", "{}\n");
+        let both = format!("gpulint.yaml and {name} are configurations of one folder: remove one");
+        folder.run(&["check"]).exits(2).complains(&both);
+        folder.run(&["check", "--config", name]).exits(0);
+        #[cfg(feature = "webhook")]
+        folder.run(&["review"]).exits(2).complains(&both);
+    }
+}
+
+#[test]
 fn paths_in_a_configuration_are_relative_to_it() {
     let folder = Folder::new()
         .with("gpulint.yaml", "overrides: [{paths: [\"dev/**\"], rules: {yaml-text-after-end: off}}]\n")
