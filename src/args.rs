@@ -74,13 +74,14 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) unsafe_fixes: bool,
 
-    /// Print what the fixes would change as a diff, and change nothing
+    /// Print what the fixes would change as a diff, and change nothing. A report is written only
+    /// in the formats that --format names, to standard error if it does not name a file
     #[arg(long)]
     pub(crate) diff: bool,
 
     /// How to report: text, concise (one line a finding) or json; with =FILE into a file.
-    /// May be given several times, once without =FILE
-    #[arg(long = "format", short = 'f', value_name = "FORMAT[=FILE]", default_value = "text")]
+    /// May be given several times, once without =FILE [default: text]
+    #[arg(long = "format", short = 'f', value_name = "FORMAT[=FILE]")]
     pub(crate) formats: Vec<Format>,
 
     /// The lowest severity that makes the exit code 1 [default: warning]

@@ -42,8 +42,11 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             let checked = CheckOutcome::new(&set, reports, found);
             let fixed = fix::run(&mut set, plans, most);
             output::to_stdout(|out| fixed.diff(&set, out))?;
-            write(&checked.report, args, color, Output::FilesOnly)?;
-            if !args.quiet {
+            if !args.formats.is_empty() {
+                write(&checked.report, args, color, Output::Stderr)?;
+            }
+            // A report on standard error is not mixed with other text.
+            if !args.quiet && args.formats.iter().all(|format| format.file.is_some()) {
                 print_note(&format!("{} would be fixed: {}", fixed.count(), checked.summary()));
             }
             checked
@@ -214,14 +217,14 @@ impl CheckOutcome {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     Stdout,
-    /// Standard output receives the fixed text.
+    /// Standard output receives the fixed text or a diff.
     Stderr,
-    /// Standard output receives a diff; only reports to files are written.
-    FilesOnly,
 }
 
 fn write(report: &Report, args: &CheckArgs, color: Color, output: Output) -> Result<(), CliError> {
-    for format in &args.formats {
+    let default = [Format { style: Style::Text, file: None }];
+    let formats = if args.formats.is_empty() { &default[..] } else { &args.formats };
+    for format in formats {
         let look = match (&format.file, output) {
             (None, Output::Stdout) => RenderOptions::for_stdout(color),
             _ => RenderOptions::for_file(color),
@@ -235,7 +238,6 @@ fn write(report: &Report, args: &CheckArgs, color: Color, output: Output) -> Res
             (Some(path), _) => output::to_file(path, print)?,
             (None, Output::Stdout) => output::to_stdout(print)?,
             (None, Output::Stderr) => output::to_stderr(print)?,
-            (None, Output::FilesOnly) => {}
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Folder, run_in};
+use crate::support::{Folder, run_in, validate};
 
 /// A pool of plain machines without `consolidateAfter`, which has a safe fix.
 const SAFE: &str = "\
@@ -127,6 +127,23 @@ fn standard_input_is_fixed_to_standard_output() {
         let run = folder.run_with(&check(&["--fix", "--allow-empty", "-"]), text);
         assert_eq!(run.out, text);
     }
+}
+
+#[test]
+fn a_report_beside_a_diff_goes_to_standard_error() {
+    let folder = Folder::new().with("safe.yaml", SAFE);
+    let diff = folder.run(&check(&["--diff"])).exits(1);
+    assert!(diff.err.contains("2 would be fixed: "), "{diff:?}");
+    let run = folder.run(&check(&["--diff", "-f", "json"])).exits(1);
+    assert_eq!(run.out, diff.out);
+    let report: serde_json::Value = serde_json::from_str(&run.err).unwrap();
+    validate(&report);
+    assert_eq!(report["diagnostics"].as_array().unwrap().len(), 2);
+    let run = folder.run(&check(&["--diff", "-f", "concise"])).exits(1);
+    assert_eq!((run.out, run.err.lines().count()), (diff.out.clone(), 2));
+    let run = folder.run(&check(&["--diff", "-f", "json=report.json"])).exits(1);
+    assert_eq!((run.out, run.err), (diff.out, diff.err));
+    assert!(read(&folder, "report.json").contains("consolidate-after-missing"));
 }
 
 #[test]
