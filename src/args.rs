@@ -57,7 +57,7 @@ Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 bad usage, bad config
 that cannot be read or written, or no Kubernetes object found. With --fix it is what is left that \
 counts, with --diff what is there now.")]
 pub(crate) struct CheckArgs {
-    /// Files and folders; `-` is standard input
+    /// Files and folders; `-` is standard input, and `<(command)` of a shell is read like it
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 

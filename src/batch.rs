@@ -54,17 +54,17 @@ impl<'e> Batch<'e> {
         self.reads[at].file.as_ref().map(|file| &file.source)
     }
 
-    /// The current content of standard input, if it is one of the inputs.
-    pub(crate) fn stdin(&self) -> Option<&[u8]> {
-        self.reads.iter().find_map(|read| read.stdin.as_deref())
+    /// The current content of the stream that is one of the inputs.
+    pub(crate) fn stream(&self) -> Option<&[u8]> {
+        self.reads.iter().find_map(|read| read.stream.as_deref())
     }
 
     /// Replaces the text of an input and returns the previous result of reading it.
     pub(crate) fn rewrite(&mut self, at: usize, text: String) -> ReadOutcome {
         let one = &self.inputs[at];
-        let stdin = one.input.stdin.then(|| text.clone().into_bytes());
+        let stream = one.input.stream.map(|_| text.clone().into_bytes());
         let read = files::read_bytes(&one.input, &one.path, &self.folders, text.into_bytes());
-        let read = ReadOutcome { stdin, ..read };
+        let read = ReadOutcome { stream, ..read };
         std::mem::replace(&mut self.reads[at], read)
     }
 

@@ -26,6 +26,13 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     }
     let mut scopes = Scopes::for_check(args)?;
     let mut found = files::find(&args.paths, &args.stdin_filename);
+    let streams = found.inputs.iter().filter(|input| input.stream.is_some()).count();
+    if streams > 1 && !args.diff && requested_safety(args).is_some() {
+        return Err(CliError::Usage(
+            "--fix writes the fixed text of a pipe to standard output, which has room for one pipe"
+                .to_owned(),
+        ));
+    }
     let inputs = scope(&mut found, &mut scopes, args);
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
@@ -53,11 +60,11 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         }
         Some(most) => {
             let checked = apply_fixes(&mut set, reports, found, most);
-            let stdin = set.stdin();
-            if let Some(text) = stdin {
+            let stream = set.stream();
+            if let Some(text) = stream {
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
             }
-            let output = stdin.map_or(Output::Stdout, |_| Output::Stderr);
+            let output = stream.map_or(Output::Stdout, |_| Output::Stderr);
             write(&checked.report, args, color, output)?;
             checked
         }

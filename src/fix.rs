@@ -112,8 +112,11 @@ impl FixRun {
             let input = &set.inputs[at].input;
             let text = set.source(at).cloned();
             let new = text.as_ref().map_or("", |source| source.text());
-            let outcome =
-                if input.stdin { Ok(()) } else { replace_file(&input.path, change.source.text(), new) };
+            let outcome = if input.stream.is_some() {
+                Ok(())
+            } else {
+                replace_file(&input.path, change.source.text(), new)
+            };
             match outcome {
                 Ok(()) => {
                     self.changes.insert(at, change);

@@ -57,13 +57,14 @@ impl FilledFolders {
         let here = absolute(Path::new("."));
         let common = common_folder(inputs);
         let mut seen: HashSet<&Path> = HashSet::new();
-        for input in inputs.iter().filter(|input| !input.stdin) {
+        for input in inputs.iter().filter(|input| input.stream.is_none()) {
             let folders = input.absolute.ancestors().skip(1).take(LEVELS);
             seen.extend(folders.filter(|folder| folder.starts_with(&here) || folder.starts_with(&common)));
         }
         let folders: HashMap<PathBuf, Traces> =
             seen.iter().map(|folder| (folder.to_path_buf(), Traces::of(folder))).collect();
-        let flux = inputs.iter().filter(|input| !input.stdin).flat_map(|input| flux_paths(&input.path));
+        let flux =
+            inputs.iter().filter(|input| input.stream.is_none()).flat_map(|input| flux_paths(&input.path));
         let root = if common.starts_with(&here) { here } else { common };
         FilledFolders { flux: flux.collect(), named: named_files(&root), folders }
     }
@@ -126,7 +127,8 @@ pub(super) fn has_placeholders(text: &str) -> bool {
 
 /// The folder that all inputs are in.
 fn common_folder(inputs: &[Input]) -> PathBuf {
-    let mut folders = inputs.iter().filter(|input| !input.stdin).filter_map(|input| input.absolute.parent());
+    let mut folders =
+        inputs.iter().filter(|input| input.stream.is_none()).filter_map(|input| input.absolute.parent());
     let first = folders.next().unwrap_or(Path::new("")).to_owned();
     folders.fold(first, |common, folder| {
         let shared = common.components().zip(folder.components()).take_while(|(a, b)| a == b);

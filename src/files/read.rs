@@ -29,22 +29,22 @@ pub(crate) struct ReadOutcome {
     pub(crate) skipped: Vec<Skipped>,
     /// Why the file could not be read.
     pub(crate) error: Option<String>,
-    /// The content of standard input, if it is to be written to standard output.
-    pub(crate) stdin: Option<Vec<u8>>,
+    /// The content of a stream, which is written to standard output when it is fixed.
+    pub(crate) stream: Option<Vec<u8>>,
 }
 
 /// Reads one file. `scope` is its path relative to the folder of its configuration.
 pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome {
     if let Some(reason) = folders.skip_reason(input) {
         // A file that cannot be opened is an error whatever its name.
-        return match (!input.stdin).then(|| fs::File::open(&input.path)) {
+        return match input.stream.is_none().then(|| fs::File::open(&input.path)) {
             Some(Err(error)) => failed(input, &error),
             _ => skip(input, reason),
         };
     }
     let content = bytes(input);
-    let stdin = match &content {
-        Ok(Some(bytes)) if input.stdin => Some(bytes.clone()),
+    let stream = match &content {
+        Ok(Some(bytes)) if input.stream.is_some() => Some(bytes.clone()),
         _ => None,
     };
     let read = match content {
@@ -54,7 +54,7 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome
         Ok(Some(bytes)) if is_foreign_json(&bytes, input) => skip(input, SkipReason::Foreign),
         Ok(Some(bytes)) => read_bytes(input, scope, folders, bytes),
     };
-    ReadOutcome { stdin, ..read }
+    ReadOutcome { stream, ..read }
 }
 
 /// Reads a file whose content is already in memory.
@@ -125,7 +125,7 @@ fn skipped(input: &Input, document: Option<u32>, reason: SkipReason, partial: bo
 /// The content. `None` if it exceeds the size limit.
 fn bytes(input: &Input) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    if input.stdin {
+    if input.stream == Some(0) {
         let stdin = io::stdin().lock();
         stdin.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     } else {
@@ -179,7 +179,7 @@ fn is_binary(bytes: &[u8], input: &Input) -> bool {
         return false;
     }
     let control = sample.iter().filter(|b| **b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t')).count();
-    !input.stdin && !has_manifest_name(input) || control * 10 > sample.len()
+    input.stream.is_none() && !has_manifest_name(input) || control * 10 > sample.len()
 }
 
 fn has_manifest_name(input: &Input) -> bool {

@@ -1,6 +1,6 @@
 //! Finds the files below the given paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,8 @@ pub(crate) struct Input {
     pub(crate) absolute: PathBuf,
     /// Whether it was given as an argument, not found in a folder.
     pub(crate) named: bool,
-    /// Whether it is standard input.
-    pub(crate) stdin: bool,
+    /// The descriptor, if it is an open stream: 0 is standard input, others are those of a shell's `<(command)`.
+    pub(crate) stream: Option<u32>,
     /// Why it is not applied to a cluster, if its path says so: it is checked only on request, or if a
     /// kustomization lists it.
     pub(crate) unapplied: Option<SkipReason>,
@@ -41,34 +41,36 @@ pub(crate) struct FoundFiles {
 /// Folders that contain no manifests of the user.
 pub(super) const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
 
-/// Finds the files under `paths`; `-` is standard input under the name `stdin`.
+/// Finds the files under `paths`; `-` is standard input. It is reported under the name `stdin`, and so is another stream if
+/// there is only one.
 pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
     let mut found = FoundFiles::default();
     let mut linked = paths.len() > 1;
+    let streams: BTreeSet<u32> = paths.iter().filter_map(|path| stream(path)).collect();
     for path in paths {
+        let stream = stream(path);
+        let mut push_stream = |number: u32| {
+            let own = PathBuf::from(format!("<fd {number}>"));
+            let name = if number == 0 || streams.len() == 1 { stdin } else { &own };
+            found.inputs.push(Input { stream: Some(number), path: path.clone(), ..input(name, true) });
+        };
         if path.as_os_str() == "-" {
-            found.inputs.push(Input {
-                display_path: display_path(stdin),
-                path: stdin.to_owned(),
-                absolute: absolute(stdin),
-                named: true,
-                stdin: true,
-                unapplied: None,
-            });
+            push_stream(0);
             continue;
         }
-        match fs::metadata(path) {
-            Ok(data) if data.is_dir() => linked |= walk(path, &mut found),
-            Ok(data) if data.is_file() => found.inputs.push(input(path, true)),
-            Ok(_) => {
+        match (fs::metadata(path), stream) {
+            (Ok(data), Some(number)) if !data.is_dir() => push_stream(number),
+            (Ok(data), _) if data.is_dir() => linked |= walk(path, &mut found),
+            (Ok(data), _) if data.is_file() => found.inputs.push(input(path, true)),
+            (Ok(_), _) => {
                 found.errors.push(format!("{}: not a file", display_path(path)));
                 found.skip(path, SkipReason::NotAFile);
             }
-            Err(error) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => {
+            (Err(error), _) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => {
                 found.errors.push(format!("{}: {}", display_path(path), reason(&error)));
                 found.skip(path, SkipReason::DanglingLink);
             }
-            Err(error) => found.errors.push(format!("{}: {error}", display_path(path))),
+            (Err(error), _) => found.errors.push(format!("{}: {error}", display_path(path))),
         }
     }
     if linked {
@@ -90,8 +92,16 @@ fn input(path: &Path, named: bool) -> Input {
         path: path.to_owned(),
         absolute: absolute(path),
         named,
-        stdin: false,
+        stream: None,
         unapplied: None,
+    }
+}
+
+/// The descriptor that a path names: standard input, or what a shell puts in the place of `<(command)`.
+fn stream(path: &Path) -> Option<u32> {
+    match path.to_str()? {
+        "-" | "/dev/stdin" => Some(0),
+        other => ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|of| other.strip_prefix(of))?.parse().ok(),
     }
 }
 
@@ -164,12 +174,10 @@ fn is_manifest_name(path: &Path) -> bool {
 /// shortest.
 fn deduplicate(inputs: Vec<Input>) -> Vec<Input> {
     let mut by_file: BTreeMap<PathBuf, Input> = BTreeMap::new();
-    let mut stdin = Vec::new();
+    let mut streams: BTreeMap<u32, Input> = BTreeMap::new();
     for input in inputs {
-        if input.stdin {
-            if stdin.is_empty() {
-                stdin.push(input);
-            }
+        if let Some(number) = input.stream {
+            streams.entry(number).or_insert(input);
             continue;
         }
         let real = fs::canonicalize(&input.path).unwrap_or_else(|_| input.absolute.clone());
@@ -182,8 +190,7 @@ fn deduplicate(inputs: Vec<Input>) -> Vec<Input> {
             }
         }
     }
-    stdin.extend(by_file.into_values());
-    stdin
+    streams.into_values().chain(by_file.into_values()).collect()
 }
 
 fn reason(error: &std::io::Error) -> String {

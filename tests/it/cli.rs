@@ -138,6 +138,42 @@ fn standard_input_is_reported_under_its_name() {
     assert_eq!(run.exits(1).json()["diagnostics"][0]["file"], "sub/pool.yaml");
 }
 
+/// `<(command)` of a shell is such a path.
+#[cfg(unix)]
+#[test]
+fn open_pipes_are_read_like_standard_input() {
+    let folder = Folder::new().with("a.yaml", CONFIG_MAP).with("broken.yaml", BROKEN);
+    for path in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        if Path::new(path).exists() {
+            folder.run_with(&["check", "-f", "concise", path], BROKEN).exits(1).prints("<stdin>:");
+        }
+    }
+    let binary = env!("CARGO_BIN_EXE_gpulint");
+    let bash = |line: &str| {
+        let mut command = std::process::Command::new("bash");
+        let line = line.replace("gpulint", binary);
+        finish(command.args(["-c", &line]).current_dir(&folder.0).stdin(Stdio::null()).output().unwrap())
+    };
+    if std::process::Command::new("bash").arg("-c").arg("true").output().is_err() {
+        println!("skipped: there is no bash");
+        return;
+    }
+    bash("gpulint check -f concise <(cat broken.yaml)").exits(1).prints("<stdin>:");
+    let named = "gpulint check -f concise --stdin-filename sub/pool.yaml <(cat broken.yaml)";
+    bash(named).exits(1).prints("sub/pool.yaml:");
+    let two = bash("gpulint check -f json <(cat broken.yaml) a.yaml <(cat broken.yaml)").exits(1).json();
+    let found: Vec<&str> =
+        two["diagnostics"].as_array().unwrap().iter().map(|d| d["file"].as_str().unwrap()).collect();
+    assert_eq!(found.len(), 2, "{two:#}");
+    assert!(found.iter().all(|file| file.starts_with("<fd ")) && found[0] != found[1], "{found:?}");
+    assert_eq!(two["summary"]["files"], 3);
+    let fixed = bash("gpulint check --fix <(cat a.yaml)").exits(0).complains("0 fixed");
+    assert_eq!(fixed.out, CONFIG_MAP);
+    bash("gpulint check --fix <(cat a.yaml) <(cat a.yaml)").exits(2).complains("room for one pipe");
+    bash("gpulint check /dev/fd/77").exits(2).complains("/dev/fd/77: ");
+    bash("mkfifo pipe && gpulint check pipe").exits(2).complains("pipe: not a file");
+}
+
 #[test]
 fn json_says_where_in_lines_columns_and_bytes() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  \"é\": 1\n  \"é\": 2\n  name: é\n";
