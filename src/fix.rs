@@ -145,7 +145,7 @@ impl FixRun {
     }
 }
 
-/// Replaces the content of a file atomically, if it still equals `old`. Links are followed, and the mode is
+/// Replaces the content of a file atomically, if it still equals `old` and may be written. Links are followed, and the mode is
 /// kept.
 fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let target = fs::canonicalize(path)?;
@@ -156,6 +156,11 @@ fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> {
     if now != old.as_bytes() {
         return Err(io::Error::other("it changed since it was read"));
     }
+    // A new file takes its place, which the folder alone could allow. Root may write to every file.
+    if fs::metadata(&target)?.permissions().readonly() {
+        return Err(io::Error::other("it is read-only"));
+    }
+    fs::OpenOptions::new().write(true).open(&target)?;
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let beside = target.with_file_name(format!(".{name}.gpulint-{}", std::process::id()));
     let written = write_new(&beside, &target, new).and_then(|()| fs::rename(&beside, &target));

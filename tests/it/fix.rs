@@ -230,6 +230,21 @@ fn links_are_followed_and_modes_stay() {
 }
 
 #[test]
+fn a_read_only_file_is_not_fixed() {
+    let folder = Folder::new().with("closed.yaml", SAFE).with("open.yaml", SAFE.replace("web}", "open}"));
+    let closed = folder.0.join("closed.yaml");
+    let before = fs::metadata(&closed).unwrap().permissions();
+    let mut permissions = before.clone();
+    permissions.set_readonly(true);
+    fs::set_permissions(&closed, permissions).unwrap();
+    let run = folder.run(&check(&["--fix"]));
+    fs::set_permissions(&closed, before).unwrap();
+    run.exits(2).complains("closed.yaml: not fixed: it is read-only").prints("2 fixed, 2 left");
+    assert_eq!(read(&folder, "closed.yaml"), SAFE);
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2, "nothing else is left in the folder");
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_an_error() {
     let folder = Folder::new().with("a/safe.yaml", SAFE);
     // A folder in the place of the new file keeps it from being made: the name is known only to
