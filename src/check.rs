@@ -1,5 +1,6 @@
 //! `gpulint check`: finds, reads and checks files, and reports the findings.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -134,7 +135,10 @@ fn scope(found: &mut FoundFiles, scopes: &mut Scopes, args: &CheckArgs) -> Vec<S
         }
         if ignored != Some(true) {
             scoped.push(ScopedInput { input, scope, path });
-        } else if input.named {
+            continue;
+        }
+        *found.ignored.entry(scopes.get(scope).name.clone()).or_default() += 1;
+        if input.named {
             found.skipped.push(Skipped {
                 file: input.display_path,
                 document: None,
@@ -153,6 +157,8 @@ struct CheckOutcome {
     failed: bool,
     /// Number of documents that do not parse.
     unparsable: usize,
+    /// How many files each configuration ignores.
+    ignored: BTreeMap<String, usize>,
     /// Paths that could not be read, with the reason.
     errors: Vec<String>,
 }
@@ -186,9 +192,10 @@ impl CheckOutcome {
         }
         summary.count(&findings);
         CheckOutcome {
-            report: Report { summary, findings, unfixed: std::collections::BTreeMap::new() },
+            report: Report { summary, findings, unfixed: BTreeMap::new() },
             failed,
             unparsable,
+            ignored: found.ignored,
             errors,
         }
     }
@@ -208,15 +215,22 @@ impl CheckOutcome {
         {
             return None;
         }
-        let skipped = match summary.skipped.as_slice() {
-            [] => String::new(),
-            [one] => format!(" ({}: {})", one.file, one.reason.name()),
+        let mut reasons: Vec<String> = Vec::new();
+        for (config, files) in &self.ignored {
+            let files = report::text::count(*files, "file");
+            reasons.push(format!("{files} ignored by `ignore` of {config}"));
+        }
+        let others = summary.skipped.iter().filter(|s| s.reason != SkipReason::Ignored);
+        match others.collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [one] => reasons.push(format!("{}: {}", one.file, one.reason.name())),
             all @ [first, ..] if all.iter().all(|s| s.reason == first.reason) => {
-                format!(" ({} skipped, all {})", all.len(), first.reason.name())
+                reasons.push(format!("{} skipped, all {}", all.len(), first.reason.name()));
             }
-            more => format!(" ({} skipped: see --format json)", more.len()),
-        };
-        Some(format!("no Kubernetes object found{skipped}; --allow-empty makes this a success"))
+            more => reasons.push(format!("{} skipped: see --format json", more.len())),
+        }
+        let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
+        Some(format!("no Kubernetes object found{reasons}; --allow-empty makes this a success"))
     }
 }
 

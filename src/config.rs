@@ -41,6 +41,8 @@ fn in_folder(folder: &Path) -> Result<Option<PathBuf>, String> {
 #[derive(Debug)]
 pub(crate) struct Scope {
     folder: Option<PathBuf>,
+    /// Its file as reported; empty if there is none.
+    pub(crate) name: String,
     /// The paths that it ignores.
     ignore: Gitignore,
     /// The configuration with the flags applied.
@@ -48,14 +50,14 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    fn new(folder: Option<PathBuf>, settings: Settings) -> Scope {
+    fn new(folder: Option<PathBuf>, name: String, settings: Settings) -> Scope {
         // The configuration has checked the patterns as globs; a line of a .gitignore is one.
         let mut ignore = GitignoreBuilder::new("");
         for pattern in settings.ignore_paths.patterns() {
             let _ = ignore.add_line(None, &without_current_folder(pattern));
         }
         let ignore = ignore.build().unwrap_or_else(|_| Gitignore::empty());
-        Scope { folder, ignore, settings }
+        Scope { folder, name, ignore, settings }
     }
 
     /// Whether `ignore` of the configuration names a path, or excepts it with `!`; `None` if it does neither.
@@ -193,7 +195,7 @@ impl Scopes {
             settings.definitions = crds::read(given).map_err(CliError::Several)?;
         }
         let mut scopes = Scopes {
-            list: vec![Scope::new(None, settings)],
+            list: vec![Scope::new(None, String::new(), settings)],
             by_folder: HashMap::new(),
             explicit: None,
             errors: Vec::new(),
@@ -263,7 +265,7 @@ impl Scopes {
                         Err(errors) => self.errors.extend(errors),
                     }
                 }
-                self.list.push(Scope::new(folder, settings));
+                self.list.push(Scope::new(folder, named, settings));
                 self.list.len() - 1
             }
             Err(errors) => {

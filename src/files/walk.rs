@@ -34,6 +34,8 @@ pub(crate) struct FoundFiles {
     pub(crate) inputs: Vec<Input>,
     /// Entries that are not regular files.
     pub(crate) skipped: Vec<Skipped>,
+    /// How many files each configuration ignores.
+    pub(crate) ignored: BTreeMap<String, usize>,
     /// Paths that could not be read, with the reason.
     pub(crate) errors: Vec<String>,
 }

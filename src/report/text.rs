@@ -250,12 +250,14 @@ impl Diagnostic for Snippet {
     }
 }
 
+/// `1 file`, `2 files`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{s}")
+}
+
 /// `3 errors, 1 warning in 2 files (5 objects); 1 skipped: see --format json`
 pub(crate) fn summary_line(summary: &Summary) -> String {
-    let count = |n: usize, what: &str| {
-        let s = if n == 1 { "" } else { "s" };
-        format!("{n} {what}{s}")
-    };
     let found: Vec<String> =
         [(summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info")]
             .into_iter()

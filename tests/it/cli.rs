@@ -131,6 +131,26 @@ fn no_object_is_2_unless_it_may_be() {
 }
 
 #[test]
+fn without_objects_the_configuration_that_ignores_them_is_named() {
+    let folder = Folder::new()
+        .with("gpulint.yml", "ignore: ['**']\n")
+        .with("a.yaml", BROKEN)
+        .with("sub/b.yaml", BROKEN);
+    // The pattern fits the configuration itself.
+    let by = "ignored by `ignore` of gpulint.yml); --allow-empty makes this a success";
+    folder.run(&["check"]).exits(2).complains(&format!("no Kubernetes object found (3 files {by}"));
+    folder
+        .run(&["check", "sub/b.yaml"])
+        .exits(2)
+        .complains(&format!("no Kubernetes object found (1 file {by}"));
+    let folder = folder.with("sub/.gpulint.yaml", "ignore: [b.yaml]\n").with("sub/c.yaml", "a: 1\n");
+    folder
+        .run(&["check", "sub"])
+        .exits(2)
+        .complains("(1 file ignored by `ignore` of sub/.gpulint.yaml; 2 skipped: see --format json)");
+}
+
+#[test]
 fn standard_input_is_reported_under_its_name() {
     let folder = Folder::new();
     folder.run_with(&["check", "-f", "concise", "-"], BROKEN).exits(1).prints("<stdin>:");
