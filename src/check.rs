@@ -42,7 +42,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let checked = match requested_safety(args) {
         None => {
             let checked = CheckOutcome::new(&set, reports, found);
-            write(&checked.report, args, color, Output::Stdout)?;
+            write(&checked, args, color, Output::Stdout)?;
             checked
         }
         Some(most) if args.diff => {
@@ -51,10 +51,10 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             let fixed = fix::run(&mut set, plans, most);
             output::to_stdout(|out| fixed.diff(&set, out))?;
             if !args.formats.is_empty() {
-                write(&checked.report, args, color, Output::Stderr)?;
+                write(&checked, args, color, Output::Stderr)?;
             }
             // A report on standard error is not mixed with other text.
-            if !args.quiet && args.formats.iter().all(|format| format.file.is_some()) {
+            if checked.has_summary(args) && args.formats.iter().all(|format| format.file.is_some()) {
                 print_note(&format!("{} would be fixed: {}", fixed.count(), checked.summary()));
             }
             checked
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
             }
             let output = stream.map_or(Output::Stdout, |_| Output::Stderr);
-            write(&checked.report, args, color, output)?;
+            write(&checked, args, color, output)?;
             checked
         }
     };
@@ -204,17 +204,23 @@ impl CheckOutcome {
         report::text::summary_line(&self.report.summary)
     }
 
+    /// Whether nothing was there to be checked.
+    fn is_empty(&self) -> bool {
+        self.report.summary.objects == 0 && self.unparsable == 0 && self.report.findings.is_empty()
+    }
+
+    /// Whether the text ends in a summary: "no findings" would contradict an error that says why nothing was checked.
+    fn has_summary(&self, args: &CheckArgs) -> bool {
+        let has_error = self.is_empty() && (!self.errors.is_empty() || !args.allow_empty);
+        !args.quiet && !has_error
+    }
+
     /// The message if the input contains no object.
     fn empty_input_message(&self, args: &CheckArgs) -> Option<String> {
-        let summary = &self.report.summary;
-        if args.allow_empty
-            || summary.objects > 0
-            || self.unparsable > 0
-            || !self.report.findings.is_empty()
-            || !self.errors.is_empty()
-        {
+        if args.allow_empty || !self.is_empty() || !self.errors.is_empty() {
             return None;
         }
+        let summary = &self.report.summary;
         let mut reasons: Vec<String> = Vec::new();
         for (config, files) in &self.ignored {
             let files = report::text::count(*files, "file");
@@ -242,7 +248,8 @@ enum Output {
     Stderr,
 }
 
-fn write(report: &Report, args: &CheckArgs, color: Color, output: Output) -> Result<(), CliError> {
+fn write(checked: &CheckOutcome, args: &CheckArgs, color: Color, output: Output) -> Result<(), CliError> {
+    let report = &checked.report;
     let default = [Format { style: Style::Text, file: None }];
     let formats = if args.formats.is_empty() { &default[..] } else { &args.formats };
     for format in formats {
@@ -251,7 +258,7 @@ fn write(report: &Report, args: &CheckArgs, color: Color, output: Output) -> Res
             _ => RenderOptions::for_file(color),
         };
         let print = |out: &mut dyn Write| match format.style {
-            Style::Text => report::text::write(out, report, look, !args.quiet, !args.no_fold),
+            Style::Text => report::text::write(out, report, look, checked.has_summary(args), !args.no_fold),
             Style::Concise => report::concise::write(out, report, !args.no_fold),
             Style::Json => report::json::write(out, report),
         };

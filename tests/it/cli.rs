@@ -131,6 +131,21 @@ fn no_object_is_2_unless_it_may_be() {
 }
 
 #[test]
+fn no_findings_is_not_said_beside_an_error() {
+    let folder = Folder::new().with("notes.yaml", "a: 1\n").with("sound.yaml", CONFIG_MAP);
+    for args in
+        [&["absent.yaml"][..], &["notes.yaml"], &["--fix", "notes.yaml"], &["--allow-empty", "absent.yaml"]]
+    {
+        let run = folder.run(&[&["check"], args].concat()).exits(2).complains("error: ");
+        assert_eq!(run.out, "", "{args:?}");
+    }
+    let run = folder.run(&["check", "--diff", "notes.yaml"]).exits(2);
+    assert!(!run.err.contains("would be fixed"), "{run:?}");
+    folder.run(&["check", "--allow-empty", "notes.yaml"]).exits(0).prints("no findings in 0 files");
+    folder.run(&["check", "absent.yaml", "sound.yaml"]).exits(2).prints("no findings in 1 file (1 object)");
+}
+
+#[test]
 fn without_objects_the_configuration_that_ignores_them_is_named() {
     let folder = Folder::new()
         .with("gpulint.yml", "ignore: ['**']\n")
