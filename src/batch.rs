@@ -8,7 +8,7 @@ use gpulint_rules::{CheckReport, Engine, RunInput, check_run};
 use rayon::prelude::*;
 
 use crate::files;
-use crate::files::{Folders, Input, ReadOutcome};
+use crate::files::{Folders, Input, ReadOutcome, SkipReason};
 use crate::progress::Progress;
 
 /// An input, the index of its configuration, and its path relative to the folder of that configuration.
@@ -52,6 +52,13 @@ impl<'e> Batch<'e> {
     /// The text of an input that is checked.
     pub(crate) fn source(&self, at: usize) -> Option<&Arc<Source>> {
         self.reads[at].file.as_ref().map(|file| &file.source)
+    }
+
+    /// The path of the chart that has to be rendered for an input that was skipped as a template.
+    pub(crate) fn chart_to_render(&self, at: usize) -> Option<String> {
+        let skipped = &self.reads[at].skipped;
+        let template = skipped.iter().any(|skipped| skipped.reason == SkipReason::HelmTemplate);
+        if template { self.folders.chart_to_render(&self.inputs[at].input) } else { None }
     }
 
     /// The current content of the stream that is one of the inputs.

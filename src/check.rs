@@ -75,6 +75,9 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     }
     if let Some(nothing) = checked.empty_input_message(args) {
         print_error(&nothing);
+        if let Some(line) = report::text::unrendered_line(&checked.report.summary) {
+            print_note(&line);
+        }
         return Ok(ExitCode::from(2));
     }
     Ok(match (checked.errors.is_empty(), checked.failed) {
@@ -168,7 +171,10 @@ impl CheckOutcome {
         let mut summary = Summary { skipped: found.skipped, ..Summary::default() };
         let mut errors = found.errors;
         let mut unparsable = 0;
-        for read in &set.reads {
+        for (at, read) in set.reads.iter().enumerate() {
+            if let Some(chart) = set.chart_to_render(at) {
+                *summary.unrendered.entry(chart).or_default() += 1;
+            }
             summary.files += usize::from(read.manifest);
             summary.skipped.extend(read.skipped.iter().cloned());
             errors.extend(read.error.clone());

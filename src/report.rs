@@ -32,6 +32,8 @@ pub(crate) struct Summary {
     pub(crate) objects: usize,
     /// Files and documents that are not manifests.
     pub(crate) skipped: Vec<Skipped>,
+    /// How many templates of each chart were not rendered, by the path of the chart.
+    pub(crate) unrendered: BTreeMap<String, usize>,
     /// Number of errors.
     pub(crate) errors: usize,
     /// Number of warnings.

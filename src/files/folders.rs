@@ -10,7 +10,7 @@ use crate::config;
 
 use super::filled::{FilledFolders, has_placeholders};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
-use super::{Input, SkipReason};
+use super::{Input, SkipReason, display_path};
 
 /// Kustomizations below each other are followed to this depth.
 const MAX_KUSTOMIZE_DEPTH: usize = 16;
@@ -165,16 +165,43 @@ impl Folders {
         if self.reshaping.contains(path) || !input.named && self.is_unlisted_patch(path) {
             return Some(SkipReason::KustomizePatch);
         }
-        let in_templates = path.ancestors().skip(1).any(|folder| {
-            folder.file_name().is_some_and(|n| n == "templates")
-                && folder.parent().is_some_and(|p| self.charts.contains(p))
-        });
-        if in_templates {
+        if self.chart_of_template(path).is_some() {
             return Some(SkipReason::HelmTemplate);
         }
         let yaml = name.ends_with(".yaml") || name.ends_with(".yml");
         let beside_chart = path.parent().is_some_and(|p| self.charts.contains(p));
         (name.starts_with("values") && yaml && beside_chart).then_some(SkipReason::HelmValues)
+    }
+
+    /// The chart that a file is a template of.
+    fn chart_of_template<'p>(&self, path: &'p Path) -> Option<&'p Path> {
+        path.ancestors().skip(1).find_map(|folder| {
+            let chart = folder.parent().filter(|chart| self.charts.contains(*chart))?;
+            folder.file_name().is_some_and(|name| name == "templates").then_some(chart)
+        })
+    }
+
+    /// The path of the chart to render for a template, as the file would be reported: `.` in the current folder. Of a chart
+    /// in `charts/` of another one, that is the other one.
+    pub(crate) fn chart_to_render(&self, input: &Input) -> Option<String> {
+        let mut chart = self.chart_of_template(&input.absolute)?;
+        while let Some(above) =
+            chart.parent().filter(|folder| folder.file_name().is_some_and(|n| n == "charts"))
+        {
+            match above.parent().filter(|folder| self.charts.contains(*folder)) {
+                Some(parent) => chart = parent,
+                None => break,
+            }
+        }
+        let below = display_path(input.absolute.strip_prefix(chart).ok()?);
+        let Some(path) = input.display_path.strip_suffix(&below) else {
+            return Some(display_path(chart));
+        };
+        Some(match path.trim_end_matches('/') {
+            "" if path.is_empty() => ".".to_owned(),
+            "" => "/".to_owned(),
+            path => path.to_owned(),
+        })
     }
 
     /// Whether a kustomization lists the file as a patch, or its name or folder says that it is one: patches

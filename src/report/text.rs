@@ -43,6 +43,9 @@ pub(crate) fn write(
     }
     if summary {
         writeln!(out, "{}", summary_line(&report.summary))?;
+        if let Some(line) = unrendered_line(&report.summary) {
+            writeln!(out, "{line}")?;
+        }
     }
     Ok(())
 }
@@ -298,9 +301,52 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     line
 }
 
+/// `29 Helm templates not rendered: helm template . | gpulint check -`; `None` if there are none.
+pub(crate) fn unrendered_line(summary: &Summary) -> Option<String> {
+    let (first, _) = summary.unrendered.first_key_value()?;
+    let templates = count(summary.unrendered.values().sum(), "Helm template");
+    Some(match summary.unrendered.len() {
+        1 => format!("{templates} not rendered: helm template {} | gpulint check -", shell_word(first)),
+        charts => {
+            format!(
+                "{templates} of {charts} charts not rendered: for each, helm template CHART | gpulint check -"
+            )
+        }
+    })
+}
+
+/// The text as one word of a shell.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@".contains(c);
+    let word = if text.chars().all(plain) && !text.starts_with('-') {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    };
+    printable(&word, false).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Summary, summary_line};
+    use super::{Summary, summary_line, unrendered_line};
+
+    #[test]
+    fn a_command_renders_the_chart() {
+        let line = |charts: &[(&str, usize)]| {
+            let unrendered = charts.iter().map(|(chart, n)| ((*chart).to_owned(), *n)).collect();
+            unrendered_line(&Summary { unrendered, ..Summary::default() })
+        };
+        assert_eq!(line(&[]), None);
+        let one = line(&[(".", 1)]).unwrap();
+        assert_eq!(one, "1 Helm template not rendered: helm template . | gpulint check -");
+        let quoted = line(&[("it's a", 29)]).unwrap();
+        assert_eq!(quoted, "29 Helm templates not rendered: helm template 'it'\\''s a' | gpulint check -");
+        let two = line(&[("a", 2), ("b", 3)]).unwrap();
+        assert_eq!(
+            two,
+            "5 Helm templates of 2 charts not rendered: for each, helm template CHART | gpulint check -"
+        );
+    }
 
     #[test]
     fn the_summary_counts_in_words() {

@@ -131,6 +131,43 @@ fn no_object_is_2_unless_it_may_be() {
 }
 
 #[test]
+fn templates_that_were_not_rendered_are_said() {
+    let folder = Folder::new()
+        .with("charts/a/Chart.yaml", "apiVersion: v2\nname: a\nversion: 1.0.0\n")
+        .with("charts/a/values.yaml", "a: 1\n")
+        .with("charts/a/templates/a.yaml", CONFIG_MAP)
+        .with("charts/a/templates/deep/b.yaml", "{{ if }}\n")
+        .with("charts/a/charts/below/Chart.yaml", "apiVersion: v2\nname: below\nversion: 1.0.0\n")
+        .with("charts/a/charts/below/templates/c.yaml", "{{ if }}\n");
+    let line =
+        |chart: &str| format!("3 Helm templates not rendered: helm template {chart} | gpulint check -\n");
+    // Nothing was judged.
+    for format in ["text", "concise", "json"] {
+        let run = folder.run(&["check", "-f", format]).exits(2).complains("no Kubernetes object found (");
+        assert!(run.err.ends_with(&format!("makes this a success\n{}", line("charts/a"))), "{run:?}");
+    }
+    let one = "1 Helm template not rendered: helm template charts/a | gpulint check -\n";
+    folder.run(&["check", "charts/a/templates/a.yaml"]).exits(2).complains(one);
+    run_in(&folder.0.join("charts/a"), &["check"], "").exits(2).complains(&line("."));
+    run_in(&folder.0.join("charts/a/charts"), &["check", ".."], "").exits(2).complains(&line(".."));
+    let run = folder.run(&["check", "--allow-empty"]).exits(0).prints(&line("charts/a"));
+    assert_eq!(run.err, "");
+    // Something was judged.
+    let folder = folder.with("a.yaml", CONFIG_MAP);
+    let run = folder.run(&["check"]).exits(0);
+    let summary = "no findings in 1 file (1 object); 6 skipped: see --format json\n";
+    assert_eq!(run.out, format!("{summary}{}", line("charts/a")));
+    assert_eq!(folder.run(&["check", "-q"]).exits(0).out, "");
+    let folder = folder.with("b c/Chart.yaml", "name: b\n").with("b c/templates/a.yaml", "{{ if }}\n");
+    folder.run(&["check"]).exits(0).prints("4 Helm templates of 2 charts not rendered: for each, ");
+    folder.run(&["check", "--allow-empty", "b c"]).exits(0).prints("helm template 'b c' | ");
+    // Templates of other tools are none of a chart.
+    let other = Folder::new().with("a.yaml", CONFIG_MAP).with("b.yaml", "kind: {{ a }}\nb: {{ if }}\n");
+    let run = other.run(&["check"]).exits(0);
+    assert!(!run.out.contains("Helm"), "{run:?}");
+}
+
+#[test]
 fn no_findings_is_not_said_beside_an_error() {
     let folder = Folder::new().with("notes.yaml", "a: 1\n").with("sound.yaml", CONFIG_MAP);
     for args in
