@@ -213,3 +213,40 @@ fn a_missing_node_class_is_as_severe_as_it_is_certain() {
     assert_eq!(said(&[gpu(), class("inference")], false), ["info"]);
     assert_eq!(said(&[gpu(), class("inference")], true), ["error", "info"]);
 }
+
+/// Nothing is scaled without a target. Where its namespace is not written, or its name, it may be there.
+#[test]
+fn a_missing_target_is_an_error_where_absence_is_certain() {
+    const RULE: &str = "keda-target-missing";
+    let scaled = |namespace: Value| {
+        json!({
+            "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "a", "namespace": namespace},
+            "spec": {"scaleTargetRef": {"name": "embed"}, "triggers": []},
+        })
+    };
+    let workload = |kind: &str, namespace: Value, name: &str| {
+        json!({
+            "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": namespace},
+            "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "a:1"}]}}},
+        })
+    };
+    let none = Vec::<String>::new();
+    let missing = ["error there is no Deployment `embed`"];
+    let ml = || scaled(json!("ml"));
+    assert_eq!(lint(&[ml()], RULE, false), none);
+    assert_eq!(lint(&[ml()], RULE, true), missing);
+    let elsewhere = workload("Deployment", json!("other"), "embed");
+    assert_eq!(lint(&[ml(), elsewhere], RULE, true), missing);
+    let other = workload("StatefulSet", json!("ml"), "embed");
+    let message = "there is no Deployment `embed` here, but a StatefulSet of that name";
+    assert_eq!(lint(&[ml(), other.clone()], RULE, false), [format!("warning {message}")]);
+    assert_eq!(lint(&[ml(), other], RULE, true), [format!("error {message}")]);
+    for (namespace, name) in
+        [(json!("ml"), "embed"), (json!("ml"), "${NAME}"), (Value::Null, "embed"), (json!("${NS}"), "embed")]
+    {
+        let target = workload("Deployment", namespace, name);
+        assert_eq!(lint(&[ml(), target.clone()], RULE, true), none, "{target}");
+    }
+    let target = workload("Deployment", json!("ml"), "embed");
+    assert_eq!(lint(&[scaled(Value::Null), target], RULE, true), none);
+}

@@ -6,8 +6,8 @@
 //! admission rejects a `cpu` or `memory` trigger without it.
 //!
 //! # Fix
-//! Write the `apiVersion` and `kind` of the target. Where all objects are in the input, a target that
-//! is not among them is reported as advice.
+//! Write the `apiVersion` and `kind` of the target. With `--complete` a target that is not in the input
+//! does not exist, and this is an error.
 //!
 //! # Example
 //! ```yaml,diff
@@ -78,6 +78,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let index = ctx.index();
+    // In a snapshot of a cluster the target may be applied a moment later.
+    let certain = index.is_complete();
+    if certain && may_be_target(object, index.of(*wanted), &name) {
+        return None;
+    }
     let missing = index.is_complete_for(*wanted);
     let other = (SCALABLE.iter().filter(|k| *k != wanted))
         .flat_map(|k| index.all(k.group, k.kind, &namespace, &name).iter().map(|found| (k.kind, found)))
@@ -89,6 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&node, format!("there is no {wanted} `{short}` here, but a {kind} of that name"))
             .help(format!("write `apiVersion: {api_version}` and `kind: {kind}`"))
             .related(found, &found.path(&["metadata", "name"]), "it is here")
+            .severity(if certain { Severity::Error } else { Severity::Warning })
             .fix(
                 Fix::unsafe_(format!("aim at the {kind}"))
                     .set(&version, json!(api_version))
@@ -97,7 +103,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else if missing {
         ctx.report(&node, format!("there is no {wanted} `{short}`"))
             .help("add the target or correct its name: nothing is scaled until it exists")
-            .severity(Severity::Info);
+            .severity(if certain { Severity::Error } else { Severity::Info });
     }
     None
+}
+
+/// Whether one of the objects of the kind may have the name, or be in the namespace, when it is applied.
+fn may_be_target<'a>(object: &Object, mut all: impl Iterator<Item = &'a Object>, name: &str) -> bool {
+    let is_open = |object: &Object| {
+        object.id().namespace.is_none() || object.path(&["metadata", "namespace"]).is_unknown()
+    };
+    let own_is_open = is_open(object);
+    all.any(|found| {
+        let unknown = found.path(&["metadata", "name"]).is_unknown();
+        unknown || (found.name() == name && (own_is_open || is_open(found)))
+    })
 }
