@@ -56,6 +56,38 @@ fn a_comment_covers_its_line_or_the_next() {
     }
 }
 
+/// A reason may be longer than a line.
+#[test]
+fn a_reason_goes_on_in_the_next_lines() {
+    for data in [
+        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # it is so\n  a: y\n",
+        "  a: x\r\n  # gpulint: allow[yaml-duplicate-key]\r\n#\r\n\t# it is so\r\n  a: y\r\n",
+        "  a: &b x\n  # gpulint: allow[yaml-duplicate-key] why\n  # it is so\n  a: *b\n",
+        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # it is\n  # gpulint: allow[yaml-syntax-none]\n  # so\n  a: y\n",
+    ] {
+        let (findings, suppressed) = run(&map(data));
+        assert!(findings.iter().all(|f| f.contains("yaml-syntax-none")), "{data} {findings:?}");
+        assert_eq!(suppressed, 1, "{data}");
+    }
+    let below = "  a: x\n  # gpulint: allow[yaml-duplicate-key]\n  # it is so\n  a: y\n";
+    let source = Source::from_text("a.yaml", map(below).as_str());
+    let checked = check(&Engine::new(today("2026-01-01")), [source]);
+    assert!(checked.findings.is_empty(), "the second line is the reason: {:?}", checked.findings);
+    // A date that would be missed is an error.
+    let (findings, suppressed) =
+        run(&map("  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # until=2027-01-31 so\n  a: y\n"));
+    assert_eq!((findings.len(), suppressed), (2, 0), "{findings:?}");
+    let expected = "7:5 suppression-invalid until=2027-01-31 `until=` belongs directly after the `]`";
+    assert!(findings.iter().any(|f| f == expected), "{findings:?}");
+    // After its own line, and after a line without a comment, nothing goes on.
+    for data in [
+        "  a: x # gpulint: allow[yaml-duplicate-key]\n  # why\n  a: y\n",
+        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n\n  # so\n  a: y\n",
+    ] {
+        assert_eq!(run(&map(data)).1, 0, "{data}");
+    }
+}
+
 #[test]
 fn a_comment_covers_no_other_line() {
     for data in [

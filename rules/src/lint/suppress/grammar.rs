@@ -40,6 +40,20 @@ impl Directive {
         let message = message.into();
         self.errors.push(SyntaxError { at, message, help });
     }
+
+    /// Reads a line that goes on with the reason of a comment, and stands `offset` bytes after its start.
+    pub(super) fn continue_with(&mut self, line: &str, offset: u32) {
+        for word in words(line, 0, ' ') {
+            let at = word.start + offset as usize..word.end + offset as usize;
+            let word = &line[word];
+            if word.starts_with("until=") {
+                self.entries.clear();
+                self.error(at, "`until=` belongs directly after the `]`", COMMENT_SYNTAX);
+            } else if is_word(word) {
+                self.entries.iter_mut().for_each(|entry| entry.has_reason = true);
+            }
+        }
+    }
 }
 
 /// At most 40 characters of a word, for a message.

@@ -111,6 +111,8 @@ struct Comment<'f> {
     start: u32,
     text: &'f str,
     line: usize,
+    /// The line of its last words: those of a comment on a line of its own may go on in the next lines.
+    last_line: usize,
     /// Whether it is the only text on its line.
     standalone: bool,
     directive: Directive,
@@ -350,18 +352,25 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
             let Some(comment) = text.get(span.start as usize..span.end as usize) else {
                 continue;
             };
-            let Some(said) = grammar::parse_comment(comment) else {
+            let Some(mut said) = grammar::parse_comment(comment) else {
                 continue;
             };
             let lines = file.source.lines();
             let line = lines.line_of(span.start);
             let before = &text[lines.start_of(line, text) as usize..span.start as usize];
+            let standalone = before.trim_start_matches('\u{FEFF}').trim().is_empty();
+            let mut last_line = line;
+            while standalone && let Some(more) = continuation(&file.source, last_line + 1) {
+                last_line += 1;
+                said.continue_with(more, lines.start_of(last_line, text) - span.start);
+            }
             out.push(Comment {
                 document,
                 start: span.start,
                 text: comment,
                 line,
-                standalone: before.trim_start_matches('\u{FEFF}').trim().is_empty(),
+                last_line,
+                standalone,
                 directive: said,
             });
         }
@@ -370,12 +379,21 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
     out
 }
 
-/// The line that each comment applies to: its own, or the next one that is not itself such a comment.
+/// A line that is a comment, but no suppression: below a comment it can be nothing else that begins with `#`.
+fn continuation(source: &Source, line: usize) -> Option<&str> {
+    let (text, lines) = (source.text(), source.lines());
+    let (from, to) = (lines.start_of(line, text), lines.start_of(line + 1, text));
+    let line = &text[from as usize..to as usize];
+    let comment = line.trim();
+    (comment.starts_with('#') && grammar::parse_comment(comment).is_none()).then_some(line)
+}
+
+/// The line that each comment applies to: its own, or the next one that is not a comment.
 fn covered_lines(comments: &[Comment<'_>]) -> Vec<usize> {
     let mut lines: Vec<usize> = comments.iter().map(|c| c.line).collect();
     for at in (0..comments.len()).rev() {
         if comments[at].standalone {
-            let next = comments[at].line + 1;
+            let next = comments[at].last_line + 1;
             let stacked = comments.get(at + 1).is_some_and(|c| c.standalone && c.line == next);
             lines[at] = if stacked { lines[at + 1] } else { next };
         }

@@ -9,7 +9,7 @@
 //!
 //! # Fix
 //! Remove the rule's id, or the whole suppression. Where it should cover something, put the
-//! comment on the line of the finding or on the line directly above it.
+//! comment on the line of the finding or directly above it; its reason may go on in more lines.
 //!
 //! # Example
 //! ```yaml,diff
