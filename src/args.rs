@@ -137,7 +137,7 @@ pub(crate) struct RuleArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Only these rules or groups, separated by commas
+    /// Only these rules or groups, separated by commas; also those that the configuration turns off
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub(crate) select: Vec<String>,
 

@@ -94,6 +94,16 @@ fn select_and_ignore_take_ids_and_groups() {
 }
 
 #[test]
+fn select_wins_over_a_rule_that_the_configuration_turns_off() {
+    let folder = Folder::new()
+        .with("a.yaml", TRAILING)
+        .with("gpulint.yaml", "rules: {all: off, yaml-text-after-end: off}\n");
+    folder.run(&["check"]).exits(0);
+    folder.run(&["check", "--select", "manifest"]).exits(0);
+    folder.run(&["check", "--select", "yaml-text-after-end"]).exits(1).prints("yaml-text-after-end");
+}
+
+#[test]
 fn an_unreadable_path_is_2_after_everything_else_was_checked() {
     let folder = Folder::new().with("broken.yaml", BROKEN);
     folder

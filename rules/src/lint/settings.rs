@@ -24,11 +24,38 @@ pub enum ParamValue {
     Strings(Vec<String>),
 }
 
+/// How precisely the configuration or a flag names a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NamedBy {
+    /// As one of `all`.
+    All,
+    /// By its group.
+    Group,
+    /// By its id.
+    #[default]
+    Id,
+}
+
+impl NamedBy {
+    /// The most precise of some names that mean a rule.
+    fn find(names: &[String], rule: &Rule) -> Option<NamedBy> {
+        let precision = |name: &String| match name.as_str() {
+            name if name == rule.id => Some(NamedBy::Id),
+            name if name == rule.group.name() => Some(NamedBy::Group),
+            "all" => Some(NamedBy::All),
+            _ => None,
+        };
+        names.iter().filter_map(precision).max()
+    }
+}
+
 /// What is set for one rule.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSettings {
     /// Off, or on where it was off.
     pub enabled: Option<bool>,
+    /// By which name `enabled` was set.
+    pub named_by: NamedBy,
     /// The severity that replaces every severity of the rule.
     pub severity: Option<Severity>,
     /// Parameters that were set.
@@ -43,6 +70,7 @@ impl RuleSettings {
         params.extend(self.params.iter().map(|(k, v)| (k.clone(), v.clone())));
         RuleSettings {
             enabled: self.enabled.or(below.enabled),
+            named_by: if self.enabled.is_some() { self.named_by } else { below.named_by },
             severity: self.severity.or(below.severity),
             params,
         }
@@ -281,7 +309,7 @@ pub struct Settings {
     pub rules: BTreeMap<String, RuleSettings>,
     /// In the order written; later ones win.
     pub overrides: Vec<Override>,
-    /// Only these rules or groups, where not empty.
+    /// Only these rules or groups, where not empty; also those that `rules` turns off by the same or a wider name.
     pub select: Vec<String>,
     /// Not these rules or groups.
     pub ignore_rules: Vec<String>,
@@ -323,6 +351,11 @@ impl Settings {
     #[must_use]
     pub fn rule(&self, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> RuleSettings {
         let mut settings = self.rules.get(rule.id).cloned().unwrap_or_default();
+        let selected = NamedBy::find(&self.select, rule);
+        // Who selects a rule wants it; overrides are exceptions for some objects, and stay.
+        if settings.enabled == Some(false) && selected >= Some(settings.named_by) {
+            settings.enabled = Some(true);
+        }
         for over in &self.overrides {
             if let Some(set) = over.rules.get(rule.id)
                 && over.matches(path, object)
@@ -330,9 +363,8 @@ impl Settings {
                 settings = set.merged_over(&settings);
             }
         }
-        let named =
-            |names: &[String]| names.iter().any(|n| n == rule.id || n == rule.group.name() || n == "all");
-        if (!self.select.is_empty() && !named(&self.select)) || named(&self.ignore_rules) {
+        let left_out = !self.select.is_empty() && selected.is_none();
+        if left_out || NamedBy::find(&self.ignore_rules, rule).is_some() {
             settings.enabled = Some(false);
         }
         settings

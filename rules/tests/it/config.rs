@@ -197,6 +197,55 @@ fn errors_have_places_and_suggestions() {
 }
 
 #[test]
+fn all_means_every_rule_and_a_narrower_name_wins() {
+    let settings = settings(
+        "\
+rules:
+  yaml-syntax: {severity: info}
+  nodepool: error
+  all: off
+overrides:
+  - {paths: [\"dev/**\"], rules: {all: info, yaml-syntax: off}}
+",
+    );
+    let set = |id: &str| (settings.rules[id].enabled, settings.rules[id].severity);
+    assert_eq!(settings.rules.len(), RULES.len());
+    assert_eq!(set("yaml-duplicate-key"), (Some(false), None));
+    assert_eq!(set("gpu-pool-untainted"), (Some(true), Some(Severity::Error)));
+    assert_eq!(set("yaml-syntax"), (Some(true), Some(Severity::Info)));
+    let rules = &settings.overrides[0].rules;
+    assert_eq!(
+        (rules["pdb-missing"].enabled, rules["pdb-missing"].severity),
+        (Some(true), Some(Severity::Info))
+    );
+    assert_eq!(rules["yaml-syntax"].enabled, Some(false));
+}
+
+/// Who selects a rule wants it, unless the configuration names it more precisely; overrides are exceptions that stay.
+#[test]
+fn a_selection_wins_over_what_the_configuration_turns_off() {
+    for (text, select, runs) in [
+        ("rules: {pdb-missing: off}", "pdb-missing", true),
+        ("rules: {availability: off}", "pdb-missing", true),
+        ("rules: {availability: off}", "availability", true),
+        ("rules: {all: off}", "availability", true),
+        ("rules: {all: off}", "all", true),
+        ("rules: {pdb-missing: off}", "availability", false),
+        ("rules: {pdb-missing: {enabled: false}}", "all", false),
+        ("rules: {availability: off}", "all", false),
+        ("rules: {pdb-missing: off}", "gpu", false),
+        ("overrides: [{rules: {pdb-missing: off}}]", "pdb-missing", false),
+    ] {
+        let mut settings = settings(text);
+        settings.select = vec![select.to_owned()];
+        let rule = RULES.iter().find(|rule| rule.id == "pdb-missing").unwrap();
+        assert_eq!(settings.rule(rule, None, None).enabled != Some(false), runs, "{text} {select}");
+        settings.ignore_rules = vec![rule.id.to_owned()];
+        assert_eq!(settings.rule(rule, None, None).enabled, Some(false), "{text} {select}");
+    }
+}
+
+#[test]
 fn all_errors_come_at_once_in_the_order_of_the_text() {
     assert_eq!(
         errors("webhook: {deny: x}\nrules: {nope: off}\nfail-on: [1]\n"),
@@ -231,5 +280,5 @@ fn the_schema_names_every_rule_and_parameter() {
             assert_eq!(own[param.name]["description"], param.description, "{}", rule.id);
         }
     }
-    assert!(rules["manifest"].is_object());
+    assert!(rules["manifest"].is_object() && rules["all"].is_object());
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Group, RuleSet};
-use crate::lint::settings::{Globs, Override, ParamValue, RuleSettings, Settings, WebhookSettings};
+use crate::lint::settings::{Globs, NamedBy, Override, ParamValue, RuleSettings, Settings, WebhookSettings};
 use crate::platform::Platform;
 use crate::source::{Source, read};
 
@@ -37,11 +37,12 @@ pub struct Config {
 /// From which severity on something happens; `None`: never.
 type SeverityThreshold = Option<Severity>;
 
-/// What is set by rule id and by group.
+/// What is set by rule id, by group and for all rules.
 #[derive(Clone, Debug, Default)]
 struct RuleTable {
     rules: BTreeMap<&'static str, RuleSettings>,
     groups: BTreeMap<Group, RuleSettings>,
+    all: Option<RuleSettings>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,23 +116,30 @@ impl Config {
 }
 
 impl RuleTable {
-    /// By rule: what its group says, and over it what its own entry says. An entry of its own
-    /// turns a rule on again that its group turns off.
+    /// By rule: what `all` says, over it what its group says, and over that what its own entry says. An entry
+    /// of its own turns a rule on again that its group or `all` turns off.
     fn resolve(&self, known_rules: RuleSet) -> BTreeMap<String, RuleSettings> {
         let mut out = BTreeMap::new();
         for rule in known_rules {
-            let group = self.groups.get(&rule.group);
-            let own = self.rules.get(rule.id);
-            let settings = match (own, group) {
-                (None, None) => continue,
-                (Some(own), None) => own.clone(),
-                (None, Some(group)) => group.clone(),
-                (Some(own), Some(group)) => {
-                    let mut settings = own.merged_over(group);
-                    settings.enabled = own.enabled.or(group.enabled.map(|_| true));
-                    settings
-                }
-            };
+            let entries = [
+                (NamedBy::All, self.all.as_ref()),
+                (NamedBy::Group, self.groups.get(&rule.group)),
+                (NamedBy::Id, self.rules.get(rule.id)),
+            ];
+            let mut merged: Option<RuleSettings> = None;
+            for (named_by, entry) in entries {
+                let Some(entry) = entry else { continue };
+                let entry = RuleSettings { named_by, ..entry.clone() };
+                merged = Some(match merged {
+                    None => entry,
+                    Some(below) => {
+                        let mut settings = entry.merged_over(&below);
+                        settings.enabled = entry.enabled.or(below.enabled.map(|_| true));
+                        settings
+                    }
+                });
+            }
+            let Some(settings) = merged else { continue };
             out.insert(rule.id.to_owned(), settings);
         }
         out

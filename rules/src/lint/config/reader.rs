@@ -307,6 +307,8 @@ impl<'s> ConfigReader<'s> {
             } else if let Some(group) = Group::ALL.iter().find(|g| g.name() == name) {
                 let settings = self.rule(&node, None, name);
                 table.groups.insert(*group, settings);
+            } else if name == "all" {
+                table.all = Some(self.rule(&node, None, name));
             } else {
                 let groups = Group::ALL.iter().map(|g| g.name());
                 let near = suggest::nearest(name, self.known_rules.iter().map(|r| r.id).chain(groups));
@@ -316,7 +318,7 @@ impl<'s> ConfigReader<'s> {
         table
     }
 
-    /// What is set for a rule, or for a group where there is no rule.
+    /// What is set for a rule, or for a group or all rules where there is no rule.
     pub(super) fn rule(&mut self, node: &Node<'_>, rule: Option<&'static Rule>, name: &str) -> RuleSettings {
         let mut settings = RuleSettings::default();
         if !node.is_mapping() {

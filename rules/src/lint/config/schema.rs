@@ -38,7 +38,7 @@ pub fn schema(known_rules: RuleSet) -> Value {
                     "timezone": {"type": "string", "description": "The IANA time zone people think in"}
                 }
             },
-            "rules": {"$ref": "#/$defs/rules", "description": "What is set by rule or by group; a rule's own entry wins"},
+            "rules": {"$ref": "#/$defs/rules", "description": "What is set by rule, by group or for `all`; a rule's own entry wins over its group, and that over `all`"},
             "overrides": {
                 "type": ["array", "null"],
                 "description": "Rules that are set otherwise for some objects; later ones win",
@@ -140,7 +140,8 @@ fn rules(known_rules: RuleSet) -> Map<String, Value> {
         let value = setting(rule.summary(), Some(rule.severity), rule.params);
         (rule.id.to_owned(), value)
     });
-    groups.chain(rules).collect()
+    let all = ("all".to_owned(), setting("Every rule", None, &[]));
+    std::iter::once(all).chain(groups).chain(rules).collect()
 }
 
 fn setting(about: &str, severity: Option<Severity>, params: &[Param]) -> Value {
