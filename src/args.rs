@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use gpulint_rules::{Severity, Version};
+use gpulint_rules::{Product, Severity, Version};
 
 /// Finds what would waste GPUs, strand pods or lose training work in Karpenter, KEDA and
 /// Kubernetes manifests, before they are applied.
@@ -146,15 +146,15 @@ pub(crate) struct RuleArgs {
     pub(crate) ignore: Vec<String>,
 
     /// Karpenter's version, such as 1.14
-    #[arg(long, value_name = "VERSION", value_parser = version)]
+    #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Karpenter))]
     pub(crate) karpenter: Option<Version>,
 
     /// KEDA's version, such as 2.20
-    #[arg(long, value_name = "VERSION", value_parser = version)]
+    #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Keda))]
     pub(crate) keda: Option<Version>,
 
     /// Kubernetes' version, such as 1.34
-    #[arg(long, value_name = "VERSION", value_parser = version)]
+    #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Kubernetes))]
     pub(crate) kubernetes: Option<Version>,
 }
 
@@ -301,8 +301,9 @@ impl FromStr for Format {
     }
 }
 
-fn version(text: &str) -> Result<Version, String> {
-    Version::parse(text).ok_or_else(|| "a version looks like 1.34".to_owned())
+fn version(text: &str, product: Product) -> Result<Version, String> {
+    let version = Version::parse(text).ok_or_else(|| "a version looks like 1.34".to_owned())?;
+    product.note_on(version).map(|_| version)
 }
 
 #[cfg(test)]

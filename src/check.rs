@@ -37,6 +37,11 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let inputs = scope(&mut found, &mut scopes, args);
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
+    if !args.quiet {
+        for note in scopes.notes() {
+            print_note(&format!("note: {note}"));
+        }
+    }
     let mut set = Batch::read(inputs, &engines, !args.quiet);
     let reports = set.check(None);
     let checked = match requested_safety(args) {

@@ -149,6 +149,7 @@ impl Flags {
         for (product, version) in Product::ALL.into_iter().zip(self.platform) {
             if let Some(version) = version {
                 platform.state(product, version);
+                settings.notes.extend(product.note_on(version).ok().flatten());
             }
         }
         if !self.select.is_empty() {
@@ -273,6 +274,17 @@ impl Scopes {
                 0
             }
         }
+    }
+
+    /// What is to be said of the configurations, each note once.
+    pub(crate) fn notes(&self) -> Vec<&str> {
+        let mut notes = Vec::new();
+        for note in self.list.iter().flat_map(|scope| &scope.settings.notes) {
+            if !notes.contains(&note.as_str()) {
+                notes.push(note.as_str());
+            }
+        }
+        notes
     }
 
     /// The scope with an index.

@@ -13,6 +13,7 @@ use gpulint_webhook::ReviewContext;
 use crate::args::ReviewArgs;
 use crate::error::CliError;
 use crate::files::display_path;
+use crate::terminal::print_note;
 use crate::{config, output};
 
 /// Limit of the admission server for a request: 8 MiB.
@@ -21,6 +22,9 @@ const MAX_BODY: u64 = 8 * 1024 * 1024;
 /// Answers one review.
 pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, CliError> {
     let engine = Engine::new(config::settings(&args.rules)?);
+    for note in &engine.settings().notes {
+        print_note(&format!("note: {note}"));
+    }
     let (name, body) = read(args)?;
     if body.len() as u64 > MAX_BODY {
         return Err(CliError::Usage(format!("{name}: larger than 8 MiB")));

@@ -62,6 +62,30 @@ impl Product {
         }
     }
 
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Product::Karpenter => "Karpenter",
+            Product::Keda => "KEDA",
+            Product::Kubernetes => "Kubernetes",
+        }
+    }
+
+    /// What is to be said of a version, if anything: that it is newer than what gpulint knows.
+    ///
+    /// # Errors
+    /// gpulint knows nothing of its major version.
+    pub fn note_on(self, version: Version) -> Result<Option<String>, String> {
+        let (major, first, last) = self.range();
+        let (name, first, last) = (self.name(), Version::new(major, first), Version::new(major, last));
+        if version.major != major {
+            return Err(format!("gpulint knows {name} {first} to {last}, not {version}"));
+        }
+        let newer = version > last;
+        Ok(newer.then(|| format!("{name} {version} is judged as {last}, the newest that gpulint knows")))
+    }
+
     /// The major version, and the first and last minor version that gpulint supports.
     const fn range(self) -> (u32, u32, u32) {
         match self {

@@ -79,6 +79,7 @@ fn bad_usage_is_2() {
         .exits(2)
         .complains("two formats for standard output");
     folder.run(&["check", "--kubernetes", "new"]).exits(2).complains("1.34");
+    folder.run(&["check", "--keda", "3.0"]).exits(2).complains("gpulint knows KEDA 2.14 to 2.20, not 3.0");
     folder.run(&["check", "--select", "yaml-sytnax"]).exits(2).complains("did you mean `yaml-syntax`?");
     folder.run(&["check", "--ignore", "gpus"]).exits(2).complains("did you mean `gpu`?");
     folder.run(&["check", "absent.yaml"]).exits(2).complains("absent.yaml: ");
@@ -101,6 +102,23 @@ fn select_wins_over_a_rule_that_the_configuration_turns_off() {
     folder.run(&["check"]).exits(0);
     folder.run(&["check", "--select", "manifest"]).exits(0);
     folder.run(&["check", "--select", "yaml-text-after-end"]).exits(1).prints("yaml-text-after-end");
+}
+
+/// A version that is newer than gpulint, in the configuration and in a flag.
+#[test]
+fn notes_are_said_once_and_fail_nothing() {
+    let folder = Folder::new()
+        .with("a.yaml", CONFIG_MAP)
+        .with("b.yaml", CONFIG_MAP.replace("name: a", "name: b"))
+        .with("gpulint.yaml", "platform: {kubernetes: \"1.99\"}\n");
+    let run = folder.run(&["check", "--karpenter", "1.99"]).exits(0);
+    let run = run.complains(
+        "note: gpulint.yaml:1:24: Kubernetes 1.99 is judged as 1.36, the newest that gpulint knows\n",
+    );
+    let run = run.complains("note: Karpenter 1.99 is judged as 1.14, the newest that gpulint knows\n");
+    assert_eq!(run.err.matches("note: ").count(), 2, "{run:?}");
+    let run = folder.run(&["check", "--quiet"]).exits(0);
+    assert_eq!(run.err, "");
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub mod date;
 pub mod duration;
 pub mod names;
 pub mod quantity;
+pub mod region;
 pub mod suggest;
 pub(crate) mod text;
 pub mod timezone;

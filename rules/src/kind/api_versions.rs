@@ -59,6 +59,11 @@ pub(crate) fn kinds_of(group: &str) -> impl Iterator<Item = &'static str> {
     GROUPS.get(group).into_iter().flat_map(|kinds| kinds.keys().copied())
 }
 
+/// The kinds of all closed groups.
+pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
+    GROUPS.values().flat_map(|kinds| kinds.keys().copied())
+}
+
 #[cfg(test)]
 mod tests {
     use super::{GROUPS, TEXT, VersionsOfKind, groups_with, kinds_of, versions_of};

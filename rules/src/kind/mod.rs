@@ -99,6 +99,11 @@ impl Kind {
     pub const AWS_NODE_TEMPLATE: Kind = Kind::new("karpenter.k8s.aws", "AWSNodeTemplate");
 }
 
+/// The names of all kinds that gpulint knows, some of them twice.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|info| info.kind.kind).chain(api_versions::kinds())
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.group.is_empty() { f.write_str(self.kind) } else { write!(f, "{}.{}", self.kind, self.group) }

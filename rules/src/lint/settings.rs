@@ -325,6 +325,8 @@ pub struct Settings {
     pub definitions: CustomResourceDefinitions,
     /// The webhook's part.
     pub webhook: WebhookSettings,
+    /// What users are told of a configuration that is valid, but may not mean what they think.
+    pub notes: Vec<String>,
 }
 
 impl Default for Settings {
@@ -342,6 +344,7 @@ impl Default for Settings {
             today: None,
             definitions: CustomResourceDefinitions::default(),
             webhook: WebhookSettings::default(),
+            notes: Vec::new(),
         }
     }
 }

@@ -125,8 +125,26 @@ fn errors_have_places_and_suggestions() {
             "platform: {kubernets: 1.34}\n",
             "1:12: unknown key `kubernets` of `platform`; did you mean `kubernetes`?",
         ),
+        ("platform: {karpenter: \"2.0\"}\n", "1:23: gpulint knows Karpenter 1.0 to 1.14, not 2.0"),
+        ("platform: {karpenter: 0.37}\n", "1:23: gpulint knows Karpenter 1.0 to 1.14, not 0.37"),
+        ("platform: {keda: v3.1.2}\n", "1:18: gpulint knows KEDA 2.14 to 2.20, not 3.1"),
+        ("platform: {kubernetes: 2.1}\n", "1:24: gpulint knows Kubernetes 1.32 to 1.36, not 2.1"),
         ("platform: {eks: maybe}\n", "1:17: expected `true` or `false`, found `maybe`"),
         ("platform: {region: 5}\n", "1:20: expected a string, found `5`"),
+        (
+            "platform: {region: us-esat-1}\n",
+            "1:20: `us-esat-1` is not an AWS region; did you mean `us-east-1`?",
+        ),
+        (
+            "platform: {region: EU-WEST-1}\n",
+            "1:20: `EU-WEST-1` is not an AWS region; did you mean `eu-west-1`?",
+        ),
+        ("platform: {region: westeurope}\n", "1:20: `westeurope` is not an AWS region"),
+        (
+            "overrides: [{kinds: [Nodepool], rules: {}}]\n",
+            "1:22: there is no kind `Nodepool`; did you mean `NodePool`?",
+        ),
+        ("overrides: [{kinds: [\"*\"], rules: {}}]\n", "1:22: `*` is not a kind; globs do not count here"),
         (
             "platform: {timezone: asia/seoul}\n",
             "1:22: there is no time zone `asia/seoul`; did you mean `Asia/Seoul`?",
@@ -194,6 +212,39 @@ fn errors_have_places_and_suggestions() {
         }
     }
     assert!(errors("fail-on: {a: [\n")[0].starts_with("gpulint.yaml:"));
+}
+
+/// What may be right is no error: a region that opened later, a custom resource, a version that is newer than this
+/// gpulint.
+#[test]
+fn what_may_be_a_mistake_is_noted() {
+    for (text, expected) in [
+        (
+            "platform: {region: us-east-9}\n",
+            "1:20: gpulint does not know the region `us-east-9`, nor what it offers; did you mean `us-east-1`?",
+        ),
+        (
+            "overrides: [{kinds: [NodPool], rules: {}}]\n",
+            "1:22: gpulint does not know the kind `NodPool`; did you mean `NodePool`?",
+        ),
+        (
+            "platform: {karpenter: \"1.15\"}\n",
+            "1:23: Karpenter 1.15 is judged as 1.14, the newest that gpulint knows",
+        ),
+        (
+            "platform: {kubernetes: 1.40}\n",
+            "1:24: Kubernetes 1.40 is judged as 1.36, the newest that gpulint knows",
+        ),
+    ] {
+        assert_eq!(settings(text).notes, [format!("gpulint.yaml:{expected}")], "{text}");
+    }
+    for text in [
+        "platform: {region: us-gov-west-1, karpenter: 1.14, keda: 2.9, kubernetes: 1.36}\n",
+        "platform: {region: mx-central-1}\n",
+        "overrides: [{kinds: [NodePool, Deployment, ConfigMap, Sandbox], rules: {}}]\n",
+    ] {
+        assert_eq!(settings(text).notes, Vec::<String>::new(), "{text}");
+    }
 }
 
 #[test]

@@ -45,6 +45,7 @@ impl LiveConfig {
         exempt: Vec<String>,
     ) -> Result<LiveConfig, String> {
         let settings = with_exempt(read()?, &exempt);
+        log_notes(&settings);
         Ok(LiveConfig {
             engine: ArcSwap::from_pointee(Versioned { version: 0, value: Engine::new(settings) }),
             read,
@@ -77,6 +78,9 @@ impl LiveConfig {
         match (self.read)() {
             Ok(settings) => {
                 let settings = with_exempt(settings, &self.exempt);
+                if !only_the_day {
+                    log_notes(&settings);
+                }
                 let number = self.engine.load().version + 1;
                 self.engine.store(Arc::new(Versioned { version: number, value: Engine::new(settings) }));
                 if !only_the_day {
@@ -89,6 +93,12 @@ impl LiveConfig {
                 metrics.reloaded("configuration", false);
             }
         }
+    }
+}
+
+fn log_notes(settings: &Settings) {
+    for note in &settings.notes {
+        tracing::warn!(%note, "the configuration may not mean what it says");
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Config {
     ignore: Globs,
     crds: Vec<String>,
     webhook: WebhookSettings,
+    notes: Vec<String>,
 }
 
 /// From which severity on something happens; `None`: never.
@@ -81,9 +82,11 @@ impl Config {
         let source = Source::from_text(path, text);
         let documents = read(&source);
         let mut reader = ConfigReader::new(&source, known_rules);
-        let config = reader.config(&documents);
-        let mut errors = reader.errors;
+        let mut config = reader.config(&documents);
+        let (mut errors, mut notes) = (reader.errors, reader.notes);
         if errors.is_empty() {
+            notes.sort_by_key(|n| (n.line, n.column));
+            config.notes = notes.iter().map(ToString::to_string).collect();
             return Ok(config);
         }
         errors.sort_by_key(|e| (e.line, e.column));
@@ -110,6 +113,7 @@ impl Config {
                 .collect(),
             ignore_paths: self.ignore.clone(),
             webhook: self.webhook.clone(),
+            notes: self.notes.clone(),
             ..Settings::default()
         }
     }

@@ -8,9 +8,10 @@ use super::{
     BTreeMap, Config, ConfigError, Globs, Group, Override, OverrideTable, ParamValue, Platform, RuleSettings,
     RuleTable, Severity, SeverityThreshold, WebhookSettings,
 };
+use crate::catalog;
 use crate::facts::names::is_dns_subdomain;
-use crate::facts::suggest;
-use crate::facts::timezone;
+use crate::facts::{region, suggest, timezone};
+use crate::kind;
 use crate::lint::rule::{Param, ParamDefault, Rule, RuleSet};
 use crate::lint::settings::{Mutation, NamespacePolicy, Suppressors};
 use crate::platform::{Product, Version};
@@ -45,11 +46,13 @@ pub(super) struct ConfigReader<'s> {
     source: &'s Source,
     known_rules: RuleSet,
     pub(super) errors: Vec<ConfigError>,
+    /// What is valid, but may be a mistake.
+    pub(super) notes: Vec<ConfigError>,
 }
 
 impl<'s> ConfigReader<'s> {
     pub(super) fn new(source: &'s Source, known_rules: RuleSet) -> Self {
-        ConfigReader { source, known_rules, errors: Vec::new() }
+        ConfigReader { source, known_rules, errors: Vec::new(), notes: Vec::new() }
     }
 
     fn find_rule(&self, id: &str) -> Option<&'static Rule> {
@@ -97,7 +100,7 @@ impl<'s> ConfigReader<'s> {
                 "keda" => self.version(&node, Product::Keda, &mut platform),
                 "kubernetes" => self.version(&node, Product::Kubernetes, &mut platform),
                 "eks" => platform.eks = self.bool(&node).unwrap_or(platform.eks),
-                "region" => platform.region = self.string(&node),
+                "region" => platform.region = self.region(&node),
                 "timezone" => platform.timezone = self.timezone(&node),
                 _ => {}
             }
@@ -115,6 +118,54 @@ impl<'s> ConfigReader<'s> {
         None
     }
 
+    /// A region that gpulint does not know may be a new one, as long as it is called like one.
+    fn region(&mut self, node: &Node<'_>) -> Option<String> {
+        let name = self.string(node)?;
+        let known = || catalog::regions().iter().chain(region::OTHER_REGIONS).copied();
+        if known().any(|region| region == name) {
+            return Some(name);
+        }
+        let near = suggest::nearest(&name, known());
+        if region::is_name(&name) {
+            let message = format!("gpulint does not know the region `{name}`, nor what it offers");
+            self.note(value_span(node), message, near);
+            return Some(name);
+        }
+        self.error(value_span(node), format!("`{name}` is not an AWS region"), near);
+        None
+    }
+
+    /// Kinds, exact. One that gpulint does not know may be a custom resource.
+    fn kinds(&mut self, node: &Node<'_>) -> Vec<String> {
+        let mut out = Vec::new();
+        for item in self.list(node) {
+            let Some(text) = self.string(&item) else {
+                continue;
+            };
+            if kind::names().any(|known| known == text) {
+                out.push(text);
+                continue;
+            }
+            let near = suggest::nearest(&text, kind::names());
+            let slips = if text.len() < 8 { 1 } else { 2 };
+            if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+                self.error(
+                    value_span(&item),
+                    format!("`{text}` is not a kind; globs do not count here"),
+                    near,
+                );
+            } else if near.is_some_and(|near| near.eq_ignore_ascii_case(&text)) {
+                self.error(value_span(&item), format!("there is no kind `{text}`"), near);
+            } else if near.is_some_and(|near| suggest::is_within(&text, near, slips)) {
+                self.note(value_span(&item), format!("gpulint does not know the kind `{text}`"), near);
+                out.push(text);
+            } else {
+                out.push(text);
+            }
+        }
+        out
+    }
+
     fn override_table(&mut self, node: &Node<'_>) -> Option<OverrideTable> {
         let mut matches = Override::default();
         let mut rules = None;
@@ -124,7 +175,7 @@ impl<'s> ConfigReader<'s> {
                 "paths" => matches.paths = self.globs(&node),
                 "namespaces" => matches.namespaces = self.globs(&node),
                 "names" => matches.names = self.globs(&node),
-                "kinds" => matches.kinds = self.strings(&node),
+                "kinds" => matches.kinds = self.kinds(&node),
                 "rules" => rules = Some(self.rules(&node)),
                 _ => {}
             }
@@ -407,7 +458,15 @@ impl<'s> ConfigReader<'s> {
             _ => None,
         };
         match text.and_then(Version::parse) {
-            Some(version) => platform.state(product, version),
+            Some(version) => match product.note_on(version) {
+                Ok(note) => {
+                    platform.state(product, version);
+                    if let Some(note) = note {
+                        self.note(value_span(node), note, None);
+                    }
+                }
+                Err(message) => self.error(value_span(node), message, None),
+            },
             None => self.unexpected_value(node, "a version such as \"1.14\"", &[]),
         }
     }
@@ -498,15 +557,25 @@ impl<'s> ConfigReader<'s> {
     }
 
     fn error(&mut self, span: Option<Span>, message: String, suggestion: Option<&str>) {
+        let error = self.remark(span, message, suggestion);
+        self.errors.push(error);
+    }
+
+    fn note(&mut self, span: Option<Span>, message: String, suggestion: Option<&str>) {
+        let note = self.remark(span, message, suggestion);
+        self.notes.push(note);
+    }
+
+    fn remark(&self, span: Option<Span>, message: String, suggestion: Option<&str>) -> ConfigError {
         let at = span.map_or(0, |s| s.start);
         let position = self.source.lines().position(self.source.text(), at);
-        self.errors.push(ConfigError {
+        ConfigError {
             path: self.source.path().to_owned(),
             line: position.line,
             column: position.column,
             message,
             suggestion: suggestion.map(str::to_owned),
-        });
+        }
     }
 }
 

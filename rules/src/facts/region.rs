@@ -1,0 +1,75 @@
+//! Names of AWS regions.
+
+/// Regions whose instance types the catalogue does not have, China and the partitions of governments among
+/// them.
+pub const OTHER_REGIONS: &[&str] = &[
+    "ap-east-2",
+    "ap-southeast-6",
+    "ap-southeast-7",
+    "cn-north-1",
+    "cn-northwest-1",
+    "eu-isoe-west-1",
+    "eusc-de-east-1",
+    "mx-central-1",
+    "us-gov-east-1",
+    "us-gov-west-1",
+    "us-iso-east-1",
+    "us-iso-west-1",
+    "us-isob-east-1",
+    "us-isof-east-1",
+    "us-isof-south-1",
+];
+
+const DIRECTIONS: &[&str] =
+    &["central", "east", "north", "northeast", "northwest", "south", "southeast", "southwest", "west"];
+
+/// Whether a text has the form of every region so far, such as `us-east-1` and `us-gov-west-1`.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let mut parts = text.rsplit('-');
+    let number =
+        parts.next().is_some_and(|n| matches!(n.as_bytes(), [b'1'..=b'9'] | [b'1'..=b'9', b'0'..=b'9']));
+    let direction = parts.next().is_some_and(|d| DIRECTIONS.contains(&d));
+    let (mut count, mut letters) = (0, true);
+    for part in parts {
+        count += 1;
+        letters &= (2..=4).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_lowercase());
+    }
+    number && direction && letters && (1..=2).contains(&count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OTHER_REGIONS, is_name};
+
+    #[test]
+    fn every_known_region_has_the_form() {
+        for region in OTHER_REGIONS.iter().chain(crate::catalog::regions()) {
+            assert!(is_name(region), "{region}");
+        }
+        assert!(OTHER_REGIONS.is_sorted());
+        assert!(!OTHER_REGIONS.iter().any(|region| crate::catalog::regions().contains(region)));
+    }
+
+    #[test]
+    fn other_texts_have_not() {
+        for text in [
+            "",
+            "-",
+            "us-esat-1",
+            "us-east-1a",
+            "us-east",
+            "us-east-0",
+            "us-east-123",
+            "US-EAST-1",
+            "east-1",
+            "us-west-2-lax-1",
+            "eastus",
+            "europe-west-4",
+            "asia-northeast1",
+            "${AWS_REGION}",
+        ] {
+            assert!(!is_name(text), "{text}");
+        }
+    }
+}
