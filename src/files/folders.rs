@@ -229,6 +229,16 @@ impl Folders {
             && !self.resources.contains(path)
     }
 
+    /// Whether the kustomization of the folder lists other files, and not this one, which nobody named.
+    pub(crate) fn is_left_out(&self, input: &Input) -> bool {
+        let path = &input.absolute;
+        let beside = path.parent().and_then(|folder| self.kustomizations.get(folder));
+        beside.is_some_and(|kustomization| !kustomization.resources.is_empty())
+            && !input.named
+            && !self.resources.contains(path)
+            && !self.patches.contains(path)
+    }
+
     /// Whether the file is processed by kustomize.
     pub(crate) fn is_kustomized(&self, input: &Input) -> bool {
         let path = &input.absolute;

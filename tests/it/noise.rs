@@ -393,3 +393,23 @@ fn what_a_kustomization_writes_is_not_missed() {
         "{alone:#?}"
     );
 }
+
+#[test]
+fn what_a_kustomization_leaves_out_is_rejected_by_nobody() {
+    let broken = "apiVersion: v1\nkind: Pod\nmetadata: {name: a\n";
+    let slip = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {containers: [{name: b, image: \"b:1\", port: 1}]}\n";
+    let folder = Folder::new()
+        .with("kustomization.yaml", "resources: [listed.yaml]\n")
+        .with("listed.yaml", slip)
+        .with("broken.yaml", broken)
+        .with("slip.yaml", slip.replace("name: b}", "name: c}"));
+    let run = folder.run(&["check", "-f", "concise", "--quiet", "--select", "manifest"]).exits(1);
+    let is = |file: &str, severity: &str| {
+        run.out.lines().any(|line| line.starts_with(file) && line.contains(&format!(": {severity}[")))
+    };
+    assert!(
+        is("listed.yaml", "error") && is("broken.yaml", "warning") && is("slip.yaml", "warning"),
+        "{run:#?}"
+    );
+    folder.run(&["check", "broken.yaml"]).exits(1).prints("error[yaml-syntax]");
+}

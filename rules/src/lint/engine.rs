@@ -186,6 +186,14 @@ impl Engine {
             });
         }
         leave_unrelated(findings, from, object, cluster);
+        // Nothing rejects what is not applied.
+        if rule.group == crate::Group::Manifest
+            && object.origin().is_some_and(|origin| origin.source.is_left_out())
+        {
+            for finding in &mut findings[from..] {
+                finding.severity = finding.severity.min(Severity::Warning);
+            }
+        }
         if let Some(severity) = set.severity {
             for finding in &mut findings[from..] {
                 finding.severity = severity;

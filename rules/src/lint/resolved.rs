@@ -78,7 +78,9 @@ impl ResolvedRules {
         let path = location.resolve_span().map(|(source, _, _)| source.scope().to_owned());
         let set = resolved.settings_at(&self.settings, path.as_deref(), location.object())?;
         let mut finding = Finding::new(resolved.rule, location, message);
-        finding.severity = set.severity.or(severity).unwrap_or(resolved.rule.severity);
+        let left_out = finding.location.resolve_span().is_some_and(|(source, _, _)| source.is_left_out());
+        let most = if left_out { Severity::Warning } else { Severity::Error };
+        finding.severity = set.severity.unwrap_or(severity.unwrap_or(resolved.rule.severity).min(most));
         Some(finding)
     }
 }

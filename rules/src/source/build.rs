@@ -364,7 +364,15 @@ impl TreeBuilder {
         let mut found: Vec<(ParseDiagnosticKind, String, Span, Span, bool)> = Vec::new();
         let mut again = |first: u32, key: u32| {
             let span = |key| tree.key_span(key).unwrap_or_default();
-            let is_same = tree.scalar(first).is_some() && tree.scalar(first) == tree.scalar(key);
+            let scalars = tree.scalar(first).is_some() || tree.scalar(key).is_some();
+            let written = |at: u32| {
+                let span = tree.slot(at).span;
+                tree.text.get(span.start as usize..span.end as usize).map(str::trim)
+            };
+            let is_same = match scalars {
+                true => tree.scalar(first) == tree.scalar(key),
+                false => written(first).is_some() && written(first) == written(key),
+            };
             let kind =
                 if is_same { ParseDiagnosticKind::RepeatedEntry } else { ParseDiagnosticKind::DuplicateKey };
             let collections = tree.scalar(first).is_none() && tree.scalar(key).is_none();

@@ -125,6 +125,7 @@ pub struct Source {
     /// Offsets of bytes that are not valid UTF-8. The text has `?` in their place.
     invalid: Vec<usize>,
     kustomized: bool,
+    left_out: bool,
     patch_targets: Vec<PatchTarget>,
     routes: Vec<KustomizeRoute>,
     filled: Vec<FilledPlaceholder>,
@@ -152,6 +153,7 @@ impl Source {
             encoding,
             invalid,
             kustomized: false,
+            left_out: false,
             patch_targets: Vec::new(),
             routes: Vec::new(),
             filled: Vec::new(),
@@ -195,6 +197,18 @@ impl Source {
     pub fn with_kustomized(mut self, kustomized: bool) -> Source {
         self.kustomized = kustomized;
         self
+    }
+
+    /// Marks the file as one that the kustomization of its folder does not list, so that it is probably not applied.
+    #[must_use]
+    pub fn with_left_out(mut self, left_out: bool) -> Source {
+        self.left_out = left_out;
+        self
+    }
+
+    /// Whether the kustomization of its folder does not list the file.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.left_out
     }
 
     /// Sets the targets of the patches that a kustomization applies to the file.
