@@ -223,20 +223,19 @@ impl Folders {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let named = stem.strip_suffix("patch");
         let named = named.is_some_and(|rest| rest.is_empty() || rest.ends_with(['-', '_', '.']));
-        named
-            && path.parent().is_some_and(|folder| self.kustomizations.contains_key(folder))
-            && !self.patches.contains(path)
-            && !self.resources.contains(path)
+        named && self.kustomization_without(path).is_some()
+    }
+
+    /// The kustomization beside a file that no kustomization lists.
+    fn kustomization_without(&self, path: &Path) -> Option<&Kustomization> {
+        let is_listed = self.patches.contains(path) || self.resources.contains(path);
+        path.parent().filter(|_| !is_listed).and_then(|folder| self.kustomizations.get(folder))
     }
 
     /// Whether the kustomization of the folder lists other files, and not this one, which nobody named.
     pub(crate) fn is_left_out(&self, input: &Input) -> bool {
-        let path = &input.absolute;
-        let beside = path.parent().and_then(|folder| self.kustomizations.get(folder));
+        let beside = self.kustomization_without(&input.absolute).filter(|_| !input.named);
         beside.is_some_and(|kustomization| !kustomization.resources.is_empty())
-            && !input.named
-            && !self.resources.contains(path)
-            && !self.patches.contains(path)
     }
 
     /// Whether the file is processed by kustomize.

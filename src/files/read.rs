@@ -236,7 +236,7 @@ fn classify_documents(
     }
     // Evaluated only if something does not parse, and at most once per file.
     let ours = LazyCell::new(|| input.named || mentions_kubernetes(source.text()));
-    // A manifest in a script or in prose is one as far as `---`.
+    // `---` within a script or prose does not begin a manifest: one such document makes the file one of another kind.
     let broken = |document: &&Document| document.root().is_none();
     let all_begin_like_yaml =
         input.named || documents.iter().filter(broken).all(|document| begins_like_yaml(&source, document));

@@ -413,3 +413,12 @@ fn what_a_kustomization_leaves_out_is_rejected_by_nobody() {
     );
     folder.run(&["check", "broken.yaml"]).exits(1).prints("error[yaml-syntax]");
 }
+
+#[test]
+fn a_severity_of_the_configuration_holds_for_equal_values_too() {
+    let folder = Folder::new().with("gpulint.yaml", "rules: {yaml-duplicate-key: error}\n").with(
+        "a.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\ndata:\n  c: d\n  c: d\n",
+    );
+    folder.run(&["check", "-f", "concise", "--quiet"]).exits(1).prints("error[yaml-duplicate-key]");
+}

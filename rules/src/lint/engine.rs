@@ -13,7 +13,7 @@ use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
-use crate::lint::rule::{Check, Rule, RuleSet};
+use crate::lint::rule::{Check, Group, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::suppress;
 use crate::lint::versions;
@@ -187,8 +187,7 @@ impl Engine {
         }
         leave_unrelated(findings, from, object, cluster);
         // Nothing rejects what is not applied.
-        if rule.group == crate::Group::Manifest
-            && object.origin().is_some_and(|origin| origin.source.is_left_out())
+        if rule.group == Group::Manifest && object.origin().is_some_and(|origin| origin.source.is_left_out())
         {
             for finding in &mut findings[from..] {
                 finding.severity = finding.severity.min(Severity::Warning);
@@ -306,9 +305,7 @@ impl Engine {
                 }
                 let id = match problem.kind {
                     ParseDiagnosticKind::Syntax => "yaml-syntax",
-                    ParseDiagnosticKind::DuplicateKey | ParseDiagnosticKind::RepeatedEntry => {
-                        "yaml-duplicate-key"
-                    }
+                    ParseDiagnosticKind::DuplicateKey { .. } => "yaml-duplicate-key",
                     ParseDiagnosticKind::Limit => "yaml-limit-exceeded",
                     ParseDiagnosticKind::TextAfterEnd => "yaml-text-after-end",
                 };
@@ -328,24 +325,22 @@ impl Engine {
                 } else {
                     problem.message.clone()
                 };
-                let mut finding = self.rules.builtin_finding(id, None, place(problem.span), message)?;
+                let is_harmless =
+                    problem.kind == ParseDiagnosticKind::DuplicateKey { equal: true } && !begins_object;
+                let severity = is_harmless.then_some(Severity::Warning);
+                let mut finding = self.rules.builtin_finding(id, severity, place(problem.span), message)?;
                 if let Some(path) = &problem.key_path {
                     finding.identified_by(path);
                 }
                 if let Some(other) = problem.other {
                     let message = match problem.kind {
-                        ParseDiagnosticKind::DuplicateKey | ParseDiagnosticKind::RepeatedEntry => {
-                            "first written here"
-                        }
+                        ParseDiagnosticKind::DuplicateKey { .. } => "first written here",
                         _ => "the anchor is here",
                     };
                     finding.related.push(crate::lint::finding::Related {
                         location: place(other),
                         message: message.to_owned(),
                     });
-                }
-                if problem.kind == ParseDiagnosticKind::RepeatedEntry && !begins_object {
-                    finding.severity(Severity::Warning);
                 }
                 const UNCHECKED: &str = "nothing else in this document was checked";
                 finding.help = Some(match problem.kind {
@@ -356,21 +351,10 @@ impl Engine {
                         Some(help) => help.to_owned(),
                         None => format!("fix the syntax; {UNCHECKED}"),
                     },
-                    ParseDiagnosticKind::DuplicateKey | ParseDiagnosticKind::RepeatedEntry
-                        if begins_object =>
-                    {
+                    ParseDiagnosticKind::DuplicateKey { .. } if begins_object => {
                         "write `---` above the second object; until then, both are read as one".to_owned()
                     }
-                    ParseDiagnosticKind::RepeatedEntry => {
-                        "remove one: the values are equal, but kustomize rejects the file".to_owned()
-                    }
-                    ParseDiagnosticKind::DuplicateKey if problem.help.is_some() => {
-                        problem.help.unwrap_or_default().to_owned()
-                    }
-                    ParseDiagnosticKind::DuplicateKey => {
-                        "remove one: kubectl keeps the last without a warning, and kustomize rejects the file"
-                            .to_owned()
-                    }
+                    ParseDiagnosticKind::DuplicateKey { .. } => problem.help.unwrap_or_default().to_owned(),
                     ParseDiagnosticKind::Limit => {
                         "split the document, or write it without the anchors".to_owned()
                     }

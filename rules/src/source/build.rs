@@ -108,7 +108,7 @@ impl TreeBuilder {
         if self.fatal {
             return;
         }
-        self.fatal = !matches!(kind, ParseDiagnosticKind::DuplicateKey | ParseDiagnosticKind::RepeatedEntry);
+        self.fatal = !matches!(kind, ParseDiagnosticKind::DuplicateKey { .. });
         self.diagnostics.push(ParseDiagnostic { kind, span, message, help: None, other, key_path: None });
     }
 
@@ -361,23 +361,8 @@ impl TreeBuilder {
         }
         let tree = &self.tree;
         let keys = || tree.children(mapping).filter(|c| !tree.is_merge(*c));
-        let mut found: Vec<(ParseDiagnosticKind, String, Span, Span, bool)> = Vec::new();
-        let mut again = |first: u32, key: u32| {
-            let span = |key| tree.key_span(key).unwrap_or_default();
-            let scalars = tree.scalar(first).is_some() || tree.scalar(key).is_some();
-            let written = |at: u32| {
-                let span = tree.slot(at).span;
-                tree.text.get(span.start as usize..span.end as usize).map(str::trim)
-            };
-            let is_same = match scalars {
-                true => tree.scalar(first) == tree.scalar(key),
-                false => written(first).is_some() && written(first) == written(key),
-            };
-            let kind =
-                if is_same { ParseDiagnosticKind::RepeatedEntry } else { ParseDiagnosticKind::DuplicateKey };
-            let collections = tree.scalar(first).is_none() && tree.scalar(key).is_none();
-            found.push((kind, tree.key_name(key).to_owned(), span(first), span(key), collections));
-        };
+        let mut found: Vec<(u32, u32)> = Vec::new();
+        let mut again = |first: u32, key: u32| found.push((first, key));
         if keys().nth(16).is_none() {
             for (i, key) in keys().enumerate() {
                 let same = |other: &u32| {
@@ -399,16 +384,41 @@ impl TreeBuilder {
         if !found.is_empty() && slot.keys == Keys::Unique {
             slot.keys = Keys::Duplicates;
         }
-        for (kind, name, first, span, collections) in found {
+        for (first, key) in found {
+            let tree = &self.tree;
+            let span = |key| tree.key_span(key).unwrap_or_default();
+            let name = tree.key_name(key).to_owned();
+            let (equal, help) = self.compare(first, key);
+            let (first, span) = (span(first), span(key));
             let message = format!("key `{name}` is written twice");
             let key_path = self.key_path(mapping, &name);
-            self.report(kind, span, message, Some(first));
+            self.report(ParseDiagnosticKind::DuplicateKey { equal }, span, message, Some(first));
             if let Some(diagnostic) = self.diagnostics.last_mut() {
                 diagnostic.key_path = Some(key_path);
-                diagnostic.help =
-                    collections.then_some("merge the two: kubectl keeps only the last, without a warning");
+                diagnostic.help = Some(help);
             }
         }
+    }
+
+    /// Whether the values of a repeated key are equal, and what to write. kubectl keeps the last value; kustomize merges two
+    /// maps and rejects anything else.
+    fn compare(&self, first: u32, second: u32) -> (bool, &'static str) {
+        let (a, b) = (self.tree.scalar(first), self.tree.scalar(second));
+        let collections = a.is_none() && b.is_none();
+        let written = |at: u32| {
+            let span = self.tree.slot(at).span;
+            self.tree.text.get(span.start as usize..span.end as usize).map(str::trim)
+        };
+        let equal =
+            if collections { written(first).is_some() && written(first) == written(second) } else { a == b };
+        let help = match (equal, collections) {
+            (true, _) => "remove one: the values are equal, but kustomize rejects the file",
+            (false, true) => "merge the two: kubectl keeps only the last, without a warning",
+            (false, false) => {
+                "remove one: kubectl keeps the last without a warning, and kustomize rejects the file"
+            }
+        };
+        (equal, help)
     }
 
     /// The keys on the way to a key: `/spec/containers/-/env/-/value`.

@@ -181,8 +181,7 @@ impl Source {
 
     /// Whether a folder of the path says that the file shows something and that nobody runs it.
     pub(crate) fn is_example(&self) -> bool {
-        let folder = self.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        folder.split('/').any(|part| EXAMPLES.contains(&part))
+        self.path.rsplit('/').skip(1).any(|folder| EXAMPLES.contains(&folder))
     }
 
     /// Sets the path that globs of the configuration are matched against, relative to its folder.
@@ -358,9 +357,10 @@ pub enum ParseDiagnosticKind {
     /// The document does not parse, or contains a value without a JSON form.
     Syntax,
     /// A key is repeated in a mapping; the last value counts.
-    DuplicateKey,
-    /// A key is repeated in a mapping with the same scalar value, so nothing is lost.
-    RepeatedEntry,
+    DuplicateKey {
+        /// Whether both values are equal, so that nothing is lost.
+        equal: bool,
+    },
     /// Nesting, aliases or size exceed a limit.
     Limit,
     /// Text after the document end marker `...`, which Kubernetes ignores.

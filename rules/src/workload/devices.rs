@@ -48,7 +48,7 @@ pub(crate) fn gpus_of<'a>(container: &Node<'a>) -> Option<Devices<'a>> {
 pub(crate) fn pod_devices<'a>(template: &Template<'a>) -> BTreeMap<&'a str, Devices<'a>> {
     let mut out: BTreeMap<&'a str, Devices<'a>> = BTreeMap::new();
     for container in template.containers() {
-        for name in names(&container) {
+        for name in extended_resources_of(&container) {
             if let Some(devices) = devices_of(&container, name) {
                 let sum = out.entry(name).or_insert(Devices { count: 0, node: devices.node });
                 sum.count = sum.count.saturating_add(devices.count);
@@ -58,7 +58,7 @@ pub(crate) fn pod_devices<'a>(template: &Template<'a>) -> BTreeMap<&'a str, Devi
     let mut sidecars: BTreeMap<&'a str, i64> = BTreeMap::new();
     let mut largest: BTreeMap<&'a str, Devices<'a>> = BTreeMap::new();
     for container in template.spec.get("initContainers").items() {
-        for name in names(&container) {
+        for name in extended_resources_of(&container) {
             let Some(devices) = devices_of(&container, name) else {
                 continue;
             };
@@ -83,7 +83,7 @@ pub(crate) fn pod_devices<'a>(template: &Template<'a>) -> BTreeMap<&'a str, Devi
 }
 
 /// The extended resources that a container names, each once.
-fn names<'a>(container: &Node<'a>) -> Vec<&'a str> {
+pub(crate) fn extended_resources_of<'a>(container: &Node<'a>) -> Vec<&'a str> {
     let resources = container.get("resources");
     let limits = resources.get("limits").entries();
     let requests = resources.get("requests").entries();

@@ -3,6 +3,7 @@
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::command::{Word, base_name, words};
 use crate::workload::template::templates;
 
 /// What images and commands of such workloads contain.
@@ -55,22 +56,18 @@ pub(crate) fn only_waits(object: &Object) -> bool {
 /// Whether the command of a container does nothing but wait: `sleep infinity`, or a script of a shell that says a word and
 /// sleeps.
 fn only_sleeps(container: &Node<'_>) -> bool {
-    let lists = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
-    let words: Option<Vec<String>> = lists.map(|word| word.raw_text().map(str::to_owned)).collect();
-    let Some(words) = words else {
-        return false;
-    };
-    let is_shell = |word: &str| matches!(word.rsplit('/').next(), Some("sh" | "bash" | "ash"));
+    let words = words(container);
+    let is_shell = |word: &Word<'_>| matches!(base_name(&word.text), "sh" | "bash" | "ash");
     let script = match words.as_slice() {
-        [shell, rest @ ..] if is_shell(shell) => rest.iter().rfind(|word| !word.starts_with('-')),
-        _ => None,
+        [shell, rest @ ..] if is_shell(shell) => {
+            &rest[rest.iter().take_while(|word| word.text.starts_with('-')).count()..]
+        }
+        all => all,
     };
-    let script = script.cloned().unwrap_or_else(|| words.join(" "));
     let mut waits = false;
-    for command in script.split(['&', ';', '|', '\n']) {
-        let mut words =
-            command.split_whitespace().skip_while(|word| matches!(*word, "do" | "exec" | "while"));
-        match words.next() {
+    for command in script.split(|word| word.text == ";") {
+        let mut words = command.iter().map(|word| word.text.as_str());
+        match words.find(|word| !matches!(*word, "do" | "exec" | "while")) {
             Some("sleep" | "tail") => waits = true,
             None | Some("echo" | "trap" | "wait" | ":" | "true" | "done" | "exit") => {}
             Some(_) => return false,

@@ -135,15 +135,17 @@ fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&
     others.min_by_key(|other| company(object, other))
 }
 
-/// An error where both are applied together for certain.
+/// An error where both are applied together for certain, information where a kustomization lists only one of two files in
+/// its folder.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
-    let together = ctx.index().is_complete() || are_applied_together(object, other);
-    // A kustomization that lists one of two files does not apply the other.
-    let listed = [object, other].map(|object| !routes(object).is_empty());
-    match together {
-        true => Severity::Error,
-        false if listed[0] != listed[1] && company(object, other) == Company::Folder => Severity::Info,
-        false => Severity::Warning,
+    if ctx.index().is_complete() || are_applied_together(object, other) {
+        Severity::Error
+    } else if company(object, other) == Company::Folder
+        && routes(object).is_empty() != routes(other).is_empty()
+    {
+        Severity::Info
+    } else {
+        Severity::Warning
     }
 }
 

@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .severity(Severity::Warning)
             .related(workload, &workload.path(&["metadata", "name"]), "it requests accelerators");
     }
-    // A schedule says how many replicas it wants.
+    // A schedule sets the number of replicas.
     let scheduled = triggers(object).all(|trigger| trigger.kind() == Some("cron"));
     let no_max = no_max && workload.is_none() && !scheduled;
     let name = if is_job { crate::keda::ellipsize(object.name()) } else { target_name(object) };

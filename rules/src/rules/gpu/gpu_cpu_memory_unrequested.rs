@@ -35,13 +35,13 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#resource-requests>
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::catalog::{InstanceType, TypeSet, all};
 use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, pools_by_label, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::{Devices, pod_devices, uses_accelerators};
+use crate::workload::devices::{pod_devices, uses_accelerators};
 use crate::workload::diagnostic::{is_test, only_waits};
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
 use crate::workload::template::WORKLOAD_KINDS;
@@ -90,7 +90,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             };
             let name = container.get("name").text().unwrap_or("main");
             let owner = object.display_name();
-
             let message =
                 format!("container `{name}` of `{owner}` has an accelerator and requests {missing}");
             ctx.report(&resources, message)
@@ -113,32 +112,29 @@ fn sizes_differ(template: &Template<'_>, ctx: &Context<'_>) -> bool {
         named.iter().try_fold(TypeSet::EMPTY, |types, pool| Some(types.or(&NodePool::new(pool)?.types()?)));
     let of_named = of_named.filter(|types| !types.is_empty());
     let allowed = of_named.or_else(|| selected_types(template, ctx).map(|(types, _)| types));
-    let devices_of = |instance: &InstanceType| {
-        let mut asked = devices.iter().filter(|(resource, _)| INSTANCE_RESOURCES.contains(resource));
-        asked.all(|(resource, devices)| i64::from(instance.devices(resource)) >= devices.count)
+    let mut asked: Vec<(&str, i64)> = devices.iter().map(|(resource, it)| (*resource, it.count)).collect();
+    asked.retain(|(resource, _)| INSTANCE_RESOURCES.contains(resource));
+    let fits = |instance: &InstanceType| {
+        asked.iter().all(|(resource, count)| i64::from(instance.devices(resource)) >= *count)
     };
-    let fits: Vec<&InstanceType> = match &allowed {
-        Some(types) => types.iter().filter(|instance| devices_of(instance)).collect(),
-        None => all().iter().filter(|instance| devices_of(instance)).collect(),
+    let types: Vec<&InstanceType> = match &allowed {
+        Some(types) => types.iter().filter(|instance| fits(instance)).collect(),
+        None => all().iter().filter(|instance| fits(instance)).collect(),
     };
-    // The smallest of each family: Karpenter buys a larger one only for other pods too.
-    let whole = |instance: &&&InstanceType| {
-        let mut asked = devices.iter().filter(|(resource, _)| INSTANCE_RESOURCES.contains(resource));
-        asked.any(|(resource, devices)| i64::from(instance.devices(resource)) == devices.count)
+    // Several devices that are all of a node's leave nothing to choose where each family has one such size.
+    let is_whole = |instance: &InstanceType| {
+        asked.iter().any(|(resource, count)| i64::from(instance.devices(resource)) == *count)
     };
-    let exact: Vec<&&InstanceType> = fits.iter().filter(whole).collect();
-    let families: BTreeSet<&str> = exact.iter().map(|instance| instance.family()).collect();
-    if !exact.is_empty() && families.len() == exact.len() && fewest(&devices) > 1 {
+    let whole: Vec<&str> =
+        types.iter().filter(|instance| is_whole(instance)).map(|instance| instance.family()).collect();
+    let families: BTreeSet<&str> = whole.iter().copied().collect();
+    let are_several = devices.values().all(|devices| devices.count > 1);
+    if !whole.is_empty() && families.len() == whole.len() && are_several {
         return false;
     }
-    let mut sizes = fits.iter().map(|instance| (instance.vcpu, instance.memory_mib));
+    let mut sizes = types.iter().map(|instance| (instance.vcpu, instance.memory_mib));
     let first = sizes.next();
     sizes.any(|size| Some(size) != first)
-}
-
-/// The smallest number of devices that is requested of one resource.
-fn fewest(devices: &BTreeMap<&str, Devices<'_>>) -> i64 {
-    devices.values().map(|devices| devices.count).min().unwrap_or_default()
 }
 
 fn has(resources: &Node<'_>, resource: &str) -> bool {

@@ -143,12 +143,12 @@ fn selects_gpu_nodes(template: &Template<'_>) -> bool {
         let text = text.to_ascii_lowercase();
         ["gpu", "nvidia", "accelerator", "neuron", "gaudi"].iter().any(|word| text.contains(word))
     };
-    let selector = template.spec.get("nodeSelector");
-    let mut selected = selector.entries();
-    selected.retain(|(key, value)| says(key) || value.raw_text().is_some_and(says));
-    let mut required = referenced_labels(template);
-    required.retain(|mention| mention.usage == LabelUse::Required && says(mention.key));
-    !selected.is_empty() || !required.is_empty()
+    referenced_labels(template).iter().any(|label| {
+        // The values of a node selector name pools and instance types as well.
+        let mut values = label.values.iter().filter(|_| label.selector.is_some());
+        label.usage == LabelUse::Required
+            && (says(label.key) || values.any(|value| value.raw_text().is_some_and(says)))
+    })
 }
 
 /// Whether the pods use accelerators, or may: by a resource, a claim, a runtime or a variable.

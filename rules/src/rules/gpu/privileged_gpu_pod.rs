@@ -35,7 +35,7 @@
 
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::devices::uses_accelerators;
+use crate::workload::devices::{extended_resources_of, uses_accelerators};
 use crate::workload::diagnostic::{is_test, only_waits};
 use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::WORKLOAD_KINDS;
@@ -48,11 +48,9 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
-/// Whether a container itself requests GPUs.
-fn requests_gpus(container: &Node<'_>) -> bool {
-    let sides = ["limits", "requests"].map(|side| container.path(&["resources", side]));
-    let mut names = sides.iter().flat_map(Node::entries).map(|(name, _)| name);
-    names.any(|name| name.starts_with("nvidia.com/") || name == "amd.com/gpu")
+/// Whether a resource is of GPUs. Other accelerators, such as TPUs, may need the devices of the node.
+fn is_gpu(resource: &&str) -> bool {
+    resource.starts_with("nvidia.com/") || *resource == "amd.com/gpu"
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -65,9 +63,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let resource = resource.to_ascii_lowercase();
             ["efa", "rdma", "hca", "roce", "sriov", "infiniband"].iter().any(|sign| resource.contains(sign))
         };
-        // Other accelerators, such as TPUs, may need the devices of the node.
         let resources = requested_extended_resources(&template);
-        let gpus = resources.iter().any(|r| r.starts_with("nvidia.com/") || *r == "amd.com/gpu");
+        let gpus = resources.iter().any(is_gpu);
         let fabric = |volume: Node<'_>| {
             volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.contains("/infiniband"))
         };
@@ -78,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // Others may need it for the node, as an init container does that sets a sysctl.
         let is_privileged = |container: &Node<'_>| {
             container.path(&["securityContext", "privileged"]).bool() == Some(true)
-                && requests_gpus(container)
+                && extended_resources_of(container).iter().any(is_gpu)
         };
         let privileged: Vec<Node<'_>> = template.all_containers().filter(is_privileged).collect();
         if let Some((first, more)) = privileged.split_first() {

@@ -29,7 +29,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::requested_values::{Requested, Requester, short_name, visit_values};
 use crate::catalog;
@@ -64,11 +64,19 @@ fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
     let strangers = requested.values.iter().filter_map(|node| Some((node, node.text().filter(is_unknown)?)));
     let strangers: Vec<_> =
         strangers.map(|(node, text)| (node, text, label_of(text, requested.key))).collect();
-    for (at, (node, text, home)) in strangers.iter().enumerate() {
-        // Several values of one other label are one mistake.
-        let is_alike = |other: &&(_, _, Option<&str>)| home.is_some() && other.2 == *home;
-        if !strangers.iter().take(at).any(|other| is_alike(&other)) {
-            let more = strangers.iter().skip(at + 1).filter(is_alike).count();
+    let mut of_labels: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, _, home) in &strangers {
+        if let Some(label) = home {
+            *of_labels.entry(label).or_default() += 1;
+        }
+    }
+    for (node, text, home) in strangers {
+        // Several values of one other label are one mistake, reported at the first of them.
+        let more = match home {
+            Some(label) => of_labels.remove(label).map(|count| count - 1),
+            None => Some(0),
+        };
+        if let Some(more) = more {
             unknown(node, text, more, requested, known, ctx);
         }
     }
