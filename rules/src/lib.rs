@@ -48,6 +48,7 @@ pub use lint::identity::{Identity, fingerprints};
 pub use lint::report::CheckReport;
 pub use lint::rule::{Check, Group, Param, ParamDefault, Rule, docs};
 pub use lint::run::{RunInput, check_run};
+pub use lint::sets::{Bond, ManifestSet, Membership, Partition};
 pub use lint::settings::Settings;
 pub use object::{Object, ObjectId, Origin};
 pub use platform::{Platform, Product, Version};

@@ -12,6 +12,7 @@ pub mod report;
 pub(crate) mod resolved;
 pub mod rule;
 pub mod run;
+pub mod sets;
 pub mod settings;
 pub mod suppress;
 pub(crate) mod versions;
