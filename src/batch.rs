@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpulint_rules::source::Source;
-use gpulint_rules::{CheckReport, Engine, RunInput, check_run};
+use gpulint_rules::{CheckReport, Engine, Partition, RunInput, check_run};
 use rayon::prelude::*;
 
 use crate::files;
@@ -81,6 +81,6 @@ impl<'e> Batch<'e> {
         let inputs: Vec<Option<RunInput<'_>>> = reads
             .map(|(at, read)| Some(RunInput { engine: self.engine(at), file: read.file.as_ref()? }))
             .collect();
-        check_run(&inputs, only)
+        check_run(&inputs, &Partition::default(), only)
     }
 }

@@ -36,6 +36,7 @@ pub mod workspace;
 
 pub use cluster::Cluster;
 pub use cluster::objects::Lookup;
+pub use cluster::sets::{Bond, ManifestSet, Membership, Partition};
 pub use file::File;
 pub use kind::Kind;
 pub use kind::definitions::CustomResourceDefinitions;
@@ -48,7 +49,6 @@ pub use lint::identity::{Identity, fingerprints};
 pub use lint::report::CheckReport;
 pub use lint::rule::{Check, Group, Param, ParamDefault, Rule, docs};
 pub use lint::run::{RunInput, check_run};
-pub use lint::sets::{Bond, ManifestSet, Membership, Partition};
 pub use lint::settings::Settings;
 pub use object::{Object, ObjectId, Origin};
 pub use platform::{Platform, Product, Version};

@@ -95,6 +95,11 @@ pub(crate) enum MemoSlot {
 
 impl MemoSlot {
     const COUNT: usize = MemoSlot::Queries as usize + 1;
+
+    /// Whether the value is another one where the object is applied to another namespace.
+    const fn depends_on_namespace(self) -> bool {
+        matches!(self, MemoSlot::WorkloadClass)
+    }
 }
 
 impl<T: Any + Send + Sync> Memo<T> {
@@ -117,6 +122,10 @@ struct Inner {
     partial: bool,
     incomplete: bool,
     template: bool,
+    /// The object as it is written, where a kustomization or a GitOps controller applies it under another identity.
+    written: Option<Object>,
+    /// The name under which it is applied, where that is another one.
+    applied_name: Option<String>,
     /// What nearly every rule goes through.
     path_cache: PathCache,
     /// The row of its kind, looked up once because nearly every rule for workloads needs it.
@@ -220,11 +229,70 @@ impl Object {
             origin,
             partial: partial || patch || template,
             template,
+            written: None,
+            applied_name: None,
             incomplete: fragment,
             path_cache: PathCache::of(&node),
             memos: Default::default(),
             tree: Arc::clone(&tree),
         })))
+    }
+
+    /// The same object as a set of manifests applies it: in another namespace, under another name, or both. Places in it
+    /// are those of the written object.
+    #[must_use]
+    pub(crate) fn applied_as(&self, namespace: Option<&str>, name: Option<String>) -> Object {
+        let inner = &self.0;
+        let mut id = inner.id.clone();
+        id.namespace = namespace.map(str::to_owned).or(id.namespace);
+        Object(Arc::new(Inner {
+            id,
+            tree: Arc::clone(&inner.tree),
+            root: inner.root,
+            origin: inner.origin.clone(),
+            partial: inner.partial,
+            incomplete: inner.incomplete,
+            template: inner.template,
+            written: Some(self.as_written().clone()),
+            applied_name: name,
+            path_cache: inner.path_cache,
+            kind_info: inner.kind_info,
+            memos: Default::default(),
+        }))
+    }
+
+    /// The object as it is written.
+    pub(crate) fn as_written(&self) -> &Object {
+        self.0.written.as_ref().unwrap_or(self)
+    }
+
+    /// The name under which it is applied, where a kustomization adds a prefix or a suffix.
+    pub(crate) fn applied_name(&self) -> Option<&str> {
+        self.0.applied_name.as_deref()
+    }
+
+    /// Whether a placeholder stands for its namespace.
+    pub(crate) fn is_namespace_unknown(&self) -> bool {
+        let is_as_written = self.as_written().0.id.namespace == self.0.id.namespace;
+        is_as_written && self.path(&["metadata", "namespace"]).is_unknown()
+    }
+
+    /// Whether a kind has no namespaces. Of kinds that are not in the kind table, those that every cluster has.
+    pub(crate) fn is_cluster_scoped(&self) -> bool {
+        match self.0.kind_info {
+            Some(info) => !info.namespaced,
+            None => matches!(
+                (self.0.id.group.as_str(), self.0.id.kind.as_str()),
+                ("", "PersistentVolume")
+                    | ("apiextensions.k8s.io", "CustomResourceDefinition")
+                    | ("apiregistration.k8s.io", "APIService")
+                    | ("certificates.k8s.io", "CertificateSigningRequest")
+                    | ("flowcontrol.apiserver.k8s.io", "FlowSchema" | "PriorityLevelConfiguration")
+                    | ("networking.k8s.io", "IngressClass")
+                    | ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding")
+                    | ("storage.k8s.io", "CSIDriver" | "CSINode" | "VolumeAttachment")
+            ),
+        }
     }
 
     /// What names it.
@@ -343,7 +411,9 @@ impl Object {
     /// A derived value, computed at the first call. It is the object's and not of who asks first, whose allowance of
     /// steps it is not taken from.
     pub(crate) fn memo<T: Any + Send + Sync>(&self, memo: &Memo<T>, compute: impl FnOnce() -> T) -> &T {
-        let value = self.0.memos[memo.slot as usize].get_or_init(|| Box::new(steps::unlimited(compute)));
+        let owner = if memo.slot.depends_on_namespace() { self } else { self.as_written() };
+        let memos = &owner.0.memos;
+        let value = memos[memo.slot as usize].get_or_init(|| Box::new(steps::unlimited(compute)));
         value.downcast_ref().expect("each slot belongs to one memo")
     }
 

@@ -31,6 +31,7 @@ pub(crate) mod dependencies;
 pub mod objects;
 pub(crate) mod placement;
 pub(crate) mod query;
+pub mod sets;
 pub(crate) mod table;
 pub(crate) mod together;
 pub mod views;
@@ -43,6 +44,7 @@ use crate::cluster::dependencies::{Digest, Invalidations, Read};
 use crate::cluster::objects::{ObjectChange, Objects};
 use crate::cluster::placement::admission::Admissions;
 use crate::cluster::query::{Queries, Query};
+use crate::cluster::sets::Bond;
 use crate::cluster::table::{Table, Tables, View};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -56,6 +58,7 @@ pub struct Cluster {
     queries: Queries,
     /// Whether objects are replaced, so that results record their dependencies.
     incremental: bool,
+    bond: Bond,
     admissions: Arc<Admissions>,
 }
 
@@ -83,6 +86,17 @@ impl Cluster {
     /// An empty cluster whose objects will be replaced.
     pub(crate) fn incremental(complete: bool) -> Cluster {
         Cluster { incremental: true, ..Cluster::new(complete) }
+    }
+
+    /// The same cluster for objects that meet so surely.
+    #[must_use]
+    pub(crate) fn with_bond(self, bond: Bond) -> Cluster {
+        Cluster { bond, ..self }
+    }
+
+    /// How surely its objects meet.
+    pub(crate) fn bond(&self) -> Bond {
+        self.bond
     }
 
     pub(crate) fn is_incremental(&self) -> bool {

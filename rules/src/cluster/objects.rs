@@ -72,6 +72,27 @@ pub(crate) enum ObjectChange {
     Removed,
 }
 
+/// Whether there are objects of the kind of an object.
+struct Existence {
+    /// Any that is complete.
+    any: bool,
+    /// One with its namespace, for each of its names.
+    named: Vec<bool>,
+}
+
+/// The names under which an object is found: as it is written, because kustomize rewrites references to it, and as it
+/// is applied.
+fn names(object: &Object) -> impl Iterator<Item = &str> {
+    std::iter::once(object.name()).chain(object.applied_name())
+}
+
+/// The objects of a namespace, each once: by the name that is written.
+fn listed(by_name: &BTreeMap<String, IndexEntry>) -> impl Iterator<Item = &Object> {
+    by_name
+        .iter()
+        .flat_map(|(name, entry)| entry.as_slice().iter().filter(move |object| object.name() == name))
+}
+
 /// The known objects.
 #[derive(Default)]
 pub struct Objects {
@@ -134,38 +155,42 @@ impl Objects {
             return;
         }
         let before = invalid.is_enabled().then(|| self.existence(object));
-        match change {
-            ObjectChange::Added => self.insert(object),
-            ObjectChange::Removed => self.remove(object),
+        for name in names(object) {
+            match change {
+                ObjectChange::Added => self.insert(object, name),
+                ObjectChange::Removed => self.remove(object, name),
+            }
         }
-        let Some((any, exists)) = before else {
+        let Some(before) = before else {
             return;
         };
-        let (any_now, exists_now) = self.existence(object);
+        let now = self.existence(object);
         let id = object.id();
         let kind = KindId::of(&id.group, &id.kind);
         let namespace = id.namespace_or_default();
-        let name = digest((namespace, id.name.as_str()));
-        invalid.add(|| Read::NameAnywhere(kind, digest(id.name.as_str())));
         invalid.add(|| Read::Kind(kind));
         invalid.add(|| Read::Namespace(kind, digest(namespace)));
-        invalid.add(|| Read::Name(kind, name));
-        if any != any_now {
+        if before.any != now.any {
             invalid.add(|| Read::Any(kind));
         }
-        if exists != exists_now {
-            invalid.add(|| Read::Exists(kind, name));
+        let existence = before.named.into_iter().zip(now.named);
+        for (name, (existed, exists)) in names(object).zip(existence) {
+            let id = digest((namespace, name));
+            invalid.add(|| Read::NameAnywhere(kind, digest(name)));
+            invalid.add(|| Read::Name(kind, id));
+            if existed != exists {
+                invalid.add(|| Read::Exists(kind, id));
+            }
         }
     }
 
-    /// Whether there is any complete object of the same kind, and whether there is one with the same
-    /// identity.
-    fn existence(&self, object: &Object) -> (bool, bool) {
+    fn existence(&self, object: &Object) -> Existence {
         let id = object.id();
         let namespace = id.namespace_or_default();
-        let has = self.all_untracked(&id.group, &id.kind, namespace, &id.name);
-        let any = !has.is_empty() || self.has_any_untracked(&id.group, &id.kind);
-        (any, !has.is_empty())
+        let exists = |name: &str| !self.all_untracked(&id.group, &id.kind, namespace, name).is_empty();
+        let named: Vec<bool> = names(object).map(exists).collect();
+        let any = named.contains(&true) || self.has_any_untracked(&id.group, &id.kind);
+        Existence { any, named }
     }
 
     fn has_any_untracked(&self, group: &str, kind: &str) -> bool {
@@ -179,20 +204,20 @@ impl Objects {
             .map_or(&[], IndexEntry::as_slice)
     }
 
-    fn remove(&mut self, object: &Object) {
+    fn remove(&mut self, object: &Object, name: &str) {
         let id = object.id();
         let groups = self.kinds.get_mut(&id.kind).into_iter().flatten();
         for (_, by_name) in groups.filter(|(group, _)| *group == id.group) {
             let Some(names) = by_name.get_mut(id.namespace_or_default()) else {
                 continue;
             };
-            if names.get_mut(&id.name).is_some_and(|same| same.remove(object)) {
-                names.remove(&id.name);
+            if names.get_mut(name).is_some_and(|same| same.remove(object)) {
+                names.remove(name);
             }
         }
     }
 
-    fn insert(&mut self, object: &Object) {
+    fn insert(&mut self, object: &Object, name: &str) {
         let id = object.id();
         if !self.kinds.contains_key(&id.kind) {
             self.kinds.insert(id.kind.clone(), Vec::new());
@@ -211,7 +236,7 @@ impl Objects {
             by_name.insert(namespace.to_owned(), BTreeMap::new());
         }
         if let Some(names) = by_name.get_mut(namespace) {
-            match names.entry(id.name.clone()) {
+            match names.entry(name.to_owned()) {
                 Entry::Occupied(mut same) => same.get_mut().insert_sorted(object.clone()),
                 Entry::Vacant(free) => {
                     free.insert(IndexEntry::One(object.clone()));
@@ -241,11 +266,7 @@ impl Objects {
     /// The complete objects of a kind, by namespace and name.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
         record_read(|| Read::Kind(kind.into()));
-        self.by_name(kind.group, kind.kind)
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .flat_map(BTreeMap::values)
-            .flat_map(IndexEntry::as_slice)
+        self.by_name(kind.group, kind.kind).into_iter().flat_map(BTreeMap::values).flat_map(listed)
     }
 
     /// The complete objects of a kind in a namespace, by name.
@@ -258,8 +279,7 @@ impl Objects {
         self.by_name(kind.group, kind.kind)
             .and_then(|by_name| by_name.get(namespace))
             .into_iter()
-            .flat_map(BTreeMap::values)
-            .flat_map(IndexEntry::as_slice)
+            .flat_map(listed)
     }
 
     /// All objects with one identity; more than one is a duplicate.

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::cluster::Cluster;
+use crate::cluster::sets::Bond;
 use crate::object::Object;
 use crate::source::KustomizeRoute;
 
@@ -28,11 +29,6 @@ pub(crate) enum Company {
 /// The kustomizations of the input that reach the file of an object.
 pub(crate) fn routes(object: &Object) -> &[KustomizeRoute] {
     object.origin().map_or(&[], |origin| origin.source.routes())
-}
-
-/// Whether both are applied at once for certain.
-pub(crate) fn are_applied_together(a: &Object, b: &Object) -> bool {
-    company(a, b) <= Company::Kustomization
 }
 
 /// How surely both reach one cluster, as far as their places in the input tell.
@@ -63,8 +59,8 @@ pub(crate) fn company(a: &Object, b: &Object) -> Company {
 fn may_share_namespace(a: &Object, b: &Object) -> bool {
     let sets_namespaces = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
     if a.id().namespace_or_default() != b.id().namespace_or_default()
-        || is_cluster_scoped(a)
-        || is_cluster_scoped(b)
+        || a.is_cluster_scoped()
+        || b.is_cluster_scoped()
         || !(sets_namespaces(a) || sets_namespaces(b))
     {
         return true;
@@ -92,10 +88,6 @@ fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> &'a s
     route.and_then(|route| route.namespace.as_deref()).unwrap_or(object.id().namespace_or_default())
 }
 
-fn is_cluster_scoped(object: &Object) -> bool {
-    object.kind_info().is_some_and(|info| !info.namespaced)
-}
-
 /// The folder of a path; empty for the current one.
 pub(crate) fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
@@ -111,9 +103,14 @@ fn is_below(folder: &str, above: &str) -> bool {
 
 impl Cluster {
     /// Whether a finding about one object may rest on the other one: whether both are of one cluster as far as is
-    /// known. Everything is where the input is the whole cluster.
+    /// known. Everything is where the input is the whole cluster, or something says that all of it is applied together.
     pub(crate) fn pairs(&self, a: &Object, b: &Object) -> bool {
-        self.is_complete() || company(a, b) != Company::Apart
+        self.is_complete() || self.bond() != Bond::Folders || company(a, b) != Company::Apart
+    }
+
+    /// Whether both are of one cluster for certain.
+    pub(crate) fn surely_pairs(&self, a: &Object, b: &Object) -> bool {
+        self.bond() == Bond::Certain || company(a, b) <= Company::Kustomization
     }
 }
 

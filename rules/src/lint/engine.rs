@@ -11,6 +11,7 @@ use crate::lint::context::Context;
 use crate::lint::finding;
 use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
+use crate::lint::placements::OwnResult;
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Check, Group, Rule, RuleSet};
@@ -98,6 +99,43 @@ impl Engine {
         }
         steps::stop_if_interrupted();
         findings
+    }
+
+    /// The same, where it is known what the rules say that read nothing but the object. Otherwise that is the second
+    /// result.
+    pub(super) fn check_object_knowing(
+        &self,
+        object: &Object,
+        cluster: &Cluster,
+        known: Option<&[OwnResult]>,
+    ) -> (Vec<Finding>, Vec<OwnResult>) {
+        let mut findings = Vec::new();
+        let mut own = Vec::new();
+        let mut left = STEPS_PER_OBJECT;
+        for at in self.rules_for(object) {
+            let from = findings.len();
+            let known = known.and_then(|known| {
+                known.binary_search_by_key(&at, |result| result.rule).ok().map(|i| &known[i])
+            });
+            let steps = if let Some(result) = known {
+                findings.extend(result.findings.iter().cloned());
+                result.steps.min(left)
+            } else {
+                let outcome = self.run_rule(at, object, cluster, left, &mut findings);
+                if !self.rules.enabled()[at].rule.reads_cluster() && !outcome.reads_earlier_findings {
+                    let found = findings[from..].to_vec();
+                    own.push(OwnResult { rule: at, findings: found, steps: outcome.steps });
+                }
+                outcome.steps
+            };
+            left -= steps;
+            if left == 0 {
+                break;
+            }
+        }
+        own.sort_unstable_by_key(|result| result.rule);
+        steps::stop_if_interrupted();
+        (findings, own)
     }
 
     /// The rules that run for an object, in their order.
@@ -193,10 +231,9 @@ impl Engine {
                 finding.severity = finding.severity.min(Severity::Warning);
             }
         }
-        if let Some(severity) = set.severity {
-            for finding in &mut findings[from..] {
-                finding.severity = severity;
-            }
+        for finding in &mut findings[from..] {
+            finding.refer_to_written();
+            finding.severity = set.severity.unwrap_or(finding.severity);
         }
         reads_earlier_findings
     }
@@ -212,9 +249,7 @@ impl Engine {
         findings: &mut Vec<Finding>,
     ) -> (RunOutcome, Vec<Read>) {
         let rule = self.rules.enabled()[at].rule;
-        // A rule about every kind may read the objects of the kind it is run for.
-        let reads_cluster = !rule.reads.is_empty() || rule.kinds().is_empty();
-        if !reads_cluster && !cfg!(debug_assertions) {
+        if !rule.reads_cluster() && !cfg!(debug_assertions) {
             return (self.run_rule(at, object, cluster, left, findings), Vec::new());
         }
         let (outcome, reads) = track(|| self.run_rule(at, object, cluster, left, findings));

@@ -297,6 +297,18 @@ impl Merge {
     }
 }
 
+impl SetNames {
+    /// Adds the sets of another finding.
+    fn join(&mut self, other: &SetNames) {
+        let added: Vec<Arc<str>> =
+            other.names.iter().filter(|name| !self.names.contains(name)).cloned().collect();
+        if !added.is_empty() {
+            self.names = self.names.iter().cloned().chain(added).collect();
+        }
+        self.partial |= other.partial;
+    }
+}
+
 /// One finding.
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -327,6 +339,17 @@ pub struct Finding {
     pub schedule_grid: Option<Box<Week>>,
     /// What makes it one with other findings of its rule on its file.
     pub merge: Option<Box<Merge>>,
+    /// The sets of manifests that it holds in; none where the whole input is one.
+    pub sets: SetNames,
+}
+
+/// The sets of manifests that a finding holds in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetNames {
+    /// Their names, in the order of the [`Partition`](crate::Partition).
+    pub names: Arc<[Arc<str>]>,
+    /// Whether the object is in other sets as well, where this is not so.
+    pub partial: bool,
 }
 
 impl Finding {
@@ -346,6 +369,7 @@ impl Finding {
             fix: None,
             schedule_grid: None,
             merge: None,
+            sets: SetNames::default(),
         }
     }
 
@@ -439,6 +463,7 @@ impl Finding {
             self.rejected_by = other.rejected_by;
             self.help = other.help;
         }
+        self.sets.join(&other.sets);
         let place = Related { location: other.location, message: ALSO_HERE.to_owned() };
         self.related.extend(std::iter::once(place).chain(other.related));
         self.related.truncate(MAX_MERGED_RELATED);
@@ -456,9 +481,43 @@ impl Finding {
             && self.help == other.help
             && self.fix == other.fix
             && self.schedule_grid == other.schedule_grid
+            && self.sets == other.sets
             && self.location.renders_equal(&other.location)
             && self.related.len() == other.related.len()
             && self.related.iter().zip(&other.related).all(related)
+    }
+
+    /// Moves its places to the objects as they are written.
+    pub(crate) fn refer_to_written(&mut self) {
+        let places = self.related.iter_mut().map(|related| &mut related.location);
+        for place in std::iter::once(&mut self.location).chain(places) {
+            if let Location::Field { object, .. } | Location::Text { object: Some(object), .. } = place
+                && !object.ptr_eq(object.as_written())
+            {
+                *object = object.as_written().clone();
+            }
+        }
+    }
+
+    /// Whether another finding of the same object, judged in another set, is this one.
+    pub(crate) fn is_same_judgement(&self, other: &Finding) -> bool {
+        self.rule.id == other.rule.id
+            && self.location.ptr_eq(&other.location)
+            && self.severity == other.severity
+            && self.message == other.message
+            && self.help == other.help
+            && self.related.len() == other.related.len()
+            && (self.related.iter().zip(&other.related))
+                .all(|(a, b)| a.message == b.message && a.location.ptr_eq(&b.location))
+    }
+
+    /// Whether both say that something is missing at one place, in whatever words.
+    pub(crate) fn is_same_absence(&self, other: &Finding) -> bool {
+        self.reports_absence
+            && other.reports_absence
+            && self.rule.id == other.rule.id
+            && self.parameters == other.parameters
+            && self.location.ptr_eq(&other.location)
     }
 
     /// Whether the places of two findings that read the same are in the very same objects, so that

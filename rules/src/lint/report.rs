@@ -3,7 +3,7 @@
 use crate::lint::finding::Finding;
 
 /// Findings, and how many more were suppressed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// In the order of the text, then of the rule table.
     pub findings: Vec<Finding>,

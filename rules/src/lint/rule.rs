@@ -346,6 +346,11 @@ impl Rule {
         }
     }
 
+    /// Whether it may read other objects. A rule about every kind may read those of the kind that it is run for.
+    pub(crate) fn reads_cluster(&self) -> bool {
+        !self.reads.is_empty() || self.kinds().is_empty()
+    }
+
     /// The manual as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {

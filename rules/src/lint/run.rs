@@ -1,15 +1,17 @@
-//! One run over files: all their objects form the cluster, its views are built, each file is checked under its own
-//! configuration, suppressions are applied.
+//! One run over files: the objects of each set form a cluster, its views are built, each file is checked under its own
+//! configuration in every set that it belongs to, suppressions are applied.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use crate::cluster::Cluster;
+use crate::cluster::sets::{self, AppliedObjects, Bond, Partition};
 use crate::file::File;
 use crate::lint::engine::Engine;
+use crate::lint::placements::{Placement, name_unjudged};
 use crate::lint::report::CheckReport;
-use crate::object::Object;
 
 /// From so many objects on, views are built before a rule reads them.
 const PREBUILD_VIEWS_FROM: usize = 256;
@@ -25,51 +27,118 @@ pub struct RunInput<'a> {
     pub file: &'a File,
 }
 
-/// Checks the files of a run, on all threads of the current rayon pool. Every file is part of the cluster; `only` names
-/// the inputs that are checked, by their numbers, and `None` means all. The reports have the order of the inputs, with
-/// `None` for each input that has no file or is not checked.
+/// Checks the files of a run, on all threads of the current rayon pool. Every file is part of the clusters of its sets;
+/// `only` names the inputs that are checked, by their numbers, and `None` means all. The reports have the order of the
+/// inputs, with `None` for each input that has no file or is not checked.
 #[must_use]
 pub fn check_run(
     inputs: &[Option<RunInput<'_>>],
+    partition: &Partition,
     only: Option<&BTreeSet<usize>>,
 ) -> Vec<Option<CheckReport>> {
-    let cluster = cluster(inputs);
-    let reports = inputs
+    let roles: Vec<Vec<Role>> = inputs
         .par_iter()
         .enumerate()
-        .map(|(number, input)| {
+        .map(|(number, input)| input.map_or_else(Vec::new, |input| roles(input.file, number, partition)))
+        .collect();
+    let sets = fill(inputs, &roles, partition);
+    let reports = inputs
+        .par_iter()
+        .zip(&roles)
+        .enumerate()
+        .map(|(number, (input, roles))| {
             let RunInput { engine, file } = (*input)?;
-            only.is_none_or(|only| only.contains(&number)).then(|| check_file(engine, file, &cluster))
+            only.is_none_or(|only| only.contains(&number)).then(|| check_file(engine, file, roles, &sets))
         })
         .collect();
     // Freeing millions of nodes takes a while, and no report waits for it.
-    rayon::spawn(move || drop(cluster));
+    rayon::spawn(move || drop((sets, roles)));
     reports
 }
 
-/// The objects of all files. They count as the whole cluster where a configuration says so.
-fn cluster(inputs: &[Option<RunInput<'_>>]) -> Cluster {
-    let files = || inputs.iter().flatten();
-    let mut cluster = Cluster::new(files().any(|input| input.engine.settings().complete));
-    for object in files().flat_map(|input| &input.file.objects) {
-        cluster.apply(object.clone());
-    }
-    if cluster.objects().len() > PREBUILD_VIEWS_FROM {
-        // The first rule to read a view would keep all others waiting.
-        Cluster::table_builders().par_iter().for_each(|build| build(&cluster));
-    }
-    cluster
+/// A set with its objects.
+struct FilledSet {
+    /// Its name in a slice, as findings carry it; none where the whole input is one.
+    name: Option<Arc<str>>,
+    cluster: Cluster,
 }
 
-fn check_file(engine: &Engine, file: &File, cluster: &Cluster) -> CheckReport {
-    // One file can hold most of the objects, so they are checked in parallel as well.
-    let objects: &[Object] = &file.objects;
-    let findings = objects
+/// How a file takes part in a set.
+struct Role {
+    /// The number of the set.
+    set: usize,
+    /// Its objects as the set applies them.
+    objects: AppliedObjects,
+}
+
+/// The roles of a file. Files that no set has are a set of their own, after all others.
+fn roles(file: &File, number: usize, partition: &Partition) -> Vec<Role> {
+    let memberships = partition.memberships(number);
+    if memberships.is_empty() {
+        return vec![Role { set: partition.sets.len(), objects: AppliedObjects::Written }];
+    }
+    let applied = sets::apply(memberships, &file.objects);
+    memberships.iter().zip(applied).map(|(one, objects)| Role { set: one.set, objects }).collect()
+}
+
+/// Fills the cluster of each set. Its objects count as the whole cluster where the configuration of one of its files says
+/// so.
+fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partition) -> Vec<FilledSet> {
+    let mut members: Vec<Vec<(&RunInput<'_>, &Role)>> = Vec::new();
+    members.resize_with(partition.sets.len() + 1, Vec::new);
+    for (input, roles) in inputs.iter().zip(roles) {
+        let Some(input) = input else { continue };
+        for role in roles {
+            members[role.set].push((input, role));
+        }
+    }
+    let first = Cluster::new(false);
+    let sets: Vec<FilledSet> = members
         .par_iter()
-        .with_min_len(OBJECTS_PER_TASK)
-        .flat_map_iter(|object| engine.check_object(object, cluster))
+        .enumerate()
+        .map(|(number, members)| {
+            let set = partition.sets.get(number);
+            let says_so = || members.iter().any(|(input, _)| input.engine.settings().complete);
+            let complete = set.map_or(partition.is_whole(), |set| set.may_be_complete) && says_so();
+            let mut cluster = first.successor(complete).with_bond(set.map_or(Bond::Folders, |set| set.bond));
+            for (input, role) in members {
+                for object in role.objects.iter(&input.file.objects) {
+                    cluster.apply(object.clone());
+                }
+            }
+            FilledSet { name: set.map(|set| Arc::clone(&set.name)), cluster }
+        })
         .collect();
-    let report = engine.assemble_report(file, findings);
+    // The first rule to read a view would keep all others waiting.
+    let large = sets.iter().filter(|set| set.cluster.objects().len() > PREBUILD_VIEWS_FROM);
+    let builds: Vec<_> = large
+        .flat_map(|set| Cluster::table_builders().iter().map(move |build| (build, &set.cluster)))
+        .collect();
+    builds.par_iter().for_each(|(build, cluster)| build(cluster));
+    sets
+}
+
+fn check_file(engine: &Engine, file: &File, roles: &[Role], sets: &[FilledSet]) -> CheckReport {
+    // One file can hold most of the objects, so they are checked in parallel as well.
+    let findings = (0..file.objects.len())
+        .into_par_iter()
+        .with_min_len(OBJECTS_PER_TASK)
+        .flat_map_iter(|at| {
+            let placed = roles.iter().filter_map(|role| {
+                let FilledSet { name, cluster } = &sets[role.set];
+                Some(Placement {
+                    object: role.objects.get(&file.objects, at)?,
+                    cluster,
+                    set: name.as_slice(),
+                })
+            });
+            let placed: Vec<Placement<'_>> = placed.collect();
+            engine.check_placements(&placed)
+        })
+        .collect();
+    let mut report = engine.assemble_report(file, findings);
+    let names = roles.iter().map(|role| sets[role.set].name.as_slice());
+    name_unjudged(&mut report.findings, names);
     if !report.findings.is_empty() {
         // Reports read the line index, one file after the other.
         let _ = file.source.lines();

@@ -57,7 +57,7 @@ pub enum PatchedReplicas {
 }
 
 impl PatchTarget {
-    fn fits(&self, kind: &str, name: &str) -> bool {
+    pub(crate) fn fits(&self, kind: &str, name: &str) -> bool {
         let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
         fits(&self.kind, kind) && fits(&self.name, name)
     }

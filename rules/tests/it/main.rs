@@ -24,6 +24,7 @@ mod pools;
 mod regions;
 mod rule_index;
 mod schemas;
+mod sets;
 mod suppress;
 mod versions;
 mod words;

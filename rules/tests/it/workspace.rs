@@ -10,8 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpulint_rules::file::File;
-use gpulint_rules::source::{Source, split_documents};
-use gpulint_rules::{CheckReport, Cluster, Engine, Finding, Location, Settings, Workspace};
+use gpulint_rules::source::{PatchTarget, PatchedReplicas, Source, split_documents};
+use gpulint_rules::{
+    Bond, CheckReport, Cluster, Engine, Finding, Location, ManifestSet, Membership, Partition, RunInput,
+    Settings, Workspace, check_run,
+};
 
 /// Numbers that are the same in every run.
 struct Dice(u64);
@@ -133,8 +136,9 @@ fn line(finding: &Finding) -> String {
     let related: Vec<String> =
         finding.related.iter().map(|r| format!("{} {}", r.message, place(&r.location))).collect();
     format!(
-        "{} {:?} {:?} {} | {} | {:?} | {:?} | {related:?}",
+        "{} {:?} {:?} {:?} {} | {} | {:?} | {:?} | {related:?}",
         finding.rule.id,
+        finding.sets,
         finding.severity,
         finding.rejected_by,
         place(&finding.location),
@@ -152,6 +156,20 @@ fn shown(checked: &CheckReport) -> Vec<String> {
 
 fn read(path: &str, text: &str) -> File {
     File::read(Source::from_text(path, text))
+}
+
+/// Shows the lines that differ.
+#[track_caller]
+fn assert_same(checked: &[String], expected: &[String], at: &str) {
+    let without = |some: &[String], others: &[String]| -> String {
+        some.iter().filter(|line| !others.contains(line)).map(|line| format!("\n  {line}")).collect()
+    };
+    assert!(
+        checked == expected,
+        "{at}\nthe workspace alone says:{}\nthe run alone says:{}",
+        without(checked, expected),
+        without(expected, checked)
+    );
 }
 
 /// What a run over all files says of each.
@@ -232,7 +250,7 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
         assert!(workspace.paths().eq(texts.keys().map(String::as_str)));
         for (path, expected) in &now {
             let checked = shown(workspace.report(path).unwrap());
-            assert_eq!(&checked, expected, "step {step}, seed {seed}: {path}");
+            assert_same(&checked, expected, &format!("step {step}, seed {seed}: {path}"));
         }
         let different: BTreeSet<&String> = now
             .iter()
@@ -244,6 +262,106 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
         before = now;
     }
     assert!(others > steps / 20, "edits do change what is said of other files");
+}
+
+/// What a run over all files says of each, where they belong to several sets.
+fn afresh_in_sets(
+    texts: &BTreeMap<String, String>,
+    partition: &BTreeMap<String, Vec<Membership>>,
+    engine: &Engine,
+) -> BTreeMap<String, Vec<String>> {
+    let files: Vec<File> = texts.iter().map(|(path, text)| read(path, text)).collect();
+    let inputs: Vec<_> = files.iter().map(|file| Some(RunInput { engine, file })).collect();
+    let memberships = texts.keys().map(|path| partition.get(path).cloned().unwrap_or_default());
+    let partition = Partition { sets: sets(), files: memberships.collect() };
+    let reports = check_run(&inputs, &partition, None);
+    texts.keys().cloned().zip(reports.iter().map(|report| shown(report.as_ref().unwrap()))).collect()
+}
+
+fn sets() -> Vec<ManifestSet> {
+    let bonds = [("prod", Bond::Certain), ("stage", Bond::Likely), ("dev", Bond::Folders)];
+    bonds
+        .map(|(name, bond)| ManifestSet {
+            name: Arc::from(name),
+            bond,
+            may_be_complete: bond != Bond::Folders,
+        })
+        .to_vec()
+}
+
+/// How a file takes part in none, one or several of the sets.
+fn memberships(dice: &mut Dice) -> Vec<Membership> {
+    let mut out = Vec::new();
+    for _ in 0..*dice.one(&[0, 1, 1, 2, 3]) {
+        let mut membership = Membership { set: dice.below(3), ..Membership::default() };
+        match dice.below(6) {
+            0 => membership.namespace = Some(Arc::from("ml")),
+            1 => membership.namespace = Some(Arc::from("other")),
+            2 => membership.default_namespace = Some(Arc::from("ml")),
+            3 => membership.prefix = "x-".to_owned(),
+            4 => {
+                let name = (*dice.one(&["one", "two", "a", "gpu"])).to_owned();
+                let removed = PatchTarget { kind: None, name: Some(name), replicas: PatchedReplicas::Kept };
+                membership.removed.push(removed);
+            }
+            _ => {}
+        }
+        if !out.contains(&membership) {
+            out.push(membership);
+        }
+    }
+    out.sort_by_key(|membership| membership.set);
+    out
+}
+
+fn law_in_sets(documents: &[String], complete: bool, seed: u64, steps: usize) {
+    let mut dice = Dice(seed);
+    let engine = Arc::new(Engine::new(Settings { complete, ..Settings::default() }));
+    let paths: Vec<String> = (0..16).map(|n| format!("{}/file-{n}.yaml", ["a", "b"][n % 2])).collect();
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    let mut places: BTreeMap<String, Vec<Membership>> = BTreeMap::new();
+    for path in &paths[..10] {
+        let text = (0..4).map(|_| dice.one(documents).clone()).collect::<Vec<_>>().join("\n---\n");
+        texts.insert(path.clone(), text);
+        places.insert(path.clone(), memberships(&mut dice));
+    }
+    let mut workspace = Workspace::new(complete);
+    let partition = Partition { sets: sets(), files: places.values().cloned().collect() };
+    let files: Vec<_> = texts.iter().map(|(path, text)| (read(path, text), Arc::clone(&engine))).collect();
+    workspace.open_in_sets(files, &partition);
+    let mut before = afresh_in_sets(&texts, &places, &engine);
+    for step in 0..steps {
+        let path = dice.one(&paths).clone();
+        let (told, own) = match dice.below(10) {
+            0 if texts.contains_key(&path) => {
+                texts.remove(&path);
+                places.remove(&path);
+                (workspace.remove(&path), Some(path))
+            }
+            1 | 2 if texts.contains_key(&path) => {
+                places.insert(path, memberships(&mut dice));
+                (workspace.repartition(&sets(), &places), None)
+            }
+            _ => {
+                let text = edited(texts.get(&path).map_or("", String::as_str), documents, &mut dice);
+                texts.insert(path.clone(), text.clone());
+                (workspace.set(read(&path, &text), &engine), Some(path))
+            }
+        };
+        let now = afresh_in_sets(&texts, &places, &engine);
+        assert!(workspace.paths().eq(texts.keys().map(String::as_str)));
+        for (path, expected) in &now {
+            let checked = shown(workspace.report(path).unwrap());
+            assert_same(&checked, expected, &format!("step {step}, seed {seed}: {path}"));
+        }
+        let different: BTreeSet<&String> = now
+            .iter()
+            .filter(|(other, said)| own.as_ref() != Some(*other) && before.get(*other) != Some(said))
+            .map(|(path, _)| path)
+            .collect();
+        assert_eq!(told.iter().collect::<BTreeSet<_>>(), different, "step {step}, seed {seed}");
+        before = now;
+    }
 }
 
 fn steps() -> usize {
@@ -264,6 +382,42 @@ fn and_so_where_what_is_absent_does_not_exist() {
 #[test]
 fn pods_and_the_pools_they_go_to_are_told_of_each_other() {
     law(&cluster(), true, 3, 3 * steps());
+}
+
+#[test]
+fn files_of_several_clusters_are_judged_in_each_of_them() {
+    law_in_sets(&cluster(), false, 4, 2 * steps());
+    law_in_sets(&cluster(), true, 5, 2 * steps());
+    law_in_sets(&documents(), true, 6, steps());
+}
+
+/// Given the partition, what is found in a set does not depend on which other sets the input has.
+#[test]
+fn the_findings_of_a_set_do_not_depend_on_other_sets() {
+    let mut dice = Dice(11);
+    let documents = cluster();
+    let engine = Engine::new(Settings { complete: true, ..Settings::default() });
+    for _ in 0..12 {
+        let texts: Vec<String> = (0..9)
+            .map(|_| (0..4).map(|_| dice.one(&documents).clone()).collect::<Vec<_>>().join("\n---\n"))
+            .collect();
+        let files: Vec<File> =
+            texts.iter().enumerate().map(|(n, text)| read(&format!("{n}.yaml"), text)).collect();
+        let of_set = |n: usize| vec![Membership { set: n % 3, ..Membership::default() }];
+        let whole = Partition { sets: sets(), files: (0..files.len()).map(of_set).collect() };
+        let inputs: Vec<_> = files.iter().map(|file| Some(RunInput { engine: &engine, file })).collect();
+        let together = check_run(&inputs, &whole, None);
+        for set in 0..3 {
+            let alone: Vec<_> = (0..files.len()).map(|n| inputs[n].filter(|_| n % 3 == set)).collect();
+            let alone = check_run(&alone, &whole, None);
+            for (number, report) in alone.iter().enumerate().filter(|(number, _)| number % 3 == set) {
+                let (alone, together) = (report.as_ref().unwrap(), together[number].as_ref().unwrap());
+                assert_eq!(shown(alone), shown(together));
+                let other = &sets()[set].name;
+                assert!(together.findings.iter().all(|finding| *finding.sets.names == [Arc::clone(other)]));
+            }
+        }
+    }
 }
 
 #[test]
@@ -315,5 +469,6 @@ fn files_come_and_go() {
     assert!(missing(&workspace));
     assert_eq!(workspace.remove("class.yaml"), [] as [&str; 0]);
     assert!(workspace.file("class.yaml").is_none());
-    assert_eq!(workspace.cluster().objects().len(), 1);
+    let cluster = workspace.clusters_of("pool.yaml").next();
+    assert_eq!(cluster.map(|(_, cluster)| cluster.objects().len()), Some(1));
 }

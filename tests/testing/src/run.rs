@@ -1,7 +1,7 @@
 //! From text to findings: the sequence that the program runs, without files.
 
 use gpulint_rules::source::Source;
-use gpulint_rules::{CheckReport, Cluster, Engine, File, Finding, Object, RunInput, check_run};
+use gpulint_rules::{CheckReport, Cluster, Engine, File, Finding, Object, Partition, RunInput, check_run};
 use serde_json::Value;
 
 /// Reads every source as a file of manifests, puts all objects into one index, and checks file by file.
@@ -16,7 +16,7 @@ pub fn check(engine: &Engine, sources: impl IntoIterator<Item = Source>) -> Chec
 pub fn check_files(engine: &Engine, files: &[File]) -> CheckReport {
     let inputs: Vec<_> = files.iter().map(|file| Some(RunInput { engine, file })).collect();
     let mut all = CheckReport::default();
-    for report in check_run(&inputs, None).into_iter().flatten() {
+    for report in check_run(&inputs, &Partition::default(), None).into_iter().flatten() {
         all.findings.extend(report.findings);
         all.suppressed += report.suppressed;
     }

@@ -150,7 +150,7 @@ pub(super) fn has_unknown_labels(template: &Template<'_>) -> bool {
 /// The placeholder that stands for the namespace of an object.
 pub(super) fn unknown_namespace(object: &Object) -> Option<&str> {
     let namespace = object.path(&["metadata", "namespace"]);
-    if namespace.is_unknown() { namespace.raw_text() } else { None }
+    if object.is_namespace_unknown() { namespace.raw_text() } else { None }
 }
 
 /// The labels of the pods of a workload, each pair once.

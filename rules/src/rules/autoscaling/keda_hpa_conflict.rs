@@ -41,7 +41,7 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
-use crate::cluster::together::{Company, are_applied_together, company, routes};
+use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::scale_target;
 use crate::keda::{ellipsize, hpa_name};
 use crate::rules::prelude::*;
@@ -138,7 +138,7 @@ fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&
 /// An error where both are applied together for certain, information where a kustomization lists only one of two files in
 /// its folder.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
-    if ctx.index().is_complete() || are_applied_together(object, other) {
+    if ctx.index().is_complete() || ctx.index().surely_pairs(object, other) {
         Severity::Error
     } else if company(object, other) == Company::Folder
         && routes(object).is_empty() != routes(other).is_empty()

@@ -45,7 +45,6 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-budgets>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/>
 
-use crate::cluster::together::are_applied_together;
 use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
@@ -105,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// An error where both are applied together for certain; `None` where they may belong to two clusters.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Option<Severity> {
-    if ctx.index().is_complete() || are_applied_together(object, other) {
+    if ctx.index().is_complete() || ctx.index().surely_pairs(object, other) {
         return Some(Severity::Error);
     }
     let folder = |object: &Object| {

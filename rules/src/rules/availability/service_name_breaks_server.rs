@@ -49,7 +49,7 @@
 //! - <https://docs.vllm.ai/en/stable/configuration/env_vars/>
 //! - <https://github.com/n8n-io/n8n/issues/8650>
 
-use crate::cluster::together::{are_applied_together, routes};
+use crate::cluster::together::routes;
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word, repository};
 use crate::workload::server::{flag, server_of};
@@ -93,7 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             // A headless Service and an external name have no address, and set no variables.
             let has_address = spec.get("clusterIP").text() != Some("None") && kind != Some("ExternalName");
             has_address
-                && ((explicit && ctx.pairs_with(service)) || are_applied_together(object, service))
+                && ((explicit && ctx.pairs_with(service)) || ctx.index().surely_pairs(object, service))
                 && !spec.get("clusterIP").is_unknown()
                 && !routes(service).iter().any(|route| route.renames)
         }) else {

@@ -42,7 +42,7 @@
 //! - <https://kubernetes.io/docs/tasks/debug/debug-application/debug-service/>
 
 use super::serving::is_owned;
-use crate::cluster::together::{are_applied_together, routes};
+use crate::cluster::together::routes;
 use crate::cluster::views::Workload;
 use crate::rules::prelude::*;
 use crate::workload::selector;
@@ -98,7 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         || has_added_labels(object)
         || spec.has_unknown_key()
         || node.has_unknown()
-        || object.path(&["metadata", "namespace"]).is_unknown();
+        || object.is_namespace_unknown();
     if unclear
         || !node.is_mapping()
         || spec.get("type").text() == Some("ExternalName")
@@ -137,7 +137,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let meant: Vec<&Workload> =
-        views.workloads_in(namespace).filter(|w| is_meant(object, &w.object, &wanted)).collect();
+        views.workloads_in(namespace).filter(|w| is_meant(object, &w.object, &wanted, ctx)).collect();
     if let Some(workload) = meant.first()
         && !others_make_pods(object, ctx)
     {
@@ -190,13 +190,13 @@ fn changes(key: &str) -> bool {
 }
 
 /// Whether a Service is made for a workload that is applied with it: by its name, or by a label that names both.
-fn is_meant(service: &Object, workload: &Object, wanted: &[(&str, Node<'_>)]) -> bool {
+fn is_meant(service: &Object, workload: &Object, wanted: &[(&str, Node<'_>)], ctx: &Context<'_>) -> bool {
     let unclear = workload.is_partial()
         || is_owned(workload)
         || workload.is_patched_by_kustomize()
         || has_added_labels(workload)
         || service.id().namespace != workload.id().namespace
-        || !are_applied_together(service, workload);
+        || !ctx.index().surely_pairs(service, workload);
     let templates = templates(workload);
     let runs = workload_kind(workload).is_some_and(|row| !row.replicas.is_empty());
     let ([template], true, false) = (templates.as_slice(), runs, unclear) else {
@@ -231,10 +231,10 @@ fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Opt
     });
     let found = named.into_iter().find(|workload| {
         let explicit = workload.id().namespace.as_ref().is_some_and(|namespace| namespace != own);
-        let known = !workload.path(&["metadata", "namespace"]).is_unknown() && !workload.is_partial();
+        let known = !workload.is_namespace_unknown() && !workload.is_partial();
         explicit
             && known
-            && are_applied_together(service, workload)
+            && ctx.index().surely_pairs(service, workload)
             && templates(workload).iter().any(|t| selector::includes(wanted, &t.labels()) == Some(true))
     });
     found.filter(|workload| !sets_namespace(service) && !sets_namespace(workload))
@@ -249,7 +249,7 @@ fn others_make_pods(service: &Object, ctx: &Context<'_>) -> bool {
             && workload_kind(other).is_none()
             && !makes_no_pods(&id.group, &id.kind)
             && (id.namespace_or_default() == namespace || id.namespace.is_none())
-            && are_applied_together(service, other)
+            && ctx.index().surely_pairs(service, other)
     })
 }
 

@@ -50,7 +50,6 @@
 
 use super::rollout::rollout;
 use super::serving::is_owned;
-use crate::cluster::together::are_applied_together;
 use crate::rules::prelude::*;
 
 const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
@@ -94,7 +93,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let Some(claim) = name.text().and_then(|name| ctx.index().unique(CLAIM, namespace, name)) else {
                 continue;
             };
-            if claim.is_partial() || !are_applied_together(object, claim) || source.get("readOnly").is_set() {
+            if claim.is_partial()
+                || !ctx.index().surely_pairs(object, claim)
+                || source.get("readOnly").is_set()
+            {
                 continue;
             }
             let Some(mode) = single_node_mode(claim).filter(|_| is_block_storage(claim, ctx)) else {

@@ -40,7 +40,6 @@
 //! - <https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html>
 
-use crate::cluster::together::are_applied_together;
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
 use crate::workload::template::WORKLOAD_KINDS;
@@ -73,7 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let replicas = resource.get("replicas").int();
         let users = ctx.index().views().requesting(&renamed);
         let server = users.iter().find(|user| {
-            are_applied_together(object, user) && crate::workload::class::classify(user).serves_requests()
+            ctx.index().surely_pairs(object, user) && crate::workload::class::classify(user).serves_requests()
         });
         let pods = replicas.map_or("several".to_owned(), |n| n.to_string());
         let message = match server {

@@ -33,7 +33,6 @@
 
 use crate::cluster::together::{folder, routes};
 use crate::lint::finding::Merge;
-use crate::object::ObjectId;
 use crate::rules::prelude::*;
 use crate::source::KustomizeRoute;
 use crate::tree::placeholder::is_word_in_capitals;
@@ -158,7 +157,7 @@ fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation>
     let clash = |a: &KustomizeRoute, b: &KustomizeRoute| {
         a.root == b.root
             && a.affixes == b.affixes
-            && (is_cluster_scoped(object.id())
+            && (object.is_cluster_scoped()
                 || match (namespace(object, Some(a)), namespace(other, Some(b))) {
                     (Some(a), Some(b)) => a == b,
                     _ => false,
@@ -176,7 +175,7 @@ fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation>
     let affixes =
         |route: &Option<KustomizeRoute>| route.as_ref().map_or_else(String::new, |r| r.affixes.clone());
     let same_affixes = affixes(&a) == affixes(&b);
-    let same_namespace = is_cluster_scoped(object.id())
+    let same_namespace = object.is_cluster_scoped()
         || namespace(object, a.as_ref()).is_some_and(|own| namespace(other, b.as_ref()) == Some(own));
     if !same_affixes || !same_namespace {
         return None;
@@ -198,26 +197,7 @@ fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> Optio
     if let Some(namespace) = route.and_then(|route| route.namespace.as_deref()) {
         return Some(namespace);
     }
-    let is_unknown = object.path(&["metadata", "namespace"]).is_unknown();
-    (!is_unknown).then(|| object.id().namespace_or_default())
-}
-
-/// Whether a kind has no namespaces. Of kinds that are not in the kind table, those that every cluster has.
-fn is_cluster_scoped(id: &ObjectId) -> bool {
-    match crate::kind::find(&id.group, &id.kind) {
-        Some(info) => !info.namespaced,
-        None => matches!(
-            (id.group.as_str(), id.kind.as_str()),
-            ("", "PersistentVolume")
-                | ("apiextensions.k8s.io", "CustomResourceDefinition")
-                | ("apiregistration.k8s.io", "APIService")
-                | ("certificates.k8s.io", "CertificateSigningRequest")
-                | ("flowcontrol.apiserver.k8s.io", "FlowSchema" | "PriorityLevelConfiguration")
-                | ("networking.k8s.io", "IngressClass")
-                | ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding")
-                | ("storage.k8s.io", "CSIDriver" | "CSINode" | "VolumeAttachment")
-        ),
-    }
+    (!object.is_namespace_unknown()).then(|| object.id().namespace_or_default())
 }
 
 /// Where an object stands in the input.

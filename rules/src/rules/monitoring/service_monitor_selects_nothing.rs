@@ -56,10 +56,7 @@ const OPERATOR_PORT: &str = "gpu-metrics";
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let selector = object.path(&["spec", "selector"]);
     let labels = selector.get("matchLabels");
-    if selector.has_unknown()
-        || !selector.is_mapping()
-        || object.path(&["metadata", "namespace"]).is_unknown()
-    {
+    if selector.has_unknown() || !selector.is_mapping() || object.is_namespace_unknown() {
         return None;
     }
     let scope = Scope::of(object)?;

@@ -1,9 +1,5 @@
-//! Files that are edited while they are checked: the basis of a language server.
-//!
-//! A workspace stores the files of a folder with the results of each rule for each object, and the reads of
-//! the cluster that each result depends on. When a file changes, its own objects are checked again; for the
-//! objects of other files, only those rules run again that recorded a read whose result has changed.
-//! Invariant: after any sequence of edits, the findings of every file equal those of a run over all files.
+//! The files of one set, with the results of each rule for each object, and the reads of the cluster that each result
+//! depends on.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,17 +7,48 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{Dependents, Read};
+use crate::cluster::sets::Bond;
 use crate::file::File;
 use crate::lint::engine::{Engine, ObjectResults, RuleResult, STEPS_PER_OBJECT};
 use crate::lint::finding::Finding;
+use crate::lint::placements::{name_set, name_unjudged};
 use crate::lint::report::CheckReport;
 use crate::lint::suppress;
+use crate::object::Object;
 
-/// Files with the findings of the rules.
+/// How a file takes part in a set. A file may do so several times, in several namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PlaceKey {
+    /// The path.
+    pub(super) path: Arc<str>,
+    /// The number of the role among those of the file in this set.
+    pub(super) role: usize,
+}
+
+/// A file in one of its roles.
 #[derive(Debug)]
-pub struct Workspace {
+pub(super) struct PlacedFile {
+    pub(super) file: File,
+    /// The objects as the set applies them.
+    pub(super) objects: Vec<Object>,
+    pub(super) engine: Arc<Engine>,
+}
+
+/// A file whose results were computed again.
+#[derive(Debug)]
+pub(super) struct Renewed {
+    pub(super) key: PlaceKey,
+    /// Whether its report reads otherwise. If not, it refers to newer objects.
+    pub(super) changed: bool,
+}
+
+/// The files of a set with the findings of the rules.
+#[derive(Debug)]
+pub(super) struct SetWorkspace {
+    /// Its name; none where the whole input is one.
+    name: Option<Arc<str>>,
     cluster: Cluster,
-    files: BTreeMap<Arc<str>, usize>,
+    files: BTreeMap<PlaceKey, usize>,
     /// By index in `files`; the index of a removed file is reused.
     file_states: Vec<Option<FileState>>,
     dependents: Dependents<CheckId>,
@@ -30,8 +57,8 @@ pub struct Workspace {
 /// A file with the results of the rules.
 #[derive(Debug)]
 struct FileState {
-    file: File,
-    engine: Arc<Engine>,
+    key: PlaceKey,
+    placed: PlacedFile,
     /// Whether suppressions may apply to its findings.
     has_suppressions: bool,
     /// Results for each object of the file.
@@ -47,30 +74,49 @@ struct CheckId {
     rule: u32,
 }
 
-impl Workspace {
-    /// Creates an empty workspace. `complete` is true if the files are the whole cluster, so that an object
-    /// that is not in them does not exist.
-    #[must_use]
-    pub fn new(complete: bool) -> Workspace {
-        Workspace {
-            cluster: Cluster::incremental(complete),
+impl SetWorkspace {
+    /// An empty set. `complete` is true if an object that is not in it does not exist.
+    pub(super) fn new(name: Option<Arc<str>>, complete: bool, bond: Bond) -> SetWorkspace {
+        SetWorkspace {
+            name,
+            cluster: Cluster::incremental(complete).with_bond(bond),
             files: BTreeMap::new(),
             file_states: Vec::new(),
             dependents: Dependents::default(),
         }
     }
 
-    /// Adds many files at once, each checked by its engine. Faster than adding them one by one.
-    pub fn open(&mut self, files: impl IntoIterator<Item = (File, Arc<Engine>)>) {
+    pub(super) fn name(&self) -> &[Arc<str>] {
+        self.name.as_slice()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The objects of all files.
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The findings of a file in one of its roles.
+    pub(super) fn report(&self, key: &PlaceKey) -> Option<&CheckReport> {
+        self.file_state(key).map(|kept| &kept.report)
+    }
+
+    /// What the rules found for one object of a file, by its number among those that the set applies.
+    pub(super) fn findings(&self, key: &PlaceKey, object: usize) -> Vec<Finding> {
+        let results = self.file_state(key).and_then(|kept| kept.results.get(object));
+        let rules = results.into_iter().flat_map(|results| &results.rules);
+        rules.flat_map(|rule| rule.findings.iter().cloned()).collect()
+    }
+
+    /// Adds many files at once. Faster than adding them one by one.
+    pub(super) fn open(&mut self, files: Vec<(PlaceKey, PlacedFile)>) {
         let mut added = BTreeSet::new();
-        for (file, engine) in files {
-            let path = file.source.path().to_owned();
-            if self.files.contains_key(path.as_str()) {
-                self.set(file, &engine);
-                continue;
-            }
-            self.cluster.replace(&[], &file.objects);
-            added.insert(self.add_file(&path, file, engine));
+        for (key, placed) in files {
+            self.cluster.replace(&[], &placed.objects);
+            added.insert(self.add_file(key, placed));
         }
         // Results of existing files may depend on the new ones.
         let before = self.file_ids().filter(|at| !added.contains(at)).collect();
@@ -78,52 +124,31 @@ impl Workspace {
         self.check_files(&before);
     }
 
-    /// The paths of the files.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.files.keys().map(AsRef::as_ref)
+    /// Adds, replaces and removes files. Returns the other files whose results were computed again.
+    pub(super) fn replace(&mut self, changes: Vec<(PlaceKey, Option<PlacedFile>)>) -> Vec<Renewed> {
+        let mut old_objects = Vec::new();
+        for (key, new) in &changes {
+            old_objects.extend(self.detach(key).into_iter().flat_map(|kept| kept.placed.objects));
+            if new.is_none() {
+                self.files.remove(key);
+            }
+        }
+        let mut new_objects: Vec<Object> =
+            changes.iter().filter_map(|(_, new)| new.as_ref()).flat_map(|new| new.objects.clone()).collect();
+        // A file that has another role has the same objects.
+        let ids = |objects: &[Object]| objects.iter().map(Object::ptr_id).collect::<BTreeSet<_>>();
+        let kept: BTreeSet<usize> = ids(&old_objects).intersection(&ids(&new_objects)).copied().collect();
+        old_objects.retain(|object| !kept.contains(&object.ptr_id()));
+        new_objects.retain(|object| !kept.contains(&object.ptr_id()));
+        let touched = self.cluster.replace(&old_objects, &new_objects);
+        let placed = changes.into_iter().filter_map(|(key, new)| Some((key, new?)));
+        let added: BTreeSet<usize> = placed.map(|(key, placed)| self.add_file(key, placed)).collect();
+        self.check_files(&added);
+        self.recheck_invalidated(&touched, &added)
     }
 
-    /// A file in its current version.
-    #[must_use]
-    pub fn file(&self, path: &str) -> Option<&File> {
-        self.file_state(path).map(|kept| &kept.file)
-    }
-
-    /// The findings of a file.
-    #[must_use]
-    pub fn report(&self, path: &str) -> Option<&CheckReport> {
-        self.file_state(path).map(|kept| &kept.report)
-    }
-
-    /// The objects of all files.
-    #[must_use]
-    pub fn cluster(&self) -> &Cluster {
-        &self.cluster
-    }
-
-    /// Adds a file, or replaces its text. Returns the paths of the other files whose findings have changed.
-    pub fn set(&mut self, file: File, engine: &Arc<Engine>) -> Vec<String> {
-        let path = file.source.path().to_owned();
-        let old = self.detach(&path);
-        let old_objects = old.map_or_else(Vec::new, |kept| kept.file.objects);
-        let touched = self.cluster.replace(&old_objects, &file.objects);
-        let at = self.add_file(&path, file, Arc::clone(engine));
-        self.check_files(&BTreeSet::from([at]));
-        self.recheck_invalidated(&touched, Some(at))
-    }
-
-    /// Removes a file. Returns the paths of the files whose findings have changed.
-    pub fn remove(&mut self, path: &str) -> Vec<String> {
-        let Some(old) = self.detach(path) else {
-            return Vec::new();
-        };
-        self.files.remove(path);
-        let touched = self.cluster.replace(&old.file.objects, &[]);
-        self.recheck_invalidated(&touched, None)
-    }
-
-    fn file_state(&self, path: &str) -> Option<&FileState> {
-        self.file_states[*self.files.get(path)?].as_ref()
+    fn file_state(&self, key: &PlaceKey) -> Option<&FileState> {
+        self.file_states[*self.files.get(key)?].as_ref()
     }
 
     fn file_ids(&self) -> impl Iterator<Item = usize> {
@@ -131,15 +156,15 @@ impl Workspace {
     }
 
     /// Assigns an index to a file without checking it.
-    fn add_file(&mut self, path: &str, file: File, engine: Arc<Engine>) -> usize {
+    fn add_file(&mut self, key: PlaceKey, placed: PlacedFile) -> usize {
         let kept = Some(FileState {
-            has_suppressions: suppress::has_suppressions(&file),
-            file,
-            engine,
+            key: key.clone(),
+            has_suppressions: suppress::has_suppressions(&placed.file),
+            placed,
             results: Vec::new(),
             report: CheckReport::default(),
         });
-        let at = match self.files.entry(Arc::from(path)) {
+        let at = match self.files.entry(key) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(free) => {
                 let place = self.file_states.iter().position(Option::is_none);
@@ -155,8 +180,8 @@ impl Workspace {
     }
 
     /// Removes the state of a file and its dependencies; its index stays reserved.
-    fn detach(&mut self, path: &str) -> Option<FileState> {
-        let at = *self.files.get(path)?;
+    fn detach(&mut self, key: &PlaceKey) -> Option<FileState> {
+        let at = *self.files.get(key)?;
         let old = self.file_states[at].take()?;
         self.remove_dependencies(at, &old.results);
         Some(old)
@@ -169,14 +194,14 @@ impl Workspace {
                 continue;
             };
             self.remove_dependencies(at, &std::mem::take(&mut kept.results));
-            for (object, value) in kept.file.objects.iter().enumerate() {
-                let results = kept.engine.check_rules(value, &self.cluster);
+            for (object, value) in kept.placed.objects.iter().enumerate() {
+                let results = kept.placed.engine.check_rules(value, &self.cluster);
                 for result in &results.rules {
                     self.dependents.insert(&result.reads, &check_id(at, object, result.rule));
                 }
                 kept.results.push(results);
             }
-            kept.assemble();
+            kept.assemble(self.name.as_slice());
             self.file_states[at] = Some(kept);
         }
     }
@@ -190,11 +215,11 @@ impl Workspace {
         }
     }
 
-    /// Runs the rules again that depend on these reads, except for the file `but`, which was just checked.
-    fn recheck_invalidated(&mut self, invalid: &[Read], but: Option<usize>) -> Vec<String> {
+    /// Runs the rules again that depend on these reads, except for the files `but`, which were just checked.
+    fn recheck_invalidated(&mut self, invalid: &[Read], but: &BTreeSet<usize>) -> Vec<Renewed> {
         let mut checks = self.dependents.dependents_of(invalid);
-        checks.retain(|check| Some(check.file as usize) != but);
-        let mut changed = Vec::new();
+        checks.retain(|check| !but.contains(&(check.file as usize)));
+        let mut all = Vec::new();
         for of_file in checks.chunk_by(|a, b| a.file == b.file) {
             let at = of_file[0].file as usize;
             let Some(mut kept) = self.file_states[at].take() else {
@@ -206,22 +231,20 @@ impl Workspace {
             }
             if renewed {
                 let before = std::mem::take(&mut kept.report);
-                kept.assemble();
-                if !kept.report.renders_equal(&before) {
-                    changed.push(kept.file.source.path().to_owned());
-                }
+                kept.assemble(self.name.as_slice());
+                let changed = !kept.report.renders_equal(&before);
+                all.push(Renewed { key: kept.key.clone(), changed });
             }
             self.file_states[at] = Some(kept);
         }
-        changed.sort();
-        changed
+        all
     }
 
     /// Runs rules again for one object. Returns whether any findings were replaced, even if they differ only
     /// in object identity.
     fn recheck_rules(&mut self, kept: &mut FileState, checks: &[CheckId]) -> bool {
         let at = checks[0].object as usize;
-        let object = kept.file.objects[at].clone();
+        let object = kept.placed.objects[at].clone();
         if kept.results[at].steps >= STEPS_PER_OBJECT {
             // Which rules run depends on the number of steps of those before them.
             self.recheck_object(kept, checks[0]);
@@ -239,7 +262,7 @@ impl Workspace {
                 earlier_changed = true;
                 continue;
             }
-            let new = kept.engine.check_rule(rule, &object, &self.cluster, Vec::new());
+            let new = kept.placed.engine.check_rule(rule, &object, &self.cluster, Vec::new());
             earlier_changed |= new.reads_earlier_findings;
             let old = &kept.results[at].rules[place];
             earlier_changed |= !all_render_equal(&new.findings, &old.findings);
@@ -254,7 +277,7 @@ impl Workspace {
             let old = &kept.results[at].rules[place];
             if old.reads_earlier_findings {
                 let check = CheckId { rule: number(old.rule), ..checks[0] };
-                let new = kept.engine.check_rule(old.rule, &object, &self.cluster, earlier.clone());
+                let new = kept.placed.engine.check_rule(old.rule, &object, &self.cluster, earlier.clone());
                 renewed |= self.put_result(kept, check, place, new);
             }
             earlier.extend(kept.results[at].rules[place].findings.iter().cloned());
@@ -278,7 +301,7 @@ impl Workspace {
             let check = CheckId { file, object, rule: number(result.rule) };
             self.dependents.remove(&result.reads, &check);
         }
-        let results = kept.engine.check_rules(&kept.file.objects[at], &self.cluster);
+        let results = kept.placed.engine.check_rules(&kept.placed.objects[at], &self.cluster);
         for result in &results.rules {
             let check = CheckId { file, object, rule: number(result.rule) };
             self.dependents.insert(&result.reads, &check);
@@ -300,23 +323,26 @@ impl Workspace {
 
 impl FileState {
     /// Assembles the report from the results, the parser's diagnostics and the suppressions.
-    fn assemble(&mut self) {
-        let findings = self
+    fn assemble(&mut self, set: &[Arc<str>]) {
+        let mut findings: Vec<Finding> = self
             .results
             .iter()
             .flat_map(|object| &object.rules)
             .flat_map(|rule| rule.findings.iter().cloned())
             .collect();
+        name_set(&mut findings, set);
+        let PlacedFile { file, engine, .. } = &self.placed;
         self.report = if self.has_suppressions {
-            self.engine.assemble_report(&self.file, findings)
+            engine.assemble_report(file, findings)
         } else {
-            self.engine.assemble_unsuppressed(&self.file, findings)
+            engine.assemble_unsuppressed(file, findings)
         };
+        name_unjudged(&mut self.report.findings, std::iter::once(set));
     }
 }
 
 impl CheckReport {
-    fn renders_equal(&self, other: &CheckReport) -> bool {
+    pub(super) fn renders_equal(&self, other: &CheckReport) -> bool {
         self.suppressed == other.suppressed && all_render_equal(&self.findings, &other.findings)
     }
 }
@@ -331,71 +357,4 @@ fn number(n: usize) -> u32 {
 
 fn check_id(file: usize, object: usize, rule: usize) -> CheckId {
     CheckId { file: number(file), object: number(object), rule: number(rule) }
-}
-
-#[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "the tests read fixtures")]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::path::{Path, PathBuf};
-
-    use crate::cluster::Cluster;
-    use crate::file::File;
-    use crate::lint::engine::Engine;
-    use crate::lint::settings::Settings;
-    use crate::source::Source;
-
-    fn files_below(folder: &Path, out: &mut Vec<PathBuf>) {
-        let mut entries: Vec<PathBuf> =
-            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        entries.sort();
-        for path in entries {
-            if path.is_dir() {
-                files_below(&path, out);
-            } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
-                out.push(path);
-            }
-        }
-    }
-
-    /// The admission server watches only the kinds that rules declare, and a workspace reruns a rule only if
-    /// it declares reads: a dependency that is not declared is missed.
-    #[test]
-    fn rules_read_the_kinds_that_they_declare() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
-        let mut files = Vec::new();
-        for folder in ["rules", "sets", "practices", "verdicts"] {
-            let mut paths = Vec::new();
-            files_below(&root.join(folder), &mut paths);
-            assert!(!paths.is_empty(), "no fixtures in {folder}");
-            files.extend(paths);
-        }
-        let read = |path: &PathBuf| {
-            let text = std::fs::read_to_string(path).ok()?;
-            Some(File::read(Source::from_text(&path.display().to_string(), &text)))
-        };
-        let files: Vec<File> = files.iter().filter_map(read).collect();
-        let mut undeclared = BTreeSet::new();
-        for complete in [false, true] {
-            let engine = Engine::new(Settings { complete, ..Settings::default() });
-            // Several files together, so that rules meet the objects of other files; but not all at once,
-            // because most lookups would then find too many.
-            for files in files.chunks(25) {
-                let mut cluster = Cluster::new(complete);
-                for object in files.iter().flat_map(|file| &file.objects) {
-                    cluster.apply(object.clone());
-                }
-                for object in files.iter().flat_map(|file| &file.objects) {
-                    let reads = engine.undeclared_reads(object, &cluster);
-                    undeclared.extend(reads.into_iter().map(|(rule, read)| format!("{rule}: {read:?}")));
-                }
-            }
-        }
-        let undeclared: Vec<String> = undeclared.into_iter().collect();
-        assert!(
-            undeclared.is_empty(),
-            "reads that `Rule::reads` does not declare:\n{}",
-            undeclared.join("\n")
-        );
-    }
 }

@@ -1,0 +1,132 @@
+//! One object in several sets of manifests: it is checked in each, and what is the same is said once.
+
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::lint::engine::Engine;
+use crate::lint::finding::{Finding, SetNames};
+use crate::object::Object;
+
+/// An object as a set applies it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placement<'a> {
+    /// The object.
+    pub(crate) object: &'a Object,
+    /// The objects of the set.
+    pub(crate) cluster: &'a Cluster,
+    /// The name of the set; none where the whole input is one.
+    pub(crate) set: &'a [Arc<str>],
+}
+
+/// The findings of one rule, or of all, for each placement of an object.
+type PerPlacement = Vec<Vec<Finding>>;
+
+impl Engine {
+    /// The findings for an object in all its sets, each with the names of the sets that it holds in. What rests on an
+    /// absence holds only where no set has what is missing.
+    pub(crate) fn check_placements(&self, placements: &[Placement<'_>]) -> Vec<Finding> {
+        let [placement] = placements else {
+            return join(self.check_each(placements), placements.iter().map(|placement| placement.set));
+        };
+        let mut findings = self.check_object(placement.object, placement.cluster);
+        name_set(&mut findings, placement.set);
+        findings
+    }
+
+    /// The findings for each placement. Rules that read nothing but the object run once for all placements in one
+    /// namespace.
+    fn check_each(&self, placements: &[Placement<'_>]) -> PerPlacement {
+        let mut done: Vec<(Option<&str>, Vec<OwnResult>)> = Vec::new();
+        let mut out = Vec::with_capacity(placements.len());
+        for placement in placements {
+            let namespace = placement.object.id().namespace.as_deref();
+            let known = done.iter().find(|(known, _)| *known == namespace);
+            let known = known.map(|(_, results)| results.as_slice());
+            let (findings, results) = self.check_object_knowing(placement.object, placement.cluster, known);
+            if known.is_none() {
+                done.push((namespace, results));
+            }
+            out.push(findings);
+        }
+        out
+    }
+}
+
+/// What a rule said of an object without asking for others.
+#[derive(Clone, Debug)]
+pub(super) struct OwnResult {
+    /// The index of the rule in its engine.
+    pub(super) rule: usize,
+    /// Its findings.
+    pub(super) findings: Vec<Finding>,
+    /// Number of steps.
+    pub(super) steps: u64,
+}
+
+/// Says of findings that they hold in one set.
+pub(crate) fn name_set(findings: &mut [Finding], set: &[Arc<str>]) {
+    if findings.is_empty() || set.is_empty() {
+        return;
+    }
+    let names: Arc<[Arc<str>]> = Arc::from(set);
+    for finding in findings {
+        finding.sets = SetNames { names: Arc::clone(&names), partial: false };
+    }
+}
+
+/// Says of what no rule found, such as broken syntax, that it holds in all sets of its file.
+pub(crate) fn name_unjudged<'a>(findings: &mut [Finding], sets: impl Iterator<Item = &'a [Arc<str>]>) {
+    if findings.iter().any(|finding| finding.sets.names.is_empty()) {
+        let names = names_of(&sets.collect::<Vec<_>>(), |_| true);
+        for finding in findings.iter_mut().filter(|finding| finding.sets.names.is_empty()) {
+            finding.sets.names = Arc::clone(&names);
+        }
+    }
+}
+
+/// Joins what was found of one object in several sets, in the order of the sets.
+pub(crate) fn join<'a>(found: PerPlacement, sets: impl Iterator<Item = &'a [Arc<str>]>) -> Vec<Finding> {
+    let sets: Vec<&[Arc<str>]> = sets.collect();
+    let all = names_of(&sets, |_| true);
+    let mut joined: Vec<(Finding, Vec<bool>)> = Vec::new();
+    for (at, findings) in found.into_iter().enumerate() {
+        let from_earlier = joined.len();
+        for finding in findings {
+            // A rule may say one thing of several sets, and several things of one.
+            let known = joined[..from_earlier].iter_mut().find(|(known, held)| {
+                !held[at] && (known.is_same_judgement(&finding) || known.is_same_absence(&finding))
+            });
+            if let Some((_, held)) = known {
+                held[at] = true;
+                continue;
+            }
+            let mut held = vec![false; sets.len()];
+            held[at] = true;
+            joined.push((finding, held));
+        }
+    }
+    let everywhere = |held: &[bool]| held.iter().all(|held| *held);
+    joined
+        .into_iter()
+        .filter(|(finding, held)| !finding.reports_absence || everywhere(held))
+        .map(|(mut finding, held)| {
+            let names = if everywhere(&held) { Arc::clone(&all) } else { names_of(&sets, |at| held[at]) };
+            let partial = names.len() < all.len();
+            finding.sets = SetNames { names, partial };
+            finding
+        })
+        .collect()
+}
+
+/// The names of some sets, each once.
+fn names_of(sets: &[&[Arc<str>]], is_meant: impl Fn(usize) -> bool) -> Arc<[Arc<str>]> {
+    let mut names: Vec<Arc<str>> = Vec::new();
+    for (_, set) in sets.iter().enumerate().filter(|(at, _)| is_meant(*at)) {
+        for name in *set {
+            if !names.contains(name) {
+                names.push(Arc::clone(name));
+            }
+        }
+    }
+    Arc::from(names)
+}

@@ -1,0 +1,140 @@
+//! Objects meet only within a set, and a set applies them under its own namespaces and names.
+
+use std::sync::Arc;
+
+use gpulint_rules::source::{PatchTarget, PatchedReplicas, Source};
+use gpulint_rules::{
+    Bond, Engine, File, Finding, ManifestSet, Membership, Partition, RunInput, Settings, check_run,
+};
+
+const SERVER: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: vision}\nspec:\n  replicas: 2\n  \
+    selector: {matchLabels: {app: vision}}\n  template:\n    metadata: {labels: {app: vision}}\n    spec:\n      \
+    containers:\n        - {name: server, image: 'example.com/vllm:1', command: [vllm, serve]}\n";
+const BUDGET: &str = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: vision}\nspec:\n  \
+    maxUnavailable: 1\n  unhealthyPodEvictionPolicy: AlwaysAllow\n  selector: {matchLabels: {app: vision}}\n";
+const SCALER: &str = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: vision}\nspec:\n  \
+    scaleTargetRef: {name: NAME}\n  triggers: [{type: cpu, metricType: Utilization, metadata: {value: '60'}}]\n";
+
+/// The findings of some rules over files that take part in sets `prod` and `stage` in this way.
+fn found(files: &[(&str, &[Membership])], rules: &[&str]) -> Vec<Finding> {
+    let select = rules.iter().map(|rule| (*rule).to_owned()).collect();
+    let engine = Engine::new(Settings { complete: true, select, ..Settings::default() });
+    let read = |(number, (text, _)): (usize, &(&str, &[Membership]))| {
+        File::read(Source::from_text(&format!("{number}.yaml"), text))
+    };
+    let read: Vec<File> = files.iter().enumerate().map(read).collect();
+    let set = |name: &str| ManifestSet { name: Arc::from(name), bond: Bond::Certain, may_be_complete: true };
+    let partition = Partition {
+        sets: vec![set("prod"), set("stage")],
+        files: files.iter().map(|(_, memberships)| memberships.to_vec()).collect(),
+    };
+    let inputs: Vec<_> = read.iter().map(|file| Some(RunInput { engine: &engine, file })).collect();
+    check_run(&inputs, &partition, None).into_iter().flatten().flat_map(|report| report.findings).collect()
+}
+
+fn names(finding: &Finding) -> Vec<&str> {
+    finding.sets.names.iter().map(AsRef::as_ref).collect()
+}
+
+fn of(set: usize) -> Membership {
+    Membership { set, ..Membership::default() }
+}
+
+fn in_namespace(set: usize, namespace: &str) -> Membership {
+    Membership { namespace: Some(Arc::from(namespace)), ..of(set) }
+}
+
+#[test]
+fn a_budget_of_one_set_does_not_cover_pods_of_another() {
+    for (server, budget) in [(0, 1), (1, 0)] {
+        let findings =
+            found(&[(SERVER, &[of(server)]), (BUDGET, &[of(budget)])], &["pdb-missing", "pdb-selector"]);
+        let rules: Vec<&str> = findings.iter().map(|finding| finding.rule.id).collect();
+        assert_eq!(rules, ["pdb-missing", "pdb-selector"]);
+        assert_eq!(names(&findings[0]), [["prod", "stage"][server]]);
+    }
+    assert_eq!(found(&[(SERVER, &[of(0)]), (BUDGET, &[of(0)])], &["pdb-missing", "pdb-selector"]).len(), 0);
+}
+
+#[test]
+fn missing_is_what_every_set_of_the_object_lacks() {
+    let both: &[Membership] = &[of(0), of(1)];
+    assert_eq!(found(&[(SERVER, both), (BUDGET, &[of(1)])], &["pdb-missing"]).len(), 0);
+    let findings = found(&[(SERVER, both)], &["pdb-missing"]);
+    assert_eq!(findings.len(), 1);
+    assert_eq!(names(&findings[0]), ["prod", "stage"]);
+    assert!(!findings[0].sets.partial);
+}
+
+#[test]
+fn what_a_set_has_is_said_of_that_set() {
+    let hpa = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: vision}\nspec:\n  maxReplicas: 3\n  \
+        scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: vision}\n";
+    let scaler = SCALER.replace("NAME", "vision");
+    let findings = found(
+        &[(SERVER, &[of(0), of(1)]), (&scaler, &[of(0), of(1)]), (hpa, &[of(1)])],
+        &["keda-hpa-conflict"],
+    );
+    assert_eq!(findings.len(), 1);
+    assert_eq!(names(&findings[0]), ["stage"]);
+}
+
+#[test]
+fn a_namespace_of_a_kustomization_is_that_of_its_objects() {
+    let rules = ["pdb-missing", "pdb-selector"];
+    let named = BUDGET.replace("{name: vision}", "{name: vision, namespace: ml}");
+    // The kustomization puts the server where the budget is, and away from one in another namespace.
+    assert_eq!(found(&[(SERVER, &[in_namespace(0, "ml")]), (&named, &[of(0)])], &rules).len(), 0);
+    assert_eq!(found(&[(SERVER, &[in_namespace(0, "other")]), (&named, &[of(0)])], &rules).len(), 2);
+    assert_eq!(found(&[(SERVER, &[of(0)]), (&named, &[of(0)])], &rules).len(), 2);
+    // A default namespace is that of objects without one.
+    let default = Membership { default_namespace: Some(Arc::from("ml")), ..of(0) };
+    assert_eq!(found(&[(SERVER, &[default.clone()]), (&named, &[default])], &rules).len(), 0);
+    // In two namespaces, each with a budget of its own.
+    let twice: &[Membership] = &[in_namespace(0, "a"), in_namespace(0, "b")];
+    assert_eq!(found(&[(SERVER, twice), (BUDGET, twice)], &rules).len(), 0);
+}
+
+#[test]
+fn objects_are_found_as_they_are_written_and_as_they_are_named() {
+    let prefixed = Membership { prefix: "eu-".to_owned(), ..of(0) };
+    for (name, is_found) in [("vision", true), ("eu-vision", true), ("us-vision", false)] {
+        let scaler = SCALER.replace("NAME", name);
+        let findings = found(
+            &[(SERVER, std::slice::from_ref(&prefixed)), (&scaler, &[of(0)])],
+            &["keda-target-missing"],
+        );
+        assert_eq!(findings.is_empty(), is_found, "{name}");
+    }
+}
+
+#[test]
+fn what_a_kustomization_removes_is_not_there() {
+    let target = PatchTarget {
+        kind: Some("PodDisruptionBudget".to_owned()),
+        name: Some("vision".to_owned()),
+        replicas: PatchedReplicas::Kept,
+    };
+    let without = Membership { removed: vec![target], ..of(0) };
+    let findings = found(&[(SERVER, &[of(0)]), (BUDGET, &[without])], &["pdb-missing"]);
+    assert_eq!(findings.len(), 1);
+}
+
+#[test]
+fn an_object_that_is_reached_twice_is_no_duplicate_of_itself() {
+    let twice: &[Membership] = &[of(0), in_namespace(0, "default"), of(0)];
+    assert_eq!(found(&[(SERVER, twice), (BUDGET, twice)], &["duplicate-object", "pdb-overlap"]).len(), 0);
+}
+
+#[test]
+fn reports_name_objects_as_they_are_written() {
+    let findings = found(&[(SERVER, &[in_namespace(0, "ml")])], &["pdb-missing"]);
+    let object = findings[0].location.object().unwrap();
+    assert_eq!(object.id().namespace, None);
+}
+
+#[test]
+fn broken_documents_are_of_the_sets_of_their_file() {
+    let findings = found(&[("a: [\n", &[of(1)]), ("b: {\n", &[])], &["yaml-syntax"]);
+    assert_eq!(findings.iter().map(names).collect::<Vec<_>>(), [vec!["stage"], vec![]]);
+}
