@@ -65,3 +65,19 @@ impl Summary {
         }
     }
 }
+
+/// `only in `prod``: the sets that a finding holds in, where its file is in others as well.
+fn only_in(finding: &Finding) -> Option<String> {
+    const MAX_NAMES: usize = 3;
+    if !finding.sets.partial {
+        return None;
+    }
+    let names: Vec<String> = finding.sets.names.iter().map(|name| format!("`{name}`")).collect();
+    Some(match names.as_slice() {
+        names if names.len() > MAX_NAMES => {
+            format!("only in {} and {} more sets", names[..MAX_NAMES].join(", "), names.len() - MAX_NAMES)
+        }
+        [names @ .., last] if !names.is_empty() => format!("only in {} and {last}", names.join(", ")),
+        names => format!("only in {}", names.concat()),
+    })
+}

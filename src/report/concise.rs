@@ -19,9 +19,10 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, folds: bool) -> Result
         }
         let message = printable(&finding.message, false);
         write!(out, "{}[{}] {message}", finding.severity.name(), finding.rule.id)?;
-        match folded.short_summary(&report.findings) {
-            Some(more) => writeln!(out, " ({})", printable(&more, false))?,
-            None => writeln!(out)?,
+        let notes = super::only_in(finding).into_iter().chain(folded.short_summary(&report.findings));
+        match notes.collect::<Vec<_>>().join("; ") {
+            none if none.is_empty() => writeln!(out)?,
+            notes => writeln!(out, " ({})", printable(&notes, false))?,
         }
     }
     Ok(())

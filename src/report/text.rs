@@ -124,6 +124,9 @@ impl TextRenderer {
             let nodes = if fix.replaces_nodes { format!(", {REPLACES_NODES_NOTE}") } else { String::new() };
             self.line(out, "fix", &format!("{} ({safety}{nodes})", fix.title))?;
         }
+        if let Some(sets) = super::only_in(finding) {
+            self.line(out, "note", &format!("{sets}; other sets have the file as well"))?;
+        }
         if let Some(reason) = refused {
             self.line(out, "note", &format!("not fixed: {reason}"))?;
         }

@@ -22,6 +22,8 @@ use crate::tree::pointer::Pointer;
 pub(crate) const ALSO_HERE: &str = "and here";
 /// Most related places of a finding that was made of several.
 pub(crate) const MAX_MERGED_RELATED: usize = 12;
+/// Up to so many other places are added from further sets.
+const MAX_JOINED_RELATED: usize = 4;
 
 /// Makes one of the findings of a file that have a rule and a key in common ([`Merge`]), at the first place.
 pub(crate) fn merge(findings: Vec<Finding>) -> Vec<Finding> {
@@ -499,16 +501,28 @@ impl Finding {
         }
     }
 
-    /// Whether another finding of the same object, judged in another set, is this one.
+    /// Whether another finding of the same object, judged in another set, says the same.
     pub(crate) fn is_same_judgement(&self, other: &Finding) -> bool {
         self.rule.id == other.rule.id
             && self.location.ptr_eq(&other.location)
             && self.severity == other.severity
             && self.message == other.message
             && self.help == other.help
-            && self.related.len() == other.related.len()
-            && (self.related.iter().zip(&other.related))
-                .all(|(a, b)| a.message == b.message && a.location.ptr_eq(&b.location))
+            && self.parameters == other.parameters
+            && self.fix == other.fix
+    }
+
+    /// Adds the other places of the same finding in another set.
+    pub(crate) fn join_related(&mut self, other: Finding) {
+        let known = self.related.len();
+        for related in other.related {
+            let same = |one: &Related| {
+                one.message == related.message && one.location.renders_equal(&related.location)
+            };
+            if self.related.len() < MAX_JOINED_RELATED && !self.related[..known].iter().any(same) {
+                self.related.push(related);
+            }
+        }
     }
 
     /// Whether both say that something is missing at one place, in whatever words.

@@ -96,8 +96,9 @@ pub(crate) fn join<'a>(found: PerPlacement, sets: impl Iterator<Item = &'a [Arc<
             let known = joined[..from_earlier].iter_mut().find(|(known, held)| {
                 !held[at] && (known.is_same_judgement(&finding) || known.is_same_absence(&finding))
             });
-            if let Some((_, held)) = known {
+            if let Some((known, held)) = known {
                 held[at] = true;
+                known.join_related(finding);
                 continue;
             }
             let mut held = vec![false; sets.len()];

@@ -15,6 +15,9 @@ const BUDGET: &str = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata
 const SCALER: &str = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: vision}\nspec:\n  \
     scaleTargetRef: {name: NAME}\n  triggers: [{type: cpu, metricType: Utilization, metadata: {value: '60'}}]\n";
 
+const HPA: &str = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: vision}\nspec:\n  \
+    maxReplicas: 3\n  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: vision}\n";
+
 /// The findings of some rules over files that take part in sets `prod` and `stage` in this way.
 fn found(files: &[(&str, &[Membership])], rules: &[&str]) -> Vec<Finding> {
     let select = rules.iter().map(|rule| (*rule).to_owned()).collect();
@@ -68,15 +71,26 @@ fn missing_is_what_every_set_of_the_object_lacks() {
 
 #[test]
 fn what_a_set_has_is_said_of_that_set() {
-    let hpa = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: vision}\nspec:\n  maxReplicas: 3\n  \
-        scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: vision}\n";
     let scaler = SCALER.replace("NAME", "vision");
     let findings = found(
-        &[(SERVER, &[of(0), of(1)]), (&scaler, &[of(0), of(1)]), (hpa, &[of(1)])],
+        &[(SERVER, &[of(0), of(1)]), (&scaler, &[of(0), of(1)]), (HPA, &[of(1)])],
         &["keda-hpa-conflict"],
     );
     assert_eq!(findings.len(), 1);
     assert_eq!(names(&findings[0]), ["stage"]);
+}
+
+#[test]
+fn the_same_in_two_sets_is_said_once_with_the_places_of_both() {
+    let scaler = SCALER.replace("NAME", "vision");
+    let findings = found(
+        &[(HPA, &[of(0)]), (HPA, &[of(1)]), (SERVER, &[of(0), of(1)]), (&scaler, &[of(0), of(1)])],
+        &["keda-hpa-conflict"],
+    );
+    let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+    let places: Vec<_> = finding.related.iter().filter_map(|related| related.location.path()).collect();
+    assert_eq!(places, ["0.yaml", "1.yaml"]);
+    assert_eq!(names(finding), ["prod", "stage"]);
 }
 
 #[test]
@@ -89,7 +103,11 @@ fn a_namespace_of_a_kustomization_is_that_of_its_objects() {
     assert_eq!(found(&[(SERVER, &[of(0)]), (&named, &[of(0)])], &rules).len(), 2);
     // A default namespace is that of objects without one.
     let default = Membership { default_namespace: Some(Arc::from("ml")), ..of(0) };
-    assert_eq!(found(&[(SERVER, &[default.clone()]), (&named, &[default])], &rules).len(), 0);
+    assert_eq!(
+        found(&[(SERVER, std::slice::from_ref(&default)), (&named, std::slice::from_ref(&default))], &rules)
+            .len(),
+        0
+    );
     // In two namespaces, each with a budget of its own.
     let twice: &[Membership] = &[in_namespace(0, "a"), in_namespace(0, "b")];
     assert_eq!(found(&[(SERVER, twice), (BUDGET, twice)], &rules).len(), 0);
