@@ -2,8 +2,9 @@
 //!
 //! `manifests one FILE COUNT` writes one file of COUNT NodePools; `manifests folder DIR FILES`
 //! writes FILES files of mixed kinds, about 19 KB each; `manifests cluster DIR FILES` writes what one
-//! cluster has, a workload or a NodePool in each of FILES files; `manifests pools DIR COUNT` writes
-//! COUNT files with a NodePool of any sort each, broken ones too.
+//! cluster has, a workload or a NodePool in each of FILES files; `manifests gitops DIR FILES` writes a
+//! repository of three clusters, with bases, overlays and Flux Kustomizations; `manifests pools DIR COUNT`
+//! writes COUNT files with a NodePool of any sort each, broken ones too.
 #![allow(clippy::print_stderr, clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fmt::Write as _;
@@ -139,11 +140,69 @@ pub(crate) fn cluster(file: usize) -> String {
     out
 }
 
+/// The clusters of a repository.
+const CLUSTERS: [&str; 3] = ["prod", "stage", "dev"];
+/// How many files an application has: a base, and an overlay for each cluster.
+const FILES_OF_AN_APP: usize = 2 + 3 * CLUSTERS.len();
+
+/// A repository in which each cluster has an overlay of every application, and NodePools of its own.
+fn gitops(root: &Path, files: usize) {
+    let write = |path: String, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    const KUSTOMIZATION: &str = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n";
+    let apps = files / FILES_OF_AN_APP;
+    for app in 0..apps {
+        // Numbers of workloads, not of NodePools.
+        let number = app + app / (FILES_TO_A_POOL - 1) + 1;
+        write(format!("apps/base/app-{app}/app.yaml"), &cluster(number));
+        write(
+            format!("apps/base/app-{app}/kustomization.yaml"),
+            &format!("{KUSTOMIZATION}resources: [app.yaml]\n"),
+        );
+    }
+    for (at, name) in CLUSTERS.iter().enumerate() {
+        let mut list = format!("{KUSTOMIZATION}resources:\n");
+        for app in 0..apps {
+            writeln!(list, "  - app-{app}").unwrap();
+            let folder = format!("apps/{name}/app-{app}");
+            let base = format!(
+                "{KUSTOMIZATION}namespace: {name}-{}\nresources: [../../base/app-{app}, config.yaml]\npatches: [{{path: scale.yaml}}]\n",
+                app % 20
+            );
+            write(format!("{folder}/kustomization.yaml"), &base);
+            let config = format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: app-{app}}}\ndata: {{cluster: {name}}}\n"
+            );
+            write(format!("{folder}/config.yaml"), &config);
+            let number = app + app / (FILES_TO_A_POOL - 1) + 1;
+            let scale = format!(
+                "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: app-{number}}}\nspec: {{maxReplicas: {}}}\n",
+                9 - at
+            );
+            write(format!("{folder}/scale.yaml"), &scale);
+        }
+        write(format!("apps/{name}/kustomization.yaml"), &list);
+        for n in 0..apps / FILES_TO_A_POOL {
+            write(format!("infra/{name}/pool-{n}.yaml"), &cluster(n * FILES_TO_A_POOL));
+        }
+        for part in ["apps", "infra"] {
+            let flux = format!(
+                "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {part}, namespace: flux-system}}\n\
+                 spec:\n  interval: 10m\n  prune: true\n  path: ./{part}/{name}\n  sourceRef: {{kind: GitRepository, name: flux-system}}\n"
+            );
+            write(format!("clusters/{name}/{part}.yaml"), &flux);
+        }
+    }
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [mode, target, count] = args.as_slice() else {
         eprintln!(
-            "usage: manifests one FILE COUNT | manifests folder|cluster DIR FILES | manifests pools DIR COUNT"
+            "usage: manifests one FILE COUNT | manifests folder|cluster|gitops DIR FILES | manifests pools DIR COUNT"
         );
         std::process::exit(2);
     };
@@ -160,6 +219,10 @@ fn main() {
         return;
     }
     let root = Path::new(target);
+    if mode == "gitops" {
+        gitops(root, count);
+        return;
+    }
     if mode == "pools" {
         fs::create_dir_all(root).unwrap();
         for n in 0..count {
