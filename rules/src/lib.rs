@@ -18,6 +18,7 @@ mod cel;
 pub mod cluster;
 pub mod facts;
 pub mod file;
+pub mod fit;
 pub mod karpenter;
 pub mod keda;
 pub mod kind;

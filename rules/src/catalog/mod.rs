@@ -6,6 +6,7 @@
 
 mod index;
 mod parse;
+mod price;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{LazyLock, OnceLock};
 
 pub use index::{LabelValueIndex, index, keys};
+pub use price::{ListPrice, PRICE_REGION, cheapest_first, price_list};
 pub use set::TypeSet;
 
 /// Label key of the type's name.

@@ -178,6 +178,7 @@ impl<'a> NodePool<'a> {
                 name: text_or_empty(&reference.get("name")),
             },
             class: None,
+            uncertainties: Vec::new(),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::karpenter::scheduling::{
 };
 use crate::steps;
 use crate::tree::node::Node;
+use crate::workload::selector::matches;
 use crate::workload::template::Template;
 
 /// Topology keys whose domains are known in every cluster.
@@ -54,8 +55,10 @@ pub fn to_scheduling_pod(template: &Template<'_>) -> Option<Pod> {
         requests: amounts(&spec.path(&["resources", "requests"]))?,
         overhead: amounts(&spec.get("overhead"))?,
         resource_claims: has_items(spec, "resourceClaims"),
-        preferred_pod_affinity: has_items(&around, PREFERRED),
-        uncertainties: uncertainties(spec, &around),
+        preferred_pod_affinity: around
+            .items_at(&[PREFERRED])
+            .any(|item| !selects_itself(&item.get("podAffinityTerm"), template)),
+        uncertainties: uncertainties(template, &around),
     })
 }
 
@@ -64,13 +67,14 @@ fn has_items(node: &Node<'_>, list: &str) -> bool {
 }
 
 /// Constraints that can only be evaluated in the cluster and may prevent the pod from being scheduled.
-fn uncertainties(spec: &Node<'_>, around: &Node<'_>) -> Vec<Uncertainty> {
+fn uncertainties(template: &Template<'_>, around: &Node<'_>) -> Vec<Uncertainty> {
+    let spec = &template.spec;
     let mut out = Vec::new();
     let claims = |v: Node<'_>| v.get("persistentVolumeClaim").is_set();
     if spec.get("volumes").items().any(claims) {
         out.push(Uncertainty::Volumes);
     }
-    if has_items(around, REQUIRED) {
+    if around.items_at(&[REQUIRED]).any(|term| !selects_itself(&term, template)) {
         out.push(Uncertainty::PodAffinity);
     }
     let custom = |c: Node<'_>| {
@@ -81,6 +85,16 @@ fn uncertainties(spec: &Node<'_>, around: &Node<'_>) -> Vec<Uncertainty> {
         out.push(Uncertainty::TopologySpread);
     }
     out
+}
+
+/// Whether the first pod of a template satisfies a term of pod affinity by itself: the term selects it, in its own
+/// namespace, and every new node has the topology key.
+fn selects_itself(term: &Node<'_>, template: &Template<'_>) -> bool {
+    let known = term.get("topologyKey").text().is_some_and(|key| KNOWN_TOPOLOGY_KEYS.contains(&key));
+    let elsewhere = ["namespaces", "namespaceSelector", "matchLabelKeys", "mismatchLabelKeys"];
+    known
+        && !elsewhere.iter().any(|name| term.get(name).is_set())
+        && matches(&term.get("labelSelector"), &template.labels()) == Some(true)
 }
 
 fn term(node: &Node<'_>) -> Option<Term> {
@@ -185,6 +199,22 @@ mod tests {
         assert_eq!(pod.containers[0].host_ports[0].port, 80);
         assert!(pod.init_containers[0].sidecar);
         assert_eq!(pod.uncertainties, [Uncertainty::Volumes]);
+    }
+
+    #[test]
+    fn a_pod_can_satisfy_its_own_affinity() {
+        let read = |label: &str, key: &str| {
+            let object = Object::from_json(&json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"app": "a"}},
+                "spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": key, "labelSelector": {"matchLabels": {"app": label}}}]}}},
+            }))
+            .expect("it is an object");
+            to_scheduling_pod(&templates(&object)[0]).expect("it can be read").uncertainties
+        };
+        assert_eq!(read("a", "kubernetes.io/hostname"), []);
+        assert_eq!(read("b", "kubernetes.io/hostname"), [Uncertainty::PodAffinity]);
+        assert_eq!(read("a", "example.com/rack"), [Uncertainty::PodAffinity]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["kind", "object", "file"],
     &["workload", "keda", "karpenter", "promql"],
     &["cluster"],
+    &["fit"],
     &["lint"],
     &["schema", "migration"],
     &["rules"],

@@ -2,23 +2,25 @@
 //! it wins.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, OnceLock};
 
-use super::super::requirement::{Operator, Requirements};
+use super::super::requirement::{Operator, Requirement, Requirements};
 use super::resources::{POD_ENI, add, allocatable, capacity, crashes, pod_requests};
-use super::verdict::{RejectionStage, Uncertainty, Unschedulable, Verdict};
-use crate::catalog::{REGION, TypeSet, ZONE, ZONE_ID};
+use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict};
+use crate::catalog::{CAPACITY_TYPE, InstanceType, REGION, TypeSet, ZONE, ZONE_ID};
 use crate::karpenter::scheduling::input::{
-    AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass, Pod, Pool,
+    AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass, Overlay, Pod, Pool,
     ResourceList, SchedulerOptions, Taint, Term, Toleration,
 };
 use crate::karpenter::scheduling::instance_types::{
-    Admitted, admitted, all_retired, crashing_keys, filter_types, pool_requirements, uncatalogued_types,
-    unmet_min_values, validation_error,
+    Admitted, admitted, all_retired, crashing_keys, filter_types, launch_order, pool_requirements,
+    uncatalogued_types, unmet_min_values, validation_error,
 };
 use crate::karpenter::scheduling::pod_requirements::{
-    Relaxation, host_ports_conflict, ignore_reason, pod_requirements, preferences, tolerates, tolerations,
+    Relaxation, effective_tolerations, host_ports_conflict, ignore_reason, pod_requirements, preferences,
+    tolerates,
 };
 use crate::steps;
 
@@ -35,6 +37,8 @@ pub struct Scheduler<'a> {
     pools: &'a [Pool],
     daemonsets: Vec<&'a DaemonSet>,
     settings: SchedulerOptions,
+    /// The overlays that count, lowest priority first.
+    overlays: Vec<&'a Overlay>,
     /// In the order in which Karpenter tries them.
     candidates: Vec<Candidate<'a>>,
     excluded: Vec<(usize, RejectionStage)>,
@@ -43,6 +47,8 @@ pub struct Scheduler<'a> {
     without_multi_term_daemonsets: OnceLock<Box<Scheduler<'a>>>,
     /// The same with nodes that have all the memory that EC2 states.
     without_memory_overhead: OnceLock<Box<Scheduler<'a>>>,
+    /// The same with overlays, if there are any that give types resources.
+    with_overlays: Option<Box<Scheduler<'a>>>,
 }
 
 /// A pool that can start nodes for pods.
@@ -54,6 +60,8 @@ struct Candidate<'a> {
     /// The subset of `types` within the limits of the pool.
     within_limits: TypeSet,
     daemons: Vec<DaemonPod<'a>>,
+    /// The overlays for the types of the pool, lowest priority first.
+    overlays: Vec<(TypeSet, &'a ResourceList)>,
     uncertainties: Vec<Uncertainty>,
 }
 
@@ -74,20 +82,37 @@ impl<'a> Scheduler<'a> {
     /// Prepares the pools: excludes those that never admit a pod, sorts the others, applies their
     /// requirements.
     pub fn new(pools: &'a [Pool], daemonsets: &'a [DaemonSet], settings: &SchedulerOptions) -> Self {
-        Self::with(pools, daemonsets.iter().collect(), settings.clone())
+        Self::with(pools, daemonsets.iter().collect(), Vec::new(), settings.clone())
     }
 
-    fn with(pools: &'a [Pool], daemonsets: Vec<&'a DaemonSet>, settings: SchedulerOptions) -> Self {
+    /// The same, where overlays may count: their feature gate is off unless it is switched on. A verdict that depends
+    /// on them is unknown.
+    #[must_use]
+    pub fn or_with_overlays(mut self, overlays: &'a [Overlay]) -> Self {
+        let mut sorted: Vec<&Overlay> =
+            overlays.iter().filter(|overlay| !overlay.capacity.is_empty()).collect();
+        sorted.sort_by_key(|overlay| (overlay.weight, &overlay.name));
+        if !sorted.is_empty() {
+            let with = Self::with(self.pools, self.daemonsets.clone(), sorted, self.settings.clone());
+            self.with_overlays = Some(Box::new(with));
+        }
+        self
+    }
+
+    fn with(
+        pools: &'a [Pool],
+        daemonsets: Vec<&'a DaemonSet>,
+        overlays: Vec<&'a Overlay>,
+        settings: SchedulerOptions,
+    ) -> Self {
         let mut order: Vec<(usize, &Pool)> = pools.iter().enumerate().collect();
-        order.sort_by(|(_, a), (_, b)| {
-            (b.weight.unwrap_or(0), &b.name).cmp(&(a.weight.unwrap_or(0), &a.name))
-        });
+        order.sort_by(|(_, a), (_, b)| self::order(a, b));
         let (mut candidates, mut excluded, mut crash) = (Vec::new(), Vec::new(), Vec::new());
         for (position, pool) in order {
             if pool.class.as_ref().is_some_and(crashes) {
                 crash.push(Uncertainty::Crash(pool.node_class.name.clone()));
             }
-            match Candidate::new(position, pool, &daemonsets, &settings) {
+            match Candidate::new(position, pool, &daemonsets, &overlays, &settings) {
                 Ok(candidate) => candidates.push(candidate),
                 Err(step) => excluded.push((position, step)),
             }
@@ -97,11 +122,13 @@ impl<'a> Scheduler<'a> {
             pools,
             daemonsets,
             settings,
+            overlays,
             candidates,
             excluded,
             crash,
             without_multi_term_daemonsets,
             without_memory_overhead,
+            with_overlays: None,
         }
     }
 
@@ -110,19 +137,74 @@ impl<'a> Scheduler<'a> {
         if !self.crash.is_empty() {
             return Verdict::Unknown { uncertainties: self.crash.clone() };
         }
-        let verdict = self.schedule_once(pod);
+        let verdict = self.schedule_with_overlays(pod);
         let (simple, several): (Vec<_>, Vec<_>) =
             self.daemonsets.iter().partition(|set| set.pod.terms.len() < 2);
         if several.is_empty() {
             return self.note_memory_estimate(pod, verdict);
         }
-        let simpler = || Box::new(Self::with(self.pools, simple, self.settings.clone()));
+        let simpler =
+            || Box::new(Self::with(self.pools, simple, self.overlays.clone(), self.settings.clone()));
         let without = self.without_multi_term_daemonsets.get_or_init(simpler).schedule_once(pod);
         if std::mem::discriminant(&verdict) != std::mem::discriminant(&without) {
             let doubts = several.iter().map(|set| Uncertainty::DaemonSetTerms(set.name.clone())).collect();
             return Verdict::Unknown { uncertainties: doubts };
         }
         self.note_memory_estimate(pod, verdict)
+    }
+
+    /// The verdict without overlays, or unknown if overlays would change it.
+    fn schedule_with_overlays(&self, pod: &Pod) -> Verdict {
+        let verdict = self.schedule_once(pod);
+        let Some(other) = &self.with_overlays else {
+            return verdict;
+        };
+        let with = other.schedule_once(pod);
+        let doubts = || other.overlays.iter().map(|overlay| Uncertainty::Overlay(overlay.name.clone()));
+        if std::mem::discriminant(&verdict) != std::mem::discriminant(&with) {
+            return Verdict::Unknown { uncertainties: sorted_unique(doubts().collect()) };
+        }
+        match (verdict, with) {
+            (
+                Verdict::Fits { pool, types, mut uncertainties },
+                Verdict::Fits { pool: other_pool, types: other_types, .. },
+            ) => {
+                if (pool, types) != (other_pool, other_types) {
+                    uncertainties.extend(doubts());
+                }
+                Verdict::Fits { pool, types, uncertainties: sorted_unique(uncertainties) }
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    /// What each pool makes of the pod by itself, in the order in which Karpenter tries the pools. Empty if Karpenter
+    /// ignores the pod.
+    pub fn survey(&self, pod: &Pod) -> Vec<(usize, Outcome)> {
+        if ignore_reason(pod, &self.settings).is_some() {
+            return Vec::new();
+        }
+        let tolerations = effective_tolerations(pod, &self.settings);
+        let need = pod_requests(pod);
+        let states = self.relaxations(pod);
+        let tried = self.candidates.iter().map(|candidate| {
+            (candidate.position, candidate.outcome(pod, &states, &tolerations, &need, &self.settings))
+        });
+        let excluded =
+            self.excluded.iter().map(|(position, step)| (*position, Outcome::Rejects(step.clone())));
+        let mut all: Vec<(usize, Outcome)> = tried.chain(excluded).collect();
+        all.sort_by(|(a, _), (b, _)| order(&self.pools[*a], &self.pools[*b]));
+        all
+    }
+
+    /// What a node of the first pool has left of a resource for other pods than those of DaemonSets, in thousandths.
+    pub fn room(&self, instance: &'static InstanceType, resource: &str) -> i128 {
+        let Some(candidate) = self.candidates.first() else {
+            return 0;
+        };
+        let whole = allocatable(instance, candidate.pool.class.as_ref(), &self.settings).get(resource);
+        let daemons = candidate.daemons.iter().filter(|daemon| daemon.types.contains(instance));
+        whole - daemons.filter_map(|daemon| daemon.requests.get(resource)).sum::<i128>()
     }
 
     /// Marks a rejection that is caused only by the estimate of the memory overhead.
@@ -136,7 +218,8 @@ impl<'a> Scheduler<'a> {
         };
         if self.settings.memory_overhead > 0 && misfit.pools.iter().any(|(_, step)| short(step)) {
             let raw = SchedulerOptions { memory_overhead: 0, ..self.settings.clone() };
-            let roomier = || Box::new(Self::with(self.pools, self.daemonsets.clone(), raw));
+            let roomier =
+                || Box::new(Self::with(self.pools, self.daemonsets.clone(), self.overlays.clone(), raw));
             let again = self.without_memory_overhead.get_or_init(roomier).schedule_once(pod);
             misfit.within_memory_estimate = matches!(again, Verdict::Fits { .. });
         }
@@ -150,7 +233,7 @@ impl<'a> Scheduler<'a> {
                 ..Unschedulable::default()
             }));
         }
-        let tolerations = tolerations(pod, &self.settings);
+        let tolerations = effective_tolerations(pod, &self.settings);
         let need = pod_requests(pod);
         let mut doubts: Vec<Uncertainty> = Vec::new();
         let mut steps: Vec<Option<RejectionStage>> = vec![None; self.candidates.len()];
@@ -213,6 +296,11 @@ impl<'a> Scheduler<'a> {
     }
 }
 
+/// The order in which Karpenter tries pools: by weight, then by name, both descending.
+fn order(a: &Pool, b: &Pool) -> Ordering {
+    (b.weight.unwrap_or(0), &b.name).cmp(&(a.weight.unwrap_or(0), &a.name))
+}
+
 fn fits(
     pod: &Pod,
     state: &Relaxation,
@@ -245,6 +333,7 @@ impl<'a> Candidate<'a> {
         position: usize,
         pool: &'a Pool,
         daemonsets: &[&'a DaemonSet],
+        overlays: &[&'a Overlay],
         settings: &SchedulerOptions,
     ) -> Result<Self, RejectionStage> {
         if pool.replicas {
@@ -260,12 +349,19 @@ impl<'a> Candidate<'a> {
         if foreign {
             doubts.push(Uncertainty::OtherProvider(pool.node_class.name.clone()));
         }
+        doubts.extend(pool.uncertainties.iter().cloned());
+        let reserved = || requirements.get(CAPACITY_TYPE).is_some_and(|r| r.has("reserved"));
+        if class.is_none() && conflict.is_some() && reserved() {
+            doubts.push(Uncertainty::NoClass(pool.node_class.name.clone()));
+        }
         if doubts.is_empty() && conflict.is_some() {
             return Err(RejectionStage::NoTypes(conflict));
         }
+        let overlays = overlays_of(overlays, &requirements, class, settings);
         let affordable = types.iter().filter(|instance| {
             let node = capacity(instance, class, settings);
-            pool.limits.iter().all(|(name, limit)| node.get(name) <= *limit)
+            let of = |name: &str| overlaid(&overlays, instance, name).unwrap_or_else(|| node.get(name));
+            pool.limits.iter().all(|(name, limit)| of(name) <= *limit)
         });
         let affordable = if pool.limits.is_empty() { types } else { affordable.collect() };
         let daemons =
@@ -277,8 +373,42 @@ impl<'a> Candidate<'a> {
             types,
             within_limits: affordable,
             daemons,
+            overlays,
             uncertainties: doubts,
         })
+    }
+
+    /// What the pool makes of the pod by itself.
+    fn outcome(
+        &self,
+        pod: &Pod,
+        states: &[Relaxation],
+        tolerations: &[Toleration],
+        need: &ResourceList,
+        settings: &SchedulerOptions,
+    ) -> Outcome {
+        let mut doubts = Vec::new();
+        let mut deepest: Option<RejectionStage> = None;
+        for (relaxations, state) in states.iter().enumerate() {
+            match self.admit(pod, state, tolerations, need, settings) {
+                AdmitResult::Admitted(types) => {
+                    let mut both = self.requirements.clone();
+                    both.add_all(&pod_requirements(pod, state));
+                    let capacity_types = launch_order(&both, &types, self.pool.class.as_ref());
+                    return Outcome::Admits(Admission { types, capacity_types, relaxations });
+                }
+                AdmitResult::Undecided(why) => doubts.extend(why),
+                AdmitResult::Rejected(step) => {
+                    if deepest.as_ref().is_none_or(|known| known.depth() < step.depth()) {
+                        deepest = Some(step);
+                    }
+                }
+            }
+        }
+        match deepest {
+            Some(step) if doubts.is_empty() => Outcome::Rejects(step),
+            _ => Outcome::Undecided(sorted_unique(doubts)),
+        }
     }
 
     fn admit(
@@ -318,7 +448,7 @@ impl<'a> Candidate<'a> {
         let class = self.pool.class.as_ref();
         let types = match self.remaining_types(pod, &both, need, class, settings) {
             Ok(types) => types,
-            Err(RejectionStage::Resources(_))
+            Err(RejectionStage::Resources(_) | RejectionStage::Requirements)
                 if class.is_none()
                     && self
                         .remaining_types(pod, &both, need, Some(most_permissive_class()), settings)
@@ -378,7 +508,17 @@ impl<'a> Candidate<'a> {
             for daemon in self.daemons.iter().filter(|daemon| daemon.types.contains(instance)) {
                 add(total.to_mut(), &daemon.requests);
             }
-            let short: BTreeSet<&str> = node.insufficient(&total).collect();
+            let short: BTreeSet<&str> = if self.overlays.is_empty() {
+                node.insufficient(&total).collect()
+            } else {
+                let of =
+                    |name: &str| overlaid(&self.overlays, instance, name).unwrap_or_else(|| node.get(name));
+                total
+                    .iter()
+                    .filter(|(name, amount)| **amount > of(name))
+                    .map(|(name, _)| name.as_str())
+                    .collect()
+            };
             if short.is_empty() {
                 room.insert(instance);
             } else if let Some(names) = &mut lacking {
@@ -404,6 +544,32 @@ impl<'a> Candidate<'a> {
     }
 }
 
+/// The overlays for the types of a pool.
+fn overlays_of<'a>(
+    overlays: &[&'a Overlay],
+    requirements: &Requirements,
+    class: Option<&NodeClass>,
+    settings: &SchedulerOptions,
+) -> Vec<(TypeSet, &'a ResourceList)> {
+    let mut out = Vec::new();
+    for overlay in overlays {
+        let mut wanted = Requirements::new();
+        for spec in &overlay.requirements {
+            wanted.add(&spec.key, Requirement::new(spec.op, &spec.values, None));
+        }
+        if requirements.compatible(&wanted).is_ok() {
+            out.push((filter_types(TypeSet::full(), &wanted, class, settings), &overlay.capacity));
+        }
+    }
+    out
+}
+
+/// What overlays give a type of a resource, in thousandths. [`None`] if none says anything.
+fn overlaid(overlays: &[(TypeSet, &ResourceList)], instance: &InstanceType, resource: &str) -> Option<i128> {
+    let mut of = overlays.iter().rev().filter(|(types, _)| types.contains(instance));
+    of.find_map(|(_, capacity)| capacity.get(resource)).copied()
+}
+
 /// A class that leaves pods the most resources, for pools whose class is not known.
 fn most_permissive_class() -> &'static NodeClass {
     static CLASS: LazyLock<NodeClass> = LazyLock::new(|| {
@@ -422,6 +588,7 @@ fn most_permissive_class() -> &'static NodeClass {
             ami_family: AmiFamily::Al2,
             kubelet: Kubelet { max_pods, kube_reserved: none, eviction_hard, ..Kubelet::default() },
             block_devices: vec![disk],
+            capacity_reservations: true,
             ..NodeClass::default()
         }
     });
@@ -448,8 +615,7 @@ fn cluster_uncertainties(
     if has(|class| class.capacity_reservations) {
         let keys =
             ["id", "type", "interruptible"].map(|end| format!("{AWS_GROUP}/capacity-reservation-{end}"));
-        let only =
-            both.get(crate::catalog::CAPACITY_TYPE).is_some_and(|r| !r.has("on-demand") && !r.has("spot"));
+        let only = both.get(CAPACITY_TYPE).is_some_and(|r| !r.has("on-demand") && !r.has("spot"));
         if only || keys.iter().any(|key| wanted(key)) {
             doubts.push(Uncertainty::Reservations);
         }

@@ -77,6 +77,21 @@ pub struct Pool {
     pub node_class: NodeClassRef,
     /// That node class, if it is known. Otherwise the defaults of AL2023 are assumed.
     pub class: Option<NodeClass>,
+    /// What is not known of the pool itself, so that it may or may not admit a pod.
+    pub uncertainties: Vec<Uncertainty>,
+}
+
+/// A NodeOverlay that gives types more or less of a resource. Karpenter applies it only if its feature gate is on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
+pub struct Overlay {
+    /// `metadata.name`.
+    pub name: String,
+    /// `spec.weight`; absent counts as 0. Of two overlays of equal weight the one whose name sorts last counts.
+    pub weight: i64,
+    /// `spec.requirements`: the types and pools that it is for.
+    pub requirements: Vec<RequirementSpec>,
+    /// `spec.capacity` in thousandths.
+    pub capacity: ResourceList,
 }
 
 /// The AMI family: `spec.amiFamily`, otherwise the alias up to `@`, otherwise custom.
@@ -266,6 +281,9 @@ pub struct SchedulerOptions {
     pub best_effort_min_values: bool,
     /// `IGNORE_DRA_REQUESTS`.
     pub ignore_dra_requests: bool,
+    /// Whether types that EC2 does not list as Spot have no Spot offering. Otherwise every type has one: another
+    /// region may differ.
+    pub listed_spot: bool,
     /// Whether the API server adds tolerations for extended resources, as on EKS.
     pub eks: bool,
     /// The region of the cluster, if it is known.
@@ -280,6 +298,7 @@ impl Default for SchedulerOptions {
             ignore_preferences: false,
             best_effort_min_values: false,
             ignore_dra_requests: true,
+            listed_spot: false,
             eks: true,
             region: None,
         }

@@ -180,7 +180,11 @@ pub fn matching(
             )
         }
         OS => when(requirement.has("linux")),
-        CAPACITY_TYPE => when(capacity_types(reservations).any(|capacity| requirement.has(capacity))),
+        CAPACITY_TYPE => {
+            let always = requirement.has("on-demand") || (reservations && requirement.has("reserved"));
+            let spot = requirement.has("spot");
+            if spot && !always && settings.listed_spot { Some(*listed_spot()) } else { when(always || spot) }
+        }
         TENANCY => when(requirement.has("default") || requirement.has("dedicated")),
         REGION => when(settings.region.as_ref().map_or(unknown, |region| requirement.has(region))),
         ZONE | ZONE_ID => when(unknown),
@@ -211,6 +215,32 @@ fn matching_in_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet
             if operator == Operator::NotIn { inside.or(index.absent()) } else { inside }
         }
     })
+}
+
+/// The types that EC2 lists as Spot.
+fn listed_spot() -> &'static TypeSet {
+    static SPOT: LazyLock<TypeSet> = LazyLock::new(|| TypeSet::matching(|instance| instance.spot));
+    &SPOT
+}
+
+/// The capacity types of nodes with these requirements, in the order in which Karpenter prefers them at launch.
+pub(super) fn launch_order(
+    requirements: &Requirements,
+    types: &TypeSet,
+    class: Option<&NodeClass>,
+) -> Vec<&'static str> {
+    let allowed = |capacity: &str| requirements.get(CAPACITY_TYPE).is_none_or(|r| r.has(capacity));
+    let mut order = Vec::new();
+    if class.is_some_and(|class| class.capacity_reservations) && allowed("reserved") {
+        order.push("reserved");
+    }
+    if allowed("spot") && !types.is_disjoint(listed_spot()) {
+        order.push("spot");
+    }
+    if allowed("on-demand") {
+        order.push("on-demand");
+    }
+    order
 }
 
 fn capacity_types(reservations: bool) -> impl Iterator<Item = &'static str> {

@@ -16,13 +16,15 @@ mod verdict;
 pub use decide::{Scheduler, decide};
 pub use input::{
     AmiFamily, BlockDevice, Container, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass,
-    NodeClassRef, Pod, Pool, Preference, RequirementSpec, ResourceList, SchedulerOptions, Taint, Term,
-    Toleration,
+    NodeClassRef, Overlay, Pod, Pool, Preference, RequirementSpec, ResourceList, SchedulerOptions, Taint,
+    Term, Toleration,
 };
 pub use instance_types::{
     Admitted, admitted, admitted_types, admitted_without_class, crashing_keys, matching, pool_requirements,
     smallest_conflict, validation_error,
 };
-pub use pod_requirements::tolerates;
+pub use pod_requirements::{effective_tolerations, tolerates};
 pub use resources::{NodeResources, allocatable, capacity, crashes, pod_requests};
-pub use verdict::{Cause, Conflict, IgnoreReason, RejectionStage, Uncertainty, Unschedulable, Verdict};
+pub use verdict::{
+    Admission, Cause, Conflict, IgnoreReason, Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict,
+};

@@ -93,7 +93,7 @@ pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<Ig
 }
 
 /// The tolerations of the pod, with those that EKS adds for extended resources of its containers.
-pub(super) fn tolerations(pod: &Pod, settings: &SchedulerOptions) -> Vec<Toleration> {
+pub fn effective_tolerations(pod: &Pod, settings: &SchedulerOptions) -> Vec<Toleration> {
     let mut all = pod.tolerations.clone();
     steps::take(8 * all.len());
     if !settings.eks {

@@ -54,6 +54,28 @@ pub enum IgnoreReason {
     ResourceClaims,
 }
 
+/// What one pool makes of a pod, whatever the other pools do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It can start a node for the pod.
+    Admits(Admission),
+    /// It starts none; the latest stage that the pod reached.
+    Rejects(RejectionStage),
+    /// It depends on something that is not in the manifests.
+    Undecided(Vec<Uncertainty>),
+}
+
+/// How a pool admits a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admission {
+    /// The types that remain for the pod.
+    pub types: TypeSet,
+    /// The capacity types that remain, in the order in which Karpenter prefers them at launch.
+    pub capacity_types: Vec<&'static str>,
+    /// How many steps of relaxation the pod went through first: 0 if all that it prefers is met.
+    pub relaxations: usize,
+}
+
 /// The stage at which a pool rejects a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RejectionStage {
@@ -166,6 +188,14 @@ pub enum Uncertainty {
     Windows,
     /// A node class that restricts the types by network cards or processor features.
     ClassNarrows(String),
+    /// The pod contains a placeholder or an unreadable value.
+    UnreadablePod,
+    /// A NodePool that contains a placeholder or an unreadable value.
+    UnreadablePool(String),
+    /// A DaemonSet that contains a placeholder or an unreadable value.
+    UnreadableDaemonSet(String),
+    /// A NodeOverlay, which counts only if its feature gate is on.
+    Overlay(String),
     /// The named object makes Karpenter panic.
     Crash(String),
     /// The number of branch interfaces for pods that some of the types have.

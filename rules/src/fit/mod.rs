@@ -1,0 +1,465 @@
+//! Whether a pod fits: which NodePool of the input starts a node for it, what keeps it out of the others, and what
+//! would have to change.
+//!
+//! ```text
+//! Cluster ─► Situation (pools with their classes, DaemonSets, overlays) ─► Scheduler
+//!                                                                            │ decide, survey
+//! workload ─► Pod ──────────────────────────────────────────────────────────►│
+//!                                                                            ▼
+//!                                            Explanation: verdict, pool by pool, obstacles, changes
+//! ```
+//!
+//! The decision itself is that of [`crate::karpenter::scheduling`]; this module reads manifests for it and puts its
+//! answers into places and words.
+
+mod obstacles;
+mod read;
+mod words;
+
+use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
+use crate::cluster::Cluster;
+use crate::karpenter::pod::to_scheduling_pod;
+use crate::karpenter::scheduling::{
+    Admission, DaemonSet, Outcome, Overlay, Pod, Pool, ResourceList, Scheduler, SchedulerOptions,
+    Uncertainty, Verdict, pod_requests,
+};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::platform::Platform;
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
+
+pub use words::{amount, uncertainty_code, uncertainty_text};
+
+/// A field of an object.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The object.
+    pub object: Object,
+    /// The field.
+    pub pointer: Pointer,
+    /// What is there, such as "this taint".
+    pub text: String,
+}
+
+impl Place {
+    fn new(object: &Object, node: &Node<'_>, text: impl Into<String>) -> Place {
+        Place { object: object.clone(), pointer: node.pointer(), text: text.into() }
+    }
+}
+
+/// Whose manifest a change is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// That of the pod.
+    Pod,
+    /// That of the NodePool.
+    Pool,
+    /// Another one, such as a DaemonSet.
+    Other,
+}
+
+impl Side {
+    /// `pod`, `pool` or `other`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Pod => "pod",
+            Side::Pool => "pool",
+            Side::Other => "other",
+        }
+    }
+}
+
+/// A change that removes an obstacle by itself.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Whose manifest it is in.
+    pub side: Side,
+    /// Where.
+    pub place: Place,
+    /// What to write, such as "tolerate `a=b:NoSchedule`".
+    pub text: String,
+}
+
+/// One thing that keeps a pod out of a pool.
+#[derive(Clone, Debug)]
+pub struct Obstacle {
+    /// The step of Karpenter's decision, such as `taint`.
+    pub stage: &'static str,
+    /// What is wrong.
+    pub reason: String,
+    /// The fields that contradict each other.
+    pub places: Vec<Place>,
+    /// The changes, each of which removes it.
+    pub changes: Vec<Change>,
+}
+
+/// What one pool makes of a pod.
+#[derive(Clone, Debug)]
+pub struct PoolReport {
+    /// The NodePool.
+    pub object: Object,
+    /// Its weight, 0 if absent.
+    pub weight: i64,
+    /// What it makes of the pod.
+    pub answer: Answer,
+}
+
+/// The answer of a pool.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// It admits the pod.
+    Admits {
+        /// The types, cheapest first by list price. Those that EC2 no longer offers are not among them.
+        types: Vec<&'static InstanceType>,
+        /// The capacity types in the order in which Karpenter prefers them.
+        capacity_types: Vec<&'static str>,
+        /// How many alternatives and preferences of the pod had to be dropped for it.
+        relaxations: usize,
+    },
+    /// It does not.
+    Rejects {
+        /// What keeps the pod out, in the order of Karpenter's decision.
+        obstacles: Vec<Obstacle>,
+        /// Whether removing all of them is enough.
+        reachable: bool,
+    },
+    /// That depends on something that is not in the input.
+    Undecided(Vec<Uncertainty>),
+}
+
+impl PoolReport {
+    /// `fits`, `does-not-fit` or `unknown`.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        match &self.answer {
+            Answer::Admits { .. } => "fits",
+            Answer::Rejects { .. } => "does-not-fit",
+            Answer::Undecided(_) => "unknown",
+        }
+    }
+
+    /// The number of changes after which the pool admits the pod; `None` if no change of the pod is enough.
+    #[must_use]
+    pub fn distance(&self) -> Option<usize> {
+        match &self.answer {
+            Answer::Admits { .. } | Answer::Undecided(_) => Some(0),
+            Answer::Rejects { obstacles, reachable } => reachable.then_some(obstacles.len()),
+        }
+    }
+}
+
+/// Whether a pod fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FitVerdict {
+    /// Some pool admits it.
+    Fits,
+    /// No pool admits it, even if everything unknown is assumed to allow it.
+    DoesNotFit,
+    /// That depends on something that is not in the input.
+    Unknown,
+}
+
+impl FitVerdict {
+    /// `fits`, `does-not-fit` or `unknown`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            FitVerdict::Fits => "fits",
+            FitVerdict::DoesNotFit => "does-not-fit",
+            FitVerdict::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why Karpenter does not look at a pod at all.
+#[derive(Clone, Debug)]
+pub struct Ignored {
+    /// A short name, such as `restricted-key`.
+    pub code: &'static str,
+    /// What is wrong.
+    pub text: String,
+    /// Where.
+    pub place: Option<Place>,
+}
+
+/// Where the pods of one template of a workload go.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The pod spec.
+    pub spec: Pointer,
+    /// The verdict.
+    pub verdict: FitVerdict,
+    /// The position in `pools` of the first pool that admits the pod.
+    pub first: Option<usize>,
+    /// What each pool makes of it, in the order in which Karpenter tries them; pools that take no pods come last.
+    pub pools: Vec<PoolReport>,
+    /// Why Karpenter does not look at it.
+    pub ignored: Option<Ignored>,
+    /// What the verdict or the first pool depends on.
+    pub uncertainties: Vec<Uncertainty>,
+    /// What the pod needs, in thousandths.
+    pub requests: ResourceList,
+    /// The pod would fit if nodes had all the memory that EC2 states.
+    pub within_memory_estimate: bool,
+}
+
+impl Explanation {
+    /// The report of the first pool that admits the pod.
+    #[must_use]
+    pub fn first_pool(&self) -> Option<&PoolReport> {
+        self.first.and_then(|at| self.pools.get(at))
+    }
+
+    /// The positions of the pools, nearest miss first: the first choice, the others that admit the pod, those that
+    /// may, and the others by the number of changes.
+    #[must_use]
+    pub fn nearest(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.pools.len()).collect();
+        let rank = |at: usize| {
+            let pool = &self.pools[at];
+            let group = match &pool.answer {
+                Answer::Admits { .. } => u8::from(self.first != Some(at)),
+                Answer::Undecided(_) => 2,
+                Answer::Rejects { .. } => 3,
+            };
+            (group, pool.distance().unwrap_or(usize::MAX))
+        };
+        order.sort_by_key(|at| rank(*at));
+        order
+    }
+}
+
+/// Everything around a pod that decides where it goes.
+pub struct Situation {
+    pools: Vec<Pool>,
+    /// One for each pool.
+    objects: Vec<Object>,
+    left_out: Vec<(Object, String)>,
+    daemonsets: Vec<DaemonSet>,
+    daemonset_objects: Vec<Object>,
+    overlays: Vec<Overlay>,
+    unreadable_daemonsets: Vec<String>,
+    options: SchedulerOptions,
+}
+
+impl Situation {
+    /// The situation in a cluster. Where several objects of the input have one identity, the one nearest to `near`
+    /// counts.
+    #[must_use]
+    pub fn read(cluster: &Cluster, platform: &Platform, near: Option<&Object>) -> Situation {
+        let mut situation = Situation {
+            pools: Vec::new(),
+            objects: Vec::new(),
+            left_out: Vec::new(),
+            daemonsets: Vec::new(),
+            daemonset_objects: Vec::new(),
+            overlays: Vec::new(),
+            unreadable_daemonsets: Vec::new(),
+            options: SchedulerOptions {
+                eks: platform.eks,
+                region: platform.region.clone(),
+                listed_spot: true,
+                ..SchedulerOptions::default()
+            },
+        };
+        for object in read::objects(cluster, Kind::NODE_POOL, near) {
+            match read::left_out(&object, cluster) {
+                Some(reason) => situation.left_out.push((object, reason)),
+                None => {
+                    situation.pools.push(read::pool(&object, cluster));
+                    situation.objects.push(object);
+                }
+            }
+        }
+        for object in read::objects(cluster, Kind::DAEMON_SET, near) {
+            match read::daemonset(&object) {
+                Ok(daemonset) => {
+                    situation.daemonsets.push(daemonset);
+                    situation.daemonset_objects.push(object);
+                }
+                Err(name) => situation.unreadable_daemonsets.push(name),
+            }
+        }
+        let overlays = read::objects(cluster, Kind::NODE_OVERLAY, near);
+        situation.overlays = overlays.iter().filter_map(read::overlay).collect();
+        situation
+    }
+
+    /// The same with one pool only. `None` if there is none of this name.
+    #[must_use]
+    pub fn only(mut self, name: &str) -> Option<Situation> {
+        let keep: Vec<bool> = self.objects.iter().map(|object| object.name() == name).collect();
+        let mut flags = keep.iter();
+        self.pools.retain(|_| flags.next() == Some(&true));
+        let mut flags = keep.iter();
+        self.objects.retain(|_| flags.next() == Some(&true));
+        self.left_out.retain(|(object, _)| object.name() == name);
+        (!self.is_empty()).then_some(self)
+    }
+
+    /// Whether there is no pool.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.left_out.is_empty()
+    }
+
+    /// The names of the pools.
+    pub fn pool_names(&self) -> impl Iterator<Item = &str> {
+        self.objects.iter().chain(self.left_out.iter().map(|(object, _)| object)).map(Object::name)
+    }
+
+    /// The scheduler of the situation.
+    #[must_use]
+    pub fn scheduler(&self) -> Scheduler<'_> {
+        Scheduler::new(&self.pools, &self.daemonsets, &self.options).or_with_overlays(&self.overlays)
+    }
+
+    /// Where the pods of each template of a workload go.
+    #[must_use]
+    pub fn explain(&self, workload: &Object) -> Vec<Explanation> {
+        let scheduler = self.scheduler();
+        templates(workload)
+            .iter()
+            .map(|template| self.explain_template(&scheduler, workload, template))
+            .collect()
+    }
+
+    fn explain_template(
+        &self,
+        scheduler: &Scheduler<'_>,
+        workload: &Object,
+        template: &Template<'_>,
+    ) -> Explanation {
+        let mut explanation = Explanation {
+            spec: template.spec.pointer(),
+            verdict: FitVerdict::Unknown,
+            first: None,
+            pools: Vec::new(),
+            ignored: ignored(workload, template),
+            uncertainties: Vec::new(),
+            requests: ResourceList::new(),
+            within_memory_estimate: false,
+        };
+        let Some(pod) = to_scheduling_pod(template) else {
+            explanation.uncertainties.push(Uncertainty::UnreadablePod);
+            return explanation;
+        };
+        explanation.requests = pod_requests(&pod);
+        self.judge(scheduler, &pod, &mut explanation);
+        self.describe(scheduler, workload, template, &pod, &mut explanation);
+        if explanation.ignored.is_some() {
+            explanation.verdict = FitVerdict::DoesNotFit;
+            explanation.first = None;
+        }
+        explanation
+    }
+
+    /// Sets verdict, first pool and uncertainties. `first` is then a position in the given pools.
+    fn judge(&self, scheduler: &Scheduler<'_>, pod: &Pod, explanation: &mut Explanation) {
+        match scheduler.decide(pod) {
+            Verdict::Fits { pool, uncertainties, types } => {
+                explanation.verdict = FitVerdict::Fits;
+                explanation.first = Some(pool);
+                explanation.uncertainties = uncertainties;
+                if types.is_subset(retired()) {
+                    explanation.uncertainties.push(Uncertainty::Retired);
+                }
+                let unreadable = self.unreadable_daemonsets.iter().cloned();
+                explanation.uncertainties.extend(unreadable.map(Uncertainty::UnreadableDaemonSet));
+            }
+            Verdict::Unknown { uncertainties } => {
+                explanation.verdict = FitVerdict::Unknown;
+                explanation.uncertainties = uncertainties;
+            }
+            Verdict::DoesNotFit(why) => {
+                explanation.verdict = FitVerdict::DoesNotFit;
+                explanation.within_memory_estimate = why.within_memory_estimate;
+                if let Some(reason) = why.ignored {
+                    explanation.ignored.get_or_insert_with(|| words::ignored(&reason));
+                }
+            }
+        }
+    }
+
+    /// Adds what each pool makes of the pod.
+    fn describe(
+        &self,
+        scheduler: &Scheduler<'_>,
+        workload: &Object,
+        template: &Template<'_>,
+        pod: &Pod,
+        explanation: &mut Explanation,
+    ) {
+        let chosen = explanation.first.take();
+        for (position, outcome) in scheduler.survey(pod) {
+            if chosen == Some(position) {
+                explanation.first = Some(explanation.pools.len());
+            }
+            let answer = match outcome {
+                Outcome::Admits(Admission { types, capacity_types, relaxations }) => {
+                    let types = offered(&types, self.options.region.as_deref());
+                    Answer::Admits { types, capacity_types, relaxations }
+                }
+                Outcome::Undecided(doubts) => Answer::Undecided(doubts),
+                Outcome::Rejects(_) => self.obstacles(position, workload, template, pod),
+            };
+            let weight = self.pools[position].weight.unwrap_or(0);
+            explanation.pools.push(PoolReport { object: self.objects[position].clone(), weight, answer });
+        }
+        for (object, reason) in &self.left_out {
+            let place = Place::new(object, &object.path(&["metadata", "name"]), "this NodePool");
+            let obstacle = Obstacle {
+                stage: "not-ready",
+                reason: reason.clone(),
+                places: vec![place],
+                changes: Vec::new(),
+            };
+            let weight = object.path(&["spec", "weight"]).int().unwrap_or(0);
+            let answer = Answer::Rejects { obstacles: vec![obstacle], reachable: false };
+            explanation.pools.push(PoolReport { object: object.clone(), weight, answer });
+        }
+    }
+}
+
+/// The types that EC2 still offers, cheapest first; all if it offers none of them.
+fn offered(types: &TypeSet, region: Option<&str>) -> Vec<&'static InstanceType> {
+    let current = types.without(retired());
+    cheapest_first(if current.is_empty() { types } else { &current }.iter(), region)
+}
+
+/// Why Karpenter does not look at the pods of an object, whatever they ask for.
+fn ignored(workload: &Object, template: &Template<'_>) -> Option<Ignored> {
+    let because = |code, text: &str, node: &Node<'_>, there: &str| {
+        let place = Some(Place::new(workload, node, there));
+        Some(Ignored { code, text: text.to_owned(), place })
+    };
+    if workload.is(Kind::DAEMON_SET) {
+        let text =
+            "Karpenter starts no node for the pods of a DaemonSet: they run on the nodes that are there";
+        return because("daemonset", text, &workload.get("kind"), "this kind");
+    }
+    let owners = workload.path(&["metadata", "ownerReferences"]);
+    if let Some(owner) = owners.items().find(|o| matches!(o.get("kind").text(), Some("DaemonSet" | "Node"))) {
+        let text = "Karpenter starts no node for a pod of a DaemonSet or of a Node";
+        return because("daemonset", text, &owner, "this owner");
+    }
+    let spec = &template.spec;
+    if spec.get("nodeName").is_set() {
+        let text = "the pod names its node: no scheduler looks at it";
+        return because("bound", text, &spec.get("nodeName"), "this node");
+    }
+    let gates = spec.get("schedulingGates");
+    if gates.items().next().is_some() {
+        let text = "the pod has scheduling gates: Karpenter looks at it when they are removed";
+        return because("gated", text, &gates, "these gates");
+    }
+    None
+}
+
+/// The workloads of a cluster that have pods.
+pub fn workloads(cluster: &Cluster) -> impl Iterator<Item = &Object> {
+    WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)).filter(|object| !templates(object).is_empty())
+}

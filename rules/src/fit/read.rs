@@ -1,0 +1,185 @@
+//! What the scheduler needs, read from the objects of a cluster.
+
+use crate::cluster::Cluster;
+use crate::cluster::together::company;
+use crate::facts::quantity::Quantity;
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::pod::to_scheduling_pod;
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::scheduling::{
+    BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NodeClass, Overlay, Pool, RequirementSpec,
+    ResourceList, Uncertainty,
+};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::template::templates;
+
+/// The objects of a kind without those that cannot be meant: patches, and of several with one identity all but the
+/// one nearest to `near`.
+pub(super) fn objects(cluster: &Cluster, kind: Kind, near: Option<&Object>) -> Vec<Object> {
+    let mut out: Vec<Object> = Vec::new();
+    for object in cluster.of(kind) {
+        let known = out.iter_mut().find(|known| known.is_same_resource(object));
+        match known {
+            None => out.push(object.clone()),
+            Some(known) => {
+                if near.is_some_and(|near| company(near, object) < company(near, known)) {
+                    *known = object.clone();
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Why a pool takes no pods whatever they ask for.
+pub(super) fn left_out(object: &Object, cluster: &Cluster) -> Option<String> {
+    if object.path(&["metadata", "deletionTimestamp"]).is_set() {
+        return Some("it is being deleted".to_owned());
+    }
+    let reference = object.path(&["spec", "template", "spec", "nodeClassRef"]);
+    let kind = reference.get("kind").text()?;
+    let name = reference.get("name").text()?;
+    let missing = reference.get("group").text() == Some(Kind::EC2_NODE_CLASS.group)
+        && kind == Kind::EC2_NODE_CLASS.kind
+        && cluster.is_complete_for(Kind::EC2_NODE_CLASS)
+        && cluster.all(Kind::EC2_NODE_CLASS.group, kind, "default", name).is_empty();
+    missing.then(|| format!("its EC2NodeClass `{name}` does not exist"))
+}
+
+/// A pool with its class. What cannot be read of it is an uncertainty.
+pub(super) fn pool(object: &Object, cluster: &Cluster) -> Pool {
+    let unreadable = || Uncertainty::UnreadablePool(object.name().to_owned());
+    let Some(view) = NodePool::new(object) else {
+        let name = object.name().to_owned();
+        return Pool { name, uncertainties: vec![unreadable()], ..Pool::default() };
+    };
+    let mut pool = if view.is_auto_mode() { view.normalized_pool() } else { view.to_pool() };
+    let spec = view.template_spec();
+    let unknown = object.is_partial()
+        || view.has_unknown_types()
+        || spec.get("taints").has_unknown()
+        || view.limits().has_unknown()
+        || object.path(&["spec", "weight"]).is_unknown();
+    if unknown {
+        pool.uncertainties.push(unreadable());
+    }
+    pool.class = class_object(object, cluster).and_then(|class| node_class(&class));
+    pool
+}
+
+/// The EC2NodeClass of a pool.
+pub(super) fn class_object(pool: &Object, cluster: &Cluster) -> Option<Object> {
+    let reference = pool.path(&["spec", "template", "spec", "nodeClassRef"]);
+    let kind = Kind::EC2_NODE_CLASS;
+    if reference.get("group").text() != Some(kind.group) || reference.get("kind").text() != Some(kind.kind) {
+        return None;
+    }
+    let classes = cluster.all(kind.group, kind.kind, "default", reference.get("name").text()?);
+    classes.iter().min_by_key(|class| company(pool, class)).cloned()
+}
+
+/// A node class as input of the scheduler. `None` if something that decides cannot be read.
+fn node_class(object: &Object) -> Option<NodeClass> {
+    let class = Ec2NodeClass::new(object)?;
+    let deciding = ["kubelet", "blockDeviceMappings", "instanceStorePolicy", "networkInterfaces"];
+    if object.is_partial() || deciding.iter().any(|name| class.get(name).has_unknown()) {
+        return None;
+    }
+    let interfaces = class.get("networkInterfaces");
+    let efa_only = |node: &Node<'_>| node.get("interfaceType").text() == Some("efa-only");
+    let efa = interfaces.items().filter(efa_only).count();
+    Some(NodeClass {
+        ami_family: class.family()?,
+        kubelet: kubelet(&class.get("kubelet"))?,
+        block_devices: class.block_devices().map(|node| block_device(&node)).collect::<Option<_>>()?,
+        instance_store_raid0: class.raid0()?,
+        network_interfaces_efa: interfaces.items().next().and_then(|_| u32::try_from(efa).ok()),
+        capacity_reservations: class.get("capacityReservationSelectorTerms").items().next().is_some(),
+        placement_group: class.get("placementGroupSelector").is_set(),
+        connection_tracking: class.get("connectionTracking").is_set(),
+        cpu_options: class.spec().path(&["cpuOptions", "nestedVirtualization"]).is_set(),
+    })
+}
+
+fn kubelet(node: &Node<'_>) -> Option<Kubelet> {
+    let count = |name: &str| -> Option<Option<u32>> {
+        let node = node.get(name);
+        if !node.is_set() {
+            return Some(None);
+        }
+        u32::try_from(node.int()?).ok().map(Some)
+    };
+    let amounts = |name: &str| -> Option<Vec<(String, i128)>> {
+        Some(quantities(&node.get(name))?.into_iter().collect())
+    };
+    let thresholds = node.get("evictionHard").entries().into_iter().map(|(signal, value)| {
+        let text = value.string_or_number()?;
+        let threshold = match text.strip_suffix('%') {
+            // Thousandths of a percent, exactly.
+            Some(number) => {
+                EvictionThreshold::Percent(Quantity::decode(number).ok()?.milli().try_into().ok()?)
+            }
+            None => EvictionThreshold::Quantity(Quantity::decode(&text).ok()?.milli()),
+        };
+        Some((signal.to_owned(), threshold))
+    });
+    Some(Kubelet {
+        max_pods: count("maxPods")?,
+        pods_per_core: count("podsPerCore")?,
+        kube_reserved: amounts("kubeReserved")?,
+        system_reserved: amounts("systemReserved")?,
+        eviction_hard: thresholds.collect::<Option<_>>()?,
+    })
+}
+
+fn block_device(node: &Node<'_>) -> Option<BlockDevice> {
+    let size = node.path(&["ebs", "volumeSize"]);
+    let volume_size =
+        if size.is_set() { Some(Quantity::decode(&size.string_or_number()?).ok()?.milli()) } else { None };
+    Some(BlockDevice {
+        device_name: node.get("deviceName").text().map(str::to_owned),
+        root_volume: node.get("rootVolume").bool() == Some(true),
+        ebs: node.get("ebs").is_set(),
+        volume_size,
+    })
+}
+
+/// Quantities by name, in thousandths.
+fn quantities(node: &Node<'_>) -> Option<ResourceList> {
+    let entries = node.entries().into_iter();
+    entries
+        .map(|(name, value)| {
+            Some((name.to_owned(), Quantity::decode(&value.string_or_number()?).ok()?.milli()))
+        })
+        .collect()
+}
+
+/// A DaemonSet, or `Err` with its name if it cannot be read.
+pub(super) fn daemonset(object: &Object) -> Result<DaemonSet, String> {
+    let name = object.name().to_owned();
+    let pod = templates(object).first().and_then(to_scheduling_pod);
+    match pod {
+        Some(pod) => Ok(DaemonSet { name, pod }),
+        None => Err(name),
+    }
+}
+
+/// A NodeOverlay that gives types resources, if it can be read.
+pub(super) fn overlay(object: &Object) -> Option<Overlay> {
+    let spec = object.get("spec");
+    let requirement = |node: Node<'_>| {
+        let op = node.get("operator").text()?.parse::<Operator>().ok()?;
+        let values = node.get("values").items().filter_map(|v| v.string_or_number().map(|v| v.into_owned()));
+        let key = node.get("key").text()?.to_owned();
+        Some(RequirementSpec { key, op, values: values.collect(), min_values: None })
+    };
+    Some(Overlay {
+        name: object.name().to_owned(),
+        weight: spec.get("weight").int().unwrap_or(0),
+        requirements: spec.get("requirements").items().map(requirement).collect::<Option<_>>()?,
+        capacity: quantities(&spec.get("capacity"))?,
+    })
+}

@@ -1,0 +1,174 @@
+//! The answers of the scheduler in words.
+
+use crate::fit::Ignored;
+use crate::karpenter::scheduling::{Cause, Conflict, IgnoreReason, Uncertainty};
+
+/// A quantity of a resource, given in thousandths, as a manifest would have it. Bytes that are no whole KiB are rounded
+/// down to one.
+#[must_use]
+pub fn amount(resource: &str, milli: i128) -> String {
+    let bytes = matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
+    if !bytes {
+        return if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") };
+    }
+    let whole = milli.div_euclid(1000);
+    for (unit, power) in [("Gi", 30), ("Mi", 20), ("Ki", 10)] {
+        if whole != 0 && whole % (1 << power) == 0 {
+            return format!("{}{unit}", whole >> power);
+        }
+    }
+    if whole.abs() < 1 << 20 { whole.to_string() } else { format!("{}Ki", whole >> 10) }
+}
+
+/// The short name of an uncertainty.
+#[must_use]
+pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
+    match uncertainty {
+        Uncertainty::NewTypes(_) => "new-types",
+        Uncertainty::Retired => "retired-types",
+        Uncertainty::Reservations => "capacity-reservations",
+        Uncertainty::PlacementGroup => "placement-group",
+        Uncertainty::Region => "region",
+        Uncertainty::ZonePair => "zone-pair",
+        Uncertainty::MinValuesOf(_) => "min-values-of-zones",
+        Uncertainty::MinValuesCut => "min-values-of-many-types",
+        Uncertainty::DaemonSetTerms(_) => "daemonset-terms",
+        Uncertainty::NoClass(_) => "node-class",
+        Uncertainty::OtherProvider(_) => "other-provider",
+        Uncertainty::Windows => "windows",
+        Uncertainty::ClassNarrows(_) => "node-class-narrows",
+        Uncertainty::UnreadablePod => "unreadable-pod",
+        Uncertainty::UnreadablePool(_) => "unreadable-pool",
+        Uncertainty::UnreadableDaemonSet(_) => "unreadable-daemonset",
+        Uncertainty::Overlay(_) => "node-overlay",
+        Uncertainty::Crash(_) => "crash",
+        Uncertainty::BranchInterfaces => "branch-interfaces",
+        Uncertainty::PreferredPodAffinity => "preferred-pod-affinity",
+        Uncertainty::Volumes => "volumes",
+        Uncertainty::PodAffinity => "pod-affinity",
+        Uncertainty::TopologySpread => "topology-spread",
+    }
+}
+
+/// What an uncertainty means.
+#[must_use]
+pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
+    match uncertainty {
+        Uncertainty::NewTypes(names) => {
+            format!("{} may be newer than gpulint's catalogue of instance types", quoted(names))
+        }
+        Uncertainty::Retired => "only instance types remain that EC2 no longer offers".to_owned(),
+        Uncertainty::Reservations => "which capacity reservations the class selects is not known".to_owned(),
+        Uncertainty::PlacementGroup => "which placement group the class selects is not known".to_owned(),
+        Uncertainty::Region => "the region of the cluster is not known (`platform.region`)".to_owned(),
+        Uncertainty::ZonePair => "whether the zone and the zone id belong together is not known".to_owned(),
+        Uncertainty::MinValuesOf(key) => format!("how many values `{key}` has in the cluster is not known"),
+        Uncertainty::MinValuesCut => {
+            "more than 600 types remain, of which Karpenter keeps the cheapest before it counts `minValues`"
+                .to_owned()
+        }
+        Uncertainty::DaemonSetTerms(name) => {
+            format!(
+                "whether the DaemonSet `{name}`, which has several node selector terms, counts differs by run"
+            )
+        }
+        Uncertainty::NoClass(name) => {
+            format!("the EC2NodeClass `{name}` is not in the input: the defaults of AL2023 are assumed")
+        }
+        Uncertainty::OtherProvider(name) => {
+            format!("the node class `{name}` is one of another provider than AWS")
+        }
+        Uncertainty::Windows => "the nodes run Windows".to_owned(),
+        Uncertainty::ClassNarrows(name) => {
+            format!("the EC2NodeClass `{name}` leaves out types by properties that the catalogue lacks")
+        }
+        Uncertainty::UnreadablePod => "a placeholder or an unreadable value of the pod decides".to_owned(),
+        Uncertainty::UnreadablePool(name) => {
+            format!("a placeholder or an unreadable value of the NodePool `{name}` decides")
+        }
+        Uncertainty::UnreadableDaemonSet(name) => {
+            format!("what the DaemonSet `{name}` takes of each node is not known: it is not counted")
+        }
+        Uncertainty::Overlay(name) => {
+            format!("the NodeOverlay `{name}` counts only with Karpenter's feature gate `NodeOverlay`")
+        }
+        Uncertainty::Crash(name) => format!("`{name}` makes Karpenter panic while it schedules"),
+        Uncertainty::BranchInterfaces => {
+            "how many branch interfaces some of the types have is not known".to_owned()
+        }
+        Uncertainty::PreferredPodAffinity => {
+            "preferred pod affinity costs the pod its earlier alternatives unless other pods satisfy it"
+                .to_owned()
+        }
+        Uncertainty::Volumes => "the zone of its volumes may exclude nodes".to_owned(),
+        Uncertainty::PodAffinity => "where the pods are that its pod affinity names is not known".to_owned(),
+        Uncertainty::TopologySpread => "the domains that it has to spread over are not known".to_owned(),
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Why Karpenter ignores a pod.
+pub(super) fn ignored(reason: &IgnoreReason) -> Ignored {
+    let (code, text) = match reason {
+        IgnoreReason::RestrictedKey(key) => (
+            "restricted-key",
+            format!("the pod asks for `{key}`, which only Karpenter sets: Karpenter ignores such pods"),
+        ),
+        IgnoreReason::MatchFields => {
+            ("match-fields", "node affinity uses `matchFields`: Karpenter ignores such pods".to_owned())
+        }
+        IgnoreReason::Malformed(what) => {
+            ("malformed", format!("the node affinity on `{what}` is malformed: Karpenter ignores such pods"))
+        }
+        IgnoreReason::NoValidValue(key) => {
+            ("no-valid-value", format!("no value for `{key}` is one that the label can have"))
+        }
+        IgnoreReason::NoNodePool => (
+            "no-node-pool",
+            "the pod asks for nodes that belong to no NodePool: Karpenter ignores such pods".to_owned(),
+        ),
+        IgnoreReason::ResourceClaims => {
+            ("resource-claims", "Karpenter starts no node for a pod with resource claims".to_owned())
+        }
+    };
+    Ignored { code, text, place: None }
+}
+
+/// Why a pool admits no type.
+pub(super) fn conflict(conflict: &Conflict) -> String {
+    let key = &conflict.key;
+    let asked = format!("`{key}` {}", conflict.requirement);
+    match conflict.cause {
+        Cause::Alone => format!("no instance type has {asked}: the pool starts no nodes"),
+        Cause::Together => {
+            format!(
+                "no instance type has {asked} and meets the pool's other requirements: it starts no nodes"
+            )
+        }
+        Cause::Class => "the node class leaves no instance type: the pool starts no nodes".to_owned(),
+        Cause::Negative => "what the kubelet reserves is more than any of the types has".to_owned(),
+        Cause::MinValues { wanted, found } => {
+            format!("`minValues: {wanted}` of `{key}` is not met: the types have {found}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::amount;
+
+    #[test]
+    fn amounts_are_written_as_in_manifests() {
+        assert_eq!(amount("cpu", 1500), "1500m");
+        assert_eq!(amount("cpu", 4000), "4");
+        assert_eq!(amount("nvidia.com/gpu", 8000), "8");
+        assert_eq!(amount("memory", (16 << 30) * 1000), "16Gi");
+        assert_eq!(amount("memory", (6903 << 20) * 1000), "6903Mi");
+        assert_eq!(amount("memory", 1_000_000_000), "1000000");
+        assert_eq!(amount("memory", 6_945_924_710_000), "6783129Ki");
+        assert_eq!(amount("memory", 0), "0");
+    }
+}
