@@ -29,6 +29,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Check files and folders
     Check(CheckArgs),
+    /// Say which NodePool takes a pod, and what keeps it out of the others
+    Why(WhyArgs),
     /// Show the manual page of a rule: why it matters, what to do, examples
     Explain(ExplainArgs),
     /// List all rules
@@ -128,6 +130,67 @@ pub(crate) struct CheckArgs {
     /// How many threads to use [default: as many as there are processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+}
+
+/// `gpulint why`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The answer is that of Karpenter's scheduler for one pending pod on a new node, decided from the \
+files alone: NodePools, EC2NodeClasses, DaemonSets and NodeOverlays below PATH. Every zone and \
+capacity type is assumed to be available, and nothing to be running yet.
+
+  gpulint why deployment/llm
+  gpulint why ml/job/train manifests clusters/prod
+  gpulint why serving.yaml:12 --pool gpu-spot
+  kubectl get pod llm-0 -o json | gpulint why - nodepools.yaml
+
+Exit codes: 0 every pod of the workload fits, 1 one does not, or may not, 2 bad usage, bad \
+configuration, or no such workload or NodePool.")]
+pub(crate) struct WhyArgs {
+    /// The workload: KIND/NAME, NAMESPACE/KIND/NAME, FILE:LINE, or `-` to read it from standard input
+    #[arg(value_name = "POD-OR-WORKLOAD")]
+    pub(crate) pod: String,
+
+    /// Files and folders with the workload and with everything that decides where its pods go
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Only this NodePool
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pool: Option<String>,
+
+    /// How to answer; `gpulint schema why` describes the JSON
+    #[arg(long, short, value_enum, default_value_t = ExplainFormat::Text)]
+    pub(crate) format: ExplainFormat,
+
+    /// What the files are.
+    #[command(flatten)]
+    pub(crate) set: SetArgs,
+}
+
+/// Options of the commands that explain a set of objects.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct SetArgs {
+    /// The configuration file, instead of the nearest gpulint.yaml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Karpenter's version, such as 1.14
+    #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Karpenter))]
+    pub(crate) karpenter: Option<Version>,
+
+    /// The input is one whole cluster: what is not in it does not exist
+    #[arg(long)]
+    pub(crate) complete: bool,
+}
+
+/// An answer as text or as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
 }
 
 /// Options for the rules to run, and the platform.
@@ -257,6 +320,8 @@ pub(crate) enum Schema {
     Config,
     /// The report of `gpulint check --format json`
     Diagnostics,
+    /// The answer of `gpulint why --format json`
+    Why,
 }
 
 /// A report format.

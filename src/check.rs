@@ -34,7 +34,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
                 .to_owned(),
         ));
     }
-    let inputs = scope(&mut found, &mut scopes, args);
+    let inputs = scope(&mut found, &mut scopes, args.no_default_ignore);
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
     if !args.quiet {
@@ -132,13 +132,17 @@ fn reject_shared_destinations(formats: &[Format]) -> Result<(), CliError> {
 }
 
 /// Assigns a configuration to each input, and excludes the paths that it ignores.
-fn scope(found: &mut FoundFiles, scopes: &mut Scopes, args: &CheckArgs) -> Vec<ScopedInput> {
+pub(crate) fn scope(
+    found: &mut FoundFiles,
+    scopes: &mut Scopes,
+    no_default_ignore: bool,
+) -> Vec<ScopedInput> {
     let mut scoped = Vec::with_capacity(found.inputs.len());
     for mut input in std::mem::take(&mut found.inputs) {
         let scope = scopes.scope_of(&input.absolute);
         let path = scopes.get(scope).path(&input.absolute, &input.display_path);
         let ignored = scopes.get(scope).ignores(&path);
-        if ignored == Some(false) || args.no_default_ignore {
+        if ignored == Some(false) || no_default_ignore {
             input.unapplied = None;
         }
         if ignored != Some(true) {

@@ -13,7 +13,7 @@ use gpulint_rules::{Group, Product, RULES, Settings};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::args::{CheckArgs, RuleArgs};
+use crate::args::{CheckArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
 use crate::files::{absolute, display_path};
@@ -188,6 +188,14 @@ impl Scopes {
         flags.no_suppressions = args.no_suppressions;
         flags.crds = Some(args.crds.clone());
         Scopes::new(&args.rules, flags)
+    }
+
+    /// The configurations of a command that explains a set of objects.
+    pub(crate) fn for_set(args: &SetArgs) -> Result<Scopes, CliError> {
+        let rules =
+            RuleArgs { config: args.config.clone(), karpenter: args.karpenter, ..RuleArgs::default() };
+        let flags = Flags { complete: args.complete, ..Flags::new(&rules)? };
+        Scopes::new(&rules, flags)
     }
 
     fn new(args: &RuleArgs, flags: Flags) -> Result<Scopes, CliError> {

@@ -14,6 +14,7 @@ mod error;
 mod explain;
 mod files;
 mod fix;
+mod loaded;
 mod markdown;
 mod output;
 mod progress;
@@ -24,6 +25,7 @@ mod schema;
 mod terminal;
 #[cfg(feature = "webhook")]
 mod webhook;
+mod why;
 
 use std::process::ExitCode;
 
@@ -48,6 +50,7 @@ fn run(args: Args) -> Result<ExitCode, CliError> {
     let color = args.color;
     match args.command {
         Command::Check(args) => check::run(&args, color),
+        Command::Why(args) => why::run(&args, color),
         Command::Explain(args) => explain::explain(&args, color),
         Command::Rules(args) => explain::rules(&args),
         #[cfg(feature = "webhook")]

@@ -5,6 +5,7 @@ mod excerpt;
 mod fold;
 pub(crate) mod json;
 pub(crate) mod text;
+pub(crate) mod why;
 
 use std::collections::BTreeMap;
 

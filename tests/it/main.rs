@@ -11,3 +11,4 @@ mod readme;
 mod support;
 #[cfg(feature = "webhook")]
 mod webhook;
+mod why;

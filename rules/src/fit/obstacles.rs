@@ -48,10 +48,15 @@ impl Situation {
             pool: self.pools[position].clone(),
         };
         let mut obstacles = Vec::new();
+        let mut last = None;
         while obstacles.len() < MAX_OBSTACLES {
             let Some(stage) = attempt.next_stage() else {
                 return Answer::Rejects { obstacles, reachable: true };
             };
+            // What was changed made no difference.
+            if last.as_ref() == Some(&stage) {
+                break;
+            }
             let terminal = matches!(
                 stage,
                 RejectionStage::Static | RejectionStage::Invalid(_) | RejectionStage::NoTypes(_)
@@ -61,6 +66,7 @@ impl Situation {
             if terminal {
                 break;
             }
+            last = Some(stage);
         }
         Answer::Rejects { obstacles, reachable: false }
     }
@@ -381,11 +387,25 @@ impl Attempt<'_> {
             is_well_known(key)
                 && matching(key, requirement, class, options).is_some_and(|set| !set.contains(best))
         });
-        let (key, _) = excludes?;
+        let Some((key, _)) = excludes else {
+            return self.higher_limit(best);
+        };
         let node = self.pool_keys(key).into_iter().next()?;
         let price = best.list_price(region);
         let price = price.map_or(String::new(), |price| format!(", ${:.2} an hour", price.dollars()));
         Some(self.change_pool(&node, format!("admit {} or a larger type in `{key}`{price}", best.name)))
+    }
+
+    /// The limit that excludes a type.
+    fn higher_limit(&self, instance: &'static InstanceType) -> Option<Change> {
+        let node = capacity(instance, self.pool.class.as_ref(), &self.situation.options);
+        let (name, _) = self.pool.limits.iter().find(|(name, limit)| node.get(name) > *limit)?;
+        let least = amount(name, node.get(name));
+        let field = self.object.path(&["spec", "limits"]).get(name);
+        Some(self.change_pool(
+            &field,
+            format!("raise the limit of `{name}` to {least}: {} has as much", instance.name),
+        ))
     }
 
     fn host_port(&mut self) -> Obstacle {

@@ -15,6 +15,7 @@ mod config;
 mod controllers;
 mod costs;
 mod crds;
+mod fit;
 mod fixes;
 mod identity;
 mod laws;

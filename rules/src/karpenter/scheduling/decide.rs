@@ -339,7 +339,9 @@ impl<'a> Candidate<'a> {
         if pool.replicas {
             return Err(RejectionStage::Static);
         }
-        if let Some(problem) = validation_error(pool) {
+        if pool.uncertainties.is_empty()
+            && let Some(problem) = validation_error(pool)
+        {
             return Err(RejectionStage::Invalid(problem));
         }
         let class = pool.class.as_ref();

@@ -1,0 +1,430 @@
+//! Where pods go: the cases of `tests/scheduling/cases.txt`, and laws.
+
+use std::sync::LazyLock;
+
+use gpulint_rules::catalog::find;
+use gpulint_rules::fit::{Answer, Explanation, FitVerdict, Situation, uncertainty_code};
+use gpulint_rules::{Cluster, Object, Platform};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+const CASES: &str = include_str!("../scheduling/cases.txt");
+
+/// The objects of a scene: pools, classes, DaemonSets, overlays.
+#[derive(Clone, Default)]
+struct Scene {
+    rule: String,
+    objects: Vec<Value>,
+}
+
+impl Scene {
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::new(false);
+        let has_class = self.objects.iter().any(|object| object["kind"] == "EC2NodeClass");
+        let class = object("EC2NodeClass", "default", json!({"amiFamily": "AL2023"}));
+        for value in self.objects.iter().chain((!has_class).then_some(&class)) {
+            cluster.apply(Object::from_json(value).expect("an object"));
+        }
+        cluster
+    }
+}
+
+fn object(kind: &str, name: &str, spec: Value) -> Value {
+    let version = match kind {
+        "NodePool" => "karpenter.sh/v1",
+        "NodeOverlay" => "karpenter.sh/v1alpha1",
+        "EC2NodeClass" => "karpenter.k8s.aws/v1",
+        "DaemonSet" => "apps/v1",
+        _ => "v1",
+    };
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+/// The whole name of a key.
+fn key(short: &str) -> String {
+    let aws = [
+        "family",
+        "category",
+        "generation",
+        "size",
+        "cpu",
+        "memory",
+        "gpu-name",
+        "gpu-count",
+        "gpu-memory",
+        "hypervisor",
+        "tenancy",
+    ];
+    if aws.contains(&short) {
+        return format!("karpenter.k8s.aws/instance-{short}");
+    }
+    let whole = match short {
+        "it" => "node.kubernetes.io/instance-type",
+        "acc-name" => "karpenter.k8s.aws/instance-accelerator-name",
+        "acc-count" => "karpenter.k8s.aws/instance-accelerator-count",
+        "nvme" => "karpenter.k8s.aws/instance-local-nvme",
+        "arch" => "kubernetes.io/arch",
+        "os" => "kubernetes.io/os",
+        "zone" => "topology.kubernetes.io/zone",
+        "region" => "topology.kubernetes.io/region",
+        "zone-id" => "topology.k8s.aws/zone-id",
+        "capacity" => "karpenter.sh/capacity-type",
+        "nodepool" => "karpenter.sh/nodepool",
+        other => other,
+    };
+    whole.to_owned()
+}
+
+/// `KEY OPERATOR VALUES [min N]`.
+fn requirement(words: &[&str]) -> Value {
+    let mut value = json!({"key": key(words[0]), "operator": words[1]});
+    if let Some(values) = words.get(2).filter(|values| **values != "-") {
+        value["values"] = values.split(',').collect();
+    }
+    if let Some(least) = words.get(4) {
+        value["minValues"] = json!(least.parse::<u32>().expect("a number"));
+    }
+    value
+}
+
+/// `K=V:EFFECT`, of which value and effect may be absent.
+fn taint(text: &str) -> Value {
+    let (rest, effect) = text.rsplit_once(':').map_or((text, None), |(rest, effect)| (rest, Some(effect)));
+    let mut value = json!({"key": rest.split('=').next()});
+    if let Some((_, text)) = rest.split_once('=') {
+        value["value"] = json!(text);
+    }
+    if let Some(effect) = effect {
+        value["effect"] = json!(effect);
+    }
+    value
+}
+
+fn toleration(text: &str) -> Value {
+    if text == "*" {
+        return json!({"operator": "Exists"});
+    }
+    let mut value = taint(text);
+    if value["value"].is_null() {
+        value["operator"] = json!("Exists");
+    }
+    value
+}
+
+fn push(list: &mut Value, item: Value) {
+    match list {
+        Value::Array(items) => items.push(item),
+        other => *other = json!([item]),
+    }
+}
+
+fn parts(line: &str) -> impl Iterator<Item = Vec<&str>> {
+    line.split(';').skip(1).map(|part| part.split_whitespace().collect())
+}
+
+fn pool(line: &str) -> Value {
+    let name = line.split([' ', ';']).nth(1).expect("a name");
+    let mut spec = json!({"template": {"spec": {"requirements": [],
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}});
+    for words in parts(line) {
+        let template = &mut spec["template"];
+        match words.as_slice() {
+            ["weight", number] => spec["weight"] = json!(number.parse::<i64>().expect("a number")),
+            ["replicas", number] => spec["replicas"] = json!(number.parse::<i64>().expect("a number")),
+            ["limit", resource, amount] => spec["limits"][resource] = json!(amount),
+            ["class", name] => template["spec"]["nodeClassRef"]["name"] = json!(name),
+            ["foreign"] => template["spec"]["nodeClassRef"]["group"] = json!("karpenter.azure.com"),
+            ["label", text] => {
+                let (name, value) = text.split_once('=').expect("a label");
+                template["metadata"]["labels"][key(name)] = json!(value);
+            }
+            ["taint", text] => push(&mut template["spec"]["taints"], taint(text)),
+            ["startup", text] => push(&mut template["spec"]["startupTaints"], taint(text)),
+            words => push(&mut template["spec"]["requirements"], requirement(words)),
+        }
+    }
+    object("NodePool", name, spec)
+}
+
+fn pod_spec(line: &str) -> Value {
+    let mut spec = json!({"containers": [{"name": "c", "resources": {}}]});
+    // What stands in braces holds semicolons no more than it holds other parts.
+    for (words, text) in parts(line).zip(line.split(';').skip(1)) {
+        let affinity = |spec: &mut Value, list: &str, item: Value| {
+            push(&mut spec["affinity"]["nodeAffinity"][list], item);
+        };
+        let container = |amounts: (&str, &str, &str)| {
+            let (side, resource, amount) = amounts;
+            json!({"name": "i", "resources": {side: {resource: amount}}})
+        };
+        match words.as_slice() {
+            ["sel", text] => {
+                let (name, value) = text.split_once('=').expect("a label");
+                spec["nodeSelector"][key(name)] = json!(value);
+            }
+            ["term", rest @ ..] => {
+                let expressions: Vec<Value> = rest.split(|word| *word == "&").map(requirement).collect();
+                let required =
+                    &mut spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+                push(&mut required["nodeSelectorTerms"], json!({"matchExpressions": expressions}));
+            }
+            ["pref", weight, rest @ ..] => {
+                let weight = weight.parse::<i64>().expect("a number");
+                let item = json!({"weight": weight, "preference": {"matchExpressions": [requirement(rest)]}});
+                affinity(&mut spec, "preferredDuringSchedulingIgnoredDuringExecution", item);
+            }
+            ["tol", text] => push(&mut spec["tolerations"], toleration(text)),
+            ["req", resource, amount] => {
+                spec["containers"][0]["resources"]["requests"][resource] = json!(amount)
+            }
+            ["limit", resource, amount] => {
+                spec["containers"][0]["resources"]["limits"][resource] = json!(amount)
+            }
+            ["init", resource, amount] => {
+                push(&mut spec["initContainers"], container(("requests", resource, amount)));
+            }
+            ["sidecar", resource, amount] => {
+                let mut sidecar = container(("requests", resource, amount));
+                sidecar["restartPolicy"] = json!("Always");
+                push(&mut spec["initContainers"], sidecar);
+            }
+            ["port", text] => {
+                let (port, protocol) = text.split_once('/').unwrap_or((text, "TCP"));
+                let port = port.parse::<u16>().expect("a port");
+                let port = json!({"containerPort": port, "hostPort": port, "protocol": protocol});
+                push(&mut spec["containers"][0]["ports"], port);
+            }
+            ["spec", "{preferred:", _] => {
+                let term = json!({"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname",
+                    "labelSelector": {"matchLabels": {"app": "other"}}}});
+                push(
+                    &mut spec["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"],
+                    term,
+                );
+            }
+            ["spec", ..] => {
+                let more = text.trim().strip_prefix("spec ").expect("a spec");
+                let more: Map<String, Value> =
+                    serde_yaml::from_str(more).unwrap_or_else(|e| panic!("{line}: {e}"));
+                spec.as_object_mut().expect("a spec").extend(more);
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    spec
+}
+
+fn pod(line: &str) -> Object {
+    let mut pod = object("Pod", "p", pod_spec(line));
+    pod["metadata"]["labels"] = json!({"app": "p"});
+    Object::from_json(&pod).expect("a pod")
+}
+
+/// `class NAME {SPEC}`.
+fn with_spec(kind: &str, line: &str) -> Value {
+    let (head, spec) = line.split_once('{').expect("a spec");
+    let name = head.split_whitespace().nth(1).expect("a name");
+    object(kind, name, serde_yaml::from_str(&format!("{{{spec}")).unwrap_or_else(|e| panic!("{line}: {e}")))
+}
+
+/// Scenes with their pods and what is expected of each.
+type Scenes = Vec<(Scene, Vec<(String, String)>)>;
+
+static SCENES: LazyLock<Scenes> = LazyLock::new(scenes);
+
+fn scenes() -> Scenes {
+    let mut out: Scenes = Vec::new();
+    for line in CASES.lines().filter(|line| !line.is_empty() && !line.starts_with("# ") && *line != "#") {
+        if let Some(rule) = line.strip_prefix("## ") {
+            out.push((Scene { rule: rule.to_owned(), ..Scene::default() }, Vec::new()));
+            continue;
+        }
+        let (scene, pods) = out.last_mut().expect("a scene");
+        match line.split([' ', ';']).next() {
+            Some("pool") => scene.objects.push(pool(line)),
+            Some("class") => scene.objects.push(with_spec("EC2NodeClass", line)),
+            Some("overlay") => scene.objects.push(with_spec("NodeOverlay", line)),
+            Some("ds") => {
+                let name = line.split([' ', ';']).nth(1).expect("a name");
+                scene.objects.push(object("DaemonSet", name, json!({"template": {"spec": pod_spec(line)}})));
+            }
+            Some("pod") => pods.push((line.to_owned(), String::new())),
+            Some("=>") => pods.last_mut().expect("a pod").1 = line[3..].to_owned(),
+            _ => panic!("{line}"),
+        }
+    }
+    out
+}
+
+fn explain(cluster: &Cluster, pod: &Object) -> Explanation {
+    let situation = Situation::read(cluster, &Platform::default(), Some(pod));
+    situation.explain(pod).into_iter().next().expect("a pod")
+}
+
+/// What is wrong with an explanation, if it is not as expected.
+fn difference(explanation: &Explanation, expected: &str) -> Option<String> {
+    let words: Vec<&str> = expected.split(' ').collect();
+    let codes: Vec<&str> = explanation.uncertainties.iter().map(uncertainty_code).collect();
+    let actual = match (explanation.verdict, &explanation.ignored) {
+        (_, Some(ignored)) => format!("ignored {}", ignored.code),
+        (FitVerdict::Unknown, _) => format!("unknown {}", codes.join(",")),
+        (FitVerdict::Fits, _) => format!("fits {}", explanation.first_pool()?.object.name()),
+        (FitVerdict::DoesNotFit, _) => match &explanation.pools.first()?.answer {
+            Answer::Rejects { obstacles, .. } => format!("no {}", obstacles.first()?.stage),
+            other => format!("no pool fits, but {other:?}"),
+        },
+    };
+    if actual != words[..2].join(" ") {
+        return Some(actual);
+    }
+    let Some(Answer::Admits { types, capacity_types, .. }) =
+        explanation.first_pool().map(|pool| &pool.answer)
+    else {
+        return None;
+    };
+    let has = |name: &str| types.iter().any(|t| t.name == name);
+    for pair in words[2..].chunks(2) {
+        let names: Vec<&str> = pair[1].split(',').collect();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        let holds = match pair[0] {
+            "only" => {
+                let mut found: Vec<&str> = types.iter().map(|t| t.name).collect();
+                found.sort_unstable();
+                found == sorted
+            }
+            "families" => {
+                let mut found: Vec<&str> = types.iter().map(|t| t.family()).collect();
+                found.sort_unstable();
+                found.dedup();
+                found == sorted
+            }
+            "has" => names.iter().all(|name| has(name)),
+            "lacks" => names.iter().all(|name| !has(name) && find(name).is_some()),
+            "on" => *capacity_types == names,
+            other => panic!("{other}"),
+        };
+        if !holds {
+            let found: Vec<&str> = types.iter().map(|t| t.name).take(20).collect();
+            return Some(format!("{actual}: {} types on {capacity_types:?}: {found:?}", types.len()));
+        }
+    }
+    None
+}
+
+#[test]
+fn pods_go_where_karpenter_sends_them() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for (scene, pods) in SCENES.iter() {
+        let cluster = scene.cluster();
+        for (line, expected) in pods {
+            count += scene.objects.iter().filter(|object| object["kind"] == "NodePool").count();
+            if let Some(actual) = difference(&explain(&cluster, &pod(line)), expected) {
+                wrong.push(format!("{}\n  {line}\n  expected {expected}\n  is {actual}", scene.rule));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count >= 150, "{count} pairs of a pod and a pool");
+}
+
+/// The changes that an explanation proposes lead to a pool that takes the pod, and each is at a place.
+#[test]
+fn what_keeps_a_pod_out_is_at_a_place() {
+    for (scene, pods) in SCENES.iter() {
+        let cluster = scene.cluster();
+        for (line, _) in pods {
+            for pool in &explain(&cluster, &pod(line)).pools {
+                let Answer::Rejects { obstacles, reachable } = &pool.answer else { continue };
+                assert!(!obstacles.is_empty(), "{}: {line}", scene.rule);
+                for obstacle in obstacles {
+                    assert!(!obstacle.places.is_empty(), "{}: {line}: {obstacle:?}", scene.rule);
+                    assert!(
+                        !reachable || !obstacle.changes.is_empty() || obstacle.stage == "resources",
+                        "{line}: {obstacle:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The order of the objects does not matter.
+#[test]
+fn the_verdict_does_not_depend_on_the_order_of_objects() {
+    for (scene, pods) in SCENES.iter() {
+        let mut turned = scene.clone();
+        turned.objects.reverse();
+        let (cluster, other) = (scene.cluster(), turned.cluster());
+        for (line, _) in pods {
+            let pod = pod(line);
+            let show = |explanation: &Explanation| {
+                let pools: Vec<_> = explanation
+                    .pools
+                    .iter()
+                    .map(|pool| (pool.object.name().to_owned(), pool.verdict()))
+                    .collect();
+                (explanation.verdict, explanation.first, pools, explanation.uncertainties.clone())
+            };
+            assert_eq!(
+                show(&explain(&cluster, &pod)),
+                show(&explain(&other, &pod)),
+                "{}: {line}",
+                scene.rule
+            );
+        }
+    }
+}
+
+/// A change of a scene that can only make more pods fit.
+#[derive(Clone, Debug)]
+enum Relief {
+    Toleration,
+    NoTaint,
+    HigherLimits,
+    AnotherPool,
+}
+
+fn relieved(scene: &Scene, relief: &Relief) -> Scene {
+    let mut scene = scene.clone();
+    for object in scene.objects.iter_mut().filter(|object| object["kind"] == "NodePool") {
+        match relief {
+            Relief::NoTaint => object["spec"]["template"]["spec"]["taints"] = json!([]),
+            Relief::HigherLimits => {
+                let limits = object["spec"]["limits"].as_object_mut();
+                for (_, limit) in limits.into_iter().flatten() {
+                    *limit = json!("1000000000Ti");
+                }
+            }
+            Relief::Toleration | Relief::AnotherPool => {}
+        }
+    }
+    if matches!(relief, Relief::AnotherPool) {
+        scene.objects.push(pool("pool another; family In m5,g6; weight 100"));
+    }
+    scene
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Of DaemonSets only those of the scene count: a taint that goes lets more of them in, so scenes with DaemonSets are
+    /// left out there.
+    #[test]
+    fn relief_never_makes_a_pod_misfit(at in 0usize..1000, relief in prop::sample::select(vec![
+        Relief::Toleration, Relief::NoTaint, Relief::HigherLimits, Relief::AnotherPool,
+    ])) {
+        let (scene, pods) = &SCENES[at % SCENES.len()];
+        let has_daemonsets = scene.objects.iter().any(|object| object["kind"] == "DaemonSet");
+        prop_assume!(!(has_daemonsets && matches!(relief, Relief::NoTaint)));
+        let (before, after) = (scene.cluster(), relieved(scene, &relief).cluster());
+        for (line, _) in pods {
+            let more = if matches!(relief, Relief::Toleration) { "; tol *" } else { "" };
+            let was = explain(&before, &pod(line));
+            let is = explain(&after, &pod(&format!("{line}{more}")));
+            let lost = was.verdict == FitVerdict::Fits && is.verdict == FitVerdict::DoesNotFit;
+            prop_assert!(!lost, "{}: {line}: {relief:?}", scene.rule);
+        }
+    }
+}

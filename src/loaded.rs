@@ -1,0 +1,77 @@
+//! The objects below some paths as one cluster, for the commands that explain instead of check.
+
+use std::path::{Path, PathBuf};
+
+use gpulint_rules::{Cluster, Engine, Location, Object, Pointer, Settings};
+
+use crate::args::SetArgs;
+use crate::batch::Batch;
+use crate::check;
+use crate::config::Scopes;
+use crate::error::CliError;
+use crate::files;
+use crate::terminal::print_error;
+
+/// The objects of the files below some paths.
+pub(crate) struct Loaded {
+    /// All of them.
+    pub(crate) cluster: Cluster,
+    /// Each file as reported, with its absolute path and its configuration.
+    files: Vec<(String, PathBuf, usize)>,
+    scopes: Scopes,
+}
+
+impl Loaded {
+    /// Reads the files. What cannot be read is said on standard error.
+    pub(crate) fn read(args: &SetArgs, paths: &[PathBuf]) -> Result<Loaded, CliError> {
+        let mut scopes = Scopes::for_set(args)?;
+        let mut found = files::find(paths, Path::new("<stdin>"));
+        let inputs = check::scope(&mut found, &mut scopes, false);
+        let engines: Vec<Engine> =
+            scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
+        let batch = Batch::read(inputs, &engines, false);
+        let complete = engines.iter().any(|engine| engine.settings().complete);
+        let mut cluster = Cluster::new(complete);
+        let mut files = Vec::new();
+        for (one, read) in batch.inputs.iter().zip(&batch.reads) {
+            found.errors.extend(read.error.clone());
+            files.push((one.input.display_path.clone(), one.input.absolute.clone(), one.scope));
+            for object in read.file.iter().flat_map(|file| &file.objects) {
+                cluster.apply(object.clone());
+            }
+        }
+        if !found.errors.is_empty() && cluster.objects().is_empty() {
+            return Err(CliError::Several(found.errors));
+        }
+        for error in &found.errors {
+            print_error(error);
+        }
+        Ok(Loaded { cluster, files, scopes })
+    }
+
+    /// The settings for an object: those of its file, or of the current folder.
+    pub(crate) fn settings(&mut self, object: Option<&Object>) -> Result<Settings, CliError> {
+        let path = object.and_then(Object::origin).map(|origin| origin.source.path().to_owned());
+        let known = path.and_then(|path| self.files.iter().find(|(name, _, _)| *name == path));
+        let scope = match known {
+            Some((_, _, scope)) => *scope,
+            None => self.scopes.scope_of(&files::absolute(Path::new("gpulint.yaml"))),
+        };
+        self.scopes.finish()?;
+        Ok(self.scopes.get(scope).settings.clone())
+    }
+
+    /// The reported path of a file, given as the user wrote it.
+    pub(crate) fn reported(&self, path: &Path) -> Option<&str> {
+        let absolute = files::absolute(path);
+        self.files.iter().find(|(_, known, _)| *known == absolute).map(|(name, _, _)| name.as_str())
+    }
+}
+
+/// The file, line and column of a field.
+pub(crate) fn position(object: &Object, pointer: &Pointer) -> Option<(String, u32, u32)> {
+    let place = Location::Field { object: object.clone(), pointer: pointer.clone(), key: false };
+    let (source, _, span) = place.resolve_span()?;
+    let at = source.lines().position(source.text(), span.start);
+    Some((source.path().to_owned(), at.line, at.column))
+}

@@ -1,0 +1,367 @@
+//! What `gpulint why` prints.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use gpulint_rules::catalog::{InstanceType, price_list};
+use gpulint_rules::fit::{
+    self, Change, Explanation, FitVerdict, Obstacle, Place, PoolReport, amount, uncertainty_code,
+    uncertainty_text,
+};
+use gpulint_rules::{Object, Platform, Pointer};
+use serde_json::{Value, json};
+
+use crate::error::CliError;
+use crate::loaded::position;
+use crate::terminal::{RenderOptions, printable};
+
+/// The JSON Schema of the report, draft 2020-12.
+pub(crate) const SCHEMA: &str = include_str!("why.schema.json");
+
+/// So many instance types are in the text.
+const MAX_TYPES: usize = 8;
+
+/// Where the pods of a workload go.
+pub(crate) struct Answer<'a> {
+    pub(crate) workload: &'a Object,
+    /// One for each pod template.
+    pub(crate) pods: Vec<Explanation>,
+    pub(crate) platform: &'a Platform,
+    /// Whether what is not in the input does not exist.
+    pub(crate) complete: bool,
+}
+
+/// Writes the answer as JSON, version 1.
+pub(crate) fn json(out: &mut dyn Write, answer: &Answer<'_>) -> Result<(), CliError> {
+    let region = answer.platform.region.as_deref();
+    let id = answer.workload.id();
+    let (file, line) = place_of(answer.workload, &Pointer::root());
+    let report = json!({
+        "version": 1,
+        "tool": {"name": "gpulint", "version": env!("CARGO_PKG_VERSION")},
+        "workload": {
+            "apiVersion": id.api_version(), "kind": id.kind, "namespace": id.namespace, "name": answer.workload.name(),
+            "file": file, "line": line,
+        },
+        "assumed": {
+            "karpenter": answer.platform.karpenter.to_string(),
+            "eks": answer.platform.eks,
+            "region": region,
+            "complete": answer.complete,
+        },
+        "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
+        "pods": answer.pods.iter().map(|pod| pod_json(pod, region)).collect::<Vec<_>>(),
+    });
+    serde_json::to_writer_pretty(&mut *out, &report)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn place_of(object: &Object, pointer: &Pointer) -> (Option<String>, Option<u32>) {
+    match position(object, pointer) {
+        Some((file, line, _)) => (Some(file), Some(line)),
+        None => (None, None),
+    }
+}
+
+fn pod_json(pod: &Explanation, region: Option<&str>) -> Value {
+    let first = pod.first_pool();
+    let (types, capacity): (&[&InstanceType], &[&str]) = match first.map(|pool| &pool.answer) {
+        Some(fit::Answer::Admits { types, capacity_types, .. }) => (types, capacity_types),
+        _ => (&[], &[]),
+    };
+    json!({
+        "pointer": pod.spec.to_string(),
+        "verdict": pod.verdict.name(),
+        "pool": first.map(|pool| pool.object.name()),
+        "instanceTypes": types.iter().map(|t| type_json(t, region)).collect::<Vec<_>>(),
+        "capacityTypes": capacity,
+        "ignored": pod.ignored.as_ref().map(|ignored| json!({
+            "code": ignored.code,
+            "text": ignored.text,
+            "place": ignored.place.as_ref().map(place_json),
+        })),
+        "uncertainties": pod.uncertainties.iter().map(uncertainty_json).collect::<Vec<_>>(),
+        "requests": pod.requests.iter().map(|(name, milli)| (name.clone(), json!(amount(name, *milli)))).collect::<serde_json::Map<_, _>>(),
+        "withinMemoryEstimate": pod.within_memory_estimate,
+        "pools": pod.pools.iter().map(pool_json).collect::<Vec<_>>(),
+        "nearest": pod.nearest().iter().map(|at| pod.pools[*at].object.name()).collect::<Vec<_>>(),
+    })
+}
+
+fn uncertainty_json(uncertainty: &gpulint_rules::karpenter::scheduling::Uncertainty) -> Value {
+    json!({"code": uncertainty_code(uncertainty), "text": uncertainty_text(uncertainty)})
+}
+
+fn type_json(instance: &InstanceType, region: Option<&str>) -> Value {
+    json!({
+        "name": instance.name,
+        "price": instance.list_price(region).map(|price| price.dollars()),
+        "cpu": instance.vcpu,
+        "memoryMiB": instance.memory_mib,
+        "gpu": gpu_name(instance),
+        "gpus": gpu_count(instance),
+        "gpuMemoryMiB": instance.gpu_memory_mib,
+    })
+}
+
+fn pool_json(pool: &PoolReport) -> Value {
+    let (file, line) = place_of(&pool.object, &Pointer::root());
+    let empty = (Vec::new(), Vec::new());
+    let (types, capacity) = match &pool.answer {
+        fit::Answer::Admits { types, capacity_types, .. } => {
+            (types.iter().map(|t| t.name).collect::<Vec<_>>(), capacity_types.clone())
+        }
+        _ => empty,
+    };
+    let obstacles: &[Obstacle] = match &pool.answer {
+        fit::Answer::Rejects { obstacles, .. } => obstacles,
+        _ => &[],
+    };
+    let doubts = match &pool.answer {
+        fit::Answer::Undecided(doubts) => doubts.iter().map(uncertainty_json).collect(),
+        _ => Vec::new(),
+    };
+    let relaxations = match &pool.answer {
+        fit::Answer::Admits { relaxations, .. } => Some(*relaxations),
+        _ => None,
+    };
+    json!({
+        "name": pool.object.name(),
+        "file": file,
+        "line": line,
+        "weight": pool.weight,
+        "verdict": pool.verdict(),
+        "stage": obstacles.first().map(|obstacle| obstacle.stage),
+        "reason": obstacles.first().map(|obstacle| &obstacle.reason),
+        "obstacles": obstacles.iter().map(obstacle_json).collect::<Vec<_>>(),
+        "changes": pool.distance(),
+        "relaxations": relaxations,
+        "instanceTypes": types,
+        "capacityTypes": capacity,
+        "uncertainties": doubts,
+    })
+}
+
+fn obstacle_json(obstacle: &Obstacle) -> Value {
+    json!({
+        "stage": obstacle.stage,
+        "reason": obstacle.reason,
+        "places": obstacle.places.iter().map(place_json).collect::<Vec<_>>(),
+        "changes": obstacle.changes.iter().map(change_json).collect::<Vec<_>>(),
+    })
+}
+
+fn place_json(place: &Place) -> Value {
+    let (file, line) = place_of(&place.object, &place.pointer);
+    json!({
+        "file": file,
+        "line": line,
+        "kind": place.object.id().kind,
+        "name": place.object.name(),
+        "pointer": place.pointer.to_string(),
+        "text": place.text,
+    })
+}
+
+fn change_json(change: &Change) -> Value {
+    let mut value = place_json(&change.place);
+    value["text"] = json!(change.text);
+    value["side"] = json!(change.side.name());
+    value
+}
+
+/// The GPUs that the type has, as its label names them.
+fn gpu_name(instance: &InstanceType) -> Option<&'static str> {
+    ["gpu-name", "accelerator-name"].iter().find_map(|key| {
+        match instance.label(&format!("karpenter.k8s.aws/instance-{key}")) {
+            gpulint_rules::catalog::Label::Is(name) => Some(name),
+            _ => None,
+        }
+    })
+}
+
+/// How many of a GPU or accelerator the type has.
+fn gpu_count(instance: &InstanceType) -> u32 {
+    let counts = [instance.nvidia_gpu, instance.amd_gpu, instance.neuron, instance.gaudi];
+    counts.into_iter().max().unwrap_or(0)
+}
+
+/// Writes the answer for people.
+pub(crate) fn text(out: &mut dyn Write, answer: &Answer<'_>, options: RenderOptions) -> Result<(), CliError> {
+    let id = answer.workload.id();
+    let namespace = id.namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace}/"));
+    let at = position(answer.workload, &Pointer::root());
+    let at = at.map_or(String::new(), |(file, line, _)| format!(" ({file}:{line})"));
+    let name = format!("{} {namespace}{}{at}", id.kind, answer.workload.display_name());
+    let mut page = String::new();
+    for (number, pod) in answer.pods.iter().enumerate() {
+        if number > 0 {
+            page.push('\n');
+        }
+        let which =
+            if answer.pods.len() > 1 { format!(", {}", pod.spec.field_path()) } else { String::new() };
+        let verdict = match (pod.verdict, pod.first_pool()) {
+            (FitVerdict::Fits, Some(pool)) => format!("goes to the NodePool {}", pool.object.name()),
+            (FitVerdict::Fits, None) => "fits".to_owned(),
+            (FitVerdict::DoesNotFit, _) if pod.ignored.is_some() => "gets no node from Karpenter".to_owned(),
+            (FitVerdict::DoesNotFit, _) => match pod.pools.as_slice() {
+                [one] => format!("does not fit the NodePool {}", one.object.name()),
+                _ => "fits no NodePool".to_owned(),
+            },
+            (FitVerdict::Unknown, _) => "may or may not fit".to_owned(),
+        };
+        let _ = writeln!(page, "{name}{which} {verdict}");
+        explain(&mut page, pod, answer, options);
+    }
+    out.write_all(printable(&page, true).as_bytes())?;
+    Ok(())
+}
+
+fn explain(page: &mut String, pod: &Explanation, answer: &Answer<'_>, options: RenderOptions) {
+    let needs: Vec<String> = pod
+        .requests
+        .iter()
+        .filter(|(name, milli)| *name != "pods" && **milli > 0)
+        .map(|(name, milli)| format!("{} {name}", amount(name, *milli)))
+        .collect();
+    if !needs.is_empty() {
+        wrapped(page, "  needs ", &needs.join(", "), options.width);
+    }
+    if let Some(ignored) = &pod.ignored {
+        let at = ignored.place.as_ref().and_then(|place| position(&place.object, &place.pointer));
+        let at = at.map_or(String::new(), |(file, line, _)| format!(" ({file}:{line})"));
+        wrapped(page, "  ", &format!("{}{at}", ignored.text), options.width);
+    }
+    for doubt in &pod.uncertainties {
+        wrapped(page, "  note: ", &uncertainty_text(doubt), options.width);
+    }
+    if pod.within_memory_estimate {
+        let text = "nodes may have more memory than Karpenter expects of the first one: it would fit a node with all \
+                    the memory that EC2 states";
+        wrapped(page, "  note: ", text, options.width);
+    }
+    if !pod.pools.is_empty() {
+        page.push('\n');
+        table(page, pod, options.width);
+    }
+    match pod.first_pool() {
+        Some(pool) => types(page, pool, answer.platform.region.as_deref(), options.width),
+        None => nearest_miss(page, pod, options.width),
+    }
+}
+
+fn table(page: &mut String, pod: &Explanation, width: usize) {
+    let name_width =
+        pod.pools.iter().map(|pool| pool.object.name().chars().count()).max().unwrap_or(0).clamp(4, 28);
+    let _ = writeln!(page, "  {:name_width$}  WEIGHT  VERDICT     WHY", "POOL");
+    for at in pod.nearest() {
+        let pool = &pod.pools[at];
+        let (verdict, why) = match &pool.answer {
+            fit::Answer::Admits { types, capacity_types, relaxations } => {
+                let verdict = if pod.first == Some(at) { "first" } else { "fits" };
+                let mut why = format!("{}, {}", types_count(types.len()), capacity_types.join(" then "));
+                if *relaxations > 0 {
+                    why.push_str(", once alternatives and preferences before are given up");
+                }
+                (verdict.to_owned(), why)
+            }
+            fit::Answer::Undecided(doubts) => {
+                let texts: Vec<String> = doubts.iter().map(uncertainty_text).collect();
+                ("unknown".to_owned(), texts.join("; "))
+            }
+            fit::Answer::Rejects { obstacles, reachable } => {
+                let verdict = match (*reachable, obstacles.len()) {
+                    (true, 1) => "1 change".to_owned(),
+                    (true, count) => format!("{count} changes"),
+                    (false, _) => "no".to_owned(),
+                };
+                let reasons: Vec<&str> = obstacles.iter().map(|obstacle| obstacle.reason.as_str()).collect();
+                (verdict, reasons.join("; "))
+            }
+        };
+        let head = format!("  {:name_width$}  {:>6}  {verdict:10}  ", pool.object.name(), pool.weight);
+        wrapped(page, &head, &why, width);
+    }
+}
+
+fn types_count(count: usize) -> String {
+    if count == 1 { "1 type".to_owned() } else { format!("{count} types") }
+}
+
+fn types(page: &mut String, pool: &PoolReport, region: Option<&str>, width: usize) {
+    let fit::Answer::Admits { types, capacity_types, .. } = &pool.answer else {
+        return;
+    };
+    let _ = writeln!(page, "\n  instance types of {}, cheapest first:", pool.object.name());
+    let _ = writeln!(page, "  {:20}  {:>10}  {:>5}  {:>10}  GPU", "TYPE", "$ AN HOUR", "CPU", "MEMORY");
+    for instance in types.iter().take(MAX_TYPES) {
+        let price =
+            instance.list_price(region).map_or("-".to_owned(), |price| format!("{:.3}", price.dollars()));
+        let memory = format!("{} GiB", f64::from(instance.memory_mib) / 1024.0);
+        let gpu = gpu_name(instance).map_or(String::new(), |name| {
+            let each = f64::from(instance.gpu_memory_mib) / 1024.0;
+            let memory = if each > 0.0 { format!(", {each:.0} GiB each") } else { String::new() };
+            format!("{} x {name}{memory}", gpu_count(instance))
+        });
+        let line = format!("  {:20}  {price:>10}  {:>5}  {memory:>10}  {gpu}", instance.name, instance.vcpu);
+        let _ = writeln!(page, "{}", line.trim_end());
+    }
+    if types.len() > MAX_TYPES {
+        let _ = writeln!(page, "  and {} more (--format json lists all)", types.len() - MAX_TYPES);
+    }
+    let mut note = match price_list(region) {
+        Some((region, date)) => format!("on-demand list price of {region} on {date}"),
+        None => "no list prices for this region".to_owned(),
+    };
+    if capacity_types.contains(&"spot") {
+        note.push_str("; Spot prices are not known");
+    }
+    wrapped(page, "  ", &note, width);
+}
+
+fn nearest_miss(page: &mut String, pod: &Explanation, width: usize) {
+    let nearest = pod.nearest().into_iter().map(|at| &pod.pools[at]);
+    let Some((pool, obstacles)) = nearest
+        .filter_map(|pool| match &pool.answer {
+            fit::Answer::Rejects { obstacles, reachable: true } => Some((pool, obstacles)),
+            _ => None,
+        })
+        .next()
+    else {
+        return;
+    };
+    let _ = writeln!(page, "\n  to fit {}:", pool.object.name());
+    for obstacle in obstacles {
+        wrapped(page, "  - ", &obstacle.reason, width);
+        for (number, change) in obstacle.changes.iter().enumerate() {
+            let at = position(&change.place.object, &change.place.pointer);
+            let at = at.map_or(String::new(), |(file, line, _)| format!("  ({file}:{line})"));
+            let head = if number == 0 { "      " } else { "   or " };
+            wrapped(page, head, &format!("{}{at}", change.text), width);
+        }
+    }
+}
+
+/// Text after a head, with further lines below the text.
+fn wrapped(page: &mut String, head: &str, text: &str, width: usize) {
+    let indent = head.chars().count();
+    let room = width.saturating_sub(indent).max(24);
+    page.push_str(head);
+    let mut used = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > room {
+            page.push('\n');
+            page.extend(std::iter::repeat_n(' ', indent));
+            used = 0;
+        }
+        if used > 0 {
+            page.push(' ');
+            used += 1;
+        }
+        page.push_str(word);
+        used += length;
+    }
+    page.push('\n');
+}

@@ -1,0 +1,162 @@
+//! `gpulint why` from outside: how a workload is named, what is printed, exit codes.
+
+use serde_json::Value;
+
+use crate::support::{Folder, Run, run_in};
+use std::path::Path;
+
+const POOLS: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: gpu-spot
+spec:
+  weight: 100
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      taints:
+        - {key: nvidia.com/gpu, effect: NoSchedule}
+        - {key: dedicated, value: training, effect: NoSchedule}
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
+        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata:
+  name: gpu
+spec:
+  amiSelectorTerms: [{alias: al2023@v20250807}]
+";
+
+const SERVING: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: llm
+  namespace: ml
+spec:
+  selector: {matchLabels: {app: llm}}
+  template:
+    metadata: {labels: {app: llm}}
+    spec:
+      containers:
+        - name: server
+          resources:
+            limits: {nvidia.com/gpu: 1}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+  namespace: ml
+spec:
+  template:
+    spec:
+      tolerations:
+        - {key: dedicated, operator: Exists}
+      containers:
+        - name: trainer
+          resources:
+            limits: {nvidia.com/gpu: 4}
+";
+
+fn folder() -> Folder {
+    Folder::new().with("pools.yaml", POOLS).with("apps/serving.yaml", SERVING)
+}
+
+/// The answer, which must be valid under the schema that the binary prints.
+fn answer(run: &Run) -> Value {
+    let answer: Value = serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}: {run:#?}"));
+    let schema = run_in(Path::new("."), &["schema", "why"], "").exits(0);
+    let schema: Value = serde_json::from_str(&schema.out).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&answer).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}\n{answer:#}");
+    answer
+}
+
+#[test]
+fn what_keeps_a_pod_out_is_said_with_the_change() {
+    folder()
+        .run(&["why", "deployment/llm"])
+        .exits(1)
+        .prints("Deployment ml/llm (apps/serving.yaml:2) does not fit the NodePool gpu-spot\n")
+        .prints("needs 1 nvidia.com/gpu\n")
+        .prints("1 change")
+        .prints("to fit gpu-spot:")
+        .prints("tolerate `dedicated=training:NoSchedule`  (apps/serving.yaml:10)")
+        .prints("or remove the taint `dedicated=training:NoSchedule`  (pools.yaml:12)");
+}
+
+#[test]
+fn a_pod_that_fits_gets_types_with_prices() {
+    let run = folder().run(&["why", "ml/job/train"]).exits(0);
+    let run = run
+        .prints("Job ml/train (apps/serving.yaml:17) goes to the NodePool gpu-spot\n")
+        .prints("g6.12xlarge                4.602     48     192 GiB  4 x l4, 22 GiB each")
+        .prints("on-demand list price of us-east-1 on 2026-07-06; Spot prices are not known");
+    assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
+}
+
+#[test]
+fn the_answer_as_json() {
+    let run = folder().run(&["why", "ml/job/train", "--format", "json"]).exits(0);
+    let json = answer(&run);
+    let pod = &json["pods"][0];
+    assert_eq!((&pod["verdict"], &pod["pool"]), (&"fits".into(), &"gpu-spot".into()));
+    let names: Vec<&str> =
+        pod["instanceTypes"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
+    assert_eq!(names, ["g6.12xlarge", "g6.24xlarge", "g6.48xlarge"]);
+    assert_eq!(pod["capacityTypes"], serde_json::json!(["spot"]));
+    assert_eq!(json["prices"]["date"], "2026-07-06");
+
+    let run = folder().run(&["why", "deploy/llm", "-f", "json"]).exits(1);
+    let json = answer(&run);
+    let pool = &json["pods"][0]["pools"][0];
+    assert_eq!((&pool["stage"], &pool["changes"]), (&"taint".into(), &1.into()));
+    let sides =
+        pool["obstacles"][0]["changes"].as_array().unwrap().iter().map(|c| c["side"].as_str().unwrap());
+    assert_eq!(sides.collect::<Vec<_>>(), ["pod", "pool"]);
+}
+
+#[test]
+fn a_workload_is_named_in_many_ways() {
+    let folder = folder();
+    for (name, code) in [
+        ("ml/deployment/llm", 1),
+        ("Deployments/llm", 1),
+        ("llm", 1),
+        ("train", 0),
+        ("apps/serving.yaml:2", 1),
+        ("apps/serving.yaml:14", 1),
+        ("apps/serving.yaml:25", 0),
+    ] {
+        folder.run(&["why", name]).exits(code);
+        folder.run(&["why", name, "pools.yaml", "apps"]).exits(code);
+    }
+    // A file that is not below the paths is read as well.
+    folder.run(&["why", "apps/serving.yaml:25", "pools.yaml"]).exits(0);
+    folder.run_with(&["why", "-", "pools.yaml"], SERVING.split("---\n").nth(1).unwrap()).exits(0);
+    let whole = format!("{POOLS}---\n{}", SERVING.split("---\n").nth(1).unwrap());
+    folder.run_with(&["why", "-", "apps"], &whole).exits(0);
+}
+
+#[test]
+fn what_is_not_there_is_2() {
+    let folder = folder();
+    folder.run(&["why", "job/trian"]).exits(2).complains("no workload job/trian found; ");
+    folder
+        .run(&["why", "apps/serving.yaml"])
+        .exits(2)
+        .complains("names 2 workloads; give one by its place: ");
+    folder.run(&["why", "job/train", "apps"]).exits(2).complains("no NodePool found in apps");
+    folder
+        .run(&["why", "job/train", "--pool", "gpu-spt"])
+        .exits(2)
+        .complains("there is no NodePool `gpu-spt`; did you mean `gpu-spot`?");
+    folder.run(&["why", "job/train", "--pool", "gpu-spot"]).exits(0);
+    folder.run_with(&["why", "-", "pools.yaml"], "a: b\n").exits(2).complains("no pod and no workload");
+}
