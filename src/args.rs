@@ -104,6 +104,16 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) complete: bool,
 
+    /// Check charts and kustomizations as `helm template` and `kustomize build` (or `kubectl
+    /// kustomize`) print them; these programs have to be installed, and nothing is downloaded
+    /// [default: `render.enabled` of the configuration]
+    #[arg(long)]
+    pub(crate) render: bool,
+
+    /// How long a program may render, in seconds
+    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) render_limit: u64,
+
     /// Also report what comments and annotations suppress
     #[arg(long)]
     pub(crate) no_suppressions: bool,

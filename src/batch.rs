@@ -1,6 +1,7 @@
 //! The files of a run: read, and checked, whole or in part.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::source::Source;
@@ -10,6 +11,7 @@ use rayon::prelude::*;
 use crate::files;
 use crate::files::{Folders, Input, ReadOutcome, SkipReason};
 use crate::progress::Progress;
+use crate::render::Renders;
 
 /// An input, the index of its configuration, and its path relative to the folder of that configuration.
 pub(crate) struct ScopedInput {
@@ -23,7 +25,11 @@ pub(crate) struct Batch<'e> {
     pub(crate) inputs: Vec<ScopedInput>,
     /// One for each input.
     pub(crate) reads: Vec<ReadOutcome>,
-    engines: &'e [Engine],
+    /// The absolute paths of files that the configuration excludes.
+    pub(crate) excluded: Vec<PathBuf>,
+    /// What is checked as rendered.
+    pub(crate) renders: Renders,
+    pub(crate) engines: &'e [Engine],
     folders: Folders,
 }
 
@@ -41,7 +47,7 @@ impl<'e> Batch<'e> {
                 read
             })
             .collect();
-        Batch { inputs, reads, engines, folders }
+        Batch { inputs, reads, excluded: Vec::new(), renders: Renders::default(), engines, folders }
     }
 
     /// The rules of an input.
@@ -52,6 +58,21 @@ impl<'e> Batch<'e> {
     /// The text of an input that is checked.
     pub(crate) fn source(&self, at: usize) -> Option<&Arc<Source>> {
         self.reads[at].file.as_ref().map(|file| &file.source)
+    }
+
+    /// The charts around the inputs that are no part of another one.
+    pub(crate) fn root_charts(&self) -> Vec<PathBuf> {
+        self.folders.root_charts()
+    }
+
+    /// The chart that is rendered for a template.
+    pub(crate) fn chart_root_of_template(&self, path: &Path) -> Option<PathBuf> {
+        self.folders.root_chart_of_template(path)
+    }
+
+    /// Whether an input is checked as rendered.
+    pub(crate) fn is_rendered(&self, at: usize) -> bool {
+        self.renders.covers(&self.inputs[at].input.absolute)
     }
 
     /// The path of the chart that has to be rendered for an input that was skipped as a template.

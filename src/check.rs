@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use gpulint_rules::lint::report::sort;
 use gpulint_rules::{CheckReport, Engine, Finding, Safety};
 
 use crate::args::{CheckArgs, Color, Format, Style};
@@ -12,10 +14,16 @@ use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files;
 use crate::files::{FoundFiles, SkipReason, Skipped};
+use crate::render::{RenderOptions, Renders};
 use crate::report;
 use crate::report::{Report, Summary};
-use crate::terminal::{RenderOptions, print_error, print_note};
+use crate::terminal;
+use crate::terminal::{print_error, print_note};
 use crate::{fix, output};
+
+/// What is reported of a file that is checked as rendered: what is wrong with its text.
+const READER_RULES: [&str; 4] =
+    ["yaml-syntax", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-text-after-end"];
 
 /// Checks files and folders, and fixes them if requested.
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> {
@@ -43,6 +51,9 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         }
     }
     let mut set = Batch::read(inputs, &engines, !args.quiet);
+    set.excluded.clone_from(&found.excluded);
+    let rendering = RenderOptions { requested: args.render, limit: Duration::from_secs(args.render_limit) };
+    set.renders = Renders::of(&set, &scopes, &rendering);
     let reports = set.check(None);
     let checked = match requested_safety(args) {
         None => {
@@ -85,7 +96,8 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         }
         return Ok(ExitCode::from(2));
     }
-    Ok(match (checked.errors.is_empty(), checked.failed) {
+    let complete = checked.errors.is_empty() && !checked.render_failed;
+    Ok(match (complete, checked.failed) {
         (false, _) => ExitCode::from(2),
         (true, true) => ExitCode::from(1),
         (true, false) => ExitCode::SUCCESS,
@@ -149,6 +161,7 @@ pub(crate) fn scope(
             scoped.push(ScopedInput { input, scope, path });
             continue;
         }
+        found.excluded.push(input.absolute.clone());
         *found.ignored.entry(scopes.get(scope).name.clone()).or_default() += 1;
         if input.named {
             found.skipped.push(Skipped {
@@ -167,6 +180,8 @@ struct CheckOutcome {
     report: Report,
     /// Whether there is a finding with a severity that makes the run fail.
     failed: bool,
+    /// Whether there is a finding that something could not be rendered.
+    render_failed: bool,
     /// Number of documents that do not parse.
     unparsable: usize,
     /// How many files each configuration ignores.
@@ -181,34 +196,58 @@ impl CheckOutcome {
         let mut errors = found.errors;
         let mut unparsable = 0;
         for (at, read) in set.reads.iter().enumerate() {
-            if let Some(chart) = set.chart_to_render(at) {
-                *summary.unrendered.entry(chart).or_default() += 1;
-            }
-            summary.files += usize::from(read.manifest);
-            summary.skipped.extend(read.skipped.iter().cloned());
             errors.extend(read.error.clone());
+            let rendered = set.is_rendered(at);
+            if !rendered {
+                if let Some(chart) = set.chart_to_render(at) {
+                    *summary.unrendered.entry(chart).or_default() += 1;
+                }
+                summary.files += usize::from(read.manifest);
+                summary.skipped.extend(read.skipped.iter().cloned());
+            }
             if let Some(file) = &read.file {
-                summary.objects += file.objects.len();
+                summary.objects += if rendered { 0 } else { file.objects.len() };
                 unparsable += file.documents.iter().filter(|d| d.tree.is_none()).count();
             }
         }
+        summary.files += set.renders.files();
+        summary.objects += set.renders.objects();
+        summary.skipped.extend(set.renders.skipped().iter().cloned());
         summary.skipped.sort();
+        let rendered = set.renders.check(set.engines);
         // There may be hundreds of thousands of findings: a growing list would be copied, and have unused
         // capacity.
         let count = reports.iter().flatten().map(|report| report.findings.len());
         let mut findings: Vec<Finding> = Vec::with_capacity(count.sum());
         let mut failed = false;
         for (at, report) in reports.into_iter().enumerate() {
-            let Some(report) = report else { continue };
+            let Some(mut report) = report else { continue };
+            if set.is_rendered(at) {
+                report.findings.retain(|finding| READER_RULES.contains(&finding.rule.id));
+                report.suppressed = 0;
+            }
             let from = set.engine(at).settings().fail_on;
             failed |= from.is_some_and(|from| report.findings.iter().any(|f| f.severity >= from));
             summary.suppressed += report.suppressed;
             findings.extend(report.findings);
         }
+        summary.suppressed += rendered.suppressed;
+        let mut render_failed = false;
+        let has_rendered = !rendered.findings.is_empty();
+        for (scope, finding) in rendered.findings {
+            let from = set.engines[scope].settings().fail_on;
+            failed |= from.is_some_and(|from| finding.severity >= from);
+            render_failed |= finding.rule.id == "render-failed";
+            findings.push(finding);
+        }
+        if has_rendered {
+            sort(&mut findings);
+        }
         summary.count(&findings);
         CheckOutcome {
             report: Report { summary, findings, unfixed: BTreeMap::new() },
             failed,
+            render_failed,
             unparsable,
             ignored: found.ignored,
             errors,
@@ -269,8 +308,8 @@ fn write(checked: &CheckOutcome, args: &CheckArgs, color: Color, output: Output)
     let formats = if args.formats.is_empty() { &default[..] } else { &args.formats };
     for format in formats {
         let look = match (&format.file, output) {
-            (None, Output::Stdout) => RenderOptions::for_stdout(color),
-            _ => RenderOptions::for_file(color),
+            (None, Output::Stdout) => terminal::RenderOptions::for_stdout(color),
+            _ => terminal::RenderOptions::for_file(color),
         };
         let print = |out: &mut dyn Write| match format.style {
             Style::Text => report::text::write(out, report, look, checked.has_summary(args), !args.no_fold),

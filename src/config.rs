@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::facts::suggest;
-use gpulint_rules::lint::config::Config;
+use gpulint_rules::lint::config::{Config, RenderConfig};
 use gpulint_rules::{Group, Product, RULES, Settings};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -47,6 +47,8 @@ pub(crate) struct Scope {
     ignore: Gitignore,
     /// The configuration with the flags applied.
     pub(crate) settings: Settings,
+    /// What is rendered.
+    pub(crate) render: RenderConfig,
 }
 
 impl Scope {
@@ -57,7 +59,7 @@ impl Scope {
             let _ = ignore.add_line(None, &without_current_folder(pattern));
         }
         let ignore = ignore.build().unwrap_or_else(|_| Gitignore::empty());
-        Scope { folder, name, ignore, settings }
+        Scope { folder, name, ignore, settings, render: RenderConfig::default() }
     }
 
     /// Whether `ignore` of the configuration names a path, or excepts it with `!`; `None` if it does neither.
@@ -72,6 +74,11 @@ impl Scope {
             Match::Ignore(_) => Some(true),
             Match::Whitelist(_) => Some(false),
         }
+    }
+
+    /// The file or folder that a path of the configuration names.
+    pub(crate) fn resolve(&self, path: &str) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| absolute(&folder.join(path)))
     }
 
     /// The path of a file relative to the folder of the configuration; `reported` if the file is not below
@@ -274,7 +281,9 @@ impl Scopes {
                         Err(errors) => self.errors.extend(errors),
                     }
                 }
-                self.list.push(Scope::new(folder, named, settings));
+                let mut scope = Scope::new(folder, named, settings);
+                scope.render = config.render().clone();
+                self.list.push(scope);
                 self.list.len() - 1
             }
             Err(errors) => {

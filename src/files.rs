@@ -46,6 +46,8 @@ pub(crate) enum SkipReason {
     Crd,
     /// A template of Terraform that does not parse as YAML.
     TerraformTemplate,
+    /// An entry of a kustomization that is not in the file system.
+    RemoteBase,
     /// No `kind` and `apiVersion`.
     Foreign,
     /// Only comments and separators.
@@ -77,6 +79,7 @@ impl SkipReason {
             SkipReason::PodTemplate => "pod-template",
             SkipReason::Crd => "crd",
             SkipReason::TerraformTemplate => "terraform-template",
+            SkipReason::RemoteBase => "remote-base",
             SkipReason::Foreign => "foreign",
             SkipReason::Empty => "empty",
             SkipReason::NotText => "not-text",

@@ -18,6 +18,7 @@ mod loaded;
 mod markdown;
 mod output;
 mod progress;
+mod render;
 mod report;
 #[cfg(feature = "webhook")]
 mod review;

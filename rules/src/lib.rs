@@ -44,7 +44,7 @@ pub use kind::definitions::CustomResourceDefinitions;
 pub use lint::authority::Authority;
 pub use lint::context::Context;
 pub use lint::engine::Engine;
-pub use lint::finding::{Finding, Location, Related, Severity};
+pub use lint::finding::{Finding, Location, Related, Rendered, Severity};
 pub use lint::fix::{Fix, FixError, Operation, Safety};
 pub use lint::identity::{Identity, fingerprints};
 pub use lint::report::CheckReport;

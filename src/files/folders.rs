@@ -181,10 +181,22 @@ impl Folders {
         })
     }
 
-    /// The path of the chart to render for a template, as the file would be reported: `.` in the current folder. Of a chart
-    /// in `charts/` of another one, that is the other one.
-    pub(crate) fn chart_to_render(&self, input: &Input) -> Option<String> {
-        let mut chart = self.chart_of_template(&input.absolute)?;
+    /// The charts that are no part of another one, sorted.
+    pub(crate) fn root_charts(&self) -> Vec<PathBuf> {
+        let mut roots: Vec<PathBuf> =
+            self.charts.iter().map(|chart| self.root_of(chart).to_owned()).collect();
+        roots.sort();
+        roots.dedup();
+        roots
+    }
+
+    /// The chart that is rendered for a template.
+    pub(crate) fn root_chart_of_template(&self, path: &Path) -> Option<PathBuf> {
+        Some(self.root_of(self.chart_of_template(path)?).to_owned())
+    }
+
+    /// The chart that a chart is a part of, in its folder `charts`; itself if it is none.
+    fn root_of<'p>(&self, mut chart: &'p Path) -> &'p Path {
         while let Some(above) =
             chart.parent().filter(|folder| folder.file_name().is_some_and(|n| n == "charts"))
         {
@@ -193,6 +205,13 @@ impl Folders {
                 None => break,
             }
         }
+        chart
+    }
+
+    /// The path of the chart to render for a template, as the file would be reported: `.` in the current folder. Of a chart
+    /// in `charts/` of another one, that is the other one.
+    pub(crate) fn chart_to_render(&self, input: &Input) -> Option<String> {
+        let chart = self.root_of(self.chart_of_template(&input.absolute)?);
         let below = display_path(input.absolute.strip_prefix(chart).ok()?);
         let Some(path) = input.display_path.strip_suffix(&below) else {
             return Some(display_path(chart));

@@ -36,6 +36,8 @@ pub(crate) struct FoundFiles {
     pub(crate) skipped: Vec<Skipped>,
     /// How many files each configuration ignores.
     pub(crate) ignored: BTreeMap<String, usize>,
+    /// The absolute paths of those files.
+    pub(crate) excluded: Vec<PathBuf>,
     /// Paths that could not be read, with the reason.
     pub(crate) errors: Vec<String>,
 }

@@ -55,6 +55,17 @@ struct Label {
 impl Excerpt {
     /// The lines around `marks`, each cut to `width` characters.
     pub(crate) fn new(source: &Source, marks: &[Annotation], width: usize, unicode: bool) -> Excerpt {
+        Excerpt::named(source.path(), source, marks, width, unicode)
+    }
+
+    /// The same under another name.
+    pub(crate) fn named(
+        name: &str,
+        source: &Source,
+        marks: &[Annotation],
+        width: usize,
+        unicode: bool,
+    ) -> Excerpt {
         let index = source.lines();
         // After the line end of the last line there is no further line.
         let ended = source.text().ends_with('\n');
@@ -64,7 +75,7 @@ impl Excerpt {
             let line = index.line_of(mark.span.start);
             numbers.extend(line.saturating_sub(CONTEXT)..=(line + CONTEXT).min(last).max(line));
         }
-        let name = printable(source.path(), false).into_owned();
+        let name = printable(name, false).into_owned();
         let mut excerpt = Excerpt { name, text: String::new(), lines: Vec::new(), labels: Vec::new() };
         for number in numbers {
             let here: Vec<&Annotation> =

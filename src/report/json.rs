@@ -7,7 +7,7 @@ use std::io::Write;
 use gpulint_rules::lint::fix::text;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Authority, Finding, Operation, Safety, fingerprints};
+use gpulint_rules::{Authority, Finding, Operation, Rendered, Safety, fingerprints};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
@@ -73,6 +73,7 @@ struct Diagnostic<'a> {
     fingerprint: String,
     fix: Option<Fix<'a>>,
     week: Option<Week<'a>>,
+    rendered: Option<RenderedPlace<'a>>,
 }
 
 #[derive(Serialize)]
@@ -88,6 +89,15 @@ struct Identity<'a> {
 struct Range {
     start: Point,
     end: Point,
+}
+
+/// What was rendered.
+#[derive(Serialize)]
+struct RenderedPlace<'a> {
+    commands: Vec<&'a str>,
+    renders: usize,
+    literal: bool,
+    text: &'a str,
 }
 
 #[derive(Serialize)]
@@ -219,18 +229,40 @@ fn diagnostic(finding: &Finding, fingerprint: String) -> Diagnostic<'_> {
             days: week.hours.iter().map(|day| day.iter().map(|hour| hour.letter()).collect()).collect(),
             timezone: week.zone.as_ref().map(|zone| zone.name.as_str()),
         }),
+        rendered: finding.location.rendered().map(|rendered| RenderedPlace {
+            commands: rendered.commands.iter().map(|command| &**command).collect(),
+            renders: rendered.renders,
+            literal: rendered.is_literal,
+            text: rendered_line(rendered),
+        }),
     }
+}
+
+/// The line of a place in what was rendered.
+fn rendered_line(rendered: &Rendered) -> &str {
+    let Some((source, _, span)) = rendered.place.resolve_span() else { return "" };
+    let (text, lines) = (source.text(), source.lines());
+    let line = lines.line_of(span.start);
+    let (from, to) = (lines.start_of(line, text), lines.start_of(line + 1, text));
+    text.get(from as usize..to as usize).unwrap_or_default().trim_end()
 }
 
 /// The fix as edits of the file. Empty if it cannot be applied as text.
 fn edits(finding: &Finding, fix: &gpulint_rules::Fix) -> Vec<Edit> {
+    let edit = |source: &Source, edit: text::Edit| Edit { range: range(source, edit.span), text: edit.text };
+    if let Some(rendered) = finding.location.rendered() {
+        let repair = rendered.repair.iter();
+        return repair
+            .flat_map(|repair| &repair.edits)
+            .map(|one| edit(&rendered.source, one.clone()))
+            .collect();
+    }
     let Some((object, (source, _, _))) = finding.location.object().zip(finding.location.resolve_span())
     else {
         return Vec::new();
     };
     let edits = text::edits(object, fix).unwrap_or_default();
-    let edit = |edit: text::Edit| Edit { range: range(source, edit.span), text: edit.text };
-    edits.into_iter().map(edit).collect()
+    edits.into_iter().map(|one| edit(source, one)).collect()
 }
 
 fn range(source: &Source, span: Span) -> Range {

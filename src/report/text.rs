@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpulint_rules::karpenter::budget::{DAYS, Week};
 use gpulint_rules::lint::fix::REPLACES_NODES_NOTE;
 use gpulint_rules::source::Source;
-use gpulint_rules::{Finding, Safety, Severity};
+use gpulint_rules::{Finding, Rendered, Safety, Severity};
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode, ThemeCharacters, ThemeStyles,
 };
@@ -105,10 +105,11 @@ impl TextRenderer {
                     others.push((Arc::clone(other), vec![mark]));
                 }
             }
-            self.snippet(out, source, &marks, finding.severity)?;
+            self.snippet(out, source.path(), source, &marks, finding.severity)?;
+            self.output(out, finding)?;
         }
         for (source, marks) in &others {
-            self.snippet(out, source, marks, Severity::Info)?;
+            self.snippet(out, source.path(), source, marks, Severity::Info)?;
         }
         if let Some(help) = &finding.help {
             self.line(out, "help", help)?;
@@ -130,6 +131,9 @@ impl TextRenderer {
         if let Some(reason) = refused {
             self.line(out, "note", &format!("not fixed: {reason}"))?;
         }
+        if let Some(some) = finding.location.rendered().and_then(renders_note) {
+            self.line(out, "note", &some)?;
+        }
         if let Some(folded) = folded {
             self.line(out, "note", &format!("{folded} (--no-fold shows all)"))?;
         }
@@ -138,16 +142,31 @@ impl TextRenderer {
         Ok(())
     }
 
+    /// What was rendered, where the text of the user does not say it.
+    fn output(&self, out: &mut String, finding: &Finding) -> Result<(), CliError> {
+        let Some(rendered) = finding.location.rendered().filter(|rendered| !rendered.is_literal) else {
+            return Ok(());
+        };
+        if let Some((source, _, span)) = rendered.place.resolve_span() {
+            let command = rendered.commands.first().map_or("", |command| command);
+            let name = format!("rendered by {command}");
+            let mark = Annotation { span, text: None, primary: true };
+            self.snippet(out, &name, source, &[mark], Severity::Info)?;
+        }
+        Ok(())
+    }
+
     /// The lines around some positions, drawn by miette.
     fn snippet(
         &self,
         out: &mut String,
+        name: &str,
         source: &Source,
         marks: &[Annotation],
         severity: Severity,
     ) -> Result<(), CliError> {
         let width = self.options.width.saturating_sub(GUTTER).max(20);
-        let excerpt = Excerpt::new(source, marks, width, self.options.unicode);
+        let excerpt = Excerpt::named(name, source, marks, width, self.options.unicode);
         let mut theme = self.theme.clone();
         let styles = &theme.styles;
         let primary = match severity {
@@ -234,6 +253,13 @@ impl TextRenderer {
     }
 }
 
+/// Which of several renders have a finding, if not all have it.
+fn renders_note(rendered: &Rendered) -> Option<String> {
+    let has = rendered.commands.len();
+    (has < rendered.renders)
+        .then(|| format!("in {has} of {} renders: {}", rendered.renders, rendered.commands.join(", ")))
+}
+
 /// A report that consists only of labels.
 #[derive(Debug)]
 struct Snippet(Excerpt);
@@ -304,15 +330,18 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     line
 }
 
-/// `29 Helm templates not rendered: helm template . | gpulint check -`; `None` if there are none.
+/// `29 Helm templates not rendered: gpulint check --render, or helm template . | gpulint check -`; `None` if there are none.
 pub(crate) fn unrendered_line(summary: &Summary) -> Option<String> {
     let (first, _) = summary.unrendered.first_key_value()?;
     let templates = count(summary.unrendered.values().sum(), "Helm template");
     Some(match summary.unrendered.len() {
-        1 => format!("{templates} not rendered: helm template {} | gpulint check -", shell_word(first)),
+        1 => format!(
+            "{templates} not rendered: gpulint check --render, or helm template {} | gpulint check -",
+            shell_word(first)
+        ),
         charts => {
             format!(
-                "{templates} of {charts} charts not rendered: for each, helm template CHART | gpulint check -"
+                "{templates} of {charts} charts not rendered: gpulint check --render, or for each, helm template CHART | gpulint check -"
             )
         }
     })
@@ -341,13 +370,19 @@ mod tests {
         };
         assert_eq!(line(&[]), None);
         let one = line(&[(".", 1)]).unwrap();
-        assert_eq!(one, "1 Helm template not rendered: helm template . | gpulint check -");
+        assert_eq!(
+            one,
+            "1 Helm template not rendered: gpulint check --render, or helm template . | gpulint check -"
+        );
         let quoted = line(&[("it's a", 29)]).unwrap();
-        assert_eq!(quoted, "29 Helm templates not rendered: helm template 'it'\\''s a' | gpulint check -");
+        assert_eq!(
+            quoted,
+            "29 Helm templates not rendered: gpulint check --render, or helm template 'it'\\''s a' | gpulint check -"
+        );
         let two = line(&[("a", 2), ("b", 3)]).unwrap();
         assert_eq!(
             two,
-            "5 Helm templates of 2 charts not rendered: for each, helm template CHART | gpulint check -"
+            "5 Helm templates of 2 charts not rendered: gpulint check --render, or for each, helm template CHART | gpulint check -"
         );
     }
 

@@ -440,6 +440,20 @@ impl Engine {
         Some(finding)
     }
 
+    /// A finding that the caller makes, of a rule that no check runs: something that it did for the files failed. `None`
+    /// where the rule is disabled.
+    #[must_use]
+    pub fn finding_of_caller(&self, rule: &str, location: Location, message: String) -> Option<Finding> {
+        self.rules.builtin_finding(rule, None, location, message)
+    }
+
+    /// Whether a comment of a file allows a finding of a rule on a line, counted from 0: one at the end of the line, or
+    /// those on the lines above. For text that is no manifest, such as a template.
+    #[must_use]
+    pub fn is_allowed_on_line(&self, source: &Source, line: usize, rule: &Rule) -> bool {
+        suppress::is_allowed_on_line(&self.rules, source, line, rule)
+    }
+
     /// Checks one object, as the webhook does, and applies the suppressions of its annotation.
     #[must_use]
     pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
@@ -493,7 +507,7 @@ fn leave_fragments_to_one(findings: &mut Vec<Finding>) {
     const RULES: [&str; 2] = ["manifest-incomplete", "node-class-ref-incomplete"];
     let is_absent = |finding: &Finding| match &finding.location {
         Location::Field { object, pointer, .. } => object.root().at(pointer).is_absent(),
-        Location::Text { .. } => false,
+        Location::Text { .. } | Location::Rendered(_) => false,
     };
     // An object that lacks this field alone is whole otherwise.
     let lacks_one_field = |finding: &Finding| {

@@ -10,6 +10,7 @@ pub(crate) use crate::facts::text::ellipsize;
 use crate::karpenter::budget::Week;
 use crate::lint::authority::Authority;
 use crate::lint::fix::Fix;
+use crate::lint::fix::text::Repair;
 use crate::lint::message::fit_to_limit;
 use crate::lint::rule::Rule;
 use crate::object::Object;
@@ -93,6 +94,27 @@ pub enum Location {
         /// The bytes.
         span: Span,
     },
+    /// A place in what a program rendered, at the text that says it.
+    Rendered(Box<Rendered>),
+}
+
+/// A place in the output of a program, such as `helm template`, and the text of the user that it comes from.
+#[derive(Clone, Debug)]
+pub struct Rendered {
+    /// The place in the output.
+    pub place: Location,
+    /// The file that says it: a template, a values file, a base or a patch.
+    pub source: Arc<Source>,
+    /// The bytes in it.
+    pub span: Span,
+    /// Whether these bytes are what was rendered, so that nobody has to see the output to understand them.
+    pub is_literal: bool,
+    /// The commands whose output has it, as one would type them.
+    pub commands: Vec<Arc<str>>,
+    /// How many commands rendered the file.
+    pub renders: usize,
+    /// The edits of `source` that repair the finding of this place. `None` where no text alone says it.
+    pub repair: Option<Repair>,
 }
 
 impl Location {
@@ -108,6 +130,16 @@ impl Location {
         match self {
             Location::Field { object, .. } => Some(object),
             Location::Text { object, .. } => object.as_ref(),
+            Location::Rendered(rendered) => rendered.place.object(),
+        }
+    }
+
+    /// What was rendered, and where it comes from, if a program rendered it.
+    #[must_use]
+    pub fn rendered(&self) -> Option<&Rendered> {
+        match self {
+            Location::Rendered(rendered) => Some(rendered),
+            Location::Field { .. } | Location::Text { .. } => None,
         }
     }
 
@@ -117,6 +149,7 @@ impl Location {
         match self {
             Location::Field { pointer, .. } => Some(pointer),
             Location::Text { .. } => None,
+            Location::Rendered(rendered) => rendered.place.pointer(),
         }
     }
 
@@ -126,6 +159,7 @@ impl Location {
         match self {
             Location::Text { source, .. } => Some(source.path()),
             Location::Field { object, .. } => Some(object.origin()?.source.path()),
+            Location::Rendered(rendered) => Some(rendered.source.path()),
         }
     }
 
@@ -140,6 +174,7 @@ impl Location {
                 let span = field_span(object, pointer, *key)?;
                 Some((&origin.source, origin.document, span))
             }
+            Location::Rendered(rendered) => Some((&rendered.source, 0, rendered.span)),
         }
     }
 }

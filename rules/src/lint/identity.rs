@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::lint::finding::{Finding, Location};
+use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::tree::pointer::{Pointer, escape};
 
@@ -59,9 +59,9 @@ impl Finding {
             let id = object.id();
             [id.group.clone(), id.kind.clone(), id.namespace_or_default().to_owned(), id.name.clone()]
         });
-        let place = match &self.location {
-            Location::Field { object, pointer, .. } => keyed_pointer(object, pointer),
-            Location::Text { .. } => String::new(),
+        let place = match (self.location.object(), self.location.pointer()) {
+            (Some(object), Some(pointer)) => keyed_pointer(object, pointer),
+            _ => String::new(),
         };
         Identity {
             rule: self.rule.id,
@@ -145,6 +145,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::lint::finding::Location;
     use crate::lint::rule::{Group, Rule};
     use crate::tree::pointer::Pointer;
 

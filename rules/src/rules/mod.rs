@@ -37,6 +37,7 @@ pub static RULES: &[&Rule] = &[
     &manifest::invalid_value::RULE,
     &manifest::manifest_incomplete::RULE,
     &manifest::placeholder_unexpanded::RULE,
+    &manifest::render_failed::RULE,
     &manifest::step_limit_exceeded::RULE,
     &manifest::unknown_field::RULE,
     &manifest::yaml_duplicate_key::RULE,

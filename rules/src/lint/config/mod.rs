@@ -32,11 +32,30 @@ pub struct Config {
     ignore: Globs,
     crds: Vec<String>,
     webhook: WebhookSettings,
+    render: RenderConfig,
     notes: Vec<String>,
 }
 
 /// From which severity on something happens; `None`: never.
 type SeverityThreshold = Option<Severity>;
+
+/// `render`: what is checked as other programs render it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RenderConfig {
+    /// Whether charts and kustomizations are rendered without being asked on the command line.
+    pub enabled: bool,
+    /// Charts that are rendered with other values than their own.
+    pub helm: Vec<HelmConfig>,
+}
+
+/// An entry of `render.helm`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HelmConfig {
+    /// The folder of the chart, relative to the configuration.
+    pub chart: String,
+    /// Files of values, each relative to the chart or to the configuration; later ones win.
+    pub values: Vec<String>,
+}
 
 /// What is set by rule id, by group and for all rules.
 #[derive(Clone, Debug, Default)]
@@ -97,6 +116,12 @@ impl Config {
     #[must_use]
     pub fn crds(&self) -> &[String] {
         &self.crds
+    }
+
+    /// What is rendered.
+    #[must_use]
+    pub fn render(&self) -> &RenderConfig {
+        &self.render
     }
 
     /// What the configuration means: groups spread over their rules.

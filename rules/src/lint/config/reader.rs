@@ -5,8 +5,8 @@ use std::sync::Arc;
 use globset::Glob;
 
 use super::{
-    BTreeMap, Config, ConfigError, Globs, Group, Override, OverrideTable, ParamValue, Platform, RuleSettings,
-    RuleTable, Severity, SeverityThreshold, WebhookSettings,
+    BTreeMap, Config, ConfigError, Globs, Group, HelmConfig, Override, OverrideTable, ParamValue, Platform,
+    RenderConfig, RuleSettings, RuleTable, Severity, SeverityThreshold, WebhookSettings,
 };
 use crate::catalog;
 use crate::facts::names::is_dns_subdomain;
@@ -21,7 +21,10 @@ use crate::tree::scalar::Scalar;
 use crate::tree::{Span, Tree};
 
 /// The keys of each map; the schema is held to them by a test.
-pub(super) const ROOT: &[&str] = &["fail-on", "platform", "rules", "overrides", "ignore", "crds", "webhook"];
+pub(super) const ROOT: &[&str] =
+    &["fail-on", "platform", "rules", "overrides", "ignore", "crds", "render", "webhook"];
+pub(super) const RENDER: &[&str] = &["enabled", "helm"];
+pub(super) const HELM: &[&str] = &["chart", "values"];
 pub(super) const PLATFORM: &[&str] = &["karpenter", "keda", "kubernetes", "eks", "region", "timezone"];
 pub(super) const OVERRIDE: &[&str] = &["paths", "namespaces", "kinds", "names", "rules"];
 pub(super) const WEBHOOK: &[&str] = &[
@@ -85,11 +88,38 @@ impl<'s> ConfigReader<'s> {
                 }
                 "ignore" => config.ignore = self.globs(&node),
                 "crds" => config.crds = self.strings(&node),
+                "render" => config.render = self.render(&node),
                 "webhook" => config.webhook = self.webhook(&node),
                 _ => {}
             }
         }
         config
+    }
+
+    fn render(&mut self, node: &Node<'_>) -> RenderConfig {
+        let mut render = RenderConfig::default();
+        for (key, node) in self.map(node, RENDER, " of `render`") {
+            match key {
+                "enabled" => render.enabled = self.bool(&node).unwrap_or_default(),
+                _ => render.helm = self.list(&node).iter().map(|item| self.helm(item)).collect(),
+            }
+        }
+        render
+    }
+
+    fn helm(&mut self, node: &Node<'_>) -> HelmConfig {
+        let mut helm = HelmConfig::default();
+        let faults = self.errors.len();
+        for (key, node) in self.map(node, HELM, " of an entry of `helm`") {
+            match key {
+                "chart" => helm.chart = self.string(&node).unwrap_or_default(),
+                _ => helm.values = self.strings(&node),
+            }
+        }
+        if helm.chart.is_empty() && self.errors.len() == faults {
+            self.error(value_span(node), "`chart` is missing".to_owned(), None);
+        }
+        helm
     }
 
     fn platform(&mut self, node: &Node<'_>) -> Platform {

@@ -57,6 +57,27 @@ pub fn schema(known_rules: RuleSet) -> Value {
             },
             "ignore": strings("Paths that are not checked, as patterns of a .gitignore; `!` excepts paths, also test data and archives, which are skipped by default"),
             "crds": strings("Files and folders of CustomResourceDefinitions, relative to this file; `gpulint check` checks objects of their kinds against them"),
+            "render": {
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "description": "What is checked as `helm template` and `kustomize build` render it",
+                "properties": {
+                    "enabled": {"type": "boolean", "default": false, "description": "Whether charts and kustomizations are rendered without --render"},
+                    "helm": {
+                        "type": ["array", "null"],
+                        "description": "Values that charts are rendered with, beside their own",
+                        "items": {
+                            "type": "object",
+                            "additionalProperties": false,
+                            "required": ["chart"],
+                            "properties": {
+                                "chart": {"type": "string", "description": "The folder of the chart, relative to this file"},
+                                "values": strings("Files of values, relative to the chart or to this file; later ones win")
+                            }
+                        }
+                    }
+                }
+            },
             "webhook": {
                 "type": ["object", "null"],
                 "additionalProperties": false,
@@ -236,6 +257,8 @@ mod tests {
             (&schema, reader::ROOT),
             (&properties["platform"], reader::PLATFORM),
             (&properties["webhook"], reader::WEBHOOK),
+            (&properties["render"], reader::RENDER),
+            (&properties["render"]["properties"]["helm"]["items"], reader::HELM),
             (&properties["overrides"]["items"], reader::OVERRIDE),
             (namespaces, reader::NAMESPACE_POLICY),
             (selector, reader::LABEL_SELECTOR),

@@ -126,7 +126,7 @@ impl FileEdit {
             if overlaps || repair.edits.is_empty() {
                 continue;
             }
-            source = source.or_else(|| object.origin().map(|origin| &origin.source));
+            source = source.or_else(|| finding.location.resolve_span().map(|(source, ..)| source));
             last = Some(object);
             repairs.insert(repair.scope.start, repair);
         }
@@ -140,5 +140,8 @@ impl FileEdit {
 #[must_use]
 pub fn applicable_repair(finding: &Finding, max_safety: Safety) -> Option<Result<Repair, FixError>> {
     let fix = finding.fix.as_ref().filter(|fix| fix.safety <= max_safety)?;
-    Some(repair(finding.location.object()?, fix))
+    match finding.location.rendered() {
+        Some(rendered) => rendered.repair.clone().map(Ok),
+        None => Some(repair(finding.location.object()?, fix)),
+    }
 }

@@ -63,6 +63,36 @@ pub(crate) fn has_suppressions(file: &File) -> bool {
     !comments(file).is_empty() || file.objects.iter().any(has_annotation)
 }
 
+/// Whether a comment allows a finding of a rule on a line of a text that is no manifest. What is wrong with such a comment
+/// is not reported.
+pub(crate) fn is_allowed_on_line(rules: &ResolvedRules, source: &Source, line: usize, rule: &Rule) -> bool {
+    if !rules.settings().suppressions || rule.group == Group::Suppression {
+        return false;
+    }
+    let (text, lines) = (source.text(), source.lines());
+    let line_text = |line: usize| {
+        let (from, to) = (lines.start_of(line, text), lines.start_of(line + 1, text));
+        text.get(from as usize..to as usize).unwrap_or_default()
+    };
+    let today = rules.settings().today;
+    let allows = |comment: &str| {
+        let said = grammar::parse_comment(comment.trim_end());
+        said.is_some_and(|said| {
+            said.entries.iter().any(|entry| {
+                let holds =
+                    entry.until.as_ref().is_none_or(|(date, _)| today.is_none_or(|today| today <= *date));
+                holds && comment.get(entry.id.clone()) == Some(rule.id)
+            })
+        })
+    };
+    let own = line_text(line);
+    if own.match_indices('#').any(|(at, _)| allows(&own[at..])) {
+        return true;
+    }
+    let above = (0..line).rev().map(line_text).map(str::trim).take_while(|line| line.starts_with('#'));
+    above.into_iter().any(allows)
+}
+
 /// What a suppression applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum SuppressionTarget {
@@ -299,8 +329,8 @@ impl<'e> Suppressions<'e> {
             if allowed.rule_ran && !self.used[allowed.slot] {
                 let message = format!("suppression of `{id}` suppresses nothing");
                 let help = match allowed.place {
-                    Location::Text { .. } => "remove it, or move it to or above the finding's line",
                     Location::Field { .. } => "remove it",
+                    _ => "remove it, or move it to or above the finding's line",
                 };
                 let help = Some(help.to_owned());
                 self.report("suppression-unused", id, allowed.place, message, help);

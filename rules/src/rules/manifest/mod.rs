@@ -11,6 +11,7 @@ pub(crate) mod invalid_value;
 pub(crate) mod manifest_incomplete;
 mod misplaced;
 pub(crate) mod placeholder_unexpanded;
+pub(crate) mod render_failed;
 pub(crate) mod step_limit_exceeded;
 pub(crate) mod unknown_field;
 mod words;

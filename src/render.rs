@@ -1,0 +1,320 @@
+//! `--render`: charts and kustomizations are checked as `helm template` and `kustomize build` print them.
+//!
+//! `helm` and `kustomize` run the programs and know which text of the user each rendered line comes from; here their output is
+//! checked, and every finding is moved to that text. What is rendered is a set of its own, and is not checked a second
+//! time as plain files.
+
+mod helm;
+mod kustomize;
+mod process;
+mod sources;
+mod template;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpulint_rules::source::Source;
+use gpulint_rules::tree::Span;
+use gpulint_rules::{Engine, File, Finding, Location, Related, Rendered, RunInput, check_run};
+use rayon::prelude::*;
+
+use crate::batch::Batch;
+use crate::config::Scopes;
+use crate::files::{ReadOutcome, Skipped};
+
+use process::Failure;
+use sources::Sources;
+
+/// What is to be rendered, and how.
+#[derive(Debug)]
+pub(crate) struct RenderOptions {
+    /// Whether the command line asks for it; otherwise the configuration of each chart and kustomization decides.
+    pub(crate) requested: bool,
+    /// How long a program may run.
+    pub(crate) limit: Duration,
+}
+
+/// Where a rendered place stands in the text of the user.
+struct Place {
+    source: Arc<Source>,
+    span: Span,
+    is_literal: bool,
+}
+
+/// The output of one run of a program.
+struct Run {
+    /// What one would type.
+    command: Arc<str>,
+    files: Vec<RenderedFile>,
+    origin: Box<dyn Locate + Send + Sync>,
+}
+
+/// Finds where rendered text comes from.
+trait Locate {
+    /// The place of the user's text. `None` where it is not known.
+    fn locate(&self, file: usize, location: &Location) -> Option<Place>;
+}
+
+/// What was rendered from one file of the user.
+struct RenderedFile {
+    read: ReadOutcome,
+    /// The configuration that it is checked under.
+    scope: usize,
+}
+
+/// A program that gave nothing.
+struct RenderFailure {
+    scope: usize,
+    /// The `Chart.yaml` or the kustomization.
+    source: Arc<Source>,
+    span: Span,
+    message: String,
+    help: String,
+}
+
+/// What a renderer made of the input.
+#[derive(Default)]
+struct Rendering {
+    runs: Vec<Run>,
+    failures: Vec<RenderFailure>,
+    /// The files that are checked as rendered.
+    covered: HashSet<PathBuf>,
+    skipped: Vec<Skipped>,
+}
+
+/// Everything that was rendered.
+#[derive(Default)]
+pub(crate) struct Renders {
+    runs: Vec<Run>,
+    failures: Vec<RenderFailure>,
+    covered: HashSet<PathBuf>,
+    /// Files whose findings are reported; the findings of others are left out.
+    visible: HashSet<PathBuf>,
+    skipped: Vec<Skipped>,
+    sources: Arc<Sources>,
+}
+
+/// What the rendered objects have to say.
+#[derive(Default)]
+pub(crate) struct RenderReport {
+    /// Each with the configuration that it was found under.
+    pub(crate) findings: Vec<(usize, Finding)>,
+    pub(crate) suppressed: usize,
+}
+
+impl Renders {
+    /// Renders the charts and kustomizations of a batch.
+    pub(crate) fn of(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions) -> Renders {
+        let sources = Arc::new(Sources::new(&batch.inputs));
+        let (charts, kustomizations) = rayon::join(
+            || helm::render(batch, scopes, options, &sources),
+            || kustomize::render(batch, scopes, options, &sources),
+        );
+        let mut renders = Renders { sources, ..Renders::default() };
+        for part in [charts, kustomizations] {
+            renders.runs.extend(part.runs);
+            renders.failures.extend(part.failures);
+            renders.covered.extend(part.covered);
+            renders.skipped.extend(part.skipped);
+        }
+        renders.visible = batch.inputs.iter().map(|one| one.input.absolute.clone()).collect();
+        renders
+    }
+
+    /// Whether a file is checked as rendered.
+    pub(crate) fn covers(&self, file: &Path) -> bool {
+        self.covered.contains(file)
+    }
+
+    /// What was left out of the renders.
+    pub(crate) fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// The number of objects that were rendered.
+    pub(crate) fn objects(&self) -> usize {
+        let files = self.runs.iter().flat_map(|run| &run.files);
+        files.filter_map(|file| file.read.file.as_ref()).map(|file| file.objects.len()).sum()
+    }
+
+    /// The files that objects were rendered from.
+    pub(crate) fn files(&self) -> usize {
+        let files = self.runs.iter().flat_map(|run| &run.files);
+        let paths = files.filter(|file| file.read.manifest).filter_map(|file| file.read.file.as_ref());
+        paths.map(|file| file.source.path()).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Whether a program failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
+    /// Checks what was rendered.
+    pub(crate) fn check(&self, engines: &[Engine]) -> RenderReport {
+        let mut report = RenderReport::default();
+        for failure in &self.failures {
+            let place = Location::Text {
+                source: Arc::clone(&failure.source),
+                document: 0,
+                object: None,
+                span: failure.span,
+            };
+            let engine = &engines[failure.scope];
+            let message = failure.message.clone();
+            let Some(mut finding) = engine.finding_of_caller("render-failed", place, message) else {
+                continue;
+            };
+            finding.help(failure.help.clone());
+            let line = failure.source.lines().line_of(failure.span.start);
+            if engine.is_allowed_on_line(&failure.source, line, finding.rule) {
+                report.suppressed += 1;
+            } else {
+                report.findings.push((failure.scope, finding));
+            }
+        }
+        let checked: Vec<RenderReport> =
+            self.runs.par_iter().map(|run| self.check_run(run, engines)).collect();
+        let mut by_place: HashMap<(String, u32, u32, &'static str, String), usize> = HashMap::new();
+        // How many runs have each file of the user.
+        let mut renders: BTreeMap<String, usize> = BTreeMap::new();
+        for run in &self.runs {
+            let files = run.files.iter().filter_map(|file| file.read.file.as_ref());
+            for path in files.map(|file| file.source.path()).collect::<BTreeSet<_>>() {
+                *renders.entry(path.to_owned()).or_default() += 1;
+            }
+        }
+        for one in checked {
+            report.suppressed += one.suppressed;
+            for (scope, mut finding) in one.findings {
+                let Location::Rendered(rendered) = &mut finding.location else { continue };
+                let from = rendered.place.path().unwrap_or_default();
+                rendered.renders = renders.get(from).copied().unwrap_or(1);
+                let span = rendered.span;
+                let path = rendered.source.path().to_owned();
+                let key = (path, span.start, span.end, finding.rule.id, finding.message.clone());
+                match by_place.get(&key) {
+                    Some(at) => {
+                        let known = &mut report.findings[*at].1.location;
+                        if let Location::Rendered(known) = known {
+                            let commands = std::mem::take(&mut rendered.commands);
+                            let new =
+                                commands.into_iter().filter(|command| !known.commands.contains(command));
+                            let new: Vec<Arc<str>> = new.collect();
+                            known.commands.extend(new);
+                        }
+                    }
+                    None => {
+                        by_place.insert(key, report.findings.len());
+                        report.findings.push((scope, finding));
+                    }
+                }
+            }
+        }
+        // A comment that is rendered several times is used where one of them is.
+        report.findings.retain(|(_, finding)| {
+            let whole = finding.location.rendered().is_none_or(|r| r.commands.len() >= r.renders);
+            finding.rule.id != "suppression-unused" || whole
+        });
+        report
+    }
+
+    fn check_run(&self, run: &Run, engines: &[Engine]) -> RenderReport {
+        let inputs: Vec<Option<RunInput<'_>>> = (run.files.iter())
+            .map(|one| Some(RunInput { engine: &engines[one.scope], file: one.read.file.as_ref()? }))
+            .collect();
+        let reports = check_run(&inputs, None);
+        let by_source: HashMap<*const Source, usize> = (run.files.iter().enumerate())
+            .filter_map(|(at, one)| Some((Arc::as_ptr(&one.read.file.as_ref()?.source), at)))
+            .collect();
+        let locate = |location: &Location| {
+            let (source, ..) = location.resolve_span()?;
+            let file = *by_source.get(&Arc::as_ptr(source))?;
+            let place = run.origin.locate(file, location)?;
+            Some(Location::Rendered(Box::new(Rendered {
+                place: location.clone(),
+                source: place.source,
+                span: place.span,
+                is_literal: place.is_literal,
+                commands: vec![Arc::clone(&run.command)],
+                renders: 1,
+                repair: None,
+            })))
+        };
+        let mut out = RenderReport::default();
+        for (at, report) in reports.into_iter().enumerate() {
+            let Some(report) = report else { continue };
+            let scope = run.files[at].scope;
+            out.suppressed += report.suppressed;
+            for mut finding in report.findings {
+                let Some(location) = locate(&finding.location) else { continue };
+                let Location::Rendered(rendered) = &location else { continue };
+                if !self.is_visible(rendered) {
+                    continue;
+                }
+                let line = rendered.source.lines().line_of(rendered.span.start);
+                if engines[scope].is_allowed_on_line(&rendered.source, line, finding.rule) {
+                    out.suppressed += 1;
+                    continue;
+                }
+                finding.location = location;
+                finding.fix = None;
+                finding.related = (finding.related.into_iter())
+                    .filter_map(|one| {
+                        Some(Related { location: locate(&one.location)?, message: one.message })
+                    })
+                    .collect();
+                out.findings.push((scope, finding));
+            }
+        }
+        out
+    }
+
+    /// Whether the file of a finding is one of the input.
+    fn is_visible(&self, rendered: &Rendered) -> bool {
+        self.sources
+            .absolute(rendered.source.path())
+            .is_none_or(|path| self.visible.contains(&path) || self.sources.is_below_whole(&path))
+    }
+}
+
+/// What a file that was rendered has to be checked as.
+fn file_of(read: &ReadOutcome) -> Option<&File> {
+    read.file.as_ref()
+}
+
+/// The finding for a program that gave nothing.
+fn failure_words(
+    failure: &Failure,
+    program: &str,
+    command: &str,
+    temporary: &[(&Path, &str)],
+) -> (String, String) {
+    match failure {
+        Failure::Missing => (
+            format!("`{command}` was not run: there is no `{program}` in PATH"),
+            format!("install {program}, or check without --render"),
+        ),
+        Failure::Failed(words) => {
+            let words = process::one_line(words, temporary);
+            let help = if words.contains("missing in charts/") {
+                "run `helm dependency build`: gpulint downloads nothing".to_owned()
+            } else if program == "helm" {
+                "repair it, or name the values that the chart needs in `render.helm` of gpulint.yaml"
+                    .to_owned()
+            } else {
+                "repair it, or check without --render".to_owned()
+            };
+            (format!("`{command}` failed: {words}"), help)
+        }
+        Failure::TooSlow(limit) => (
+            format!("`{command}` did not end within {} s", limit.as_secs_f32()),
+            "repair what goes on without end".to_owned(),
+        ),
+        Failure::TooLarge => {
+            (format!("`{command}` printed more than 256 MiB"), "repair what goes on without end".to_owned())
+        }
+    }
+}

@@ -1,0 +1,687 @@
+//! Charts, rendered with `helm template`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpulint_rules::kind::KINDS;
+use gpulint_rules::source;
+use gpulint_rules::source::Source;
+use gpulint_rules::tree::Span;
+use gpulint_rules::{Location, Node, Product, Settings};
+use rayon::prelude::*;
+
+use crate::batch::Batch;
+use crate::config::Scopes;
+use crate::files;
+use crate::files::{Folders, Input};
+
+use super::process;
+use super::process::{Failure, TempFolder};
+use super::sources::Sources;
+use super::template::{LineOrigin, Template, take_marks};
+use super::values;
+use super::values::ValuesFile;
+use super::{Locate, Place, RenderFailure, RenderOptions, RenderedFile, Rendering, Run, failure_words};
+
+/// Kinds of the table that no cluster of today serves: a chart that asks for them makes objects for old clusters.
+const NOT_SERVED: [(&str, &str); 7] = [
+    ("extensions", "v1beta1"),
+    ("keda.k8s.io", "v1alpha1"),
+    ("karpenter.sh", "v1alpha5"),
+    ("karpenter.k8s.aws", "v1alpha1"),
+    ("provisioner.karpenter.sh", "v1alpha1"),
+    ("provisioning.karpenter.sh", "v1alpha1"),
+    ("resource.k8s.io", "v1alpha2"),
+];
+/// Charts of more bytes are not copied, so that their lines are found by their text.
+const MAX_COPIED_BYTES: u64 = 64 * 1024 * 1024;
+/// So many templates that do not bear the numbers of their lines are left without.
+const MAX_UNMARKED: usize = 4;
+
+/// A chart to render.
+struct Chart {
+    folder: PathBuf,
+    name: String,
+    /// As one would type it.
+    shown: String,
+    source: Arc<Source>,
+    /// Where the file names the chart.
+    span: Span,
+    scope: usize,
+    /// The sets of values: none for those of the chart alone.
+    values: Vec<Vec<String>>,
+}
+
+/// Renders the charts of a batch.
+pub(super) fn render(
+    batch: &Batch<'_>,
+    scopes: &Scopes,
+    options: &RenderOptions,
+    sources: &Arc<Sources>,
+) -> Rendering {
+    let charts = discover(batch, scopes, options, sources);
+    let all: Vec<Rendering> = (charts.par_iter())
+        .map(|chart| {
+            let settings = &scopes.get(chart.scope).settings;
+            render_chart(chart, scopes, settings, options.limit, sources)
+        })
+        .collect();
+    let mut out = Rendering::default();
+    for (chart, one) in charts.iter().zip(all) {
+        if !one.runs.is_empty() {
+            let templates = batch.inputs.iter().map(|one| &one.input.absolute);
+            let templates =
+                templates.filter(|path| batch.chart_root_of_template(path) == Some(chart.folder.clone()));
+            out.covered.extend(templates.cloned());
+        }
+        out.runs.extend(one.runs);
+        out.failures.extend(one.failures);
+    }
+    out
+}
+
+/// The charts of the input that are no part of another one.
+fn discover(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions, sources: &Sources) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for folder in batch.root_charts() {
+        let inputs = || batch.inputs.iter().filter(|one| one.input.absolute.starts_with(&folder));
+        let own = inputs().find(|one| one.input.absolute == folder.join("Chart.yaml"));
+        let template = inputs().find(|one| batch.chart_root_of_template(&one.input.absolute).is_some());
+        // A chart is rendered for itself or its templates, not for a file that only lies below it.
+        let Some(input) = own.or(template) else { continue };
+        let configuration = scopes.get(input.scope);
+        if !options.requested && !configuration.render.enabled {
+            continue;
+        }
+        let Some(source) = sources.get(&folder.join("Chart.yaml")) else { continue };
+        let documents = source::read(&source);
+        let root = documents.first().and_then(|document| document.root());
+        let name = root.as_ref().map(|root| root.get("name"));
+        let is_library = root.as_ref().is_some_and(|root| root.get("type").text() == Some("library"));
+        if is_library {
+            continue;
+        }
+        let span = name.as_ref().and_then(Node::span).unwrap_or_default();
+        let name = name.and_then(|name| name.text().map(str::to_owned)).unwrap_or_default();
+        let shown = match sources.shown(&folder) {
+            shown if shown.is_empty() => ".".to_owned(),
+            shown => shown,
+        };
+        let mut values = vec![Vec::new()];
+        for entry in &configuration.render.helm {
+            if configuration.resolve(&entry.chart).is_some_and(|path| path == folder)
+                && !entry.values.is_empty()
+            {
+                values.push(entry.values.clone());
+            }
+        }
+        if own.is_some() {
+            sources.add_whole(&folder);
+            batch
+                .excluded
+                .iter()
+                .filter(|path| path.starts_with(&folder))
+                .for_each(|path| sources.exclude(path));
+        }
+        charts.push(Chart { folder, name, shown, source, span, scope: input.scope, values });
+    }
+    charts
+}
+
+fn render_chart(
+    chart: &Chart,
+    scopes: &Scopes,
+    settings: &Settings,
+    limit: Duration,
+    sources: &Arc<Sources>,
+) -> Rendering {
+    let mut out = Rendering::default();
+    let marked = OnceMarked::new(chart);
+    let results: Vec<_> = (chart.values.par_iter())
+        .map(|values| render_with(chart, values, scopes, settings, limit, sources, &marked))
+        .collect();
+    // A chart that needs values is not applied with its own alone.
+    let others = results.iter().skip(1).any(Result::is_ok);
+    for (at, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(run) => out.runs.push(run),
+            Err(_) if at == 0 && others => {}
+            Err(failure) => out.failures.push(failure),
+        }
+    }
+    out
+}
+
+/// The copy of a chart with marks, made once for all its sets of values.
+struct OnceMarked {
+    copy: Option<MarkedCopy>,
+}
+
+struct MarkedCopy {
+    folder: TempFolder,
+    /// The templates by the number of their marks.
+    files: Vec<PathBuf>,
+}
+
+impl OnceMarked {
+    fn new(chart: &Chart) -> OnceMarked {
+        let copy = TempFolder::new().ok().and_then(|folder| {
+            let mut files = Vec::new();
+            let mut left = MAX_COPIED_BYTES;
+            copy_marked(&chart.folder, &folder.path().join("chart"), &mut files, &mut left, 0).ok()?;
+            Some(MarkedCopy { folder, files })
+        });
+        OnceMarked { copy }
+    }
+}
+
+/// Copies a chart, and marks the lines of its templates.
+fn copy_marked(
+    from: &Path,
+    to: &Path,
+    files: &mut Vec<PathBuf>,
+    left: &mut u64,
+    depth: usize,
+) -> io::Result<()> {
+    if depth > 32 {
+        return Err(io::Error::other("too deep"));
+    }
+    fs::create_dir(to)?;
+    let mut entries: Vec<_> = fs::read_dir(from)?.collect::<io::Result<_>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let data = fs::metadata(&path)?;
+        if data.is_dir() {
+            if entry.file_name() != ".git" {
+                copy_marked(&path, &target, files, left, depth + 1)?;
+            }
+            continue;
+        }
+        *left = left.checked_sub(data.len()).ok_or_else(|| io::Error::other("too large"))?;
+        let bytes = fs::read(&path)?;
+        match String::from_utf8(bytes) {
+            Ok(text) if is_template(&path) => {
+                fs::write(&target, Template::read(&text).marked(&text, files.len()))?;
+                files.push(path);
+            }
+            Ok(text) => fs::write(&target, text)?,
+            Err(error) => fs::write(&target, error.into_bytes())?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file of a chart is a template in YAML.
+fn is_template(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let below = path.components().any(|part| part.as_os_str() == "templates");
+    below && !name.starts_with('_') && (name.ends_with(".yaml") || name.ends_with(".yml"))
+}
+
+/// Runs `helm template`.
+fn template(
+    chart: &Path,
+    values: &[PathBuf],
+    settings: &Settings,
+    limit: Duration,
+) -> Result<String, Failure> {
+    let home = TempFolder::new().map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut command = process::command("helm", home.path());
+    command.arg("template").arg("release-name").arg(chart).arg("--skip-tests");
+    let kubernetes = settings.platform.version(Product::Kubernetes);
+    command.arg("--kube-version").arg(format!("{kubernetes}.0"));
+    for info in KINDS {
+        let group = info.kind.group;
+        if NOT_SERVED.contains(&(group, info.version)) {
+            continue;
+        }
+        let version =
+            if group.is_empty() { info.version.to_owned() } else { format!("{group}/{}", info.version) };
+        command.arg("--api-versions").arg(format!("{version},{version}/{}", info.kind.kind));
+    }
+    for file in values {
+        command.arg("--values").arg(file);
+    }
+    let bytes = process::run(command, limit)?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+fn render_with(
+    chart: &Chart,
+    values: &[String],
+    scopes: &Scopes,
+    settings: &Settings,
+    limit: Duration,
+    sources: &Arc<Sources>,
+    marked: &OnceMarked,
+) -> Result<Run, RenderFailure> {
+    let mut command = format!("helm template {}", chart.shown);
+    for file in values {
+        command.push_str(&format!(" -f {file}"));
+    }
+    let failed = |failure: &Failure| {
+        let temporary = [(chart.folder.as_path(), "")];
+        let (message, help) = failure_words(failure, "helm", &command, &temporary);
+        let source = Arc::clone(&chart.source);
+        RenderFailure { scope: chart.scope, source, span: chart.span, message, help }
+    };
+    let mut paths = Vec::new();
+    for file in values {
+        let in_chart = files::absolute(&chart.folder.join(file));
+        let beside = scopes.get(chart.scope).resolve(file);
+        let path = [Some(in_chart), beside].into_iter().flatten().find(|path| path.is_file());
+        paths.push(path.ok_or_else(|| {
+            let words = format!("there is no `{file}` in the chart or relative to the configuration");
+            failed(&Failure::Failed(words))
+        })?);
+    }
+    let output = template(&chart.folder, &paths, settings, limit).map_err(|failure| failed(&failure))?;
+    let documents = split(&output);
+    let numbered =
+        (marked.copy.as_ref()).map(|copy| lines_of_copy(copy, &paths, settings, limit)).unwrap_or_default();
+    let mut files: Vec<RenderedFile> = Vec::new();
+    let mut origins: Vec<FileOrigin> = Vec::new();
+    for (from, texts) in by_source(&documents) {
+        let mut text = String::new();
+        let mut lines: Vec<Option<LineOrigin>> = Vec::new();
+        for (at, one) in texts.iter().enumerate() {
+            if at > 0 {
+                text.push_str("---\n");
+            }
+            text.push_str(one);
+        }
+        if let Some((_, with_origin)) = numbered.iter().find(|(source, _)| source == from) {
+            lines = align(&text, with_origin).unwrap_or_default();
+        }
+        let found = find_template(chart, from, sources);
+        let reported = match &found.template {
+            Some(path) => sources.shown(path),
+            None => from.to_owned(),
+        };
+        let input = Input {
+            display_path: reported.clone(),
+            path: PathBuf::new(),
+            absolute: PathBuf::from("rendered.yaml"),
+            named: true,
+            stream: None,
+            unapplied: None,
+        };
+        let scope = match &found.template {
+            Some(path) => scopes.get(chart.scope).path(path, &reported),
+            None => reported,
+        };
+        let read = files::read_bytes(&input, &scope, &Folders::default(), text.into_bytes());
+        if read.file.is_none() {
+            continue;
+        }
+        files.push(RenderedFile { read, scope: chart.scope });
+        let chain = values_of(chart, &paths, &found, sources);
+        let template = found.template.as_ref().and_then(|path| sources.get(path));
+        origins.push(FileOrigin { template, lines, values: chain, dependency: found.dependency });
+    }
+    let templates = marked.copy.as_ref().map_or(&[][..], |copy| copy.files.as_slice());
+    let templates = templates.iter().map(|path| sources.get(path)).collect();
+    let origin = HelmOrigin { files: origins, templates, chart: (Arc::clone(&chart.source), chart.span) };
+    Ok(Run { command: Arc::from(command), files, origin: Box::new(origin) })
+}
+
+/// A rendered document with the path in its `# Source:` line.
+type Rendered<'t> = (&'t str, &'t str);
+
+/// Cuts the output of `helm template` into its documents.
+fn split(output: &str) -> Vec<Rendered<'_>> {
+    const SOURCE: &str = "# Source: ";
+    let mut out: Vec<Rendered<'_>> = Vec::new();
+    let mut starts: Vec<(usize, usize)> = Vec::new();
+    let mut at = 0;
+    let mut separator: Option<usize> = None;
+    for line in output.split_inclusive('\n') {
+        if let Some(start) = separator.filter(|_| line.starts_with(SOURCE)) {
+            starts.push((start, at));
+        }
+        separator = (line.trim_end() == "---").then_some(at);
+        at += line.len();
+    }
+    for (number, (_, start)) in starts.iter().enumerate() {
+        let end = starts.get(number + 1).map_or(output.len(), |(separator, _)| *separator);
+        let (head, body) = output[*start..end].split_once('\n').unwrap_or((&output[*start..end], ""));
+        out.push((head[SOURCE.len()..].trim(), body));
+    }
+    out
+}
+
+/// The documents of each template, in the order of the output.
+fn by_source<'t>(documents: &[Rendered<'t>]) -> Vec<(&'t str, Vec<&'t str>)> {
+    let mut out: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (from, text) in documents {
+        match out.iter_mut().find(|(known, _)| known == from) {
+            Some((_, texts)) => texts.push(text),
+            None => out.push((from, vec![text])),
+        }
+    }
+    out
+}
+
+/// The lines of each template as the marked copy is rendered, with where they come from.
+type NumberedLines = Vec<(String, Vec<(String, Option<LineOrigin>)>)>;
+
+fn lines_of_copy(
+    copy: &MarkedCopy,
+    values: &[PathBuf],
+    settings: &Settings,
+    limit: Duration,
+) -> NumberedLines {
+    let mut folder = copy.folder.path().join("chart");
+    // A copy of the copy, in which templates that do not bear marks have none.
+    let mut repaired: Option<TempFolder> = None;
+    for _ in 0..MAX_UNMARKED {
+        match template(&folder, values, settings, limit) {
+            Ok(output) => {
+                let mut out: NumberedLines = Vec::new();
+                for (from, texts) in by_source(&split(&output)) {
+                    let lines = texts.iter().flat_map(|text| take_marks(text)).collect();
+                    out.push((from.to_owned(), lines));
+                }
+                return out;
+            }
+            Err(Failure::Failed(words)) => {
+                let base = copy.folder.path().join("chart");
+                let named = |path: &&PathBuf| {
+                    let tail: Vec<String> = (path.components().rev())
+                        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+                        .take_while(|part| part != "templates")
+                        .collect();
+                    let tail: Vec<String> = tail.into_iter().rev().collect();
+                    words.contains(&format!("templates/{}", tail.join("/")))
+                };
+                let Some(path) = copy.files.iter().find(named) else { return Vec::new() };
+                let again = match repaired.take() {
+                    Some(again) => again,
+                    None => {
+                        let Ok(again) = TempFolder::new() else { return Vec::new() };
+                        let mut left = MAX_COPIED_BYTES;
+                        if copy_plain(&base, &again.path().join("chart"), &mut left).is_err() {
+                            return Vec::new();
+                        }
+                        again
+                    }
+                };
+                folder = again.path().join("chart");
+                let Some(below) = relative_in_copy(copy, path) else { return Vec::new() };
+                let Ok(original) = fs::read(path) else { return Vec::new() };
+                let target = folder.join(below);
+                if fs::read(&target).is_ok_and(|now| now == original) || fs::write(&target, original).is_err()
+                {
+                    return Vec::new();
+                }
+                repaired = Some(again);
+            }
+            Err(_) => return Vec::new(),
+        }
+    }
+    Vec::new()
+}
+
+/// The path of a template of the chart relative to the chart.
+fn relative_in_copy(copy: &MarkedCopy, path: &Path) -> Option<PathBuf> {
+    // The folder of the chart is the shortest ancestor below which the copy has the file.
+    let chart = copy.folder.path().join("chart");
+    let tails = path.ancestors().skip(1).filter_map(|folder| path.strip_prefix(folder).ok());
+    tails.filter(|tail| chart.join(tail).is_file()).last().map(Path::to_owned)
+}
+
+fn copy_plain(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_plain(&path, &target, left)?;
+        } else {
+            let bytes = fs::read(&path)?;
+            *left = left.checked_sub(bytes.len() as u64).ok_or_else(|| io::Error::other("too large"))?;
+            fs::write(&target, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where each line of the output comes from, by the lines of the marked copy. `None` if the two are not one text.
+fn align(text: &str, marked: &[(String, Option<LineOrigin>)]) -> Option<Vec<Option<LineOrigin>>> {
+    let is_empty = |line: &str| line.trim().is_empty() || line.trim_end() == "---";
+    let mut others = marked.iter().filter(|(line, _)| !is_empty(line));
+    let mut out = Vec::new();
+    let (mut equal, mut different) = (0_usize, 0_usize);
+    for line in text.lines() {
+        if is_empty(line) {
+            out.push(None);
+            continue;
+        }
+        let (other, origin) = others.next()?;
+        // A hash of another template differs.
+        if other.trim_end() == line.trim_end() {
+            equal += 1;
+        } else {
+            different += 1;
+        }
+        out.push(*origin);
+    }
+    (others.next().is_none() && different * 10 <= equal + different).then_some(out)
+}
+
+/// The template that a `# Source:` line names.
+struct FoundTemplate {
+    /// `None` where the chart is packaged.
+    template: Option<PathBuf>,
+    /// The subcharts on the way: the key of each in the values of the one above, and its folder.
+    subcharts: Vec<(String, PathBuf)>,
+    /// Where the chart above names a packaged one.
+    dependency: Option<(Arc<Source>, Span)>,
+}
+
+fn find_template(chart: &Chart, from: &str, sources: &Sources) -> FoundTemplate {
+    let rest = from.strip_prefix(&chart.name).or_else(|| from.split_once('/').map(|(_, rest)| rest));
+    let mut rest = rest.unwrap_or(from).trim_start_matches('/');
+    let mut folder = chart.folder.clone();
+    let mut subcharts = Vec::new();
+    while let Some(below) = rest.strip_prefix("charts/") {
+        let Some((name, tail)) = below.split_once('/') else { break };
+        match subchart(&folder, name, sources) {
+            Some(found) => {
+                subcharts.push((name.to_owned(), found.clone()));
+                folder = found;
+                rest = tail;
+            }
+            None => {
+                let dependency = dependency_place(&folder, name, sources);
+                return FoundTemplate { template: None, subcharts, dependency };
+            }
+        }
+    }
+    let template = folder.join(rest);
+    FoundTemplate { template: template.is_file().then_some(template), subcharts, dependency: None }
+}
+
+/// The folder of a subchart, by its name or alias.
+fn subchart(parent: &Path, name: &str, sources: &Sources) -> Option<PathBuf> {
+    let charts = parent.join("charts");
+    let name_of = |folder: &Path| {
+        chart_field(&folder.join("Chart.yaml"), sources, |root| root.get("name").text().map(str::to_owned))
+    };
+    let plain = charts.join(name);
+    if name_of(&plain).is_some_and(|own| own == name) {
+        return Some(plain);
+    }
+    let alias = chart_field(&parent.join("Chart.yaml"), sources, |root| {
+        let mut entries = root.get("dependencies").items();
+        let entry = entries.find(|entry| entry.get("alias").text() == Some(name))?;
+        entry.get("name").text().map(str::to_owned)
+    });
+    let wanted = alias.unwrap_or_else(|| name.to_owned());
+    let mut folders: Vec<PathBuf> =
+        fs::read_dir(&charts).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    folders.sort();
+    folders.into_iter().find(|folder| name_of(folder).is_some_and(|own| own == wanted))
+}
+
+fn chart_field<T>(path: &Path, sources: &Sources, read: impl FnOnce(&Node<'_>) -> Option<T>) -> Option<T> {
+    if !path.is_file() {
+        return None;
+    }
+    let source = sources.get(path)?;
+    let documents = source::read(&source);
+    read(&documents.first()?.root()?)
+}
+
+fn dependency_place(parent: &Path, name: &str, sources: &Sources) -> Option<(Arc<Source>, Span)> {
+    let path = parent.join("Chart.yaml");
+    let span = chart_field(&path, sources, |root| {
+        let mut entries = root.get("dependencies").items();
+        let names = |entry: &Node<'_>, key: &str| entry.get(key).text() == Some(name);
+        entries.find(|entry| names(entry, "alias") || names(entry, "name"))?.get("name").span()
+    })?;
+    Some((sources.get(&path)?, span))
+}
+
+/// The values files that a template reads, those that win first.
+fn values_of(chart: &Chart, given: &[PathBuf], found: &FoundTemplate, sources: &Sources) -> Vec<ValuesFile> {
+    let keys =
+        |from: usize| found.subcharts.iter().skip(from).map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    let mut out: Vec<ValuesFile> =
+        given.iter().rev().filter_map(|path| ValuesFile::read(path, keys(0), sources)).collect();
+    let folders = std::iter::once(&chart.folder).chain(found.subcharts.iter().map(|(_, folder)| folder));
+    for (depth, folder) in folders.enumerate() {
+        let path = folder.join("values.yaml");
+        if path.is_file() {
+            out.extend(ValuesFile::read(&path, keys(depth), sources));
+        }
+    }
+    out
+}
+
+/// Where the lines of the templates of a chart come from.
+struct HelmOrigin {
+    files: Vec<FileOrigin>,
+    /// The templates by the number of their marks.
+    templates: Vec<Option<Arc<Source>>>,
+    chart: (Arc<Source>, Span),
+}
+
+struct FileOrigin {
+    template: Option<Arc<Source>>,
+    /// For each line of the output.
+    lines: Vec<Option<LineOrigin>>,
+    values: Vec<ValuesFile>,
+    dependency: Option<(Arc<Source>, Span)>,
+}
+
+impl Locate for HelmOrigin {
+    fn locate(&self, file: usize, location: &Location) -> Option<Place> {
+        let origin = self.files.get(file)?;
+        let (rendered, _, span) = location.resolve_span()?;
+        let Some(own) = &origin.template else {
+            let (source, span) = origin.dependency.as_ref().unwrap_or(&self.chart);
+            return Some(Place { source: Arc::clone(source), span: *span, is_literal: false });
+        };
+        let line = rendered.lines().line_of(span.start);
+        let start = rendered.lines().start_of(line, rendered.text()) as usize;
+        let text = line_text(rendered, line);
+        let column = span.start as usize - start;
+        let end = (span.end as usize - start).min(text.len());
+        let known = origin.lines.get(line).copied().flatten();
+        let (source, at, is_own) = match known {
+            Some(found) => {
+                let source = self.templates.get(found.file).and_then(Option::as_ref).unwrap_or(own);
+                (source, found.line, found.is_own)
+            }
+            None => match by_text(own, text) {
+                Some(at) => (own, at, true),
+                None => return Some(begin_of(own)),
+            },
+        };
+        let from = source.lines().start_of(at, source.text());
+        let written = line_text(source, at);
+        let literal = written.find("{{").unwrap_or(written.len());
+        if is_own && end <= literal && written.get(..end) == text.get(..end) {
+            let span = Span::new(from + column as u32, from + end as u32);
+            return Some(Place { source: Arc::clone(source), span, is_literal: true });
+        }
+        let template = Template::read(source.text());
+        let (from, to) = (from as usize, from as usize + written.len());
+        let here: Vec<_> = (template.actions.iter())
+            .filter(|action| action.span.start < to && action.span.end > from && action.prints)
+            .collect();
+        if let [action] = here.as_slice()
+            && let [Some(path)] = action.values.as_slice()
+            && let Some((source, span)) = in_values(&origin.values, path, location)
+        {
+            return Some(Place { source, span, is_literal: false });
+        }
+        let span = match (here.first(), here.last()) {
+            (Some(first), Some(last)) => (first.span.start.max(from), last.span.end.min(to)),
+            _ => (from + (written.len() - written.trim_start().len()), from + written.trim_end().len()),
+        };
+        let span = Span::new(span.0 as u32, span.1 as u32);
+        Some(Place { source: Arc::clone(source), span, is_literal: false })
+    }
+}
+
+fn in_values(files: &[ValuesFile], path: &[String], location: &Location) -> Option<(Arc<Source>, Span)> {
+    let Location::Field { object, pointer, key } = location else { return None };
+    let mut node = object.root();
+    let mut steps = Vec::new();
+    for step in pointer.steps() {
+        let next = match step.parse::<usize>() {
+            Ok(index) if node.is_sequence() => node.index(index),
+            _ => node.get(step),
+        };
+        if next.is_absent() {
+            break;
+        }
+        node = next;
+        steps.push(step.clone());
+    }
+    values::find(files, path, &steps, &node, *key)
+}
+
+fn line_text(source: &Source, line: usize) -> &str {
+    let text = source.text();
+    let from = source.lines().start_of(line, text) as usize;
+    let to = source.lines().start_of(line + 1, text) as usize;
+    text.get(from..to).unwrap_or_default().trim_end_matches(['\n', '\r'])
+}
+
+/// The line of a template that a rendered line looks like: the only one with the same text, or with the same key.
+fn by_text(template: &Source, rendered: &str) -> Option<usize> {
+    let only = |fits: &dyn Fn(&str) -> bool| {
+        let mut found = template.text().lines().enumerate().filter(|(_, line)| fits(line));
+        found.next().filter(|_| found.next().is_none()).map(|(at, _)| at)
+    };
+    let key = rendered.split_once(':').map(|(key, _)| key.trim_start_matches([' ', '-']).to_owned());
+    only(&|line| line.trim_end() == rendered.trim_end()).or_else(|| {
+        let key = key.filter(|key| !key.is_empty())?;
+        only(&|line| line.split_once(':').is_some_and(|(k, _)| k.trim_start_matches([' ', '-']) == key))
+    })
+}
+
+/// The first line of a template that says something.
+fn begin_of(source: &Arc<Source>) -> Place {
+    let mut at = 0;
+    for line in source.text().split_inclusive('\n') {
+        if !line.trim().is_empty() {
+            let end = at + line.trim_end().len();
+            return Place {
+                source: Arc::clone(source),
+                span: Span::new(at as u32, end as u32),
+                is_literal: false,
+            };
+        }
+        at += line.len();
+    }
+    Place { source: Arc::clone(source), span: Span::new(0, 0), is_literal: false }
+}

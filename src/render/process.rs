@@ -1,0 +1,216 @@
+//! Runs another program: no shell, no network, no standard input, a limit on time and on output.
+
+use std::fs;
+use std::io;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gpulint_rules::source::MAX_BYTES;
+
+/// How often a program is asked whether it has ended.
+const POLL: Duration = Duration::from_millis(5);
+/// What is kept of standard error.
+const MAX_STDERR_BYTES: u64 = 64 * 1024;
+
+/// Why a program gave no output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It is not there.
+    Missing,
+    /// It ended with an error; its own words.
+    Failed(String),
+    /// It did not end in time.
+    TooSlow(Duration),
+    /// It printed more than is read of a file.
+    TooLarge,
+}
+
+/// A folder of its own, removed with everything in it when it is dropped.
+#[derive(Debug)]
+pub(crate) struct TempFolder(PathBuf);
+
+impl TempFolder {
+    pub(crate) fn new() -> io::Result<TempFolder> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        // A program resolves links of the folder that it runs in, and relative paths begin there.
+        let base = fs::canonicalize(std::env::temp_dir())?;
+        let path = base.join(format!("gpulint-render-{}-{number}", std::process::id()));
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&path)?;
+        Ok(TempFolder(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TempFolder {
+    fn drop(&mut self) {
+        // What is left is found by whoever empties the folder of temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program, in an environment in which it finds neither plugins nor a cluster nor the network. `home` is an empty folder.
+pub(crate) fn command(program: &str, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().current_dir(home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for kept in ["PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "PATHEXT"] {
+        if let Some(value) = std::env::var_os(kept) {
+            command.env(kept, value);
+        }
+    }
+    let homes =
+        ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "TMPDIR", "USERPROFILE", "TEMP"];
+    let helm =
+        ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "HELM_PLUGINS", "KUSTOMIZE_PLUGIN_HOME"];
+    for variable in homes.iter().chain(&helm) {
+        command.env(variable, home);
+    }
+    command.env("HELM_NO_PLUGINS", "1").env("KUBECONFIG", home.join("kubeconfig"));
+    // A port on which nothing listens: what asks for a host is told so at once.
+    for proxy in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"] {
+        command.env(proxy, "http://127.0.0.1:1");
+    }
+    command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_ALLOW_PROTOCOL", "none");
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command
+}
+
+/// What the program prints.
+pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>, Failure> {
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Failure::Missing),
+        Err(error) => return Err(Failure::Failed(error.to_string())),
+    };
+    let deadline = Instant::now() + limit;
+    let out = child.stdout.take().map(|out| thread::spawn(move || read(out, MAX_BYTES + 1)));
+    let err = child.stderr.take().map(|err| thread::spawn(move || read(err, MAX_STDERR_BYTES)));
+    let mut status = None;
+    while Instant::now() < deadline {
+        match child.try_wait() {
+            Ok(None) => thread::sleep(POLL),
+            Ok(ended) => {
+                status = ended;
+                break;
+            }
+            Err(error) => {
+                end(&mut child);
+                return Err(Failure::Failed(error.to_string()));
+            }
+        }
+        // A reader that has enough stops, and the program would wait for it.
+        if status.is_none() && out.as_ref().is_some_and(thread::JoinHandle::is_finished) {
+            let grace = Instant::now() + Duration::from_secs(1);
+            while status.is_none() && Instant::now() < grace.min(deadline) {
+                status = child.try_wait().ok().flatten();
+                thread::sleep(POLL);
+            }
+            break;
+        }
+    }
+    // Also what it started and left behind, which may hold the pipes open.
+    end(&mut child);
+    let text = |reader: Option<thread::JoinHandle<Vec<u8>>>| reader.and_then(|r| r.join().ok());
+    let (out, err) = (text(out).unwrap_or_default(), text(err).unwrap_or_default());
+    match status {
+        _ if out.len() as u64 > MAX_BYTES => Err(Failure::TooLarge),
+        None => Err(Failure::TooSlow(limit)),
+        Some(status) if status.success() => Ok(out),
+        Some(status) => {
+            let words = String::from_utf8_lossy(&err).trim().to_owned();
+            Err(Failure::Failed(if words.is_empty() { status.to_string() } else { words }))
+        }
+    }
+}
+
+fn read(from: impl Read, most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What was read before an error is all that there is.
+    let _ = from.take(most).read_to_end(&mut bytes);
+    bytes
+}
+
+/// Ends the program and everything that it has started.
+fn end(child: &mut Child) {
+    #[cfg(unix)]
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        // It fails where nothing is left of the group.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The words of a program in one line, without the paths of temporary folders.
+pub(crate) fn one_line(words: &str, temporary: &[(&Path, &str)]) -> String {
+    const MAX_CHARS: usize = 300;
+    let mut text = words.to_owned();
+    for (path, name) in temporary {
+        let path = path.to_string_lossy();
+        text =
+            text.replace(&format!("{path}/"), name).replace(&*path, if name.is_empty() { "." } else { name });
+    }
+    let noise =
+        |line: &&str| !line.is_empty() && !line.starts_with("Use --debug") && !line.starts_with("WARNING:");
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(noise).collect();
+    let joined = lines.join("; ");
+    let joined = joined.strip_prefix("Error: ").or(joined.strip_prefix("error: ")).unwrap_or(&joined);
+    match joined.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}...", &joined[..end]),
+        None => joined.to_owned(),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use super::{Failure, TempFolder, command, one_line, run};
+
+    fn shell(script: &str, limit: Duration) -> Result<Vec<u8>, Failure> {
+        let home = TempFolder::new().unwrap();
+        let mut shell = command("/bin/sh", home.path());
+        shell.args(["-c", script]);
+        run(shell, limit)
+    }
+
+    #[test]
+    fn output_and_failures_are_told_apart() {
+        let second = Duration::from_secs(10);
+        assert_eq!(shell("echo a", second), Ok(b"a\n".to_vec()));
+        assert_eq!(shell("echo why >&2; exit 3", second), Err(Failure::Failed("why".to_owned())));
+        let home = TempFolder::new().unwrap();
+        assert_eq!(run(command("gpulint-has-no-such", home.path()), second), Err(Failure::Missing));
+        assert_eq!(shell("echo $HELM_NO_PLUGINS$HOME", second).unwrap()[0], b'1');
+    }
+
+    #[test]
+    fn what_does_not_end_is_ended_with_its_children() {
+        let begin = Instant::now();
+        let limit = Duration::from_millis(200);
+        assert_eq!(shell("sleep 60 & sleep 60; echo a", limit), Err(Failure::TooSlow(limit)));
+        // A child that holds the pipe open after its parent has ended.
+        assert_eq!(shell("sleep 60 & echo a", Duration::from_secs(20)), Ok(b"a\n".to_vec()));
+        assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn words_lose_temporary_paths_and_noise() {
+        let words =
+            "Error: open /tmp/x/tree/a.yaml: no\n\nUse --debug flag to render out invalid YAML\nsecond";
+        assert_eq!(one_line(words, &[(Path::new("/tmp/x/tree"), "")]), "open a.yaml: no; second");
+        assert!(one_line(&"é".repeat(1000), &[]).ends_with("é..."));
+    }
+}

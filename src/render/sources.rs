@@ -1,0 +1,111 @@
+//! The files of the user that rendered text comes from, each read once, under the path that they are reported with.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gpulint_rules::source::Source;
+
+use crate::batch::ScopedInput;
+use crate::files::{absolute, display_path};
+
+/// The files that were read so far.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// How folders are reported, by absolute path.
+    folders: HashMap<PathBuf, String>,
+    inputs: HashMap<PathBuf, String>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_path: HashMap<PathBuf, Option<Arc<Source>>>,
+    absolute: HashMap<String, PathBuf>,
+    /// Folders whose `Chart.yaml` or kustomization is part of the input: all that they reach is.
+    whole: BTreeSet<PathBuf>,
+    /// Files below them that the configuration excludes.
+    excluded: BTreeSet<PathBuf>,
+}
+
+impl Sources {
+    pub(crate) fn new(inputs: &[ScopedInput]) -> Sources {
+        let mut sources = Sources::default();
+        for one in inputs.iter().filter(|one| one.input.stream.is_none()) {
+            let input = &one.input;
+            sources.inputs.insert(input.absolute.clone(), input.display_path.clone());
+            let mut folder = input.absolute.parent();
+            let mut shown = input.display_path.as_str();
+            while let Some(path) = folder {
+                shown = shown.rsplit_once('/').map_or("", |(above, _)| above);
+                if shown.is_empty() && input.display_path.starts_with('/') {
+                    break;
+                }
+                let known = sources.folders.insert(path.to_owned(), shown.to_owned()).is_some();
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                if known || shown.is_empty() || shown.rsplit('/').next() != Some(&*name) {
+                    break;
+                }
+                folder = path.parent();
+            }
+        }
+        sources
+    }
+
+    /// The path that a file or folder is reported with; empty for the current folder.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        if let Some(shown) = self.inputs.get(path) {
+            return shown.clone();
+        }
+        for folder in path.ancestors() {
+            if let Some(shown) = self.folders.get(folder) {
+                let below = display_path(path.strip_prefix(folder).unwrap_or(Path::new("")));
+                return match (shown.is_empty(), below.is_empty()) {
+                    (true, _) => below,
+                    (false, true) => shown.clone(),
+                    (false, false) => format!("{shown}/{below}"),
+                };
+            }
+        }
+        let here = absolute(Path::new("."));
+        display_path(path.strip_prefix(&here).unwrap_or(path))
+    }
+
+    /// The text of a file.
+    pub(crate) fn get(&self, path: &Path) -> Option<Arc<Source>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(source) = known.by_path.get(path) {
+            return source.clone();
+        }
+        let shown = self.shown(path);
+        let source = fs::read(path).ok().map(|bytes| Arc::new(Source::new(&shown, bytes)));
+        known.by_path.insert(path.to_owned(), source.clone());
+        known.absolute.insert(shown, path.to_owned());
+        source
+    }
+
+    /// The file that is reported under a path, if it was read.
+    pub(crate) fn absolute(&self, shown: &str) -> Option<PathBuf> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.absolute.get(shown).cloned()
+    }
+
+    /// Says that the input has all of a folder.
+    pub(crate) fn add_whole(&self, folder: &Path) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.whole.insert(folder.to_owned());
+    }
+
+    /// Says that the configuration excludes a file.
+    pub(crate) fn exclude(&self, file: &Path) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.excluded.insert(file.to_owned());
+    }
+
+    /// Whether a file is below a folder that is part of the input as a whole.
+    pub(crate) fn is_below_whole(&self, file: &Path) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        !known.excluded.contains(file) && file.ancestors().skip(1).any(|folder| known.whole.contains(folder))
+    }
+}
