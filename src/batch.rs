@@ -65,6 +65,11 @@ impl<'e> Batch<'e> {
         self.folders.root_charts()
     }
 
+    /// The folders with a kustomization.
+    pub(crate) fn kustomization_folders(&self) -> Vec<PathBuf> {
+        self.folders.kustomization_folders()
+    }
+
     /// The chart that is rendered for a template.
     pub(crate) fn chart_root_of_template(&self, path: &Path) -> Option<PathBuf> {
         self.folders.root_chart_of_template(path)

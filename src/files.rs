@@ -13,6 +13,7 @@ mod walk;
 use std::path::{Component, Path, PathBuf};
 
 pub(crate) use folders::Folders;
+pub(crate) use kustomization::KUSTOMIZATIONS;
 pub(crate) use read::{ReadOutcome, read, read_bytes};
 pub(crate) use walk::{FoundFiles, Input, find};
 

@@ -6,6 +6,7 @@
 
 mod helm;
 mod kustomize;
+mod origin;
 mod process;
 mod sources;
 mod template;
@@ -18,12 +19,15 @@ use std::time::Duration;
 
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Engine, File, Finding, Location, Related, Rendered, RunInput, check_run};
+use gpulint_rules::{
+    Bond, Engine, Finding, Location, ManifestSet, Membership, Partition, Related, Rendered, Rule, RunInput,
+    check_run,
+};
 use rayon::prelude::*;
 
 use crate::batch::Batch;
 use crate::config::Scopes;
-use crate::files::{ReadOutcome, Skipped};
+use crate::files::{KUSTOMIZATIONS, ReadOutcome, Skipped};
 
 use process::Failure;
 use sources::Sources;
@@ -50,6 +54,12 @@ struct Run {
     command: Arc<str>,
     files: Vec<RenderedFile>,
     origin: Box<dyn Locate + Send + Sync>,
+}
+
+/// Whether a place is in a kustomization itself, not in what it lists.
+fn is_kustomization(rendered: &Rendered) -> bool {
+    let name = rendered.source.path().rsplit('/').next().unwrap_or_default();
+    KUSTOMIZATIONS.contains(&name)
 }
 
 /// Finds where rendered text comes from.
@@ -147,11 +157,6 @@ impl Renders {
         paths.map(|file| file.source.path()).collect::<BTreeSet<_>>().len()
     }
 
-    /// Whether a program failed.
-    pub(crate) fn has_failed(&self) -> bool {
-        !self.failures.is_empty()
-    }
-
     /// Checks what was rendered.
     pub(crate) fn check(&self, engines: &[Engine]) -> RenderReport {
         let mut report = RenderReport::default();
@@ -177,7 +182,7 @@ impl Renders {
         }
         let checked: Vec<RenderReport> =
             self.runs.par_iter().map(|run| self.check_run(run, engines)).collect();
-        let mut by_place: HashMap<(String, u32, u32, &'static str, String), usize> = HashMap::new();
+        let mut by_place: HashMap<MergeKey, usize> = HashMap::new();
         // How many runs have each file of the user.
         let mut renders: BTreeMap<String, usize> = BTreeMap::new();
         for run in &self.runs {
@@ -192,13 +197,12 @@ impl Renders {
                 let Location::Rendered(rendered) = &mut finding.location else { continue };
                 let from = rendered.place.path().unwrap_or_default();
                 rendered.renders = renders.get(from).copied().unwrap_or(1);
-                let span = rendered.span;
-                let path = rendered.source.path().to_owned();
-                let key = (path, span.start, span.end, finding.rule.id, finding.message.clone());
+                let key = MergeKey::of(rendered, finding.rule, &finding.message);
                 match by_place.get(&key) {
                     Some(at) => {
-                        let known = &mut report.findings[*at].1.location;
-                        if let Location::Rendered(known) = known {
+                        let known = &mut report.findings[*at].1;
+                        known.sets.join(&finding.sets);
+                        if let Location::Rendered(known) = &mut known.location {
                             let commands = std::mem::take(&mut rendered.commands);
                             let new =
                                 commands.into_iter().filter(|command| !known.commands.contains(command));
@@ -225,7 +229,9 @@ impl Renders {
         let inputs: Vec<Option<RunInput<'_>>> = (run.files.iter())
             .map(|one| Some(RunInput { engine: &engines[one.scope], file: one.read.file.as_ref()? }))
             .collect();
-        let reports = check_run(&inputs, None);
+        let set = ManifestSet { name: Arc::clone(&run.command), bond: Bond::Certain, may_be_complete: false };
+        let files = vec![vec![Membership::default()]; inputs.len()];
+        let reports = check_run(&inputs, &Partition { sets: vec![set], files }, None);
         let by_source: HashMap<*const Source, usize> = (run.files.iter().enumerate())
             .filter_map(|(at, one)| Some((Arc::as_ptr(&one.read.file.as_ref()?.source), at)))
             .collect();
@@ -251,7 +257,9 @@ impl Renders {
             for mut finding in report.findings {
                 let Some(location) = locate(&finding.location) else { continue };
                 let Location::Rendered(rendered) = &location else { continue };
-                if !self.is_visible(rendered) {
+                // kustomize gives a namespace also to objects of kinds that have none.
+                let is_given = finding.rule.id == "cluster-scoped-namespace" && is_kustomization(rendered);
+                if is_given || !self.is_visible(rendered) {
                     continue;
                 }
                 let line = rendered.source.lines().line_of(rendered.span.start);
@@ -276,13 +284,30 @@ impl Renders {
     fn is_visible(&self, rendered: &Rendered) -> bool {
         self.sources
             .absolute(rendered.source.path())
-            .is_none_or(|path| self.visible.contains(&path) || self.sources.is_below_whole(&path))
+            .is_none_or(|path| self.visible.contains(&path) || self.sources.is_part(&path))
     }
 }
 
-/// What a file that was rendered has to be checked as.
-fn file_of(read: &ReadOutcome) -> Option<&File> {
-    read.file.as_ref()
+/// What findings of several renders have in common that are one.
+#[derive(PartialEq, Eq, Hash)]
+struct MergeKey {
+    path: String,
+    span: Span,
+    rule: &'static str,
+    /// The message, where one text gives several; otherwise what it says of no object in particular.
+    words: Vec<String>,
+}
+
+impl MergeKey {
+    fn of(rendered: &Rendered, rule: &'static Rule, message: &str) -> MergeKey {
+        let words = if rendered.is_literal {
+            // A name that a kustomization changes is another one in each render.
+            message.split('`').step_by(2).map(str::to_owned).collect()
+        } else {
+            vec![message.to_owned()]
+        };
+        MergeKey { path: rendered.source.path().to_owned(), span: rendered.span, rule: rule.id, words }
+    }
 }
 
 /// The finding for a program that gave nothing.

@@ -190,6 +190,11 @@ impl Folders {
         roots
     }
 
+    /// The folders with a kustomization.
+    pub(crate) fn kustomization_folders(&self) -> Vec<PathBuf> {
+        self.kustomizations.keys().cloned().collect()
+    }
+
     /// The chart that is rendered for a template.
     pub(crate) fn root_chart_of_template(&self, path: &Path) -> Option<PathBuf> {
         Some(self.root_of(self.chart_of_template(path)?).to_owned())

@@ -10,7 +10,7 @@ use gpulint_rules::source::{FilledPlaceholder, PatchTarget, PatchedReplicas, Sou
 use super::absolute;
 
 /// File names that kustomize recognizes.
-pub(super) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+pub(crate) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// A kustomization. Its paths are absolute.
 #[derive(Debug, Default)]

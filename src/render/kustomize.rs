@@ -1,19 +1,561 @@
-//! Kustomizations, built with `kustomize build`.
+//! Kustomizations, built with `kustomize build` or `kubectl kustomize`.
+//!
+//! The kustomization is built through another one in a folder of its own, which asks for the origin of each object. Entries that
+//! are not in the file system are left out of a copy, in which everything else is a link.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+use gpulint_rules::source;
+use gpulint_rules::source::{Document, Source};
+use gpulint_rules::tree::Span;
+use gpulint_rules::{Location, Node};
+use rayon::prelude::*;
+use serde_json::Value;
 
 use crate::batch::Batch;
 use crate::config::Scopes;
+use crate::files;
+use crate::files::{Folders, Input, KUSTOMIZATIONS, SkipReason, Skipped};
 
+use super::origin;
+use super::origin::{Origin, Written};
+use super::process;
+use super::process::{Failure, TempFolder};
 use super::sources::Sources;
-use super::{RenderOptions, Rendering};
+use super::{Locate, Place, RenderFailure, RenderOptions, RenderedFile, Rendering, Run, failure_words};
+
+/// Kustomizations that include each other are followed to this depth.
+const MAX_DEPTH: usize = 32;
+
+/// A kustomization.
+pub(super) struct Kustomization {
+    pub(super) folder: PathBuf,
+    pub(super) file: PathBuf,
+    pub(super) source: Arc<Source>,
+    documents: Vec<Document>,
+    /// How files are reported.
+    sources: Arc<Sources>,
+    /// Entries that are not in the file system, with their fields.
+    remote: Vec<(&'static str, String)>,
+    /// Folders that it includes.
+    folders: Vec<PathBuf>,
+    /// Files that it lists: resources, and patches.
+    files: Vec<PathBuf>,
+    is_component: bool,
+}
+
+impl Kustomization {
+    fn read(folder: &Path, sources: &Arc<Sources>) -> Option<Kustomization> {
+        let mut files = KUSTOMIZATIONS.iter().map(|name| folder.join(name));
+        let file = files.find(|file| file.is_file())?;
+        let source = sources.get(&file)?;
+        let documents = source::read(&source);
+        let mut out = Kustomization {
+            folder: folder.to_owned(),
+            file,
+            source,
+            documents,
+            sources: Arc::clone(sources),
+            remote: Vec::new(),
+            folders: Vec::new(),
+            files: Vec::new(),
+            is_component: false,
+        };
+        let (mut remote, mut folders, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        let root = out.root()?;
+        // Flux calls objects of its own so.
+        let api = root.get("apiVersion").text().unwrap_or("kustomize.config.k8s.io/v1beta1");
+        if !api.starts_with("kustomize.config.k8s.io/") {
+            return None;
+        }
+        let is_component = root.get("kind").text() == Some("Component");
+        for field in ["resources", "bases", "components", "generators", "transformers", "crds"] {
+            for entry in root.get(field).items() {
+                let Some(text) = entry.text() else { continue };
+                let path = files::absolute(&folder.join(text));
+                match fs::metadata(&path) {
+                    Ok(data) if data.is_dir() => folders.push(path),
+                    Ok(_) => files.push(path),
+                    Err(_) if is_remote(text) => remote.push((field, text.to_owned())),
+                    Err(_) => {}
+                }
+            }
+        }
+        for field in ["helmCharts", "helmChartInflationGenerator"] {
+            for chart in root.get(field).items() {
+                let name = chart.get("name").text().or(chart.get("chartName").text()).unwrap_or(field);
+                remote.push((field, name.to_owned()));
+            }
+        }
+        for patch in origin::patches(&root) {
+            files.extend(patch.file.map(|file| files::absolute(&folder.join(file))));
+        }
+        (out.remote, out.folders, out.files, out.is_component) = (remote, folders, files, is_component);
+        Some(out)
+    }
+
+    /// A file, as the same text for all that ask for it.
+    pub(super) fn text_of(&self, path: &Path) -> Option<Arc<Source>> {
+        self.sources.get(path)
+    }
+
+    pub(super) fn root(&self) -> Option<Node<'_>> {
+        self.documents.first().and_then(|document| document.root())
+    }
+}
+
+/// Whether an entry that is not in the file system names a repository or a file elsewhere.
+fn is_remote(entry: &str) -> bool {
+    let first = entry.split('/').next().unwrap_or_default();
+    entry.contains("://")
+        || entry.contains("?ref=")
+        || entry.starts_with("git@")
+        || entry.contains(".git/")
+        || entry.ends_with(".git")
+        || entry.contains('/') && first.contains('.') && !first.starts_with('.') && !first.ends_with(".yaml")
+}
+
+/// A kustomization that no other one includes, and what it includes.
+struct Top {
+    /// It first, then those that it includes, the outer ones first.
+    all: Vec<Kustomization>,
+    shown: String,
+    scope: usize,
+}
+
+impl Top {
+    fn own(&self) -> &Kustomization {
+        &self.all[0]
+    }
+
+    fn has_remote(&self) -> bool {
+        self.all.iter().any(|one| !one.remote.is_empty())
+    }
+
+    /// The files that it lists, directly or through others.
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.all.iter().flat_map(|one| &one.files)
+    }
+}
 
 /// Builds the top kustomizations of a batch.
 pub(super) fn render(
-    _batch: &Batch<'_>,
-    _scopes: &Scopes,
-    _options: &RenderOptions,
-    _sources: &Arc<Sources>,
+    batch: &Batch<'_>,
+    scopes: &Scopes,
+    options: &RenderOptions,
+    sources: &Arc<Sources>,
 ) -> Rendering {
-    Rendering::default()
+    let tops = discover(batch, scopes, options, sources);
+    let scope_of: HashMap<&Path, (usize, &str)> = (batch.inputs.iter())
+        .map(|one| (one.input.absolute.as_path(), (one.scope, one.path.as_str())))
+        .collect();
+    let results: Vec<_> =
+        (tops.par_iter()).map(|top| build(top, scopes, &scope_of, options.limit, sources)).collect();
+    let mut out = Rendering::default();
+    for (top, result) in tops.into_iter().zip(results) {
+        for one in &top.all {
+            for (_, entry) in &one.remote {
+                out.skipped.push(Skipped {
+                    file: format!("{}: {entry}", sources.shown(&one.file)),
+                    document: None,
+                    reason: SkipReason::RemoteBase,
+                    partial: false,
+                });
+            }
+        }
+        match result {
+            Ok((run, written)) => {
+                out.covered.extend(top.files().cloned());
+                let origin = KustomizeOrigin { written, top: top.all };
+                out.runs.push(Run { origin: Box::new(origin), ..run });
+            }
+            // What it patches may be in what was left out.
+            Err(_) if top.has_remote() => {}
+            Err(failure) => out.failures.push(failure),
+        }
+    }
+    out.skipped.sort();
+    out.skipped.dedup();
+    out
+}
+
+fn discover(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions, sources: &Arc<Sources>) -> Vec<Top> {
+    let folders = batch.kustomization_folders();
+    let all: BTreeMap<PathBuf, Kustomization> = (folders.iter())
+        .filter_map(|folder| Some((folder.clone(), Kustomization::read(folder, sources)?)))
+        .collect();
+    let included: HashSet<&PathBuf> = all.values().flat_map(|one| &one.folders).collect();
+    let inputs: HashMap<&Path, usize> =
+        batch.inputs.iter().map(|one| (one.input.absolute.as_path(), one.scope)).collect();
+    let mut tops = Vec::new();
+    for (folder, own) in &all {
+        if included.contains(folder) || own.is_component {
+            continue;
+        }
+        let mut reached = Vec::new();
+        let mut seen = HashSet::from([folder.clone()]);
+        let mut open = vec![(folder.clone(), 0)];
+        while let Some((at, depth)) = (!open.is_empty()).then(|| open.remove(0)) {
+            let Some(one) = Kustomization::read(&at, sources) else { continue };
+            for below in &one.folders {
+                if depth < MAX_DEPTH && seen.insert(below.clone()) {
+                    open.push((below.clone(), depth + 1));
+                }
+            }
+            reached.push(one);
+        }
+        let top = Top { all: reached, shown: shown(folder, sources), scope: 0 };
+        if top.all.is_empty() {
+            continue;
+        }
+        let named = inputs.get(own.file.as_path());
+        let Some(scope) = named.or_else(|| top.files().find_map(|file| inputs.get(file.as_path()))).copied()
+        else {
+            continue;
+        };
+        if !options.requested && !scopes.get(scope).render.enabled {
+            continue;
+        }
+        if named.is_some() {
+            let excluded = |file: &&PathBuf| !batch.excluded.contains(file);
+            let files = top.files().chain(top.all.iter().map(|one| &one.file)).filter(excluded);
+            files.for_each(|file| sources.include(file));
+        }
+        tops.push(Top { scope, ..top });
+    }
+    tops
+}
+
+fn shown(folder: &Path, sources: &Sources) -> String {
+    match sources.shown(folder) {
+        shown if shown.is_empty() => ".".to_owned(),
+        shown => shown,
+    }
+}
+
+/// Where a top kustomization is built: a folder with the one that asks for origins, and maybe a copy.
+struct Workplace {
+    folder: TempFolder,
+    /// The root of what was copied; links lead from the copy to it.
+    copied: Option<PathBuf>,
+}
+
+impl Workplace {
+    fn new(top: &Top) -> io::Result<Workplace> {
+        let folder = TempFolder::new()?;
+        let wrapper = folder.path().join("build");
+        fs::create_dir(&wrapper)?;
+        fs::create_dir(folder.path().join("home"))?;
+        let own = &top.own().folder;
+        let (copied, target) = if top.has_remote() {
+            let root = common_ancestor(top.all.iter().map(|one| one.folder.as_path()));
+            let copy = folder.path().join("tree");
+            copy_without_remote(&root, &copy, top)?;
+            let target = copy.join(own.strip_prefix(&root).unwrap_or(Path::new("")));
+            (Some(root), target)
+        } else {
+            (None, fs::canonicalize(own)?)
+        };
+        let mut path = PathBuf::new();
+        for _ in wrapper.components().skip(1) {
+            path.push("..");
+        }
+        path.push(target.strip_prefix("/").unwrap_or(&target));
+        let text = serde_json::json!({
+            "resources": [path.to_string_lossy()],
+            "buildMetadata": ["originAnnotations"],
+        });
+        fs::write(wrapper.join("kustomization.yaml"), text.to_string())?;
+        Ok(Workplace { folder, copied })
+    }
+
+    fn wrapper(&self) -> PathBuf {
+        self.folder.path().join("build")
+    }
+
+    /// The file of the user that a path of an origin names.
+    fn original(&self, path: &str) -> PathBuf {
+        let path = files::absolute(&self.wrapper().join(path));
+        match (&self.copied, path.strip_prefix(self.folder.path().join("tree"))) {
+            (Some(root), Ok(below)) => root.join(below),
+            _ => path,
+        }
+    }
+}
+
+fn common_ancestor<'p>(mut folders: impl Iterator<Item = &'p Path>) -> PathBuf {
+    let first = folders.next().unwrap_or(Path::new("/")).to_owned();
+    folders.fold(first, |common, folder| {
+        let above = common.ancestors().find(|above| folder.starts_with(above));
+        above.unwrap_or(Path::new("/")).to_owned()
+    })
+}
+
+/// Copies the folders of kustomizations; what else is in them and around them is a link.
+fn copy_without_remote(root: &Path, copy: &Path, top: &Top) -> io::Result<()> {
+    let mut real: BTreeSet<&Path> = BTreeSet::new();
+    for one in &top.all {
+        real.extend(one.folder.ancestors().take_while(|folder| folder.starts_with(root)));
+    }
+    let changed: HashMap<&Path, &Kustomization> =
+        top.all.iter().filter(|one| !one.remote.is_empty()).map(|one| (one.file.as_path(), one)).collect();
+    for folder in &real {
+        let target = copy.join(folder.strip_prefix(root).unwrap_or(Path::new("")));
+        fs::create_dir_all(&target)?;
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let Some(name) = path.file_name() else { continue };
+            if let Some(kustomization) = changed.get(path.as_path()) {
+                fs::write(target.join(name), without_remote(kustomization))?;
+            } else if !real.contains(path.as_path()) {
+                link(&path, &target.join(name))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(from, to)
+}
+
+#[cfg(not(unix))]
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    if from.is_file() { fs::copy(from, to).map(|_| ()) } else { Ok(()) }
+}
+
+/// The text of a kustomization without the entries that are not in the file system. JSON is YAML.
+fn without_remote(kustomization: &Kustomization) -> String {
+    let mut value = kustomization.root().map_or(Value::Null, |root| root.to_json());
+    for (field, entry) in &kustomization.remote {
+        if field.starts_with("helm") {
+            value.as_object_mut().and_then(|map| map.remove(*field));
+        } else if let Some(Value::Array(entries)) = value.get_mut(*field) {
+            entries.retain(|one| one.as_str() != Some(entry));
+        }
+    }
+    value.to_string()
+}
+
+/// The programs that build kustomizations, with what they are called with.
+const PROGRAMS: [(&str, &str); 2] = [("kustomize", "build"), ("kubectl", "kustomize")];
+
+fn build(
+    top: &Top,
+    scopes: &Scopes,
+    scope_of: &HashMap<&Path, (usize, &str)>,
+    limit: Duration,
+    sources: &Arc<Sources>,
+) -> Result<(Run, Vec<Vec<Written>>), RenderFailure> {
+    let mut command = format!("kustomize build {}", top.shown);
+    let failed = |failure: &Failure, command: &str, temporary: &[(&Path, &str)]| {
+        let (mut message, mut help) = failure_words(failure, "kustomize", command, temporary);
+        if *failure == Failure::Missing {
+            message = format!("`{command}` was not run: there is neither `kustomize` nor `kubectl` in PATH");
+            help = "install one of them, or check without --render".to_owned();
+        }
+        let span = first_line(&top.own().source);
+        RenderFailure { scope: top.scope, source: Arc::clone(&top.own().source), span, message, help }
+    };
+    let workplace =
+        Workplace::new(top).map_err(|error| failed(&Failure::Failed(error.to_string()), &command, &[]))?;
+    let mut output = Err(Failure::Missing);
+    for (program, verb) in PROGRAMS {
+        let mut child = process::command(program, &workplace.folder.path().join("home"));
+        child.arg(verb).arg("--load-restrictor").arg("LoadRestrictionsNone").arg(workplace.wrapper());
+        output = process::run(child, limit);
+        if output != Err(Failure::Missing) {
+            command = format!("{program} {verb} {}", top.shown);
+            break;
+        }
+    }
+    let copy = workplace.folder.path().join("tree");
+    let checkout = common_ancestor(top.all.iter().map(|one| one.folder.as_path()));
+    let temporary = [(copy.as_path(), ""), (workplace.folder.path(), ""), (checkout.as_path(), "")];
+    let bytes = output.map_err(|failure| failed(&failure, &command, &temporary))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let names: HashMap<PathBuf, PathBuf> = top
+        .files()
+        .chain(top.all.iter().map(|one| &one.file))
+        .filter_map(|file| Some((fs::canonicalize(file).ok()?, file.clone())))
+        .collect();
+    let mut by_file: BTreeMap<PathBuf, (String, Vec<Written>)> = BTreeMap::new();
+    for document in documents(&text) {
+        let (body, origin) = take_origin(document);
+        let (path, is_generated) = match &origin {
+            Some(Origin::File(path)) => (workplace.original(path), false),
+            Some(Origin::Generated(path)) => (workplace.original(path), true),
+            None => (top.own().file.clone(), true),
+        };
+        let path = names.get(&path).cloned().unwrap_or(path);
+        let (all, written) = by_file.entry(path.clone()).or_default();
+        if !all.is_empty() {
+            all.push_str("---\n");
+        }
+        all.push_str(&body);
+        written.push(Written { file: sources.get(&path), is_generated });
+    }
+    let mut files = Vec::new();
+    let mut origins = Vec::new();
+    for (path, (text, written)) in by_file {
+        let reported = sources.shown(&path);
+        let input = Input {
+            display_path: reported.clone(),
+            path: PathBuf::new(),
+            absolute: PathBuf::from("rendered.yaml"),
+            named: true,
+            stream: None,
+            unapplied: None,
+        };
+        let (scope, name) = match scope_of.get(path.as_path()) {
+            Some((scope, name)) => (*scope, (*name).to_owned()),
+            None => (top.scope, scopes.get(top.scope).path(&path, &reported)),
+        };
+        let read = files::read_bytes(&input, &name, &Folders::default(), text.into_bytes());
+        if read.file.is_some() {
+            files.push(RenderedFile { read, scope });
+            origins.push(written);
+        }
+    }
+    let run = Run { command: Arc::from(command), files, origin: Box::new(Nowhere) };
+    Ok((run, origins))
+}
+
+/// The documents of the output of `kustomize build`.
+fn documents(text: &str) -> impl Iterator<Item = &str> {
+    let mut starts = vec![0];
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        if line.trim_end() == "---" {
+            starts.push(at);
+        }
+    }
+    let ends: Vec<usize> = starts.iter().skip(1).map(|start| start - 4).chain([text.len()]).collect();
+    let parts = starts.into_iter().zip(ends).map(|(start, end)| text.get(start..end).unwrap_or_default());
+    parts.filter(|part| !part.trim().is_empty())
+}
+
+/// Takes the annotation with the origin out of an object.
+fn take_origin(document: &str) -> (String, Option<Origin>) {
+    const ORIGIN: &str = "    config.kubernetes.io/origin:";
+    let lines: Vec<&str> = document.split_inclusive('\n').collect();
+    let metadata = lines.iter().position(|line| line.trim_end() == "metadata:");
+    let annotations = metadata.and_then(|from| {
+        let inside = lines[from + 1..].iter().take_while(|line| line.starts_with("  "));
+        inside.clone().position(|line| line.trim_end() == "  annotations:").map(|at| from + 1 + at)
+    });
+    let Some(annotations) = annotations else { return (document.to_owned(), None) };
+    let end = lines[annotations + 1..].iter().position(|line| !line.starts_with("    "));
+    let end = end.map_or(lines.len(), |length| annotations + 1 + length);
+    let Some(start) = (annotations + 1..end).find(|at| lines[*at].starts_with(ORIGIN)) else {
+        return (document.to_owned(), None);
+    };
+    let after = (start + 1..end).find(|at| !lines[*at].starts_with("     ")).unwrap_or(end);
+    let value = |key: &str| {
+        let mut lines = lines[start + 1..after].iter();
+        lines
+            .find_map(|line| line.trim().strip_prefix(key))
+            .map(|value| value.trim().trim_matches('"').to_owned())
+    };
+    let origin = match (value("path:"), value("configuredIn:")) {
+        (_, Some(file)) => Some(Origin::Generated(file)),
+        (Some(file), None) => Some(Origin::File(file)),
+        (None, None) => None,
+    };
+    let mut out = String::with_capacity(document.len());
+    let is_only = start == annotations + 1 && after == end;
+    for (at, line) in lines.iter().enumerate() {
+        if !(start..after).contains(&at) && !(is_only && at == annotations) {
+            out.push_str(line);
+        }
+    }
+    if !out.ends_with('\n') {
+        out.push('\n');
+    }
+    (out, origin)
+}
+
+/// The first line of a file that says something.
+fn first_line(source: &Source) -> Span {
+    let mut at = 0;
+    for line in source.text().split_inclusive('\n') {
+        let said = line.trim();
+        if !said.is_empty() && !said.starts_with('#') && said != "---" {
+            return Span::new(at as u32, (at + line.trim_end().len()) as u32);
+        }
+        at += line.len();
+    }
+    Span::new(0, 0)
+}
+
+/// Before it is known what a kustomization reaches.
+struct Nowhere;
+
+impl Locate for Nowhere {
+    fn locate(&self, _: usize, _: &Location) -> Option<Place> {
+        None
+    }
+}
+
+/// Where what a kustomization gives was written.
+struct KustomizeOrigin {
+    /// For each file of the output, by document.
+    written: Vec<Vec<Written>>,
+    top: Vec<Kustomization>,
+}
+
+impl Locate for KustomizeOrigin {
+    fn locate(&self, file: usize, location: &Location) -> Option<Place> {
+        let (_, document, _) = location.resolve_span()?;
+        let written = self.written.get(file)?.get(document as usize)?;
+        origin::locate(written, &self.top, location)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Origin, documents, is_remote, take_origin};
+
+    #[test]
+    fn the_origin_is_taken_out() {
+        let text = "apiVersion: v1\nmetadata:\n  annotations:\n    a: b\n    config.kubernetes.io/origin: |\n      path: ../base/a.yaml\n  name: x\n";
+        let (body, origin) = take_origin(text);
+        assert_eq!(body, "apiVersion: v1\nmetadata:\n  annotations:\n    a: b\n  name: x\n");
+        assert_eq!(origin, Some(Origin::File("../base/a.yaml".to_owned())));
+        let (body, origin) = take_origin(
+            "kind: A\nmetadata:\n  annotations:\n    config.kubernetes.io/origin: |\n      configuredIn: k.yaml\n      configuredBy:\n        kind: B\n  name: x\nspec: {}\n",
+        );
+        assert_eq!(body, "kind: A\nmetadata:\n  name: x\nspec: {}\n");
+        assert_eq!(origin, Some(Origin::Generated("k.yaml".to_owned())));
+        assert_eq!(take_origin("kind: A\n").1, None);
+    }
+
+    #[test]
+    fn documents_are_cut_at_separators() {
+        assert_eq!(documents("a: 1\n---\nb: 2\n").collect::<Vec<_>>(), ["a: 1\n", "b: 2\n"]);
+        assert_eq!(documents("").count(), 0);
+    }
+
+    #[test]
+    fn entries_elsewhere_are_told_from_paths() {
+        for entry in [
+            "https://example.com/a.yaml",
+            "github.com/org/repo//deploy?ref=v1",
+            "git@example.com:org/repo.git",
+            "ssh://git@example.com/a",
+            "github.com/org/repo/deploy",
+        ] {
+            assert!(is_remote(entry), "{entry}");
+        }
+        for entry in ["../base", "a.yaml", "./x/y", "apps/web", "web.yaml/x"] {
+            assert!(!is_remote(entry), "{entry}");
+        }
+    }
 }

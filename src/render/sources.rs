@@ -25,7 +25,9 @@ struct Known {
     absolute: HashMap<String, PathBuf>,
     /// Folders whose `Chart.yaml` or kustomization is part of the input: all that they reach is.
     whole: BTreeSet<PathBuf>,
-    /// Files below them that the configuration excludes.
+    /// Files that are part of the input because what reaches them is.
+    included: BTreeSet<PathBuf>,
+    /// Files below those folders that the configuration excludes.
     excluded: BTreeSet<PathBuf>,
 }
 
@@ -97,15 +99,22 @@ impl Sources {
         known.whole.insert(folder.to_owned());
     }
 
+    /// Says that a file is part of the input.
+    pub(crate) fn include(&self, file: &Path) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.included.insert(file.to_owned());
+    }
+
     /// Says that the configuration excludes a file.
     pub(crate) fn exclude(&self, file: &Path) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.excluded.insert(file.to_owned());
     }
 
-    /// Whether a file is below a folder that is part of the input as a whole.
-    pub(crate) fn is_below_whole(&self, file: &Path) -> bool {
+    /// Whether a file is part of the input because what reaches it is.
+    pub(crate) fn is_part(&self, file: &Path) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        !known.excluded.contains(file) && file.ancestors().skip(1).any(|folder| known.whole.contains(folder))
+        let below_whole = || file.ancestors().skip(1).any(|folder| known.whole.contains(folder));
+        !known.excluded.contains(file) && (known.included.contains(file) || below_whole())
     }
 }

@@ -1,6 +1,6 @@
 //! Finds the key of a values file that a rendered value comes from.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use gpulint_rules::Node;
@@ -14,7 +14,6 @@ use super::sources::Sources;
 /// A values file, and where the values of a chart are in it.
 #[derive(Debug)]
 pub(super) struct ValuesFile {
-    pub(super) path: PathBuf,
     source: Arc<Source>,
     documents: Vec<Document>,
     /// The keys of the subcharts on the way.
@@ -25,7 +24,7 @@ impl ValuesFile {
     pub(super) fn read(path: &Path, prefix: Vec<String>, sources: &Sources) -> Option<ValuesFile> {
         let source = sources.get(path)?;
         let documents = source::read(&source);
-        Some(ValuesFile { path: path.to_owned(), source, documents, prefix })
+        Some(ValuesFile { source, documents, prefix })
     }
 
     /// The nodes at a path of the values, in which `*` is every item.

@@ -53,12 +53,7 @@ struct Label {
 }
 
 impl Excerpt {
-    /// The lines around `marks`, each cut to `width` characters.
-    pub(crate) fn new(source: &Source, marks: &[Annotation], width: usize, unicode: bool) -> Excerpt {
-        Excerpt::named(source.path(), source, marks, width, unicode)
-    }
-
-    /// The same under another name.
+    /// The lines around `marks`, each cut to `width` characters, under a name.
     pub(crate) fn named(
         name: &str,
         source: &Source,
@@ -231,7 +226,7 @@ mod tests {
         let text: String = (0..1000).map(|n| format!("line {n}\n")).collect();
         let at = text.find("line 500").unwrap() as u32;
         let source = Source::from_text("a.yaml", &text);
-        let excerpt = Excerpt::new(&source, &[mark(at + 5, at + 8)], 80, true);
+        let excerpt = Excerpt::named("a.yaml", &source, &[mark(at + 5, at + 8)], 80, true);
         assert_eq!(excerpt.text.lines().count(), 5);
         let label = excerpt.labels().next().unwrap();
         let contents = excerpt.read_span(label.inner(), 0, 0).unwrap();
@@ -253,7 +248,7 @@ mod tests {
     #[test]
     fn escapes_do_not_reach_the_terminal() {
         let source = Source::from_text("a.yaml", "a: \"\u{1b}[31mred\u{202e}\"\r\n");
-        let excerpt = Excerpt::new(&source, &[mark(3, 8)], 80, false);
+        let excerpt = Excerpt::named("a.yaml", &source, &[mark(3, 8)], 80, false);
         assert_eq!(excerpt.text, "a: \"?[31mred?\"\n");
     }
 }

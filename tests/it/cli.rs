@@ -167,14 +167,18 @@ fn templates_that_were_not_rendered_are_said() {
         .with("charts/a/templates/deep/b.yaml", "{{ if }}\n")
         .with("charts/a/charts/below/Chart.yaml", "apiVersion: v2\nname: below\nversion: 1.0.0\n")
         .with("charts/a/charts/below/templates/c.yaml", "{{ if }}\n");
-    let line =
-        |chart: &str| format!("3 Helm templates not rendered: helm template {chart} | gpulint check -\n");
+    let line = |chart: &str| {
+        format!(
+            "3 Helm templates not rendered: gpulint check --render, or helm template {chart} | gpulint check -\n"
+        )
+    };
     // Nothing was judged.
     for format in ["text", "concise", "json"] {
         let run = folder.run(&["check", "-f", format]).exits(2).complains("no Kubernetes object found (");
         assert!(run.err.ends_with(&format!("makes this a success\n{}", line("charts/a"))), "{run:?}");
     }
-    let one = "1 Helm template not rendered: helm template charts/a | gpulint check -\n";
+    let one =
+        "1 Helm template not rendered: gpulint check --render, or helm template charts/a | gpulint check -\n";
     folder.run(&["check", "charts/a/templates/a.yaml"]).exits(2).complains(one);
     run_in(&folder.0.join("charts/a"), &["check"], "").exits(2).complains(&line("."));
     run_in(&folder.0.join("charts/a/charts"), &["check", ".."], "").exits(2).complains(&line(".."));
@@ -187,7 +191,10 @@ fn templates_that_were_not_rendered_are_said() {
     assert_eq!(run.out, format!("{summary}{}", line("charts/a")));
     assert_eq!(folder.run(&["check", "-q"]).exits(0).out, "");
     let folder = folder.with("b c/Chart.yaml", "name: b\n").with("b c/templates/a.yaml", "{{ if }}\n");
-    folder.run(&["check"]).exits(0).prints("4 Helm templates of 2 charts not rendered: for each, ");
+    folder
+        .run(&["check"])
+        .exits(0)
+        .prints("4 Helm templates of 2 charts not rendered: gpulint check --render, or for each, ");
     folder.run(&["check", "--allow-empty", "b c"]).exits(0).prints("helm template 'b c' | ");
     // Templates of other tools are none of a chart.
     let other = Folder::new().with("a.yaml", CONFIG_MAP).with("b.yaml", "kind: {{ a }}\nb: {{ if }}\n");

@@ -8,6 +8,7 @@ mod fix;
 mod fixtures;
 mod noise;
 mod readme;
+mod render;
 mod support;
 #[cfg(feature = "webhook")]
 mod webhook;

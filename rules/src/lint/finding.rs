@@ -336,7 +336,7 @@ impl Merge {
 
 impl SetNames {
     /// Adds the sets of another finding.
-    fn join(&mut self, other: &SetNames) {
+    pub fn join(&mut self, other: &SetNames) {
         let added: Vec<Arc<str>> =
             other.names.iter().filter(|name| !self.names.contains(name)).cloned().collect();
         if !added.is_empty() {

@@ -1,0 +1,397 @@
+//! Where a value in the output of a kustomization was written: in the base, in a patch, or in a field of a kustomization.
+
+use std::sync::Arc;
+
+use gpulint_rules::source;
+use gpulint_rules::source::Source;
+use gpulint_rules::tree::Span;
+use gpulint_rules::{Location, Node, Object, Pointer};
+
+use super::Place;
+use super::kustomize::Kustomization;
+
+/// The fields that name an item of a list.
+const ITEM_KEYS: [&str; 9] =
+    ["name", "key", "containerPort", "port", "mountPath", "deviceName", "topologyKey", "ip", "type"];
+
+/// What the annotation of an object says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The file that has the object.
+    File(String),
+    /// The kustomization that generates it.
+    Generated(String),
+}
+
+/// The file that an object comes from.
+pub(super) struct Written {
+    pub(super) file: Option<Arc<Source>>,
+    pub(super) is_generated: bool,
+}
+
+/// A patch of a kustomization.
+pub(super) struct Patch<'k> {
+    /// Its file, as written.
+    pub(super) file: Option<&'k str>,
+    /// Its text, where it is in the kustomization.
+    inline: Option<Node<'k>>,
+    target: Node<'k>,
+}
+
+/// The patches of a kustomization, in their order.
+pub(super) fn patches<'k>(root: &Node<'k>) -> Vec<Patch<'k>> {
+    let mut out = Vec::new();
+    for entry in root.get("patchesStrategicMerge").items() {
+        let is_inline = entry.text().is_some_and(|text| text.contains('\n'));
+        let file = entry.text().filter(|_| !is_inline);
+        out.push(Patch { file, inline: is_inline.then(|| entry.clone()), target: entry.get("target") });
+    }
+    for field in ["patches", "patchesJson6902"] {
+        for entry in root.get(field).items() {
+            let inline = entry.get("patch");
+            let file = entry.get("path").text().or(entry.text());
+            let inline = inline.text().is_some().then_some(inline);
+            out.push(Patch { file: file.filter(|_| inline.is_none()), inline, target: entry.get("target") });
+        }
+    }
+    out
+}
+
+/// What is looked for: the value of a rendered object.
+struct Sought<'n> {
+    object: &'n Object,
+    /// The pointer as far as the object has it.
+    steps: Vec<String>,
+    /// What the object does not have.
+    missing: Vec<String>,
+    node: Node<'n>,
+    key: bool,
+}
+
+/// Finds where the place of a rendered object was written.
+pub(super) fn locate(written: &Written, top: &[Kustomization], location: &Location) -> Option<Place> {
+    let file = written.file.as_ref()?;
+    let begin = || Place { source: Arc::clone(file), span: first_key(file), is_literal: false };
+    let Location::Field { object, pointer, key } = location else { return Some(begin()) };
+    let mut node = object.root();
+    let mut found = 0;
+    for step in pointer.steps() {
+        let next = child(&node, step);
+        if next.is_absent() {
+            break;
+        }
+        node = next;
+        found += 1;
+    }
+    let (steps, missing) = pointer.steps().split_at(found);
+    let sought = Sought { object, steps: steps.to_vec(), missing: missing.to_vec(), node, key: *key };
+    if written.is_generated {
+        return in_kustomizations(top, &sought).or_else(|| generator(top, &sought)).or_else(|| Some(begin()));
+    }
+    let base = base_object(file, object);
+    if let Some(base) = &base {
+        let (at, steps) = follow(&object.root(), &base.root(), &sought.steps);
+        let same = at.as_ref().is_some_and(|at| has_value(at, &sought.node));
+        let lacks = at.as_ref().is_some_and(|at| {
+            let first = sought.missing.first();
+            first.is_none_or(|first| child(at, first).is_absent())
+        });
+        if same && lacks {
+            let steps = steps.into_iter().chain(sought.missing.iter().cloned());
+            let location = Location::Field {
+                object: base.clone(),
+                pointer: Pointer::from_steps(steps),
+                key: sought.key,
+            };
+            if let Some((source, _, span)) = location.resolve_span() {
+                return Some(Place { source: Arc::clone(source), span, is_literal: true });
+            }
+        }
+    }
+    if let Some(place) = in_kustomizations(top, &sought) {
+        return Some(place);
+    }
+    let Some(base) = base else { return Some(begin()) };
+    let (_, steps) = follow(&object.root(), &base.root(), &sought.steps);
+    let location = Location::Field { object: base, pointer: Pointer::from_steps(steps), key: sought.key };
+    let (source, _, span) = location.resolve_span()?;
+    Some(Place { source: Arc::clone(source), span, is_literal: false })
+}
+
+fn child<'n>(node: &Node<'n>, step: &str) -> Node<'n> {
+    match step.parse::<usize>() {
+        Ok(index) if node.is_sequence() => node.index(index),
+        _ => node.get(step),
+    }
+}
+
+/// The object of a base that became another one: its kind, with the name that the other one has but for what was added.
+fn base_object(file: &Arc<Source>, rendered: &Object) -> Option<Object> {
+    let documents = source::read(file);
+    let objects = documents.iter().flat_map(|document| Object::from_document(file, document, true));
+    let id = rendered.id();
+    let same = |object: &Object| object.id().kind == id.kind && object.id().group == id.group;
+    let mut all: Vec<Object> = objects.filter(same).collect();
+    all.retain(|object| id.name.contains(&*object.id().name));
+    all.sort_by_key(|object| {
+        let other = object.id().namespace.is_some() && object.id().namespace != id.namespace;
+        (std::cmp::Reverse(object.id().name.len()), other)
+    });
+    all.into_iter().next()
+}
+
+/// Follows the steps of a rendered object in another one, in which items of lists are found by their keys. Gives the node, if
+/// all steps lead somewhere, and the steps as far as they do.
+fn follow<'b>(rendered: &Node<'_>, other: &Node<'b>, steps: &[String]) -> (Option<Node<'b>>, Vec<String>) {
+    let (mut rendered, mut at) = (rendered.clone(), other.clone());
+    let mut out = Vec::new();
+    for step in steps {
+        let item = child(&rendered, step);
+        let step = if rendered.is_sequence() && at.is_sequence() {
+            match same_item(&item, &at) {
+                Some(index) => index.to_string(),
+                None => return (None, out),
+            }
+        } else {
+            step.clone()
+        };
+        let next = child(&at, &step);
+        if next.is_absent() {
+            return (None, out);
+        }
+        (rendered, at) = (item, next);
+        out.push(step);
+    }
+    (Some(at), out)
+}
+
+/// The item of a list that has the key of another one, or that is equal.
+fn same_item(item: &Node<'_>, list: &Node<'_>) -> Option<usize> {
+    let key = ITEM_KEYS.iter().find_map(|key| Some((*key, item.get(key).string_or_number()?)));
+    match key {
+        Some((key, value)) => {
+            list.items().position(|one| one.get(key).string_or_number().is_some_and(|own| own == value))
+        }
+        None => {
+            let value = item.to_json();
+            list.items().position(|one| one.to_json() == value)
+        }
+    }
+}
+
+/// Whether a node says a rendered value. A map or list is where its content is.
+fn has_value(node: &Node<'_>, rendered: &Node<'_>) -> bool {
+    if rendered.is_mapping() {
+        return node.is_mapping();
+    }
+    if rendered.is_sequence() {
+        return node.is_sequence();
+    }
+    match (node.string_or_number(), rendered.string_or_number()) {
+        (Some(a), Some(b)) => a == b,
+        _ => node.to_json() == rendered.to_json(),
+    }
+}
+
+/// The place in the patches and fields of kustomizations, of which the outer ones win.
+fn in_kustomizations(top: &[Kustomization], sought: &Sought<'_>) -> Option<Place> {
+    top.iter().find_map(|kustomization| {
+        let root = kustomization.root()?;
+        let mut patches = patches(&root);
+        patches.reverse();
+        let patch = patches.iter().find_map(|patch| in_patch(kustomization, patch, sought));
+        patch.or_else(|| in_fields(kustomization, &root, sought))
+    })
+}
+
+fn in_patch(kustomization: &Kustomization, patch: &Patch<'_>, sought: &Sought<'_>) -> Option<Place> {
+    if !selects(&patch.target, sought.object) {
+        return None;
+    }
+    let has_target = patch.target.is_set();
+    match (patch.file, &patch.inline) {
+        (Some(file), _) => {
+            let path = crate::files::absolute(&kustomization.folder.join(file));
+            let source = kustomization.text_of(&path)?;
+            let span = in_patch_text(&source, has_target, sought)?;
+            Some(Place { source, span, is_literal: true })
+        }
+        (None, Some(inline)) => {
+            let text = Arc::new(Source::from_text("patch", inline.text()?));
+            let span = in_patch_text(&text, has_target, sought)?;
+            let line = text.lines().line_of(span.start);
+            let start = text.lines().start_of(line, text.text());
+            let written = text.text().get(start as usize..)?.lines().next()?;
+            let span = in_block(
+                &kustomization.source,
+                inline,
+                line,
+                written,
+                (span.start - start, span.end - start),
+            )?;
+            Some(Place { source: Arc::clone(&kustomization.source), span, is_literal: true })
+        }
+        (None, None) => None,
+    }
+}
+
+/// The place of a part of a line of a block scalar.
+fn in_block(
+    source: &Source,
+    block: &Node<'_>,
+    line: usize,
+    written: &str,
+    columns: (u32, u32),
+) -> Option<Span> {
+    let span = block.span()?;
+    let (text, lines) = (source.text(), source.lines());
+    let first = lines.line_of(span.start);
+    // The span begins at the header or at the first line below it.
+    (first + line..=first + line + 1).find_map(|number| {
+        let start = lines.start_of(number, text);
+        let end = lines.start_of(number + 1, text);
+        let own = text.get(start as usize..end as usize)?;
+        let indent = own.trim_end().strip_suffix(written.trim_end())?.len() as u32;
+        Some(Span::new(start + indent + columns.0, (start + indent + columns.1).min(end)))
+    })
+}
+
+/// Whether the target of a patch may be an object; its name is a regular expression, and the name of the object has changed.
+fn selects(target: &Node<'_>, object: &Object) -> bool {
+    let fits = |field: &str, value: &str| {
+        target.get(field).text().is_none_or(|text| text.is_empty() || text == value)
+    };
+    let name = target.get("name").text().unwrap_or_default();
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));
+    fits("kind", &object.id().kind)
+        && fits("group", &object.id().group)
+        && (!is_plain || object.id().name.contains(name))
+}
+
+/// The place of the sought value in the text of a patch.
+fn in_patch_text(source: &Arc<Source>, has_target: bool, sought: &Sought<'_>) -> Option<Span> {
+    let documents = source::read(source);
+    documents.iter().find_map(|document| {
+        let root = document.root()?;
+        if root.is_sequence() {
+            return in_operations(&root, sought);
+        }
+        let id = sought.object.id();
+        let name = root.path(&["metadata", "name"]).text().unwrap_or_default();
+        let is_of = root.get("kind").text() == Some(id.kind.as_str()) && id.name.contains(name);
+        if !has_target && !is_of || sought.steps.is_empty() {
+            return None;
+        }
+        let (at, _) = follow(&sought.object.root(), &root, &sought.steps);
+        let at = at.filter(|at| has_value(at, &sought.node) && !is_identity(&sought.steps))?;
+        span_of(&at, sought)
+    })
+}
+
+/// What a patch says to be found, and does not set.
+fn is_identity(steps: &[String]) -> bool {
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    matches!(
+        steps.as_slice(),
+        ["apiVersion" | "kind" | "metadata" | "spec"] | ["metadata", "name" | "namespace"]
+    )
+}
+
+/// The place in RFC 6902 operations.
+fn in_operations(operations: &Node<'_>, sought: &Sought<'_>) -> Option<Span> {
+    let mut all: Vec<Node<'_>> = operations.items().collect();
+    all.reverse();
+    all.iter().find_map(|operation| {
+        let op = operation.get("op").text()?;
+        let path = Pointer::parse(operation.get("path").text()?)?;
+        let is_end = |step: &String| step == "-";
+        // Under the place of the operation, or the place itself.
+        let covers = path.steps().len() <= sought.steps.len()
+            && path.steps().iter().zip(&sought.steps).all(|(own, step)| own == step || is_end(own));
+        match op {
+            "add" | "replace" if covers => {
+                let value = operation.get("value");
+                let rest = &sought.steps[path.steps().len()..];
+                let at = rest.iter().fold(value, |node, step| child(&node, step));
+                (at.is_set() && has_value(&at, &sought.node)).then(|| span_of(&at, sought))?
+            }
+            // It took away what is missing.
+            "remove" => {
+                let whole: Vec<&String> = sought.steps.iter().chain(&sought.missing).collect();
+                let own: Vec<&String> = path.steps().iter().collect();
+                (!sought.missing.is_empty() && own.len() > sought.steps.len() && whole.starts_with(&own))
+                    .then(|| operation.get("path").span())?
+            }
+            _ => None,
+        }
+    })
+}
+
+fn span_of(node: &Node<'_>, sought: &Sought<'_>) -> Option<Span> {
+    let is_collection = node.is_mapping() || node.is_sequence();
+    let key = if sought.key || is_collection && !node.is_flow() { node.key_span() } else { None };
+    let first = node.entries().first().and_then(|(_, value)| value.key_span());
+    let item = first.filter(|_| is_collection && !node.is_flow());
+    key.or(item).or_else(|| node.span()).or_else(|| node.key_span())
+}
+
+/// The place in the fields of a kustomization: names, labels, replicas, images.
+fn in_fields(kustomization: &Kustomization, root: &Node<'_>, sought: &Sought<'_>) -> Option<Place> {
+    let steps: Vec<&str> = sought.steps.iter().map(String::as_str).collect();
+    let value = sought.node.string_or_number().map(|text| text.into_owned());
+    let says = |node: &Node<'_>| node.string_or_number().is_some_and(|own| Some(own.into_owned()) == value);
+    let name = &sought.object.id().name;
+    // What is added to a name says less than the name.
+    let node = match steps.as_slice() {
+        ["metadata", "namespace"] => Some(root.get("namespace")).filter(says),
+        ["spec", "replicas"] => root.get("replicas").items().find_map(|entry| {
+            let is_of = entry.get("name").text().is_some_and(|own| name.contains(own));
+            Some(entry.get("count")).filter(|count| is_of && says(count))
+        }),
+        [.., "image"] => root.get("images").items().find_map(|entry| {
+            let value = value.as_deref()?;
+            let named = ["newName", "name"].iter().find_map(|field| entry.get(field).text())?;
+            let rest = value.strip_prefix(named)?;
+            let set = |field: &str| Some(entry.get(field)).filter(|node| node.string_or_number().is_some());
+            let tag =
+                set("newTag").filter(|tag| tag.string_or_number().is_some_and(|tag| rest.contains(&*tag)));
+            tag.or_else(|| set("digest")).or_else(|| set("newName"))
+        }),
+        [.., kind @ ("labels" | "annotations" | "matchLabels"), key] => {
+            let common = if *kind == "annotations" { "commonAnnotations" } else { "commonLabels" };
+            let own = root.get(common).get(key);
+            let listed = root.get("labels").items().map(|entry| entry.get("pairs").get(key));
+            std::iter::once(own).chain(listed).find(says)
+        }
+        _ => None,
+    };
+    let span = node?.span()?;
+    Some(Place { source: Arc::clone(&kustomization.source), span, is_literal: true })
+}
+
+/// The entry of a kustomization that generates an object.
+fn generator(top: &[Kustomization], sought: &Sought<'_>) -> Option<Place> {
+    let field = match sought.object.id().kind.as_str() {
+        "ConfigMap" => "configMapGenerator",
+        "Secret" => "secretGenerator",
+        _ => return None,
+    };
+    top.iter().find_map(|kustomization| {
+        let root = kustomization.root()?;
+        let mut entries = root.get(field).items();
+        let name = entries.find_map(|entry| {
+            let name = entry.get("name");
+            name.text().is_some_and(|text| sought.object.id().name.contains(text)).then_some(name)
+        })?;
+        let span = name.span()?;
+        Some(Place { source: Arc::clone(&kustomization.source), span, is_literal: false })
+    })
+}
+
+/// The first key of a file.
+fn first_key(source: &Arc<Source>) -> Span {
+    let documents = source::read(source);
+    let root = documents.first().and_then(|document| document.root());
+    let first = root.and_then(|root| root.entries().first().and_then(|(_, value)| value.key_span()));
+    first.unwrap_or_default()
+}

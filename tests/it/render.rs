@@ -1,0 +1,305 @@
+//! `gpulint check --render` with the real programs, which `tests/cluster/build` builds from their Go modules.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use gpulint_testing::expect_file;
+
+use crate::support::{Folder, Run, command, finish};
+
+const CHART: &str = "apiVersion: v2\nname: a\nversion: 1.0.0\n";
+const MISMATCH: &str = "apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  restartPolicy: Never
+  containers:
+    - name: a
+      image: registry.example.com/a:1.2
+      resources:
+        requests: {nvidia.com/gpu: 2}
+        limits: {nvidia.com/gpu: 1}
+";
+
+/// The folder that holds `helm` and `kustomize`.
+fn programs() -> Option<PathBuf> {
+    let folder = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+    let whole = |folder: &PathBuf| ["helm", "kustomize"].iter().all(|name| folder.join(name).exists());
+    let found = folder.filter(whole);
+    if found.is_none() {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no helm and kustomize in KUBEBUILDER_ASSETS");
+    }
+    found
+}
+
+fn run_with_path(path: &Path, folder: &Path, args: &[&str]) -> Run {
+    let mut command = command(folder, args);
+    // Paths that a test prints are read by everybody.
+    command.env("PATH", path).stdin(Stdio::null());
+    finish(command.output().unwrap())
+}
+
+impl Folder {
+    fn render(&self, programs: &Path, args: &[&str]) -> Run {
+        run_with_path(programs, &self.0, &[&["check", "--render", "-f", "concise"], args].concat())
+    }
+}
+
+/// A repository of its own, checked in both formats.
+#[test]
+fn repositories_give_what_stands_beside_them() {
+    let Some(programs) = programs() else { return };
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/render");
+    let mut wrong = Vec::new();
+    for (case, args) in
+        [("serving", &["--render"][..]), ("overlays", &[]), ("overlays", &["--render", "overlays/prod"])]
+    {
+        let name = args
+            .last()
+            .filter(|arg| !arg.starts_with('-'))
+            .map_or(case, |arg| arg.rsplit('/').next().unwrap());
+        for (format, ending) in [("text", "txt"), ("json", "json")] {
+            let args = [&["check", "--no-fold", "-f", format][..], args].concat();
+            let run = run_with_path(&programs, &cases.join(case), &args).exits(1);
+            if format == "json" {
+                run.json();
+            }
+            let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+            let out = run.out.replace(&version, "\"version\": \"0.0.0\"");
+            wrong.extend(expect_file(&cases.join(format!("{name}.{ending}")), &out).err());
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn nothing_is_rendered_unasked() {
+    let folder = Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", MISMATCH);
+    let run = run_with_path(Path::new("/nonexistent"), &folder.0, &["check"]).exits(2);
+    run.complains(
+        "1 Helm template not rendered: gpulint check --render, or helm template . | gpulint check -",
+    );
+}
+
+#[test]
+fn a_missing_program_is_a_finding_and_the_rest_goes_on() {
+    let folder = Folder::new()
+        .with("chart/Chart.yaml", CHART)
+        .with("chart/templates/a.yaml", MISMATCH)
+        .with("over/kustomization.yaml", "resources: [a.yaml]\n")
+        .with("over/a.yaml", MISMATCH)
+        .with("b.yaml", MISMATCH);
+    let run = folder.render(Path::new("/nonexistent"), &[]).exits(2);
+    let run = run.prints("chart/Chart.yaml:2:7: error[render-failed] `helm template chart` was not run: there is no `helm` in PATH");
+    let run = run.prints("over/kustomization.yaml:1:1: error[render-failed] `kustomize build over` was not run: there is neither");
+    // What was not rendered is checked as it is written.
+    run.prints("over/a.yaml:10:36: error[gpu-limit-mismatch]")
+        .prints("b.yaml:10:36: error[gpu-limit-mismatch]");
+    let folder = folder.with("gpulint.yaml", "rules: {render-failed: off}\n");
+    folder.render(Path::new("/nonexistent"), &[]).exits(1);
+}
+
+#[test]
+fn a_failed_render_has_the_words_of_the_program() {
+    let Some(programs) = programs() else { return };
+    for (template, words) in [
+        ("a: {{ .Values.b\n", "unclosed action"),
+        ("{{ fail \"not like this\" }}\n", "not like this"),
+        ("a: {{ required \"b is needed\" .Values.b }}\n", "b is needed"),
+        ("a: [1\n", "YAML parse error on a/templates/a.yaml"),
+        ("a: {{ include \"none\" . }}\n", "no template \"none\""),
+    ] {
+        let folder = Folder::new().with("c/Chart.yaml", CHART).with("c/templates/a.yaml", template);
+        let run = folder.with("c/values.yaml", "c: 1\n").render(&programs, &[]).exits(2);
+        let run =
+            run.prints("c/Chart.yaml:2:7: error[render-failed] `helm template c` failed: ").prints(words);
+        assert!(!run.out.contains("/gpulint-"), "{run:?}");
+    }
+    let chart =
+        format!("{CHART}dependencies: [{{name: b, version: 1.0.0, repository: \"https://example.com\"}}]\n");
+    let folder = Folder::new().with("Chart.yaml", chart).with("templates/a.yaml", MISMATCH);
+    folder.render(&programs, &[]).exits(2).prints("missing in charts/ directory: b");
+    let folder =
+        Folder::new().with("kustomization.yaml", "resources: [absent.yaml]\n").with("a.yaml", MISMATCH);
+    let run =
+        folder.render(&programs, &[]).exits(2).prints("`kustomize build .` failed: ").prints("absent.yaml");
+    assert!(!run.out.contains("/gpulint-"), "{run:?}");
+}
+
+#[test]
+fn what_does_not_end_is_ended() {
+    let Some(programs) = programs() else { return };
+    let template = "{{ range $i := until 2000000 }}{{ range $j := until 2000000 }}{{ end }}{{ end }}\n";
+    let folder = Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", template);
+    let begin = Instant::now();
+    folder.render(&programs, &["--render-limit", "1"]).exits(2).prints("did not end within 1 s");
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+}
+
+/// A chart in the current folder, by its own name, and by one of its files.
+#[test]
+fn a_chart_is_rendered_however_it_is_named() {
+    let Some(programs) = programs() else { return };
+    let folder = Folder::new()
+        .with("odd/Chart.yaml", CHART)
+        .with("odd/templates/a.yaml", MISMATCH)
+        .with("odd/templates/b.yaml", MISMATCH.replace("name: a}", "name: b}"))
+        .with("odd/README.json", "{}");
+    let both = |run: Run, prefix: &str| {
+        for file in ["a", "b"] {
+            let line = format!("{prefix}templates/{file}.yaml:10:36: error[gpu-limit-mismatch]");
+            assert!(run.out.contains(&line), "no {line} in {run:?}");
+        }
+    };
+    both(folder.render(&programs, &[]).exits(1), "odd/");
+    both(folder.render(&programs, &["odd/Chart.yaml"]).exits(1), "odd/");
+    let inside = Folder(folder.0.join("odd"));
+    both(inside.render(&programs, &[]).exits(1), "");
+    std::mem::forget(inside);
+    let run = folder.render(&programs, &["odd/templates/b.yaml"]).exits(1);
+    let run = run.prints("odd/templates/b.yaml:10:36: error[gpu-limit-mismatch]");
+    assert!(!run.out.contains("a.yaml"), "{run:?}");
+    // Nothing is left to say.
+    assert!(!run.out.contains("not rendered"), "{run:?}");
+}
+
+#[test]
+fn odd_bytes_are_read_as_everywhere() {
+    let Some(programs) = programs() else { return };
+    let crlf = MISMATCH.replace('\n', "\r\n");
+    let folder = Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", crlf);
+    folder.render(&programs, &[]).exits(1).prints("templates/a.yaml:10:36: error[gpu-limit-mismatch]");
+    let folder = folder.with("templates/a.yaml", b"kind: A\nb: \xff\xfe\x00\n");
+    folder.render(&programs, &[]).exits(2).prints("Chart.yaml:2:7: error[render-failed]");
+    // Not of the chart.
+    let folder = Folder::new()
+        .with("Chart.yaml", CHART)
+        .with("templates/a.yaml", MISMATCH)
+        .with("files/blob.bin", b"\x00\xff".as_slice())
+        .with("templates/NOTES.txt", "{{ .Release.Name }}\n");
+    folder.render(&programs, &[]).exits(1).prints("templates/a.yaml:10:36: error[gpu-limit-mismatch]");
+}
+
+/// Gated objects appear, libraries and tests of a chart do not.
+#[test]
+fn what_a_cluster_of_ours_gets_is_rendered() {
+    let Some(programs) = programs() else { return };
+    let gated = format!(
+        "{{{{- if .Capabilities.APIVersions.Has \"karpenter.sh/v1/NodePool\" }}}}\n{MISMATCH}{{{{- end }}}}\n"
+    );
+    let old = gated.replace("karpenter.sh/v1/NodePool", "karpenter.sh/v1alpha5");
+    let folder = Folder::new()
+        .with("c/Chart.yaml", format!("{CHART}kubeVersion: \">=1.30.0-0\"\n"))
+        .with("c/templates/gated.yaml", &gated)
+        .with("c/templates/old.yaml", &old)
+        .with(
+            "c/templates/tests/t.yaml",
+            MISMATCH.replace("{name: a}", "{name: t, annotations: {helm.sh/hook: test}}"),
+        )
+        .with("lib/Chart.yaml", format!("{CHART}type: library\n"))
+        .with("lib/templates/_a.tpl", "");
+    let run = folder
+        .render(&programs, &[])
+        .exits(1)
+        .prints("c/templates/gated.yaml:11:36: error[gpu-limit-mismatch]");
+    assert_eq!(run.out.matches("gpu-limit-mismatch").count(), 1, "{run:?}");
+}
+
+/// A comment in a template, in a values file and in a base allows what is found at its line.
+#[test]
+fn suppressions_count_where_a_finding_is_reported() {
+    let Some(programs) = programs() else { return };
+    let allow = "# gpulint: allow[gpu-limit-mismatch] because\n";
+    let template = MISMATCH.replace("        requests:", &format!("        {allow}        requests:"));
+    let folder = Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", template);
+    let out = folder.render(&programs, &[]).out;
+    assert!(!out.contains("gpu-limit-mismatch") && !out.contains("suppression"), "{out}");
+    let template = MISMATCH.replace("{nvidia.com/gpu: 2}", "{nvidia.com/gpu: {{ .Values.gpus }}}");
+    let folder = Folder::new()
+        .with("Chart.yaml", CHART)
+        .with("templates/a.yaml", template)
+        .with("values.yaml", "gpus: 2\n");
+    folder.render(&programs, &[]).exits(1).prints("values.yaml:1:7: error[gpu-limit-mismatch]");
+    let folder = folder.with("values.yaml", format!("{allow}gpus: 2\n"));
+    let out = folder.render(&programs, &[]).out;
+    assert!(!out.contains("gpu-limit-mismatch"), "{out}");
+    let folder = Folder::new()
+        .with("kustomization.yaml", "resources: [a.yaml]\n")
+        .with("a.yaml", MISMATCH.replace("        requests:", &format!("        {allow}        requests:")));
+    let out = folder.render(&programs, &[]).out;
+    assert!(!out.contains("gpu-limit-mismatch") && !out.contains("suppression"), "{out}");
+}
+
+#[test]
+fn values_of_the_configuration_are_sets_of_their_own() {
+    let Some(programs) = programs() else { return };
+    let template =
+        MISMATCH.replace("{nvidia.com/gpu: 2}", "{nvidia.com/gpu: {{ required \"gpus\" .Values.gpus }}}");
+    let config = "render: {enabled: true, helm: [{chart: c, values: [prod.yaml]}, {chart: ./c, values: [envs/x.yaml]}]}\n";
+    let folder = Folder::new()
+        .with("gpulint.yaml", config)
+        .with("c/Chart.yaml", CHART)
+        .with("c/templates/a.yaml", template)
+        .with("c/prod.yaml", "gpus: 1\n")
+        .with("envs/x.yaml", "{gpus: 4}\n");
+    // The chart needs values, and is rendered with two others.
+    let run = run_with_path(&programs, &folder.0, &["check"]).exits(1);
+    let run = run.prints("[envs/x.yaml:1:8]").prints("rendered by helm template c -f envs/x.yaml");
+    let run = run.prints("in 1 of 2 renders: helm template c -f envs/x.yaml");
+    assert_eq!(run.out.matches("gpu-limit-mismatch]").count(), 1, "{run:?}");
+    let folder =
+        folder.with("gpulint.yaml", "render: {enabled: true, helm: [{chart: c, values: [none.yaml]}]}\n");
+    let run = run_with_path(&programs, &folder.0, &["check", "-f", "concise"]).exits(2);
+    run.prints("`helm template c -f none.yaml` failed: there is no `none.yaml` in the chart");
+    for (config, words) in [
+        ("render: {helm: [{values: [a]}]}", "`chart` is missing"),
+        ("render: {charts: []}", "unknown key `charts` of `render`"),
+        ("render: {enabled: maybe}", "expected `true` or `false`"),
+    ] {
+        let folder = Folder::new().with("gpulint.yaml", config).with("a.yaml", MISMATCH);
+        folder.run(&["check"]).exits(2).complains(words);
+    }
+}
+
+/// A base elsewhere is left out and said; a patch of what it has cannot be applied, and that is no fault of anybody.
+#[test]
+fn what_is_not_in_the_file_system_is_left_out() {
+    let Some(programs) = programs() else { return };
+    let folder = Folder::new()
+        .with("top/kustomization.yaml", "resources: [../base, 'https://example.com/x.yaml']\nhelmCharts: [{name: redis, repo: 'https://example.com'}]\n")
+        .with("base/kustomization.yaml", "resources: [a.yaml, 'github.com/org/repo//deploy?ref=v1']\n")
+        .with("base/a.yaml", MISMATCH);
+    let args = ["check", "--render", "-f", "json"];
+    let report = run_with_path(&programs, &folder.0, &args).exits(1).json();
+    let skipped = report["summary"]["skipped"].as_array().unwrap();
+    let remote =
+        skipped.iter().filter(|one| one["reason"] == "remote-base").map(|one| one["file"].as_str().unwrap());
+    let remote: Vec<&str> = remote.collect();
+    assert_eq!(
+        remote,
+        [
+            "base/kustomization.yaml: github.com/org/repo//deploy?ref=v1",
+            "top/kustomization.yaml: https://example.com/x.yaml",
+            "top/kustomization.yaml: redis",
+        ]
+    );
+    let found = &report["diagnostics"][0];
+    assert_eq!(found["file"], "base/a.yaml", "{report:#}");
+    assert_eq!(found["rendered"]["commands"][0], "kustomize build top");
+    let folder = folder.with("top/kustomization.yaml", "resources: [../base, 'https://example.com/x.yaml']\npatches: [{patch: '{apiVersion: v1, kind: Pod, metadata: {name: none}, spec: {hostNetwork: true}}'}]\n");
+    folder.render(&programs, &[]).exits(1).prints("base/a.yaml:10:36: error[gpu-limit-mismatch]");
+}
+
+#[test]
+fn broken_syntax_is_reported_of_the_file() {
+    let Some(programs) = programs() else { return };
+    let folder = Folder::new()
+        .with("kustomization.yaml", "resources: [a.yaml]\n")
+        .with("a.yaml", format!("{MISMATCH}metadata: {{name: b}}\n"));
+    let run = folder.render(&programs, &[]);
+    run.prints("a.yaml:12:1: error[yaml-duplicate-key]");
+    fs::remove_file(folder.0.join("a.yaml")).unwrap();
+}
