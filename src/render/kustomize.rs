@@ -472,7 +472,8 @@ fn take_origin(document: &str) -> (String, Option<Origin>) {
     let mut out = String::with_capacity(document.len());
     let is_only = start == annotations + 1 && after == end;
     for (at, line) in lines.iter().enumerate() {
-        if !(start..after).contains(&at) && !(is_only && at == annotations) {
+        let is_taken = (start..after).contains(&at) || is_only && at == annotations;
+        if !is_taken {
             out.push_str(line);
         }
     }

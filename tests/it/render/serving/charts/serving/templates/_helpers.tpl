@@ -5,3 +5,7 @@ app: {{ .Chart.Name }}
 {{- define "serving.batch" -}}
 {{ mul .Values.replicas 2 }}
 {{- end }}
+
+{{- define "serving.available" -}}
+{{ add .Values.replicas 0 }}
+{{- end }}
