@@ -11,7 +11,6 @@ use rayon::prelude::*;
 use crate::files;
 use crate::files::{Folders, Input, ReadOutcome, SkipReason};
 use crate::progress::Progress;
-use crate::render::Renders;
 
 /// An input, the index of its configuration, and its path relative to the folder of that configuration.
 pub(crate) struct ScopedInput {
@@ -25,10 +24,6 @@ pub(crate) struct Batch<'e> {
     pub(crate) inputs: Vec<ScopedInput>,
     /// One for each input.
     pub(crate) reads: Vec<ReadOutcome>,
-    /// The absolute paths of files that the configuration excludes.
-    pub(crate) excluded: Vec<PathBuf>,
-    /// What is checked as rendered.
-    pub(crate) renders: Renders,
     pub(crate) engines: &'e [Engine],
     folders: Folders,
 }
@@ -47,7 +42,7 @@ impl<'e> Batch<'e> {
                 read
             })
             .collect();
-        Batch { inputs, reads, excluded: Vec::new(), renders: Renders::default(), engines, folders }
+        Batch { inputs, reads, engines, folders }
     }
 
     /// The rules of an input.
@@ -73,11 +68,6 @@ impl<'e> Batch<'e> {
     /// The chart that is rendered for a template.
     pub(crate) fn chart_root_of_template(&self, path: &Path) -> Option<PathBuf> {
         self.folders.root_chart_of_template(path)
-    }
-
-    /// Whether an input is checked as rendered.
-    pub(crate) fn is_rendered(&self, at: usize) -> bool {
-        self.renders.covers(&self.inputs[at].input.absolute)
     }
 
     /// The path of the chart that has to be rendered for an input that was skipped as a template.

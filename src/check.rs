@@ -51,19 +51,19 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         }
     }
     let mut set = Batch::read(inputs, &engines, !args.quiet);
-    set.excluded.clone_from(&found.excluded);
-    let rendering = RenderOptions { requested: args.render, limit: Duration::from_secs(args.render_limit) };
-    set.renders = Renders::of(&set, &scopes, &rendering);
+    let limit = Duration::from_secs(args.render_limit);
+    let rendering = RenderOptions { requested: args.render, limit, excluded: &found.excluded };
+    let renders = Renders::of(&set, &scopes, &rendering);
     let reports = set.check(None);
     let checked = match requested_safety(args) {
         None => {
-            let checked = CheckOutcome::new(&set, reports, found);
+            let checked = CheckOutcome::new(&set, &renders, reports, found);
             write(&checked, args, color, Output::Stdout)?;
             checked
         }
         Some(most) if args.diff => {
             let plans = fix::plan_round(&reports, most);
-            let checked = CheckOutcome::new(&set, reports, found);
+            let checked = CheckOutcome::new(&set, &renders, reports, found);
             let fixed = fix::run(&mut set, plans, most);
             output::to_stdout(|out| fixed.diff(&set, out))?;
             if !args.formats.is_empty() {
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             checked
         }
         Some(most) => {
-            let checked = apply_fixes(&mut set, reports, found, most);
+            let checked = apply_fixes(&mut set, &renders, reports, found, most);
             let stream = set.stream();
             if let Some(text) = stream {
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
@@ -112,6 +112,7 @@ fn requested_safety(args: &CheckArgs) -> Option<Safety> {
 /// Fixes the files, and reports the remaining findings of all inputs.
 fn apply_fixes(
     set: &mut Batch<'_>,
+    renders: &Renders,
     reports: Vec<Option<CheckReport>>,
     found: FoundFiles,
     most: Safety,
@@ -121,7 +122,7 @@ fn apply_fixes(
     let errors = fixed.write(set);
     let count = fixed.count();
     let reports = if count > 0 { set.check(None) } else { reports };
-    let mut checked = CheckOutcome::new(set, reports, found);
+    let mut checked = CheckOutcome::new(set, renders, reports, found);
     checked.report.summary.fixed = Some(count);
     checked.report.unfixed = fix::unfixed_reasons(&checked.report.findings, most);
     checked.errors.extend(errors);
@@ -191,13 +192,19 @@ struct CheckOutcome {
 }
 
 impl CheckOutcome {
-    fn new(set: &Batch<'_>, reports: Vec<Option<CheckReport>>, found: FoundFiles) -> CheckOutcome {
+    fn new(
+        set: &Batch<'_>,
+        renders: &Renders,
+        reports: Vec<Option<CheckReport>>,
+        found: FoundFiles,
+    ) -> CheckOutcome {
+        let is_rendered = |at: usize| renders.covers(&set.inputs[at].input.absolute);
         let mut summary = Summary { skipped: found.skipped, ..Summary::default() };
         let mut errors = found.errors;
         let mut unparsable = 0;
         for (at, read) in set.reads.iter().enumerate() {
             errors.extend(read.error.clone());
-            let rendered = set.is_rendered(at);
+            let rendered = is_rendered(at);
             if !rendered {
                 if let Some(chart) = set.chart_to_render(at) {
                     *summary.unrendered.entry(chart).or_default() += 1;
@@ -210,11 +217,11 @@ impl CheckOutcome {
                 unparsable += file.documents.iter().filter(|d| d.tree.is_none()).count();
             }
         }
-        summary.files += set.renders.files();
-        summary.objects += set.renders.objects();
-        summary.skipped.extend(set.renders.skipped().iter().cloned());
+        summary.files += renders.files();
+        summary.objects += renders.objects();
+        summary.skipped.extend(renders.skipped().iter().cloned());
         summary.skipped.sort();
-        let rendered = set.renders.check(set.engines);
+        let rendered = renders.check(set.engines);
         // There may be hundreds of thousands of findings: a growing list would be copied, and have unused
         // capacity.
         let count = reports.iter().flatten().map(|report| report.findings.len());
@@ -222,7 +229,7 @@ impl CheckOutcome {
         let mut failed = false;
         for (at, report) in reports.into_iter().enumerate() {
             let Some(mut report) = report else { continue };
-            if set.is_rendered(at) {
+            if is_rendered(at) {
                 report.findings.retain(|finding| READER_RULES.contains(&finding.rule.id));
                 report.suppressed = 0;
             }

@@ -5,6 +5,7 @@
 //! time as plain files.
 
 mod helm;
+mod kustomization;
 mod kustomize;
 mod origin;
 mod process;
@@ -34,11 +35,13 @@ use sources::Sources;
 
 /// What is to be rendered, and how.
 #[derive(Debug)]
-pub(crate) struct RenderOptions {
+pub(crate) struct RenderOptions<'o> {
     /// Whether the command line asks for it; otherwise the configuration of each chart and kustomization decides.
     pub(crate) requested: bool,
     /// How long a program may run.
     pub(crate) limit: Duration,
+    /// The absolute paths of files that the configuration excludes.
+    pub(crate) excluded: &'o [PathBuf],
 }
 
 /// Where a rendered place stands in the text of the user.
@@ -117,7 +120,7 @@ pub(crate) struct RenderReport {
 
 impl Renders {
     /// Renders the charts and kustomizations of a batch.
-    pub(crate) fn of(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions) -> Renders {
+    pub(crate) fn of(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions<'_>) -> Renders {
         let sources = Arc::new(Sources::new(&batch.inputs));
         let (charts, kustomizations) = rayon::join(
             || helm::render(batch, scopes, options, &sources),
@@ -130,7 +133,8 @@ impl Renders {
             renders.covered.extend(part.covered);
             renders.skipped.extend(part.skipped);
         }
-        renders.visible = batch.inputs.iter().map(|one| one.input.absolute.clone()).collect();
+        let inputs = batch.inputs.iter().filter(|one| one.input.unapplied.is_none());
+        renders.visible = inputs.map(|one| one.input.absolute.clone()).collect();
         renders
     }
 

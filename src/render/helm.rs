@@ -59,7 +59,7 @@ struct Chart {
 pub(super) fn render(
     batch: &Batch<'_>,
     scopes: &Scopes,
-    options: &RenderOptions,
+    options: &RenderOptions<'_>,
     sources: &Arc<Sources>,
 ) -> Rendering {
     let charts = discover(batch, scopes, options, sources);
@@ -84,7 +84,12 @@ pub(super) fn render(
 }
 
 /// The charts of the input that are no part of another one.
-fn discover(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions, sources: &Sources) -> Vec<Chart> {
+fn discover(
+    batch: &Batch<'_>,
+    scopes: &Scopes,
+    options: &RenderOptions<'_>,
+    sources: &Sources,
+) -> Vec<Chart> {
     let mut charts = Vec::new();
     for folder in batch.root_charts() {
         let inputs = || batch.inputs.iter().filter(|one| one.input.absolute.starts_with(&folder));
@@ -120,7 +125,7 @@ fn discover(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions, sources
         }
         if own.is_some() {
             sources.add_whole(&folder);
-            batch
+            options
                 .excluded
                 .iter()
                 .filter(|path| path.starts_with(&folder))

@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpulint_rules::source;
-use gpulint_rules::source::{Document, Source};
+use gpulint_rules::Location;
+use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Location, Node};
 use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::batch::Batch;
 use crate::config::Scopes;
 use crate::files;
-use crate::files::{Folders, Input, KUSTOMIZATIONS, SkipReason, Skipped};
+use crate::files::{Folders, Input, SkipReason, Skipped};
 
+use super::kustomization::Kustomization;
 use super::origin;
 use super::origin::{Origin, Written};
 use super::process;
@@ -31,94 +31,6 @@ use super::{Locate, Place, RenderFailure, RenderOptions, RenderedFile, Rendering
 
 /// Kustomizations that include each other are followed to this depth.
 const MAX_DEPTH: usize = 32;
-
-/// A kustomization.
-pub(super) struct Kustomization {
-    pub(super) folder: PathBuf,
-    pub(super) file: PathBuf,
-    pub(super) source: Arc<Source>,
-    documents: Vec<Document>,
-    /// How files are reported.
-    sources: Arc<Sources>,
-    /// Entries that are not in the file system, with their fields.
-    remote: Vec<(&'static str, String)>,
-    /// Folders that it includes.
-    folders: Vec<PathBuf>,
-    /// Files that it lists: resources, and patches.
-    files: Vec<PathBuf>,
-    is_component: bool,
-}
-
-impl Kustomization {
-    fn read(folder: &Path, sources: &Arc<Sources>) -> Option<Kustomization> {
-        let mut files = KUSTOMIZATIONS.iter().map(|name| folder.join(name));
-        let file = files.find(|file| file.is_file())?;
-        let source = sources.get(&file)?;
-        let documents = source::read(&source);
-        let mut out = Kustomization {
-            folder: folder.to_owned(),
-            file,
-            source,
-            documents,
-            sources: Arc::clone(sources),
-            remote: Vec::new(),
-            folders: Vec::new(),
-            files: Vec::new(),
-            is_component: false,
-        };
-        let (mut remote, mut folders, mut files) = (Vec::new(), Vec::new(), Vec::new());
-        let root = out.root()?;
-        // Flux calls objects of its own so.
-        let api = root.get("apiVersion").text().unwrap_or("kustomize.config.k8s.io/v1beta1");
-        if !api.starts_with("kustomize.config.k8s.io/") {
-            return None;
-        }
-        let is_component = root.get("kind").text() == Some("Component");
-        for field in ["resources", "bases", "components", "generators", "transformers", "crds"] {
-            for entry in root.get(field).items() {
-                let Some(text) = entry.text() else { continue };
-                let path = files::absolute(&folder.join(text));
-                match fs::metadata(&path) {
-                    Ok(data) if data.is_dir() => folders.push(path),
-                    Ok(_) => files.push(path),
-                    Err(_) if is_remote(text) => remote.push((field, text.to_owned())),
-                    Err(_) => {}
-                }
-            }
-        }
-        for field in ["helmCharts", "helmChartInflationGenerator"] {
-            for chart in root.get(field).items() {
-                let name = chart.get("name").text().or(chart.get("chartName").text()).unwrap_or(field);
-                remote.push((field, name.to_owned()));
-            }
-        }
-        for patch in origin::patches(&root) {
-            files.extend(patch.file.map(|file| files::absolute(&folder.join(file))));
-        }
-        (out.remote, out.folders, out.files, out.is_component) = (remote, folders, files, is_component);
-        Some(out)
-    }
-
-    /// A file, as the same text for all that ask for it.
-    pub(super) fn text_of(&self, path: &Path) -> Option<Arc<Source>> {
-        self.sources.get(path)
-    }
-
-    pub(super) fn root(&self) -> Option<Node<'_>> {
-        self.documents.first().and_then(|document| document.root())
-    }
-}
-
-/// Whether an entry that is not in the file system names a repository or a file elsewhere.
-fn is_remote(entry: &str) -> bool {
-    let first = entry.split('/').next().unwrap_or_default();
-    entry.contains("://")
-        || entry.contains("?ref=")
-        || entry.starts_with("git@")
-        || entry.contains(".git/")
-        || entry.ends_with(".git")
-        || entry.contains('/') && first.contains('.') && !first.starts_with('.') && !first.ends_with(".yaml")
-}
 
 /// A kustomization that no other one includes, and what it includes.
 struct Top {
@@ -147,7 +59,7 @@ impl Top {
 pub(super) fn render(
     batch: &Batch<'_>,
     scopes: &Scopes,
-    options: &RenderOptions,
+    options: &RenderOptions<'_>,
     sources: &Arc<Sources>,
 ) -> Rendering {
     let tops = discover(batch, scopes, options, sources);
@@ -184,7 +96,12 @@ pub(super) fn render(
     out
 }
 
-fn discover(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions, sources: &Arc<Sources>) -> Vec<Top> {
+fn discover(
+    batch: &Batch<'_>,
+    scopes: &Scopes,
+    options: &RenderOptions<'_>,
+    sources: &Arc<Sources>,
+) -> Vec<Top> {
     let folders = batch.kustomization_folders();
     let all: BTreeMap<PathBuf, Kustomization> = (folders.iter())
         .filter_map(|folder| Some((folder.clone(), Kustomization::read(folder, sources)?)))
@@ -222,7 +139,7 @@ fn discover(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions, sources
             continue;
         }
         if named.is_some() {
-            let excluded = |file: &&PathBuf| !batch.excluded.contains(file);
+            let excluded = |file: &&PathBuf| !options.excluded.contains(file);
             let files = top.files().chain(top.all.iter().map(|one| &one.file)).filter(excluded);
             files.for_each(|file| sources.include(file));
         }
@@ -522,7 +439,7 @@ impl Locate for KustomizeOrigin {
 
 #[cfg(test)]
 mod tests {
-    use super::{Origin, documents, is_remote, take_origin};
+    use super::{Origin, documents, take_origin};
 
     #[test]
     fn the_origin_is_taken_out() {
@@ -542,21 +459,5 @@ mod tests {
     fn documents_are_cut_at_separators() {
         assert_eq!(documents("a: 1\n---\nb: 2\n").collect::<Vec<_>>(), ["a: 1\n", "b: 2\n"]);
         assert_eq!(documents("").count(), 0);
-    }
-
-    #[test]
-    fn entries_elsewhere_are_told_from_paths() {
-        for entry in [
-            "https://example.com/a.yaml",
-            "github.com/org/repo//deploy?ref=v1",
-            "git@example.com:org/repo.git",
-            "ssh://git@example.com/a",
-            "github.com/org/repo/deploy",
-        ] {
-            assert!(is_remote(entry), "{entry}");
-        }
-        for entry in ["../base", "a.yaml", "./x/y", "apps/web", "web.yaml/x"] {
-            assert!(!is_remote(entry), "{entry}");
-        }
     }
 }

@@ -8,7 +8,7 @@ use gpulint_rules::tree::Span;
 use gpulint_rules::{Location, Node, Object, Pointer};
 
 use super::Place;
-use super::kustomize::Kustomization;
+use super::kustomization::{Kustomization, Patch, patches};
 
 /// The fields that name an item of a list.
 const ITEM_KEYS: [&str; 9] =
@@ -27,34 +27,6 @@ pub(super) enum Origin {
 pub(super) struct Written {
     pub(super) file: Option<Arc<Source>>,
     pub(super) is_generated: bool,
-}
-
-/// A patch of a kustomization.
-pub(super) struct Patch<'k> {
-    /// Its file, as written.
-    pub(super) file: Option<&'k str>,
-    /// Its text, where it is in the kustomization.
-    inline: Option<Node<'k>>,
-    target: Node<'k>,
-}
-
-/// The patches of a kustomization, in their order.
-pub(super) fn patches<'k>(root: &Node<'k>) -> Vec<Patch<'k>> {
-    let mut out = Vec::new();
-    for entry in root.get("patchesStrategicMerge").items() {
-        let is_inline = entry.text().is_some_and(|text| text.contains('\n'));
-        let file = entry.text().filter(|_| !is_inline);
-        out.push(Patch { file, inline: is_inline.then(|| entry.clone()), target: entry.get("target") });
-    }
-    for field in ["patches", "patchesJson6902"] {
-        for entry in root.get(field).items() {
-            let inline = entry.get("patch");
-            let file = entry.get("path").text().or(entry.text());
-            let inline = inline.text().is_some().then_some(inline);
-            out.push(Patch { file: file.filter(|_| inline.is_none()), inline, target: entry.get("target") });
-        }
-    }
-    out
 }
 
 /// What is looked for: the value of a rendered object.
