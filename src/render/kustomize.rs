@@ -294,7 +294,9 @@ fn build(
     }
     let copy = workplace.folder.path().join("tree");
     let checkout = common_ancestor(top.all.iter().map(|one| one.folder.as_path()));
-    let temporary = [(copy.as_path(), ""), (workplace.folder.path(), ""), (checkout.as_path(), "")];
+    let here = files::absolute(Path::new("."));
+    let temporary =
+        [(copy.as_path(), ""), (workplace.folder.path(), ""), (here.as_path(), ""), (checkout.as_path(), "")];
     let bytes = output.map_err(|failure| failed(&failure, &command, &temporary))?;
     let text = String::from_utf8_lossy(&bytes);
     let names: HashMap<PathBuf, PathBuf> = top

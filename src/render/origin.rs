@@ -139,16 +139,19 @@ fn follow<'b>(rendered: &Node<'_>, other: &Node<'b>, steps: &[String]) -> (Optio
 
 /// The item of a list that has the key of another one, or that is equal.
 fn same_item(item: &Node<'_>, list: &Node<'_>) -> Option<usize> {
-    let key = ITEM_KEYS.iter().find_map(|key| Some((*key, item.get(key).string_or_number()?)));
+    let key = ITEM_KEYS.iter().find_map(|key| Some((*key, raw(&item.get(key))?)));
     match key {
-        Some((key, value)) => {
-            list.items().position(|one| one.get(key).string_or_number().is_some_and(|own| own == value))
-        }
+        Some((key, value)) => list.items().position(|one| raw(&one.get(key)) == Some(value)),
         None => {
             let value = item.to_json();
             list.items().position(|one| one.to_json() == value)
         }
     }
+}
+
+/// The text of a scalar, also of a placeholder.
+fn raw<'n>(node: &Node<'n>) -> Option<&'n str> {
+    node.raw_text()
 }
 
 /// Whether a node says a rendered value. A map or list is where its content is.
@@ -159,7 +162,7 @@ fn has_value(node: &Node<'_>, rendered: &Node<'_>) -> bool {
     if rendered.is_sequence() {
         return node.is_sequence();
     }
-    match (node.string_or_number(), rendered.string_or_number()) {
+    match (raw(node), raw(rendered)) {
         (Some(a), Some(b)) => a == b,
         _ => node.to_json() == rendered.to_json(),
     }
@@ -310,8 +313,8 @@ fn span_of(node: &Node<'_>, sought: &Sought<'_>) -> Option<Span> {
 /// The place in the fields of a kustomization: names, labels, replicas, images.
 fn in_fields(kustomization: &Kustomization, root: &Node<'_>, sought: &Sought<'_>) -> Option<Place> {
     let steps: Vec<&str> = sought.steps.iter().map(String::as_str).collect();
-    let value = sought.node.string_or_number().map(|text| text.into_owned());
-    let says = |node: &Node<'_>| node.string_or_number().is_some_and(|own| Some(own.into_owned()) == value);
+    let value = raw(&sought.node);
+    let says = |node: &Node<'_>| raw(node).is_some_and(|own| Some(own) == value);
     let name = &sought.object.id().name;
     // What is added to a name says less than the name.
     let node = match steps.as_slice() {
@@ -321,12 +324,11 @@ fn in_fields(kustomization: &Kustomization, root: &Node<'_>, sought: &Sought<'_>
             Some(entry.get("count")).filter(|count| is_of && says(count))
         }),
         [.., "image"] => root.get("images").items().find_map(|entry| {
-            let value = value.as_deref()?;
-            let named = ["newName", "name"].iter().find_map(|field| entry.get(field).text())?;
+            let value = value?;
+            let named = ["newName", "name"].iter().find_map(|field| raw(&entry.get(field)))?;
             let rest = value.strip_prefix(named)?;
-            let set = |field: &str| Some(entry.get(field)).filter(|node| node.string_or_number().is_some());
-            let tag =
-                set("newTag").filter(|tag| tag.string_or_number().is_some_and(|tag| rest.contains(&*tag)));
+            let set = |field: &str| Some(entry.get(field)).filter(|node| raw(node).is_some());
+            let tag = set("newTag").filter(|tag| raw(tag).is_some_and(|tag| rest.contains(tag)));
             tag.or_else(|| set("digest")).or_else(|| set("newName"))
         }),
         [.., kind @ ("labels" | "annotations" | "matchLabels"), key] => {

@@ -161,14 +161,34 @@ pub(crate) fn one_line(words: &str, temporary: &[(&Path, &str)]) -> String {
         text =
             text.replace(&format!("{path}/"), name).replace(&*path, if name.is_empty() { "." } else { name });
     }
-    let noise =
-        |line: &&str| !line.is_empty() && !line.starts_with("Use --debug") && !line.starts_with("WARNING:");
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(noise).collect();
+    const NOISE: [&str; 4] = ["Use --debug", "WARNING:", "# Warning:", "level=WARN"];
+    let said = |line: &&str| {
+        let is_log = line.contains("walk.go:") || NOISE.iter().any(|noise| line.starts_with(noise));
+        !line.is_empty() && !is_log
+    };
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(said).collect();
     let joined = lines.join("; ");
-    let joined = joined.strip_prefix("Error: ").or(joined.strip_prefix("error: ")).unwrap_or(&joined);
+    let joined = innermost(&joined);
     match joined.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}...", &joined[..end]),
         None => joined.to_owned(),
+    }
+}
+
+/// The words that name the cause: kustomize says first what it read on the way, and Helm what one may have to do.
+fn innermost(words: &str) -> &str {
+    const STEPS: [&str; 2] = ["recursed accumulation of path '", "couldn't make target for path '"];
+    let mut words = words.strip_prefix("Error: ").or(words.strip_prefix("error: ")).unwrap_or(words);
+    while let Some((_, rest)) = STEPS.iter().find_map(|step| words.split_once(step)) {
+        match rest.split_once("': ") {
+            Some((_, cause)) => words = cause,
+            None => break,
+        }
+    }
+    let words = words.strip_prefix("accumulating resources: accumulation err='").unwrap_or(words);
+    match words.find("found in Chart.yaml, but missing in charts/") {
+        Some(at) => &words[at..],
+        None => words,
     }
 }
 
@@ -216,5 +236,7 @@ mod tests {
             "Error: open /tmp/x/tree/a.yaml: no\n\nUse --debug flag to render out invalid YAML\nsecond";
         assert_eq!(one_line(words, &[(Path::new("/tmp/x/tree"), "")]), "open a.yaml: no; second");
         assert!(one_line(&"é".repeat(1000), &[]).ends_with("é..."));
+        let words = "# Warning: 'bases' is deprecated.\nError: accumulating resources: accumulation err='accumulating resources from '../x': read x: is a directory': recursed accumulation of path 'x': loading KV pairs: open .env: no such file";
+        assert_eq!(one_line(words, &[]), "loading KV pairs: open .env: no such file");
     }
 }

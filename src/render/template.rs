@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Begins and ends the comment of a line.
-const OPEN: &str = " #\u{27e6}";
+/// Begins and ends the comment of a line; a space stands before it, unless it begins a line.
+const OPEN: &str = "#\u{27e6}";
 const CLOSE: char = '\u{27e7}';
 
 /// An action of a template.
@@ -138,7 +138,7 @@ impl Template {
         let mut from = 0;
         for (at, line) in &self.marks {
             out.push_str(&text[from..*at]);
-            out.push_str(&format!("{OPEN}{file}.{line}{CLOSE}"));
+            out.push_str(&format!(" {OPEN}{file}.{line}{CLOSE}"));
             from = *at;
         }
         out.push_str(&text[from..]);
@@ -326,7 +326,7 @@ pub(crate) fn take_marks(text: &str) -> Vec<(String, Option<LineOrigin>)> {
         while let Some(at) = rest.find(OPEN) {
             let (before, mark) = rest.split_at(at);
             let Some((numbers, after)) = mark[OPEN.len()..].split_once(CLOSE) else { break };
-            clean.push_str(before);
+            clean.push_str(before.strip_suffix(' ').unwrap_or(before));
             let mut parts = numbers.split('.').filter_map(|part| part.parse::<usize>().ok());
             if let (None, Some(file), Some(line)) = (origin, parts.next(), parts.next()) {
                 origin = Some(LineOrigin { file, line, is_own: true });
@@ -410,6 +410,7 @@ mod tests {
     #[test]
     fn marks_say_where_rendered_lines_come_from() {
         let mark = |line: usize| format!(" #\u{27e6}0.{line}\u{27e7}");
+        assert_eq!(take_marks("#\u{27e6}0.7\u{27e7}")[0].0, "");
         let lines = take_marks(&format!("a: 1{}\nb:\n  c: 2{}\nd: 3\n", mark(0), mark(4)));
         let origin = |line, is_own| Some(LineOrigin { file: 0, line, is_own });
         assert_eq!(
