@@ -55,6 +55,10 @@ pub(crate) enum Command {
 Without a configuration file every rule runs as it comes. A file is checked under the nearest \
 gpulint.yaml (or gpulint.yml, .gpulint.yaml, .gpulint.yml) in its folder or above.
 
+Objects are checked beside the objects that are applied to the same cluster. `clusters` of \
+gpulint.yaml, Flux, Argo CD, kustomizations and folders of environments say which these are; \
+--show-sets prints it.
+
 Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 bad usage, bad configuration, a path \
 that cannot be read or written, or no Kubernetes object found. With --fix it is what is left that \
 counts, with --diff what is there now.")]
@@ -113,6 +117,10 @@ pub(crate) struct CheckArgs {
     /// How long a program may render, in seconds
     #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 30)]
     pub(crate) render_limit: u64,
+
+    /// Print which files are applied to one cluster together, and why, and check nothing
+    #[arg(long, conflicts_with_all = ["fix", "unsafe_fixes", "diff"])]
+    pub(crate) show_sets: bool,
 
     /// Also report what comments and annotations suppress
     #[arg(long)]

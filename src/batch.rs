@@ -9,6 +9,7 @@ use gpulint_rules::{CheckReport, Engine, Partition, RunInput, check_run};
 use rayon::prelude::*;
 
 use crate::files;
+use crate::files::sets::{SetFile, Sets};
 use crate::files::{Folders, Input, ReadOutcome, SkipReason};
 use crate::progress::Progress;
 
@@ -24,6 +25,8 @@ pub(crate) struct Batch<'e> {
     pub(crate) inputs: Vec<ScopedInput>,
     /// One for each input.
     pub(crate) reads: Vec<ReadOutcome>,
+    /// Which of them are applied together.
+    pub(crate) sets: Sets,
     pub(crate) engines: &'e [Engine],
     folders: Folders,
 }
@@ -34,7 +37,7 @@ impl<'e> Batch<'e> {
         let plain: Vec<Input> = inputs.iter().map(|one| one.input.clone()).collect();
         let folders = Folders::discover(plain);
         let progress = Progress::start(inputs.len(), progress);
-        let reads = inputs
+        let reads: Vec<ReadOutcome> = inputs
             .par_iter()
             .map(|one| {
                 let read = files::read(&one.input, &one.path, &folders);
@@ -42,7 +45,21 @@ impl<'e> Batch<'e> {
                 read
             })
             .collect();
-        Batch { inputs, reads, engines, folders }
+        let files = inputs.iter().zip(&reads).map(|(one, read)| SetFile {
+            input: &one.input,
+            objects: read.file.as_ref().filter(|_| read.manifest).map_or(&[], |file| &file.objects),
+            clusters: clusters(one, engines),
+        });
+        let sets = files::sets::discover(&files.collect::<Vec<_>>(), &folders);
+        Batch { inputs, reads, sets, engines, folders }
+    }
+
+    /// Where a configuration names a cluster, by its number, that no input belongs to.
+    pub(crate) fn empty_clusters(&self, scope: usize) -> Vec<&str> {
+        let inputs = || self.inputs.iter().filter(|one| one.scope == scope);
+        let clusters = self.engines[scope].settings().clusters.iter();
+        let empty = clusters.filter(|c| !inputs().any(|one| c.cluster_of(&one.path).is_some()));
+        empty.map(|cluster| cluster.place.as_str()).collect()
     }
 
     /// The rules of an input.
@@ -99,4 +116,10 @@ impl<'e> Batch<'e> {
             .collect();
         check_run(&inputs, &Partition::default(), only)
     }
+}
+
+/// The clusters that the configuration of an input assigns it to.
+fn clusters(one: &ScopedInput, engines: &[Engine]) -> Vec<(usize, String)> {
+    let clusters = engines[one.scope].settings().clusters.iter();
+    clusters.filter_map(|cluster| Some((one.scope, cluster.cluster_of(&one.path)?.to_owned()))).collect()
 }

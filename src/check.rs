@@ -51,6 +51,19 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         }
     }
     let mut set = Batch::read(inputs, &engines, !args.quiet);
+    if !args.quiet {
+        for place in empty_clusters(&set, &scopes, args) {
+            print_note(&format!("note: {place}: no file belongs to this cluster"));
+        }
+    }
+    if args.show_sets {
+        return show_sets(&set, args);
+    }
+    if !args.quiet
+        && let Some(note) = report::sets::environment_note(&set)
+    {
+        print_note(&format!("note: {note}"));
+    }
     let limit = Duration::from_secs(args.render_limit);
     let rendering = RenderOptions { requested: args.render, limit, excluded: &found.excluded };
     let renders = Renders::of(&set, &scopes, &rendering);
@@ -102,6 +115,34 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         (true, true) => ExitCode::from(1),
         (true, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Prints what is applied together.
+fn show_sets(set: &Batch<'_>, args: &CheckArgs) -> Result<ExitCode, CliError> {
+    let default = [Format { style: Style::Text, file: None }];
+    let formats = if args.formats.is_empty() { &default[..] } else { &args.formats };
+    for format in formats {
+        let print = |out: &mut dyn Write| match format.style {
+            Style::Json => report::sets::json(out, set),
+            Style::Text | Style::Concise => report::sets::text(out, set),
+        };
+        match &format.file {
+            Some(path) => output::to_file(path, print)?,
+            None => output::to_stdout(print)?,
+        }
+    }
+    let errors: Vec<&String> = set.reads.iter().filter_map(|read| read.error.as_ref()).collect();
+    errors.iter().for_each(|error| print_error(error));
+    Ok(if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+/// Where configurations name clusters without files, if all files below the configuration are in the input.
+fn empty_clusters<'b>(set: &'b Batch<'_>, scopes: &Scopes, args: &CheckArgs) -> Vec<&'b str> {
+    let given: Vec<_> = args.paths.iter().map(|path| files::absolute(path)).collect();
+    let is_whole = |folder: &std::path::Path| given.iter().any(|given| folder.starts_with(given));
+    let scopes = scopes.all().iter().enumerate();
+    let whole = scopes.filter(|(_, scope)| scope.folder.as_deref().is_some_and(is_whole));
+    whole.flat_map(|(number, _)| set.empty_clusters(number)).collect()
 }
 
 /// The highest safety of the fixes to apply. `None` if no fixes were requested.

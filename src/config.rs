@@ -40,7 +40,7 @@ fn in_folder(folder: &Path) -> Result<Option<PathBuf>, String> {
 /// A configuration, and the folder that its paths are relative to.
 #[derive(Debug)]
 pub(crate) struct Scope {
-    folder: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
     /// Its file as reported; empty if there is none.
     pub(crate) name: String,
     /// The paths that it ignores.
@@ -302,6 +302,11 @@ impl Scopes {
             }
         }
         notes
+    }
+
+    /// All scopes.
+    pub(crate) fn all(&self) -> &[Scope] {
+        &self.list
     }
 
     /// The scope with an index.

@@ -7,6 +7,7 @@ mod filled;
 mod folders;
 mod kustomization;
 mod read;
+pub(crate) mod sets;
 mod unapplied;
 mod walk;
 

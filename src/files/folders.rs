@@ -19,9 +19,9 @@ const MAX_KUSTOMIZE_DEPTH: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
     /// Folders with a `Chart.yaml`.
-    charts: HashSet<PathBuf>,
+    pub(super) charts: HashSet<PathBuf>,
     /// Kustomizations by folder.
-    kustomizations: BTreeMap<PathBuf, Kustomization>,
+    pub(super) kustomizations: BTreeMap<PathBuf, Kustomization>,
     /// Files that a kustomization lists as resources.
     resources: HashSet<PathBuf>,
     /// Files that a kustomization lists as patches.

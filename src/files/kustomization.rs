@@ -31,6 +31,10 @@ pub(super) struct Kustomization {
     pub(super) affixes: Option<(String, String)>,
     /// The placeholders that it fills in: variables, and the objects into which replacements write.
     pub(super) filled: Vec<FilledPlaceholder>,
+    /// The objects that its patches remove.
+    pub(super) removed: Vec<PatchTarget>,
+    /// Whether it changes those that include it and is nothing alone.
+    pub(super) is_component: bool,
 }
 
 impl Kustomization {
@@ -75,12 +79,17 @@ impl Kustomization {
                 if target.is_set() {
                     let bytes = || file.as_ref().and_then(|file| fs::read_to_string(file).ok());
                     let text = patch.get("patch").text().map(str::to_owned).or_else(bytes);
-                    let replicas = replicas_in(&text.unwrap_or_default());
-                    self.targets.push(PatchTarget { replicas, ..target_of_selector(&target) });
+                    let text = text.unwrap_or_default();
+                    let replicas = replicas_in(&text);
+                    let changed = PatchTarget { replicas, ..target_of_selector(&target) };
+                    if is_certain_selector(&target) && !removed_by_patch(&text).is_empty() {
+                        self.removed.push(changed.clone());
+                    }
+                    self.targets.push(changed);
                 } else if let Some(text) = patch.get("patch").text() {
-                    self.targets.extend(targets_of_patch(Source::from_text("patch", text)));
+                    self.add_patch(text);
                 } else if let Some(file) = &file {
-                    self.targets.extend(targets_of_patch_file(file));
+                    self.add_patch_file(file);
                 }
                 self.patches.extend(file);
             }
@@ -88,11 +97,11 @@ impl Kustomization {
         for patch in root.get("patchesStrategicMerge").items() {
             match patch.text() {
                 Some(text) if text.contains('\n') => {
-                    self.targets.extend(targets_of_patch(Source::from_text("patch", text)));
+                    self.add_patch(text);
                 }
                 Some(file) => {
                     let file = path(file);
-                    self.targets.extend(targets_of_patch_file(&file));
+                    self.add_patch_file(&file);
                     self.patches.push(file);
                 }
                 None => {}
@@ -134,7 +143,46 @@ impl Kustomization {
         {
             self.affixes = Some((prefix.unwrap_or_default(), suffix.unwrap_or_default()));
         }
+        self.is_component |= root.get("kind").text() == Some("Component");
     }
+
+    /// A patch that names its objects itself.
+    fn add_patch(&mut self, text: &str) {
+        self.targets.extend(targets_of_patch(Source::from_text("patch", text)));
+        self.removed.extend(removed_by_patch(text));
+    }
+
+    fn add_patch_file(&mut self, file: &Path) {
+        let bytes = fs::read(file).unwrap_or_default();
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            self.removed.extend(removed_by_patch(text));
+        }
+        self.targets.extend(targets_of_patch(Source::new("patch", bytes)));
+    }
+}
+
+/// What the objects of a strategic merge patch say of themselves when they remove their targets.
+pub(super) fn removed_by_patch(text: &str) -> Vec<PatchTarget> {
+    if !text.contains("$patch") {
+        return Vec::new();
+    }
+    let documents = source::read(&Source::from_text("patch", text));
+    let roots = documents.iter().filter_map(|document| document.root());
+    let removed = roots.filter(|root| root.get("$patch").text() == Some("delete"));
+    let targets = removed.map(|root| PatchTarget {
+        kind: root.get("kind").text().map(str::to_owned),
+        name: root.path(&["metadata", "name"]).text().map(str::to_owned),
+        replicas: PatchedReplicas::Kept,
+    });
+    targets.collect()
+}
+
+/// Whether a selector means exactly the objects of the kind and name that [`target_of_selector`] gives.
+fn is_certain_selector(target: &Node<'_>) -> bool {
+    let plain = target_of_selector(target);
+    let narrowing = ["namespace", "labelSelector", "annotationSelector"];
+    let narrowed = narrowing.iter().any(|field| target.get(field).is_set());
+    !narrowed && plain.kind.is_some() && (plain.name.is_some() || target.get("name").is_absent())
 }
 
 /// The target of a selector. Its values are regular expressions; anything but a plain name matches all
@@ -167,12 +215,6 @@ fn targets_of_replacement(replacement: &Node<'_>) -> Vec<PatchTarget> {
         PatchTarget { replicas, ..target_of_selector(&target.get("select")) }
     });
     targets.collect()
-}
-
-/// The targets of the patches in a file.
-fn targets_of_patch_file(file: &Path) -> Vec<PatchTarget> {
-    let bytes = fs::read(file).unwrap_or_default();
-    targets_of_patch(Source::new("patch", bytes))
 }
 
 /// The targets of a patch. RFC 6902 operations without a target change nothing.

@@ -9,6 +9,7 @@ mod fixtures;
 mod noise;
 mod readme;
 mod render;
+mod sets;
 mod support;
 #[cfg(feature = "webhook")]
 mod webhook;

@@ -106,7 +106,7 @@ impl RuleSettings {
 /// Rules that are set otherwise for some objects. A list that is empty matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct Override {
-    /// Globs of paths as they are reported.
+    /// Globs of paths, relative to the folder of the configuration.
     pub paths: Globs,
     /// Globs of namespaces.
     pub namespaces: Globs,
@@ -155,6 +155,22 @@ impl Globs {
         Ok(Globs { patterns: globs.to_vec(), set: Some(set) })
     }
 
+    /// Compiles globs of paths, which may begin with `./` or `/` and name folders: what is below those matches as well.
+    ///
+    /// # Errors
+    /// The glob and what is wrong with it.
+    pub fn of_paths(globs: &[String]) -> Result<Globs, String> {
+        let mut builder = GlobSetBuilder::new();
+        for glob in globs {
+            let path = glob.trim_start_matches("./").trim_matches('/');
+            let path = if matches!(path, "" | ".") { "**" } else { path };
+            builder.add(Glob::new(path).map_err(|e| e.to_string())?);
+            builder.add(Glob::new(&format!("{path}/**")).map_err(|e| e.to_string())?);
+        }
+        let set = builder.build().map_err(|e| e.to_string())?;
+        Ok(Globs { patterns: globs.to_vec(), set: (!globs.is_empty()).then_some(set) })
+    }
+
     /// The globs as they are written.
     #[must_use]
     pub fn patterns(&self) -> &[String] {
@@ -178,6 +194,63 @@ impl Globs {
         let text = text.strip_prefix("./").unwrap_or(text);
         self.set.as_ref().is_some_and(|s| s.is_match(text))
     }
+}
+
+/// Files that are applied to one cluster, or to clusters that a star names.
+#[derive(Clone, Debug)]
+pub struct ClusterPaths {
+    /// The name; `None` where the star of the path is the name.
+    pub name: Option<String>,
+    /// Paths of files and folders; one where a star names the cluster.
+    pub paths: Globs,
+    /// Where it is written, as `FILE:LINE:COLUMN`.
+    pub place: String,
+}
+
+impl ClusterPaths {
+    /// The name of the cluster that a file is applied to, by its path relative to the configuration's folder.
+    #[must_use]
+    pub fn cluster_of<'a>(&'a self, path: &'a str) -> Option<&'a str> {
+        match (&self.name, self.paths.patterns()) {
+            (Some(name), _) => self.paths.matches(path).then_some(name),
+            (None, [pattern]) => starred_part(pattern, path.strip_prefix("./").unwrap_or(path)),
+            (None, _) => None,
+        }
+    }
+}
+
+/// Whether a path has exactly one star, which can name a cluster.
+#[must_use]
+pub fn has_one_star(pattern: &str) -> bool {
+    let parts = pattern.split('/').filter(|part| *part != "**");
+    let stars: Vec<&str> = parts.filter(|part| part.contains('*')).collect();
+    let others = pattern.contains(['?', '[', '{', '\\']);
+    stars.len() == 1 && stars[0].matches('*').count() == 1 && !others
+}
+
+/// What the star of a pattern stands for in the path of a file or of a folder above it.
+fn starred_part<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
+    let pattern = pattern.trim_start_matches("./").trim_matches('/');
+    let pattern: Vec<&str> = pattern.split('/').collect();
+    let path: Vec<&str> = path.split('/').collect();
+    starred_in(&pattern, &path)?
+}
+
+/// `None` if the path does not match; a match has no name where the star is not among these parts.
+fn starred_in<'p>(pattern: &[&str], path: &[&'p str]) -> Option<Option<&'p str>> {
+    let Some((first, rest)) = pattern.split_first() else { return Some(None) };
+    if *first == "**" {
+        return (0..=path.len()).find_map(|skipped| starred_in(rest, &path[skipped..]));
+    }
+    let (part, others) = path.split_first()?;
+    let name = match first.split_once('*') {
+        None if first == part => None,
+        None => return None,
+        Some((start, end)) => {
+            Some(part.strip_prefix(start)?.strip_suffix(end).filter(|name| !name.is_empty())?)
+        }
+    };
+    starred_in(rest, others).map(|below| name.or(below))
 }
 
 /// What the mutating webhook does about safe fixes.
@@ -315,6 +388,8 @@ pub struct Settings {
     pub ignore_rules: Vec<String>,
     /// Paths that are not read.
     pub ignore_paths: Globs,
+    /// Which files are applied to which cluster.
+    pub clusters: Vec<ClusterPaths>,
     /// The input is everything there is.
     pub complete: bool,
     /// Whether suppressions count.
@@ -339,6 +414,7 @@ impl Default for Settings {
             select: Vec::new(),
             ignore_rules: Vec::new(),
             ignore_paths: Globs::default(),
+            clusters: Vec::new(),
             complete: false,
             suppressions: true,
             today: None,
@@ -376,5 +452,50 @@ impl Settings {
     /// Whether any override speaks of the rule.
     pub(crate) fn has_overrides(&self, rule: &Rule) -> bool {
         self.overrides.iter().any(|o| o.rules.contains_key(rule.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClusterPaths, Globs, has_one_star};
+
+    #[test]
+    fn globs_of_paths_may_name_folders() {
+        for glob in ["dev", "dev/", "./dev", "./dev/**", "/dev/", "dev/**", "d?v"] {
+            let globs = Globs::of_paths(&[glob.to_owned()]).unwrap();
+            assert!(globs.matches("dev/a/b.yaml") && globs.matches("./dev/b.yaml"), "{glob}");
+            assert!(!globs.matches("develop/a.yaml") && !globs.matches("a/dev/b.yaml"), "{glob}");
+        }
+        for glob in [".", "./", "/"] {
+            assert!(Globs::of_paths(&[glob.to_owned()]).unwrap().matches("a/b.yaml"), "{glob}");
+        }
+        assert!(Globs::of_paths(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_star_names_the_cluster() {
+        let cluster = |pattern: &str, path: &str| {
+            let paths = Globs::of_paths(&[pattern.to_owned()]).unwrap();
+            let paths = ClusterPaths { name: None, paths, place: String::new() };
+            paths.cluster_of(path).map(str::to_owned)
+        };
+        for (pattern, path, name) in [
+            ("clusters/*", "clusters/prod/a/b.yaml", Some("prod")),
+            ("./clusters/*/", "clusters/prod/a.yaml", Some("prod")),
+            ("clusters/*/**", "clusters/prod/a.yaml", Some("prod")),
+            ("clusters/gpu-*", "clusters/gpu-eu/a.yaml", Some("eu")),
+            ("clusters/gpu-*", "clusters/cpu-eu/a.yaml", None),
+            ("clusters/*.yaml", "clusters/prod.yaml", Some("prod")),
+            ("**/overlays/*", "apps/web/overlays/dev/a.yaml", Some("dev")),
+            ("*/apps", "prod/apps/a.yaml", Some("prod")),
+            ("*/apps", "prod/infra/a.yaml", None),
+            ("clusters/*", "base/a.yaml", None),
+        ] {
+            assert_eq!(cluster(pattern, path).as_deref(), name, "{pattern} {path}");
+        }
+        assert!(has_one_star("clusters/*/**") && has_one_star("**/c-*/x"));
+        for pattern in ["clusters/prod", "*/*", "a*b*c", "clusters/?*", "**"] {
+            assert!(!has_one_star(pattern), "{pattern}");
+        }
     }
 }

@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Group, RuleSet};
-use crate::lint::settings::{Globs, NamedBy, Override, ParamValue, RuleSettings, Settings, WebhookSettings};
+use crate::lint::settings::{
+    ClusterPaths, Globs, NamedBy, Override, ParamValue, RuleSettings, Settings, WebhookSettings,
+};
 use crate::platform::Platform;
 use crate::source::{Source, read};
 
@@ -30,6 +32,7 @@ pub struct Config {
     rules: RuleTable,
     overrides: Vec<OverrideTable>,
     ignore: Globs,
+    clusters: Vec<ClusterPaths>,
     crds: Vec<String>,
     webhook: WebhookSettings,
     render: RenderConfig,
@@ -137,6 +140,7 @@ impl Config {
                 .map(|o| Override { rules: o.rules.resolve(self.known_rules), ..o.selector.clone() })
                 .collect(),
             ignore_paths: self.ignore.clone(),
+            clusters: self.clusters.clone(),
             webhook: self.webhook.clone(),
             notes: self.notes.clone(),
             ..Settings::default()

@@ -13,7 +13,7 @@ use crate::facts::names::is_dns_subdomain;
 use crate::facts::{region, suggest, timezone};
 use crate::kind;
 use crate::lint::rule::{Param, ParamDefault, Rule, RuleSet};
-use crate::lint::settings::{Mutation, NamespacePolicy, Suppressors};
+use crate::lint::settings::{ClusterPaths, Mutation, NamespacePolicy, Suppressors, has_one_star};
 use crate::platform::{Product, Version};
 use crate::source::{Document, Source};
 use crate::tree::node::{Node, Shape};
@@ -22,9 +22,10 @@ use crate::tree::{Span, Tree};
 
 /// The keys of each map; the schema is held to them by a test.
 pub(super) const ROOT: &[&str] =
-    &["fail-on", "platform", "rules", "overrides", "ignore", "crds", "render", "webhook"];
+    &["fail-on", "platform", "rules", "overrides", "ignore", "clusters", "crds", "render", "webhook"];
 pub(super) const RENDER: &[&str] = &["enabled", "helm"];
 pub(super) const HELM: &[&str] = &["chart", "values"];
+pub(super) const CLUSTER: &[&str] = &["name", "paths"];
 pub(super) const PLATFORM: &[&str] = &["karpenter", "keda", "kubernetes", "eks", "region", "timezone"];
 pub(super) const OVERRIDE: &[&str] = &["paths", "namespaces", "kinds", "names", "rules"];
 pub(super) const WEBHOOK: &[&str] = &[
@@ -87,6 +88,7 @@ impl<'s> ConfigReader<'s> {
                         self.list(&node).iter().filter_map(|item| self.override_table(item)).collect();
                 }
                 "ignore" => config.ignore = self.globs(&node),
+                "clusters" => config.clusters = self.clusters(&node),
                 "crds" => config.crds = self.strings(&node),
                 "render" => config.render = self.render(&node),
                 "webhook" => config.webhook = self.webhook(&node),
@@ -202,7 +204,7 @@ impl<'s> ConfigReader<'s> {
         let faults = self.errors.len();
         for (key, node) in self.map(node, OVERRIDE, " of an override") {
             match key {
-                "paths" => matches.paths = self.globs(&node),
+                "paths" => matches.paths = self.globs_of_paths(&node),
                 "namespaces" => matches.namespaces = self.globs(&node),
                 "names" => matches.names = self.globs(&node),
                 "kinds" => matches.kinds = self.kinds(&node),
@@ -214,6 +216,63 @@ impl<'s> ConfigReader<'s> {
             self.error(value_span(node), "the override has no `rules`".to_owned(), None);
         }
         rules.map(|rules| OverrideTable { selector: matches, rules })
+    }
+
+    /// Clusters with their paths, or paths in which a star names the cluster.
+    fn clusters(&mut self, node: &Node<'_>) -> Vec<ClusterPaths> {
+        let mut out: Vec<ClusterPaths> = Vec::new();
+        for item in self.list(node) {
+            let cluster = if item.is_mapping() { self.cluster(&item) } else { self.starred_clusters(&item) };
+            let Some(cluster) = cluster else { continue };
+            match &cluster.name {
+                Some(name) if out.iter().any(|other| other.name.as_ref() == Some(name)) => {
+                    let message = format!("two clusters are called `{name}`: write their paths in one entry");
+                    self.error(value_span(&item.get("name")), message, None);
+                }
+                _ => out.push(cluster),
+            }
+        }
+        out
+    }
+
+    fn cluster(&mut self, node: &Node<'_>) -> Option<ClusterPaths> {
+        let faults = self.errors.len();
+        let (mut name, mut paths) = (None, None);
+        for (key, node) in self.map(node, CLUSTER, " of a cluster") {
+            match key {
+                "name" => name = self.string(&node).filter(|name| !name.trim().is_empty()),
+                _ => paths = Some(self.globs_of_paths(&node)),
+            }
+        }
+        let paths = paths.filter(|paths| !paths.is_empty());
+        if self.errors.len() > faults {
+            return None;
+        }
+        if name.is_none() || paths.is_none() {
+            let missing = if name.is_none() { "name" } else { "paths" };
+            self.error(value_span(node), format!("the cluster has no `{missing}`"), None);
+        }
+        Some(ClusterPaths { name: Some(name?), paths: paths?, place: self.place(node) })
+    }
+
+    fn starred_clusters(&mut self, node: &Node<'_>) -> Option<ClusterPaths> {
+        let pattern = self.string(node)?;
+        if !has_one_star(&pattern) {
+            let message = format!(
+                "`{pattern}` does not name a cluster: write one star for the name, as in `clusters/*`, or \
+                 `{{name: NAME, paths: [\"{pattern}\"]}}`"
+            );
+            self.error(value_span(node), message, None);
+            return None;
+        }
+        let paths = Globs::of_paths(&[pattern]).ok()?;
+        Some(ClusterPaths { name: None, paths, place: self.place(node) })
+    }
+
+    /// Where a value is written.
+    fn place(&self, node: &Node<'_>) -> String {
+        let at = self.remark(value_span(node), String::new(), None);
+        format!("{}:{}:{}", at.path, at.line, at.column)
     }
 
     fn webhook(&mut self, node: &Node<'_>) -> WebhookSettings {
@@ -524,6 +583,23 @@ impl<'s> ConfigReader<'s> {
     }
 
     fn globs(&mut self, node: &Node<'_>) -> Globs {
+        let globs = self.glob_texts(node);
+        Globs::new(&globs).unwrap_or_else(|message| {
+            self.error(value_span(node), message, None);
+            Globs::default()
+        })
+    }
+
+    /// Globs of files, or of folders with all below them.
+    fn globs_of_paths(&mut self, node: &Node<'_>) -> Globs {
+        let globs = self.glob_texts(node);
+        Globs::of_paths(&globs).unwrap_or_else(|message| {
+            self.error(value_span(node), message, None);
+            Globs::default()
+        })
+    }
+
+    fn glob_texts(&mut self, node: &Node<'_>) -> Vec<String> {
         let mut globs = Vec::new();
         for item in self.list(node) {
             let Some(text) = self.string(&item) else {
@@ -537,10 +613,7 @@ impl<'s> ConfigReader<'s> {
                 }
             }
         }
-        Globs::new(&globs).unwrap_or_else(|message| {
-            self.error(value_span(node), message, None);
-            Globs::default()
-        })
+        globs
     }
 
     fn list<'a>(&mut self, node: &Node<'a>) -> Vec<Node<'a>> {

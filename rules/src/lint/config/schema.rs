@@ -56,6 +56,16 @@ pub fn schema(known_rules: RuleSet) -> Value {
                 }
             },
             "ignore": strings("Paths that are not checked, as patterns of a .gitignore; `!` excepts paths, also test data and archives, which are skipped by default"),
+            "clusters": {
+                "type": ["array", "null"],
+                "description": "What is applied to one cluster together, relative to this file: clusters with their paths, or a path in which a star names the cluster, such as `clusters/*`",
+                "items": {
+                    "anyOf": [
+                        {"type": "string", "pattern": r"^[^?\[{]*\*[^?\[{]*$"},
+                        cluster()
+                    ]
+                }
+            },
             "crds": strings("Files and folders of CustomResourceDefinitions, relative to this file; `gpulint check` checks objects of their kinds against them"),
             "render": {
                 "type": ["object", "null"],
@@ -147,6 +157,23 @@ pub fn schema(known_rules: RuleSet) -> Value {
                 "type": ["object", "null"],
                 "additionalProperties": false,
                 "properties": rules(known_rules)
+            }
+        }
+    })
+}
+
+fn cluster() -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["name", "paths"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "description": "What reports call the cluster"},
+            "paths": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "description": "Globs of files, or folders with all below them; a file may be of several clusters"
             }
         }
     })
@@ -253,6 +280,7 @@ mod tests {
         let properties = &schema["properties"];
         let namespaces = &properties["webhook"]["properties"]["namespaces"]["items"];
         let selector = &namespaces["properties"]["selector"];
+        let cluster = &properties["clusters"]["items"]["anyOf"][1];
         for (map, keys) in [
             (&schema, reader::ROOT),
             (&properties["platform"], reader::PLATFORM),
@@ -260,6 +288,7 @@ mod tests {
             (&properties["render"], reader::RENDER),
             (&properties["render"]["properties"]["helm"]["items"], reader::HELM),
             (&properties["overrides"]["items"], reader::OVERRIDE),
+            (cluster, reader::CLUSTER),
             (namespaces, reader::NAMESPACE_POLICY),
             (selector, reader::LABEL_SELECTOR),
             (&selector["properties"]["matchExpressions"]["items"], reader::LABEL_EXPRESSION),

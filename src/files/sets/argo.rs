@@ -1,0 +1,376 @@
+//! Applications of Argo CD and those that ApplicationSets make: which paths they apply where.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpulint_rules::lint::settings::Globs;
+use gpulint_rules::{Kind, Node};
+
+use super::gitops::{Checkout, Claimer, Destination, Tool};
+use super::kustomize::{Expansion, Transform};
+
+const APPLICATION: Kind = Kind::new("argoproj.io", "Application");
+const APPLICATION_SET: Kind = Kind::new("argoproj.io", "ApplicationSet");
+
+/// So many Applications of one ApplicationSet are looked at.
+const MAX_APPLICATIONS: usize = 2_000;
+
+/// The values of a generator for one Application, by name. `path` is a folder from the root of the checkout on.
+type Parameters = BTreeMap<String, String>;
+
+/// A source of an Application, with parameters filled in.
+struct SourcePath {
+    file: usize,
+    /// The Application that it is of.
+    application: usize,
+    repository: String,
+    folder: PathBuf,
+    /// Whether every repository has the path.
+    is_everywhere: bool,
+    destination: Destination,
+    options: Options,
+    how: Transform,
+}
+
+/// What of a folder is applied that is neither a chart nor a kustomization.
+#[derive(Default)]
+struct Options {
+    recurse: bool,
+    include: Globs,
+    exclude: Globs,
+}
+
+/// The Applications of an input that apply files of the input.
+pub(super) fn claimers(checkout: &Checkout<'_, '_>) -> Vec<Claimer> {
+    let mut sources = Vec::new();
+    let mut applications = 0;
+    for (file, one) in checkout.files.list.iter().enumerate() {
+        for object in one.objects {
+            let spec = object.get("spec");
+            if object.is(APPLICATION) {
+                applications += 1;
+                add_sources(checkout, file, applications, &spec, &Parameters::new(), &mut sources);
+            } else if object.is(APPLICATION_SET) {
+                let place = &one.input.absolute;
+                let template = spec.path(&["template", "spec"]);
+                let all = all_parameters(checkout, place, &spec.get("generators"));
+                for parameters in all.into_iter().take(MAX_APPLICATIONS) {
+                    applications += 1;
+                    add_sources(checkout, file, applications, &template, &parameters, &mut sources);
+                }
+            }
+        }
+    }
+    retain_own(&mut sources);
+    let mut claimers: BTreeMap<usize, Claimer> = BTreeMap::new();
+    for source in sources {
+        let claimer = claimers.entry(source.application).or_insert_with(|| Claimer {
+            tool: Tool::Argo,
+            file: Some(source.file),
+            place: checkout.files.list[source.file].input.absolute.clone(),
+            destination: source.destination.clone(),
+            reach: Vec::new(),
+        });
+        apply(checkout, &source, claimer);
+    }
+    claimers.into_values().collect()
+}
+
+/// Leaves out the sources of other repositories: the one that most paths lead into is that of the input.
+fn retain_own(sources: &mut Vec<SourcePath>) {
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    for source in sources.iter().filter(|source| !source.is_everywhere) {
+        *count.entry(repository(&source.repository)).or_default() += 1;
+    }
+    let own = count.iter().max_by_key(|(_, count)| **count).map(|(name, _)| (*name).to_owned());
+    let is_unknown = |name: &str| name.is_empty() || name.contains(['{', '$', '<']);
+    sources.retain(|source| {
+        let name = repository(&source.repository);
+        is_unknown(name) && !source.is_everywhere || own.as_deref() == Some(name)
+    });
+}
+
+/// The name of a repository in its address.
+fn repository(url: &str) -> &str {
+    let url = url.trim_end_matches('/');
+    let url = url.strip_suffix(".git").unwrap_or(url);
+    url.rsplit(['/', ':']).next().unwrap_or(url)
+}
+
+fn add_sources(
+    checkout: &Checkout<'_, '_>,
+    file: usize,
+    application: usize,
+    spec: &Node<'_>,
+    parameters: &Parameters,
+    out: &mut Vec<SourcePath>,
+) {
+    let place = &checkout.files.list[file].input.absolute;
+    let text = |node: &Node<'_>| node.raw_text().map(|text| fill(text, parameters));
+    let target = spec.get("destination");
+    let namespace = text(&target.get("namespace")).filter(|name| !is_template(name) && !name.is_empty());
+    let single = spec.get("source");
+    for source in spec.get("sources").items().chain(std::iter::once(single)) {
+        let Some(path) = text(&source.get("path")).filter(|path| !is_template(path)) else { continue };
+        let Some(folder) = checkout.folder(place, &path) else { continue };
+        let kustomize = source.get("kustomize");
+        let directory = source.get("directory");
+        let plain = |field: &str| text(&kustomize.get(field)).filter(|text| !is_template(text));
+        out.push(SourcePath {
+            file,
+            application,
+            repository: text(&source.get("repoURL")).unwrap_or_default(),
+            is_everywhere: path.trim_matches(['.', '/']).is_empty(),
+            folder,
+            destination: destination(&target, &text),
+            options: Options {
+                recurse: directory.get("recurse").bool() == Some(true),
+                include: globs(text(&directory.get("include"))),
+                exclude: globs(text(&directory.get("exclude"))),
+            },
+            how: Transform {
+                namespace: plain("namespace").map(Arc::from),
+                default_namespace: namespace.as_deref().map(Arc::from),
+                prefix: plain("namePrefix").unwrap_or_default(),
+                suffix: plain("nameSuffix").unwrap_or_default(),
+                removed: Vec::new(),
+            },
+        });
+    }
+}
+
+fn globs(text: Option<String>) -> Globs {
+    text.filter(|text| !text.is_empty()).and_then(|text| Globs::new(&[text]).ok()).unwrap_or_default()
+}
+
+/// The cluster of an Application; one that only a cluster can tell is where Argo CD runs as far as is known.
+fn destination(target: &Node<'_>, text: &impl Fn(&Node<'_>) -> Option<String>) -> Destination {
+    let known = |field: &str| text(&target.get(field)).filter(|text| !text.is_empty() && !is_template(text));
+    match known("name").or_else(|| known("server")) {
+        None => Destination::Local,
+        Some(name) if name == "in-cluster" || name.contains("kubernetes.default.svc") => Destination::Local,
+        Some(name) => Destination::Cluster(name),
+    }
+}
+
+fn apply(checkout: &Checkout<'_, '_>, source: &SourcePath, claimer: &mut Claimer) {
+    let files = checkout.files;
+    let mut expansion = Expansion::new(files);
+    if expansion.kustomization(&source.folder, &source.how) {
+        claimer.reach.append(&mut expansion.reach);
+        return;
+    }
+    let is_chart = files.folders.charts.contains(&source.folder);
+    for (path, file) in files.below(&source.folder) {
+        let Ok(below) = path.strip_prefix(&source.folder) else { continue };
+        let is_deep = below.components().count() > 1;
+        let below = crate::files::display_path(below);
+        let options = &source.options;
+        let is_listed = options.include.is_empty() || options.include.matches(&below);
+        if is_chart || (!is_deep || options.recurse) && is_listed && !options.exclude.matches(&below) {
+            claimer.reach.push((file, source.how.clone()));
+        }
+    }
+}
+
+/// The values of the generators of an ApplicationSet, for each Application. Of what only a cluster or another
+/// service knows there is one, without values.
+fn all_parameters(checkout: &Checkout<'_, '_>, place: &Path, generators: &Node<'_>) -> Vec<Parameters> {
+    generators.items().flat_map(|generator| parameters(checkout, place, &generator, 0)).collect()
+}
+
+fn parameters(
+    checkout: &Checkout<'_, '_>,
+    place: &Path,
+    generator: &Node<'_>,
+    depth: usize,
+) -> Vec<Parameters> {
+    let git = generator.get("git");
+    if git.is_set() {
+        let mut folders = git_folders(checkout, place, &git.get("directories"));
+        folders.extend(git_files(checkout, place, &git.get("files")));
+        return folders.iter().map(|folder| path_parameters(checkout, place, folder)).collect();
+    }
+    let elements = generator.path(&["list", "elements"]);
+    if elements.is_sequence() {
+        let texts = |element: Node<'_>| {
+            let entries = element.entries().into_iter();
+            let texts =
+                entries.filter_map(|(key, value)| Some((key.to_owned(), value.raw_text()?.to_owned())));
+            texts.collect::<Parameters>()
+        };
+        return elements.items().map(texts).collect();
+    }
+    let nested = ["matrix", "merge"].map(|of| (of, generator.path(&[of, "generators"])));
+    let Some((of, nested)) =
+        nested.into_iter().find(|(_, nested)| nested.is_sequence()).filter(|_| depth < 3)
+    else {
+        return vec![Parameters::new()];
+    };
+    let mut parts = nested.items().map(|one| parameters(checkout, place, &one, depth + 1));
+    let first = parts.next().unwrap_or_default();
+    if of == "merge" {
+        return first;
+    }
+    parts.fold(first, |all, more| {
+        let pairs = all.iter().flat_map(|a| {
+            more.iter().map(move |b| a.iter().chain(b).map(|(k, v)| (k.clone(), v.clone())).collect())
+        });
+        pairs.take(MAX_APPLICATIONS).collect()
+    })
+}
+
+/// The folders that a directory generator names.
+fn git_folders<'a>(checkout: &Checkout<'_, 'a>, place: &Path, directories: &Node<'_>) -> BTreeSet<&'a Path> {
+    let mut found = BTreeSet::new();
+    for is_exclusion in [false, true] {
+        for entry in directories.items().filter(|e| (e.get("exclude").bool() == Some(true)) == is_exclusion) {
+            let Some((base, pattern)) = entry.get("path").raw_text().and_then(|p| base(checkout, place, p))
+            else {
+                continue;
+            };
+            let folders = checkout.files.folders_below(&base);
+            let fits =
+                |folder: &&Path| folder.strip_prefix(&base).is_ok_and(|below| matches(&pattern, below));
+            if is_exclusion {
+                found.retain(|folder| !fits(folder));
+            } else {
+                found.extend(folders.into_iter().filter(fits));
+                found.extend(checkout.files.folder_of(&base).filter(|_| pattern.is_empty()));
+            }
+        }
+    }
+    found
+}
+
+/// The folders of the files that a file generator names.
+fn git_files<'a>(checkout: &Checkout<'_, 'a>, place: &Path, files: &Node<'_>) -> BTreeSet<&'a Path> {
+    let mut found = BTreeSet::new();
+    for path in files.items().filter_map(|entry| entry.get("path").raw_text().map(str::to_owned)) {
+        let Some((base, pattern)) = base(checkout, place, &path) else { continue };
+        for (file, _) in checkout.files.below(&base) {
+            if file.strip_prefix(&base).is_ok_and(|below| matches(&pattern, below)) {
+                found.extend(file.parent());
+            }
+        }
+    }
+    found
+}
+
+/// The folder in front of the first wildcard of a pattern, and the rest of the pattern.
+fn base(checkout: &Checkout<'_, '_>, place: &Path, pattern: &str) -> Option<(PathBuf, Vec<String>)> {
+    let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let is_plain = |part: &&str| !part.contains(['*', '?', '[', '{']);
+    let plain = parts.iter().copied().take_while(is_plain).count();
+    let base = checkout.folder(place, &parts[..plain].join("/"))?;
+    Some((base, parts[plain..].iter().map(|part| (*part).to_owned()).collect()))
+}
+
+fn matches(pattern: &[String], below: &Path) -> bool {
+    let parts: Vec<String> =
+        below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+    matches_parts(pattern, &parts)
+}
+
+fn matches_parts(pattern: &[String], parts: &[String]) -> bool {
+    match (pattern, parts) {
+        ([], []) => true,
+        ([first, rest @ ..], parts) if first == "**" => {
+            (0..=parts.len()).any(|skipped| matches_parts(rest, &parts[skipped..]))
+        }
+        ([first, rest @ ..], [part, others @ ..]) => matches_part(first, part) && matches_parts(rest, others),
+        _ => false,
+    }
+}
+
+/// Whether a part of a path matches a pattern in which `*` stands for any text.
+fn matches_part(pattern: &str, part: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == part,
+        Some((start, rest)) => part.strip_prefix(start).is_some_and(|left| {
+            let ends = left.char_indices().map(|(at, _)| at).chain(std::iter::once(left.len()));
+            ends.into_iter().any(|at| matches_part(rest, &left[at..]))
+        }),
+    }
+}
+
+fn path_parameters(checkout: &Checkout<'_, '_>, place: &Path, folder: &Path) -> Parameters {
+    let root = checkout.root_of(place);
+    let path = crate::files::display_path(folder.strip_prefix(&root).unwrap_or(folder));
+    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+    let normal = name.to_ascii_lowercase().replace(['_', '.'], "-");
+    let mut out = Parameters::from([
+        ("path.basename".to_owned(), name),
+        ("path.basenameNormalized".to_owned(), normal),
+    ]);
+    out.extend(path.split('/').enumerate().map(|(at, part)| (format!("path[{at}]"), part.to_owned())));
+    out.insert("path".to_owned(), path);
+    out
+}
+
+/// Whether a text has parts that are not known.
+fn is_template(text: &str) -> bool {
+    text.contains("{{")
+}
+
+/// The text with the values of a generator in place of `{{path}}` and `{{ .path.basename }}`.
+fn fill(text: &str, parameters: &Parameters) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("{{") {
+        let Some(length) = rest[start..].find("}}") else { break };
+        let whole = &rest[start..start + length + 2];
+        let name = whole[2..whole.len() - 2].trim_matches(['-', ' ']).trim_start_matches('.');
+        let value = match name {
+            "path.path" => parameters.get("path"),
+            _ => match name.strip_prefix("index .path.segments ") {
+                Some(number) => parameters.get(&format!("path[{}]", number.trim())),
+                None => parameters.get(name),
+            },
+        };
+        out.push_str(&rest[..start]);
+        out.push_str(value.map_or(whole, String::as_str));
+        rest = &rest[start + length + 2..];
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Parameters, fill, matches};
+
+    #[test]
+    fn parameters_are_filled_in() {
+        let parameters = Parameters::from([
+            ("path".to_owned(), "apps/web".to_owned()),
+            ("path.basename".to_owned(), "web".to_owned()),
+            ("path[0]".to_owned(), "apps".to_owned()),
+            ("env".to_owned(), "prod".to_owned()),
+        ]);
+        for (text, filled) in [
+            ("{{path}}", "apps/web"),
+            ("{{ .path.path }}", "apps/web"),
+            ("x/{{path.basename}}/{{.env}}", "x/web/prod"),
+            ("{{ index .path.segments 0 }}", "apps"),
+            ("{{server}}", "{{server}}"),
+            ("{{ broken", "{{ broken"),
+        ] {
+            assert_eq!(fill(text, &parameters), filled);
+        }
+    }
+
+    #[test]
+    fn patterns_match_part_by_part() {
+        let fits = |pattern: &str, path: &str| {
+            let pattern: Vec<String> = pattern.split('/').map(str::to_owned).collect();
+            matches(&pattern, Path::new(path))
+        };
+        assert!(
+            fits("*", "web") && fits("*/prod", "web/prod") && fits("a*c", "abc") && fits("**/x", "a/b/x")
+        );
+        assert!(!fits("*", "web/prod") && !fits("a*c", "abd") && !fits("*/prod", "web/dev"));
+    }
+}

@@ -1,0 +1,244 @@
+//! Folders that are called like environments and repeat each other's objects.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use gpulint_rules::Bond;
+
+use super::kustomize::Transform;
+use super::names::SetName;
+use super::{Draft, Sign, identity};
+
+/// What environments are called, in full or in part.
+const ENVIRONMENTS: &[&str] = &[
+    "acceptance",
+    "alpha",
+    "beta",
+    "canary",
+    "demo",
+    "dev",
+    "devel",
+    "develop",
+    "development",
+    "dr",
+    "int",
+    "integ",
+    "integration",
+    "lab",
+    "live",
+    "local",
+    "nonprod",
+    "np",
+    "perf",
+    "pre",
+    "preprod",
+    "preview",
+    "prd",
+    "prod",
+    "production",
+    "qa",
+    "qas",
+    "sandbox",
+    "sbx",
+    "stage",
+    "staging",
+    "stg",
+    "test",
+    "testing",
+    "tst",
+    "uat",
+];
+
+/// Directions in the names of regions, in full and shortened.
+const DIRECTIONS: &[&str] = &[
+    "central",
+    "east",
+    "north",
+    "northeast",
+    "northwest",
+    "south",
+    "southeast",
+    "southwest",
+    "west",
+    "c",
+    "e",
+    "n",
+    "s",
+    "w",
+    "ne",
+];
+
+/// Folders whose folders are environments, whatever they are called.
+const ENVIRONMENT_FOLDERS: &[&str] = &["clusters", "environments", "envs", "regions", "stages"];
+
+/// Whether a folder is called like an environment: `prod`, `stage-2`, `eu-west-1`, `prod-eu`, `gpu-prod`.
+pub(super) fn is_environment(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let parts: Vec<&str> = name.split(['-', '_', '.']).collect();
+    let is_word = |part: &&str| ENVIRONMENTS.contains(&part.trim_end_matches(|c: char| c.is_ascii_digit()));
+    parts.first().is_some_and(is_word) || parts.last().is_some_and(is_word) || is_region(&parts)
+}
+
+/// What is left of a name without the words for environments and regions: `gpu` of `gpu-prod-eu-west-1`. Folders of one
+/// place that differ in more than their environment are other things.
+fn rest_of(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    let parts: Vec<&str> = name.split(['-', '_', '.']).collect();
+    let mut rest = Vec::new();
+    let mut at = 0;
+    while at < parts.len() {
+        let word = parts[at].trim_end_matches(|c: char| c.is_ascii_digit());
+        if parts.len() - at >= 3 && is_region(&parts[at..at + 3]) {
+            at += 3;
+            continue;
+        }
+        if !word.is_empty() && !ENVIRONMENTS.contains(&word) && !is_region(&parts[at..=at]) {
+            rest.push(parts[at]);
+        }
+        at += 1;
+    }
+    rest.join("-")
+}
+
+/// `us-east-1`, or `use1`.
+fn is_region(parts: &[&str]) -> bool {
+    let is_number = |part: &str| part.len() == 1 && part.bytes().all(|b| b.is_ascii_digit());
+    match parts {
+        [area, direction, number, ..] => {
+            area.len() == 2 && DIRECTIONS.contains(direction) && is_number(number)
+        }
+        [short] => {
+            let direction = short.get(2..).map(|rest| rest.trim_end_matches(|c: char| c.is_ascii_digit()));
+            let areas = ["us", "eu", "ap", "ca", "sa", "me", "af"];
+            let is_short = |d: &str| ["e", "w", "n", "s", "c", "ne", "se", "nw", "sw"].contains(&d);
+            short.ends_with(|c: char| c.is_ascii_digit())
+                && areas.iter().any(|area| short.starts_with(area))
+                && direction.is_some_and(is_short)
+        }
+        _ => false,
+    }
+}
+
+/// Adds a set for each environment. Folders of one name are one environment, wherever they are.
+pub(super) fn add(draft: &mut Draft<'_, '_>) {
+    let claimed = draft.sets_by_folder();
+    let is_free = |file: &usize| {
+        let folder = draft.files.folder(*file);
+        !draft.files.list[*file].objects.is_empty()
+            && !draft.is_claimed(*file)
+            && folder.is_some_and(|folder| !claimed.contains_key(folder))
+    };
+    let files: Vec<usize> = (0..draft.members.len()).filter(is_free).collect();
+    let folders = repeating_folders(draft, &files);
+    if folders.is_empty() {
+        return;
+    }
+    let mut by_name: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
+    for file in files {
+        let Some(folder) = draft.files.folder(file) else { continue };
+        let mut name: Vec<String> = folder
+            .ancestors()
+            .filter(|above| folders.contains(*above))
+            .map(|above| above.file_name().unwrap_or_default().to_string_lossy().into_owned())
+            .collect();
+        name.reverse();
+        if !name.is_empty() {
+            by_name.entry(name).or_default().push(file);
+        }
+    }
+    // What is in an environment of several regions is in all of them.
+    let is_above =
+        |name: &[String]| by_name.keys().any(|other| other.len() > name.len() && other.starts_with(name));
+    let ends: Vec<&Vec<String>> = by_name.keys().filter(|name| !is_above(name)).collect();
+    for name in &ends {
+        let last = name.last().map_or("", String::as_str);
+        let places = folders.iter().filter(|folder| folder.file_name().is_some_and(|of| of == last));
+        let places: Vec<PathBuf> = places.map(|folder| folder.to_path_buf()).collect();
+        let set = draft.add_set(SetName::Fixed(name.join("/")), Bond::Folders, Sign::Environment, places);
+        for (_, files) in by_name.iter().filter(|(of, _)| name.starts_with(of)) {
+            files.iter().for_each(|file| draft.add_member(*file, set, &Transform::default()));
+        }
+    }
+}
+
+/// The folders that are called like environments and hold objects that such a folder beside them holds as well.
+fn repeating_folders<'a>(draft: &Draft<'_, 'a>, files: &[usize]) -> BTreeSet<&'a Path> {
+    // By the folder above and what the names have in common: the first holder of each object.
+    let mut holders: HashMap<(&Path, String), HashMap<u64, &Path>> = HashMap::new();
+    let mut repeating = BTreeSet::new();
+    for file in files {
+        let Some(folder) = draft.files.folder(*file) else { continue };
+        let pairs = folder.ancestors().filter_map(|above| Some((above.parent()?, above)));
+        let environments: Vec<((&Path, String), &Path)> =
+            pairs.filter_map(|(above, folder)| Some(((above, rest(above, folder)?), folder))).collect();
+        if environments.is_empty() {
+            continue;
+        }
+        let objects = draft.files.list[*file].objects;
+        for identity in objects.iter().filter_map(|o| identity::applied(o, &Transform::default())) {
+            for (above, environment) in &environments {
+                let holder =
+                    *holders.entry(above.clone()).or_default().entry(identity).or_insert(*environment);
+                if holder != *environment {
+                    repeating.extend([holder, environment]);
+                }
+            }
+        }
+    }
+    repeating
+}
+
+/// What a folder that is called like an environment is besides.
+fn rest(above: &Path, folder: &Path) -> Option<String> {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    if ENVIRONMENT_FOLDERS.contains(&name(above).as_str()) {
+        return Some(String::new());
+    }
+    let name = name(folder);
+    is_environment(&name).then(|| rest_of(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_environment, rest_of};
+
+    #[test]
+    fn what_is_no_environment_in_a_name_is_left() {
+        for (name, rest) in [
+            ("prod", ""),
+            ("gpu-prod-eu-west-1", "gpu"),
+            ("prod-cluster", "cluster"),
+            ("dev2", ""),
+            ("use1", ""),
+        ] {
+            assert_eq!(rest_of(name), rest);
+        }
+    }
+
+    #[test]
+    fn environments_have_usual_names() {
+        for name in [
+            "dev",
+            "Staging",
+            "prod",
+            "stage-2",
+            "prod2",
+            "eu-west-1",
+            "us-east-1-gpu",
+            "use1",
+            "euw2",
+            "prod-eu",
+            "gpu-prod",
+            "prod-eu-west-1",
+            "sandbox",
+            "qa_1",
+        ] {
+            assert!(is_environment(name), "{name}");
+        }
+        for name in
+            ["apps", "web", "device", "production-line-app", "karpenter", "users", "user1", "base", "web-1"]
+        {
+            assert_eq!(is_environment(name), name == "production-line-app", "{name}");
+        }
+    }
+}

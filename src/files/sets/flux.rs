@@ -1,0 +1,172 @@
+//! Kustomizations of Flux: which paths they apply.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gpulint_rules::{Kind, Node, Object};
+
+use super::gitops::{Checkout, Claimer, Destination, Tool};
+use super::kustomize::{Expansion, Transform};
+use crate::files::kustomization::removed_by_patch;
+
+const GROUP: &str = "kustomize.toolkit.fluxcd.io";
+const KUSTOMIZATION: Kind = Kind::new(GROUP, "Kustomization");
+const GIT_REPOSITORY: Kind = Kind::new("source.toolkit.fluxcd.io", "GitRepository");
+const FLUX_INSTANCE: Kind = Kind::new("fluxcd.controlplane.io", "FluxInstance");
+
+const ARTIFACT_GENERATOR: Kind = Kind::new("source.extensions.fluxcd.io", "ArtifactGenerator");
+
+/// What `flux bootstrap` calls the repository that it is in.
+const OWN_SOURCE: &str = "flux-system";
+
+/// What the input says of the repositories that Flux reads.
+struct Repositories<'a> {
+    /// By name.
+    urls: HashMap<&'a str, &'a str>,
+    /// By name: the folders of artifacts and where they are copied from.
+    artifacts: HashMap<&'a str, Vec<(&'a str, &'a str)>>,
+}
+
+impl Repositories<'_> {
+    /// Whether a source may be the repository of the input. A path that every repository has says nothing.
+    fn may_be_own(&self, source: &Node<'_>, path: &str) -> bool {
+        let name = source.get("name").text().unwrap_or(OWN_SOURCE);
+        if name == OWN_SOURCE {
+            return true;
+        }
+        let is_everywhere = path.trim_matches(['.', '/']).is_empty();
+        match (self.urls.get(name), self.urls.get(OWN_SOURCE)) {
+            (Some(url), Some(own)) => repository(url) == repository(own),
+            _ => !is_everywhere,
+        }
+    }
+}
+
+/// The folders of an artifact and those of the repository that are copied into them.
+fn copies<'a>(artifact: &Node<'a>) -> Vec<(&'a str, &'a str)> {
+    let copies = artifact.get("copy").items().filter_map(|copy| {
+        let to = copy.get("to").text()?.strip_prefix("@artifact")?.trim_matches('/');
+        // `@SOURCE/FOLDER/**`
+        let (_, from) = copy.get("from").text()?.strip_prefix('@')?.split_once('/')?;
+        Some((to, from.trim_end_matches(['*', '/'])))
+    });
+    copies.collect()
+}
+
+/// The folder of the repository that is copied to a path of an artifact.
+fn source_of(copies: &[(&str, &str)], path: &str) -> Option<String> {
+    let path = path.trim_start_matches("./").trim_matches('/');
+    let found = copies.iter().filter_map(|(to, from)| {
+        let rest = if to.is_empty() { path } else { path.strip_prefix(to)? };
+        (to.is_empty() || rest.is_empty() || rest.starts_with('/')).then_some((to.len(), from, rest))
+    });
+    let (_, from, rest) = found.max_by_key(|(length, _, _)| *length)?;
+    Some(format!("{from}/{}", rest.trim_start_matches('/')))
+}
+
+/// The name of a repository in its address.
+fn repository(url: &str) -> &str {
+    let url = url.trim_end_matches('/');
+    let url = url.strip_suffix(".git").unwrap_or(url);
+    url.rsplit(['/', ':']).next().unwrap_or(url)
+}
+
+/// The Kustomizations of an input that apply files of the input.
+pub(super) fn claimers(checkout: &Checkout<'_, '_>) -> Vec<Claimer> {
+    let objects = || {
+        let files = checkout.files.list.iter().enumerate();
+        files.flat_map(|(number, file)| file.objects.iter().map(move |object| (number, object)))
+    };
+    let sources = objects().filter(|(_, object)| object.is(GIT_REPOSITORY));
+    let urls = sources.filter_map(|(_, o)| Some((o.name(), o.path(&["spec", "url"]).text()?)));
+    let urls = urls.collect();
+    let mut repositories = Repositories { urls, artifacts: HashMap::new() };
+    for (_, object) in objects().filter(|(_, object)| object.is(ARTIFACT_GENERATOR)) {
+        for artifact in object.path(&["spec", "artifacts"]).items() {
+            if let Some(name) = artifact.get("name").text() {
+                repositories.artifacts.entry(name).or_default().extend(copies(&artifact));
+            }
+        }
+    }
+    objects().filter_map(|(file, object)| claimer(checkout, &repositories, file, object)).collect()
+}
+
+fn claimer(
+    checkout: &Checkout<'_, '_>,
+    repositories: &Repositories<'_>,
+    file: usize,
+    object: &Object,
+) -> Option<Claimer> {
+    let spec = object.get("spec");
+    let (at, source) = if object.is(KUSTOMIZATION) && spec.get("sourceRef").is_set() {
+        (spec.get("path"), spec.get("sourceRef"))
+    } else if object.is(FLUX_INSTANCE) {
+        (spec.path(&["sync", "path"]), spec.get("sourceRef"))
+    } else {
+        return None;
+    };
+    let path = if at.is_set() { at.text()? } else { "." };
+    if object.is(FLUX_INSTANCE) && !at.is_set() || !repositories.may_be_own(&source, path) {
+        return None;
+    }
+    let copied = repositories.artifacts.get(source.get("name").text().unwrap_or_default());
+    let is_copied = source.get("kind").text() == Some("ExternalArtifact");
+    let copied = copied.filter(|_| is_copied).and_then(|copies| source_of(copies, path));
+    let path = copied.as_deref().unwrap_or(path);
+    let place = &checkout.files.list[file].input.absolute;
+    let folder = checkout.folder(place, path)?;
+    let how = transform(&spec);
+    let mut expansion = Expansion::new(checkout.files);
+    expansion.generated(&folder, &how);
+    for component in spec.get("components").items().filter_map(|item| item.text()) {
+        expansion.component(&crate::files::absolute(&folder.join(component)), &how);
+    }
+    let config = spec.get("kubeConfig");
+    let names = ["secretRef", "configMapRef"].map(|of| config.path(&[of, "name"]));
+    let name = names.iter().find(|name| name.is_set()).and_then(Node::raw_text);
+    Some(Claimer {
+        tool: Tool::Flux,
+        file: Some(file),
+        place: place.clone(),
+        destination: name.map_or(Destination::Local, |name| Destination::KubeConfig(name.to_owned())),
+        reach: expansion.reach,
+    })
+}
+
+/// What a Kustomization does to all that it applies.
+fn transform(spec: &Node<'_>) -> Transform {
+    let text = |field: &str| spec.get(field).text().filter(|text| !text.is_empty());
+    let mut removed = Vec::new();
+    for patch in spec.get("patches").items().filter(|patch| !patch.get("target").is_set()) {
+        removed.extend(removed_by_patch(patch.get("patch").text().unwrap_or_default()));
+    }
+    Transform {
+        namespace: text("targetNamespace").map(Arc::from),
+        default_namespace: None,
+        prefix: text("namePrefix").unwrap_or_default().to_owned(),
+        suffix: text("nameSuffix").unwrap_or_default().to_owned(),
+        removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{repository, source_of};
+
+    #[test]
+    fn artifacts_are_copies_of_folders() {
+        let copies = [("base", "apps/base"), ("production", "apps/production")];
+        assert_eq!(source_of(&copies, "./production/x").as_deref(), Some("apps/production/x"));
+        assert_eq!(source_of(&copies, "./prod"), None);
+        assert_eq!(source_of(&[("", "infra")], "./configs").as_deref(), Some("infra/configs"));
+    }
+
+    #[test]
+    fn a_repository_is_named_by_the_end_of_its_address() {
+        for url in
+            ["https://github.com/a/fleet", "ssh://git@github.com/a/fleet.git", "git@github.com:a/fleet.git/"]
+        {
+            assert_eq!(repository(url), "fleet");
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! What Flux and Argo CD apply: who applies what to which cluster, and where that begins.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Component, Path, PathBuf};
+
+use gpulint_rules::Bond;
+
+use super::environments::is_environment;
+use super::index::Files;
+use super::kustomize::{Reach, Top, Transform};
+use super::names::{SetName, without_tools};
+use super::{Draft, Sign, argo, flux, identity};
+
+/// Folders whose folders are clusters, whatever they are called.
+const CLUSTER_FOLDERS: &[&str] = &["clusters", "environments", "envs"];
+
+/// One of so many objects in two clusters is a slip.
+const FEW: usize = 4;
+
+/// The cluster to which something is applied.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Destination {
+    /// The one in which who applies it runs.
+    Local,
+    /// That of a kubeconfig in a Secret.
+    KubeConfig(String),
+    /// By address or name, as Argo CD knows it.
+    Cluster(String),
+}
+
+/// Who applies files to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tool {
+    Flux,
+    Argo,
+    /// A kustomization that holds Kustomizations of Flux or Applications, and that somebody applies.
+    Kustomize,
+}
+
+/// An object that makes a controller apply files.
+#[derive(Debug)]
+pub(super) struct Claimer {
+    pub(super) tool: Tool,
+    /// The file that it is in; `None` for a kustomization.
+    pub(super) file: Option<usize>,
+    /// The file, or the folder of the kustomization.
+    pub(super) place: PathBuf,
+    pub(super) destination: Destination,
+    /// The files that it applies.
+    pub(super) reach: Reach,
+}
+
+/// Finds what the paths in objects of Flux and Argo CD mean.
+pub(super) struct Checkout<'f, 'a> {
+    pub(super) files: &'f Files<'a>,
+    /// The folder above all files.
+    root: PathBuf,
+    /// By folder: the folder above with `.git`.
+    repositories: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+}
+
+impl<'f, 'a> Checkout<'f, 'a> {
+    fn new(files: &'f Files<'a>) -> Self {
+        Checkout { files, root: files.root(), repositories: RefCell::default() }
+    }
+
+    /// The folder above with `.git`, or the one above all files.
+    pub(super) fn root_of(&self, file: &Path) -> PathBuf {
+        let mut known = self.repositories.borrow_mut();
+        let mut new = Vec::new();
+        let mut found = None;
+        for folder in file.ancestors().skip(1) {
+            if let Some(root) = known.get(folder) {
+                found.clone_from(root);
+                break;
+            }
+            new.push(folder.to_owned());
+            if folder.join(".git").exists() {
+                found = Some(folder.to_owned());
+                break;
+            }
+        }
+        known.extend(new.into_iter().map(|folder| (folder, found.clone())));
+        found.unwrap_or_else(|| self.root.clone())
+    }
+
+    /// The folder that a path means that counts from the root of the checkout. Part of a repository may be what a
+    /// controller sees as its root, so each folder between the root and the file is tried.
+    pub(super) fn folder(&self, file: &Path, written: &str) -> Option<PathBuf> {
+        let path = plain(written)?;
+        let root = self.root_of(file);
+        let mut roots: Vec<&Path> =
+            file.ancestors().skip(1).take_while(|above| above.starts_with(&root)).collect();
+        roots.push(&root);
+        roots.dedup();
+        if path.as_os_str().is_empty() {
+            return Some(root);
+        }
+        let folders = roots.into_iter().rev().map(|above| above.join(&path));
+        folders.into_iter().find(|folder| self.files.has_folder(folder))
+    }
+}
+
+/// A relative path without `.` and `..`; a leading `/` does not count. `None` if it leads out of the checkout.
+fn plain(written: &str) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in Path::new(written.trim_start_matches('/')).components() {
+        match part {
+            Component::Normal(part) => out.push(part),
+            Component::ParentDir if !out.pop() => return None,
+            _ => {}
+        }
+    }
+    Some(out)
+}
+
+/// Claimers in one folder, with all that they reach.
+#[derive(Debug)]
+struct Group {
+    folder: PathBuf,
+    claimers: Vec<usize>,
+    /// The folder of clusters or environments that it is below, and that of its cluster.
+    cluster: Option<(PathBuf, PathBuf)>,
+}
+
+/// Adds the sets of Flux and Argo CD.
+pub(super) fn add(draft: &mut Draft<'_, '_>, tops: &[Top<'_>]) {
+    let checkout = Checkout::new(draft.files);
+    let mut claimers = flux::claimers(&checkout);
+    claimers.extend(argo::claimers(&checkout));
+    if claimers.is_empty() {
+        return;
+    }
+    let graph = Graph::new(claimers, tops);
+    let mut clusters = Clusters::default();
+    let mut free = Vec::new();
+    for root in graph.roots() {
+        let claimer = &graph.claimers[root];
+        let configured = match claimer.file {
+            Some(file) => draft.configured[file].clone(),
+            None => draft.clusters_of_folder(&claimer.place),
+        };
+        if configured.is_empty() {
+            free.push(root);
+        }
+        for set in configured {
+            clusters.apply(draft, &graph, root, set);
+        }
+    }
+    let groups = groups(&graph, &free);
+    let units = units(&groups, &conflicts(draft.files, &graph, &groups));
+    let is_only = units.len() == 1;
+    let mut parts: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for cluster in units.iter().filter_map(|unit| groups[*unit.first()?].cluster.as_ref()) {
+        *parts.entry(cluster.1.clone()).or_default() += 1;
+    }
+    for unit in units {
+        let groups: Vec<&Group> = unit.into_iter().map(|group| &groups[group]).collect();
+        let roots: Vec<usize> = groups.iter().flat_map(|group| group.claimers.iter().copied()).collect();
+        let places: BTreeSet<PathBuf> =
+            roots.iter().map(|root| graph.claimers[*root].place.clone()).collect();
+        let all = graph.applied_locally(&roots);
+        let is = |tool: Tool| all.iter().any(|claimer| graph.claimers[*claimer].tool == tool);
+        let sign = match (is(Tool::Argo), is(Tool::Flux)) {
+            (true, true) => Sign::GitOps,
+            (true, false) => Sign::Argo,
+            (false, _) => Sign::Flux,
+        };
+        let set = draft.add_set(
+            name(&groups, is_only && sign == Sign::Argo),
+            Bond::Certain,
+            sign,
+            places.into_iter().collect(),
+        );
+        roots.into_iter().for_each(|root| clusters.apply(draft, &graph, root, set));
+    }
+    clusters.finish(draft);
+}
+
+/// The name of some groups that are one cluster. `parts` says how many sets there are below the folder of a cluster.
+fn name(groups: &[&Group], parts: &BTreeMap<PathBuf, usize>, is_only_argo: bool) -> SetName {
+    if is_only_argo {
+        return SetName::Fixed("in-cluster".to_owned());
+    }
+    let first = groups.first().map(|group| group.folder.clone()).unwrap_or_default();
+    let cluster = groups.first().and_then(|group| group.cluster.as_ref()).map(|(_, cluster)| cluster);
+    let folder = match cluster {
+        Some(cluster) if parts.get(cluster) == Some(&1) => cluster.clone(),
+        _ => groups.iter().fold(first, |common, group| {
+            let shared = common.components().zip(group.folder.components());
+            shared.take_while(|(a, b)| a == b).map(|(part, _)| part).collect()
+        }),
+    };
+    SetName::Folder(without_tools(&folder).to_owned())
+}
+
+/// Who applies whom.
+struct Graph {
+    claimers: Vec<Claimer>,
+    /// The claimers in each file.
+    by_file: HashMap<usize, Vec<usize>>,
+}
+
+impl Graph {
+    fn new(claimers: Vec<Claimer>, tops: &[Top<'_>]) -> Graph {
+        let mut graph = Graph { claimers, by_file: HashMap::new() };
+        for (number, claimer) in graph.claimers.iter().enumerate() {
+            if let Some(file) = claimer.file {
+                graph.by_file.entry(file).or_default().push(number);
+            }
+        }
+        // A kustomization of claimers that nobody else applies is where a cluster begins.
+        let roots: HashSet<usize> = graph.roots().into_iter().collect();
+        for top in tops {
+            let begins = |file: &usize| {
+                let inside = graph.by_file.get(file).into_iter().flatten();
+                inside.into_iter().any(|claimer| roots.contains(claimer))
+            };
+            if top.reach.iter().any(|(file, _)| begins(file)) {
+                graph.claimers.push(Claimer {
+                    tool: Tool::Kustomize,
+                    file: None,
+                    place: top.folder.to_owned(),
+                    destination: Destination::Local,
+                    reach: top.reach.clone(),
+                });
+            }
+        }
+        graph
+    }
+
+    /// The claimers that a claimer applies.
+    fn children(&self, of: usize) -> impl Iterator<Item = usize> {
+        let files = self.claimers[of].reach.iter().map(|(file, _)| file);
+        let inside = files.flat_map(|file| self.by_file.get(file).into_iter().flatten());
+        inside.copied().filter(move |child| *child != of)
+    }
+
+    /// Those that nobody applies but themselves; of a circle, the first.
+    fn roots(&self) -> Vec<usize> {
+        let count = self.claimers.len();
+        let mut applied = vec![false; count];
+        (0..count).for_each(|of| self.children(of).for_each(|child| applied[child] = true));
+        let mut roots: Vec<usize> = (0..count).filter(|claimer| !applied[*claimer]).collect();
+        let mut seen: HashSet<usize> = HashSet::new();
+        roots.iter().for_each(|root| self.visit(*root, &mut seen));
+        for claimer in 0..count {
+            if !seen.contains(&claimer) {
+                roots.push(claimer);
+                self.visit(claimer, &mut seen);
+            }
+        }
+        roots
+    }
+
+    /// Those that some claimers apply to their own cluster, directly or indirectly, and they themselves.
+    fn applied_locally(&self, roots: &[usize]) -> BTreeSet<usize> {
+        let mut open = roots.to_vec();
+        let mut seen = BTreeSet::new();
+        while let Some(at) = open.pop() {
+            if seen.insert(at) && self.claimers[at].destination == Destination::Local {
+                open.extend(self.children(at));
+            }
+        }
+        seen
+    }
+
+    fn visit(&self, root: usize, seen: &mut HashSet<usize>) {
+        let mut open = vec![root];
+        while let Some(at) = open.pop() {
+            if seen.insert(at) {
+                open.extend(self.children(at));
+            }
+        }
+    }
+}
+
+/// The sets of clusters that are reached from others.
+#[derive(Default)]
+struct Clusters {
+    remote: BTreeMap<(Option<usize>, Destination), usize>,
+    seen: HashSet<(usize, usize)>,
+    /// The files in which Applications begin: they are in the set of their cluster if anything else is.
+    beginnings: Vec<(usize, usize)>,
+}
+
+impl Clusters {
+    /// Applies what a claimer reaches to the cluster of a set, and to others from there.
+    fn apply(&mut self, draft: &mut Draft<'_, '_>, graph: &Graph, root: usize, set: usize) {
+        let beginning = &graph.claimers[root];
+        match (beginning.file, beginning.tool) {
+            (Some(file), Tool::Argo) => self.beginnings.push((file, set)),
+            (Some(file), _) => draft.add_member(file, set, &Transform::default()),
+            (None, _) => {}
+        }
+        let mut open = vec![(root, set)];
+        while let Some((at, set)) = open.pop() {
+            if !self.seen.insert((at, set)) {
+                continue;
+            }
+            let claimer = &graph.claimers[at];
+            let to = self.destination(draft, claimer, set);
+            claimer.reach.iter().for_each(|(file, how)| draft.add_member(*file, to, how));
+            open.extend(graph.children(at).map(|child| (child, to)));
+        }
+    }
+
+    fn destination(&mut self, draft: &mut Draft<'_, '_>, claimer: &Claimer, set: usize) -> usize {
+        let (key, name, sign) = match &claimer.destination {
+            Destination::Local => return set,
+            Destination::KubeConfig(name) => (Some(set), name, Sign::Flux),
+            Destination::Cluster(name) => (None, name, Sign::Argo),
+        };
+        let known = self.remote.entry((key, claimer.destination.clone()));
+        let to = *known.or_insert_with(|| {
+            let host = name.rsplit("://").next().unwrap_or(name).trim_end_matches('/');
+            let to = draft.add_set(SetName::Fixed(host.to_owned()), Bond::Certain, sign, Vec::new());
+            draft.sets[to].evidence.destination = Some(name.clone());
+            to
+        });
+        let places = &mut draft.sets[to].evidence.places;
+        if !places.contains(&claimer.place) {
+            places.push(claimer.place.clone());
+        }
+        to
+    }
+
+    fn finish(self, draft: &mut Draft<'_, '_>) {
+        let used: HashSet<usize> = draft.members.iter().flatten().map(|member| member.set).collect();
+        for (file, set) in self.beginnings {
+            if used.contains(&set) {
+                draft.add_member(file, set, &Transform::default());
+            }
+        }
+    }
+}
+
+/// The claimers where clusters begin, by folder.
+fn groups(graph: &Graph, roots: &[usize]) -> Vec<Group> {
+    let mut by_folder: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+    for root in roots {
+        let claimer = &graph.claimers[*root];
+        let folder = match claimer.file {
+            Some(_) => claimer.place.parent().unwrap_or(&claimer.place),
+            None => &claimer.place,
+        };
+        by_folder.entry(folder.to_owned()).or_default().push(*root);
+    }
+    let groups = by_folder.into_iter().map(|(folder, claimers)| {
+        let applied = graph.applied_locally(&claimers);
+        let is_argo = applied.iter().all(|claimer| graph.claimers[*claimer].tool != Tool::Flux);
+        Group { cluster: cluster_of(&folder, is_argo), folder, claimers }
+    });
+    groups.collect()
+}
+
+/// The folder of clusters that a folder is below, and that of its cluster. One Argo CD serves many environments.
+fn cluster_of(folder: &Path, is_argo: bool) -> Option<(PathBuf, PathBuf)> {
+    let pair = |cluster: &Path| Some((cluster.parent()?.to_owned(), cluster.to_owned()));
+    let name = |folder: &Path| folder.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase());
+    let below = |folder: &&Path| {
+        let above = folder.parent().and_then(name);
+        above.is_some_and(|above| CLUSTER_FOLDERS.contains(&above.as_str()))
+    };
+    let is_called_so = |folder: &&Path| name(folder).is_some_and(|name| is_environment(&name));
+    let all = || folder.ancestors();
+    let found = all().find(below).or_else(|| all().filter(|_| !is_argo).find(is_called_so));
+    found.and_then(pair)
+}
+
+/// The pairs of groups of which one cluster could not hold all: many objects of one are objects of the other as well.
+/// Few may be a slip.
+fn conflicts(files: &Files<'_>, graph: &Graph, groups: &[Group]) -> BTreeSet<(usize, usize)> {
+    // By object: the groups that apply it.
+    let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
+    let mut sizes = vec![0; groups.len()];
+    let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    for (number, group) in groups.iter().enumerate() {
+        let mut add = |file: usize, how: &Transform| {
+            for identity in files.list[file].objects.iter().filter_map(|o| identity::applied(o, how)) {
+                let holders = holders.entry(identity).or_default();
+                if !holders.contains(&number) {
+                    sizes[number] += 1;
+                    holders.iter().for_each(|other| *shared.entry((*other, number)).or_default() += 1);
+                    holders.push(number);
+                }
+            }
+        };
+        for at in graph.applied_locally(&group.claimers) {
+            let claimer = &graph.claimers[at];
+            if let Some(file) = claimer.file.filter(|_| group.claimers.contains(&at)) {
+                add(file, &Transform::default());
+            }
+            if claimer.destination == Destination::Local {
+                claimer.reach.iter().for_each(|(file, how)| add(*file, how));
+            }
+        }
+    }
+    let is_conflict = |((a, b), count): &(&(usize, usize), &usize)| **count * FEW >= sizes[*a].min(sizes[*b]);
+    shared.iter().filter(is_conflict).map(|(pair, _)| *pair).collect()
+}
+
+/// The groups that are of one cluster.
+fn units(groups: &[Group], conflicts: &BTreeSet<(usize, usize)>) -> Vec<Vec<usize>> {
+    let mut clusters: BTreeMap<&Path, BTreeSet<&Path>> = BTreeMap::new();
+    for (parent, cluster) in groups.iter().filter_map(|group| group.cluster.as_ref()) {
+        clusters.entry(parent).or_default().insert(cluster);
+    }
+    let mut by_cluster: BTreeMap<Option<&Path>, Vec<usize>> = BTreeMap::new();
+    for (number, group) in groups.iter().enumerate() {
+        let several = group.cluster.as_ref().filter(|(parent, _)| clusters[parent.as_path()].len() > 1);
+        by_cluster.entry(several.map(|(_, cluster)| cluster.as_path())).or_default().push(number);
+    }
+    let mut units = Vec::new();
+    for same in by_cluster.into_values() {
+        let contradicts = |a: &usize| same.iter().any(|b| conflicts.contains(&(*a.min(b), *a.max(b))));
+        let (alone, together): (Vec<usize>, Vec<usize>) = same.iter().copied().partition(contradicts);
+        units.extend(alone.into_iter().map(|group| vec![group]));
+        if !together.is_empty() {
+            units.push(together);
+        }
+    }
+    units
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::{Group, cluster_of, plain, units};
+
+    #[test]
+    fn paths_are_below_the_root() {
+        assert_eq!(plain("./apps/a"), Some(PathBuf::from("apps/a")));
+        assert_eq!(plain("/apps/a/../b/"), Some(PathBuf::from("apps/b")));
+        assert_eq!(plain("./"), Some(PathBuf::new()));
+        assert_eq!(plain("../x"), None);
+    }
+
+    #[test]
+    fn folders_of_clusters_are_known_by_what_they_are_in_or_called() {
+        let cluster = |folder: &str, is_argo| {
+            cluster_of(Path::new(folder), is_argo).map(|(_, cluster)| cluster.display().to_string())
+        };
+        assert_eq!(cluster("/r/clusters/a/flux-system", false).as_deref(), Some("/r/clusters/a"));
+        assert_eq!(cluster("/r/clusters/a", true).as_deref(), Some("/r/clusters/a"));
+        assert_eq!(cluster("/r/flux/prod/x", false).as_deref(), Some("/r/flux/prod"));
+        assert_eq!(cluster("/r/argo/prod/x", true), None);
+        assert_eq!(cluster("/r/apps/web", false), None);
+    }
+
+    #[test]
+    fn groups_of_one_cluster_do_not_contradict_each_other() {
+        let group = |folder: &str| Group {
+            folder: PathBuf::from(folder),
+            claimers: Vec::new(),
+            cluster: cluster_of(Path::new(folder), false),
+        };
+        let all = [group("/r/clusters/a/x"), group("/r/clusters/a/y"), group("/r/clusters/b"), group("/r/z")];
+        let found = units(&all, &[(0, 2)].into());
+        assert_eq!(found, [vec![3], vec![0, 1], vec![2]]);
+        assert_eq!(units(&all[..2], &[(0, 1)].into()), [[0], [1]]);
+        assert_eq!(units(&all[..2], &[].into()), [[0, 1]]);
+    }
+}

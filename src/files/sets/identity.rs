@@ -1,0 +1,29 @@
+//! What an object is called once it is applied.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use gpulint_rules::{Kind, Object, kind};
+
+use super::kustomize::Transform;
+
+/// The hash of group, kind, namespace and name that an object has when it is applied. `None` where they are not known,
+/// for changes of other objects, and for namespaces, which everybody may write.
+pub(super) fn applied(object: &Object, how: &Transform) -> Option<u64> {
+    let id = object.id();
+    if id.name.is_empty() || object.is_patch() || id.is(Kind::NAMESPACE) {
+        return None;
+    }
+    let mut hasher = DefaultHasher::new();
+    (&id.group, &id.kind).hash(&mut hasher);
+    if kind::find(&id.group, &id.kind).is_none_or(|info| info.namespaced) {
+        if object.path(&["metadata", "namespace"]).is_unknown() && how.namespace.is_none() {
+            return None;
+        }
+        let namespace = how.namespace.as_deref().or(id.namespace.as_deref());
+        namespace.or(how.default_namespace.as_deref()).unwrap_or("default").hash(&mut hasher);
+    }
+    for part in [how.prefix.as_str(), &id.name, &how.suffix] {
+        hasher.write(part.as_bytes());
+    }
+    Some(hasher.finish())
+}

@@ -1,0 +1,96 @@
+//! The files of an input by path.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use super::SetFile;
+use crate::files::{Folders, absolute};
+
+/// The files of an input, those of one folder beside each other.
+pub(super) struct Files<'a> {
+    pub(super) list: &'a [SetFile<'a>],
+    pub(super) folders: &'a Folders,
+    by_path: HashMap<&'a Path, usize>,
+    /// Sorted by the bytes of the path, so that all files below a folder follow each other.
+    sorted: Vec<(&'a Path, usize)>,
+}
+
+/// Whether an input has a place in a folder; standard input without a name has none.
+fn has_place(file: &SetFile<'_>) -> bool {
+    file.input.stream.is_none() || !file.input.display_path.starts_with('<')
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(list: &'a [SetFile<'a>], folders: &'a Folders) -> Files<'a> {
+        let placed = list.iter().enumerate().filter(|(_, file)| has_place(file));
+        let mut sorted: Vec<(&Path, usize)> =
+            placed.map(|(number, file)| (file.input.absolute.as_path(), number)).collect();
+        sorted.sort_unstable_by(|a, b| bytes(a.0).cmp(bytes(b.0)));
+        Files { list, folders, by_path: sorted.iter().copied().collect(), sorted }
+    }
+
+    /// Whether no file has a place.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    /// The number of a file.
+    pub(super) fn at(&self, path: &Path) -> Option<usize> {
+        self.by_path.get(path).copied()
+    }
+
+    /// The folder of a file.
+    pub(super) fn folder(&self, file: usize) -> Option<&'a Path> {
+        let file = &self.list[file];
+        if has_place(file) { file.input.absolute.parent() } else { None }
+    }
+
+    /// The files below a folder.
+    pub(super) fn below(&self, folder: &Path) -> impl Iterator<Item = (&'a Path, usize)> + '_ {
+        let mut prefix = bytes(folder).to_vec();
+        if prefix.last() != Some(&(std::path::MAIN_SEPARATOR as u8)) {
+            prefix.push(std::path::MAIN_SEPARATOR as u8);
+        }
+        let start = self.sorted.partition_point(|(path, _)| bytes(path) < prefix.as_slice());
+        self.sorted[start..].iter().copied().take_while(move |(path, _)| bytes(path).starts_with(&prefix))
+    }
+
+    /// Whether a folder is in the input.
+    pub(super) fn has_folder(&self, folder: &Path) -> bool {
+        self.folders.kustomizations.contains_key(folder) || self.below(folder).next().is_some()
+    }
+
+    /// A folder, if there are files below it.
+    pub(super) fn folder_of(&self, folder: &Path) -> Option<&'a Path> {
+        let (path, _) = self.below(folder).next()?;
+        path.ancestors().find(|above| *above == folder)
+    }
+
+    /// All folders below one that hold files, directly or indirectly.
+    pub(super) fn folders_below(&self, folder: &Path) -> BTreeSet<&'a Path> {
+        let mut found = BTreeSet::new();
+        for (path, _) in self.below(folder) {
+            for above in path.ancestors().skip(1).take_while(|above| *above != folder) {
+                if !found.insert(above) {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    /// The folder above all files, or the current one if it is above all.
+    pub(super) fn root(&self) -> PathBuf {
+        let first = self.sorted.first().and_then(|(path, _)| path.parent());
+        let last = self.sorted.last().and_then(|(path, _)| path.parent());
+        let (Some(first), Some(last)) = (first, last) else { return PathBuf::new() };
+        let shared = first.components().zip(last.components()).take_while(|(a, b)| a == b);
+        let common: PathBuf = shared.map(|(part, _)| part).collect();
+        let here = absolute(Path::new("."));
+        if common.starts_with(&here) { here } else { common }
+    }
+}

@@ -1,0 +1,232 @@
+//! What kustomizations apply together.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpulint_rules::source::PatchTarget;
+use gpulint_rules::{Bond, Membership};
+
+use super::index::Files;
+use super::names::SetName;
+use super::{Draft, Sign, identity};
+use crate::files::kustomization::Kustomization;
+
+/// Kustomizations below each other are followed to this depth.
+const MAX_DEPTH: usize = 16;
+
+/// What is done to the objects of a file before they are applied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Transform {
+    /// The namespace that replaces what is written.
+    pub(super) namespace: Option<Arc<str>>,
+    /// The namespace of objects without one.
+    pub(super) default_namespace: Option<Arc<str>>,
+    pub(super) prefix: String,
+    pub(super) suffix: String,
+    /// The objects that are not applied.
+    pub(super) removed: Vec<PatchTarget>,
+}
+
+impl Transform {
+    pub(super) fn membership(&self, set: usize) -> Membership {
+        Membership {
+            set,
+            namespace: self.namespace.clone(),
+            default_namespace: self.default_namespace.clone(),
+            prefix: self.prefix.clone(),
+            suffix: self.suffix.clone(),
+            removed: self.removed.clone(),
+        }
+    }
+
+    /// What a kustomization with these components does, below what is done to it.
+    fn with(&self, own: &Kustomization, components: &[&Kustomization]) -> Transform {
+        let all = || std::iter::once(own).chain(components.iter().copied());
+        let mut out = self.clone();
+        if out.namespace.is_none() {
+            out.namespace = all().find_map(|one| one.namespace.as_deref()).map(Arc::from);
+        }
+        for (prefix, suffix) in all().filter_map(|one| one.affixes.as_ref()) {
+            out.prefix.push_str(prefix);
+            out.suffix.insert_str(0, suffix);
+        }
+        out.removed.extend(all().flat_map(|one| one.removed.iter().cloned()));
+        out
+    }
+}
+
+/// The files that something applies, each with what is done to its objects.
+pub(super) type Reach = Vec<(usize, Transform)>;
+
+/// Follows kustomizations.
+pub(super) struct Expansion<'f, 'a> {
+    files: &'f Files<'a>,
+    seen: HashSet<(PathBuf, Option<Arc<str>>, String, String)>,
+    pub(super) reach: Reach,
+}
+
+impl<'f, 'a> Expansion<'f, 'a> {
+    pub(super) fn new(files: &'f Files<'a>) -> Self {
+        Expansion { files, seen: HashSet::new(), reach: Vec::new() }
+    }
+
+    fn find(&self, folder: &Path) -> Option<&'a Kustomization> {
+        self.files.folders.kustomizations.get(folder)
+    }
+
+    /// Applies the kustomization of a folder, if there is one.
+    pub(super) fn kustomization(&mut self, folder: &Path, how: &Transform) -> bool {
+        self.expand(folder, how, 0)
+    }
+
+    fn expand(&mut self, folder: &Path, how: &Transform, depth: usize) -> bool {
+        let Some(own) = self.find(folder) else { return false };
+        let key = (folder.to_owned(), how.namespace.clone(), how.prefix.clone(), how.suffix.clone());
+        if depth > MAX_DEPTH || !self.seen.insert(key) {
+            return true;
+        }
+        let components: Vec<&Kustomization> =
+            own.components.iter().filter_map(|path| self.find(path)).collect();
+        let how = how.with(own, &components);
+        self.entries(own, &how, depth);
+        // What a component does to names it does to all; here it only adds its objects.
+        components.into_iter().for_each(|component| self.entries(component, &how, depth));
+        true
+    }
+
+    fn entries(&mut self, of: &Kustomization, how: &Transform, depth: usize) {
+        for path in &of.resources {
+            if !self.expand(path, how, depth + 1)
+                && let Some(file) = self.files.at(path)
+            {
+                self.reach.push((file, how.clone()));
+            }
+        }
+    }
+
+    /// Applies a component over what has been applied.
+    pub(super) fn component(&mut self, folder: &Path, how: &Transform) {
+        if let Some(component) = self.find(folder) {
+            for (_, how) in &mut self.reach {
+                how.removed.extend(component.removed.iter().cloned());
+            }
+            self.entries(component, how, 0);
+        }
+    }
+
+    /// Applies all below a folder, as Flux does where there is no kustomization: those of the folders below count.
+    pub(super) fn generated(&mut self, folder: &Path, how: &Transform) {
+        if self.kustomization(folder, how) {
+            return;
+        }
+        let files: Vec<(&Path, usize)> = self.files.below(folder).collect();
+        for (path, file) in files {
+            let above = path.ancestors().skip(1).take_while(|above| *above != folder);
+            match above.filter(|above| self.find(above).is_some()).last() {
+                Some(kustomization) => _ = self.kustomization(kustomization, how),
+                None => self.reach.push((file, how.clone())),
+            }
+        }
+    }
+}
+
+/// A kustomization that no other one includes.
+pub(super) struct Top<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) reach: Reach,
+}
+
+/// The kustomizations that no other one includes, except components, which are nothing alone.
+pub(super) fn tops<'a>(files: &Files<'a>) -> Vec<Top<'a>> {
+    let all = &files.folders.kustomizations;
+    let mut included: HashSet<&Path> = HashSet::new();
+    for (folder, kustomization) in all {
+        let paths = kustomization.resources.iter().chain(&kustomization.components);
+        included.extend(paths.filter(|path| *path != folder).map(PathBuf::as_path));
+    }
+    let is_top = |(folder, kustomization): &(&'a PathBuf, &Kustomization)| {
+        !kustomization.is_component && !included.contains(folder.as_path())
+    };
+    let tops = all.iter().filter(is_top).map(|(folder, _)| {
+        let mut expansion = Expansion::new(files);
+        expansion.kustomization(folder, &Transform::default());
+        Top { folder, reach: expansion.reach }
+    });
+    tops.filter(|top| !top.reach.is_empty()).collect()
+}
+
+/// Adds the sets of kustomizations: one of all that do not repeat each other's objects, and one for each other.
+pub(super) fn add<'a>(draft: &mut Draft<'_, 'a>, tops: Vec<Top<'a>>) {
+    let files = draft.files;
+    let mut free: Vec<Top<'_>> = Vec::new();
+    for top in tops {
+        let configured = draft.clusters_of_folder(top.folder);
+        if !configured.is_empty() {
+            for set in configured {
+                top.reach.iter().for_each(|(file, how)| draft.add_member(*file, set, how));
+            }
+            continue;
+        }
+        let is_free = |(file, _): &(usize, Transform)| {
+            !files.list[*file].objects.is_empty() && !draft.is_claimed(*file)
+        };
+        if top.reach.iter().any(is_free) {
+            free.push(top);
+        }
+    }
+    let repeats = repeating(files, free.iter().map(|top| &top.reach));
+    let (repeating, others): (Vec<_>, Vec<_>) =
+        free.into_iter().enumerate().partition(|(number, _)| repeats[*number]);
+    for (_, top) in repeating {
+        let name = SetName::Folder(top.folder.to_owned());
+        let set = draft.add_set(name, Bond::Certain, Sign::Kustomization, vec![top.folder.to_owned()]);
+        top.reach.iter().for_each(|(file, how)| draft.add_member(*file, set, how));
+    }
+    let places: Vec<PathBuf> = others.iter().map(|(_, top)| top.folder.to_owned()).collect();
+    let set = match places.as_slice() {
+        [] => return,
+        [only] => {
+            let name = SetName::Folder(only.clone());
+            draft.add_set(name, Bond::Certain, Sign::Kustomization, places)
+        }
+        _ => {
+            let name = SetName::Fixed("kustomizations".to_owned());
+            draft.add_set(name, Bond::Likely, Sign::Kustomizations, places)
+        }
+    };
+    for (_, top) in others {
+        top.reach.iter().for_each(|(file, how)| draft.add_member(*file, set, how));
+    }
+}
+
+/// Which of some groups of files hold objects that another one holds as well.
+fn repeating<'r>(files: &Files<'_>, groups: impl Iterator<Item = &'r Reach>) -> Vec<bool> {
+    let mut first: HashMap<u64, usize> = HashMap::new();
+    let mut repeats = Vec::new();
+    for (number, reach) in groups.enumerate() {
+        repeats.push(false);
+        for (file, how) in reach {
+            for identity in files.list[*file].objects.iter().filter_map(|o| identity::applied(o, how)) {
+                let holder = *first.entry(identity).or_insert(number);
+                if holder != number {
+                    repeats[holder] = true;
+                    repeats[number] = true;
+                }
+            }
+        }
+    }
+    repeats
+}
+
+impl Draft<'_, '_> {
+    /// The clusters of the configuration that all files of a folder are of, which is decided by its kustomization.
+    pub(super) fn clusters_of_folder(&self, folder: &Path) -> Vec<usize> {
+        if self.configured.iter().all(Vec::is_empty) {
+            return Vec::new();
+        }
+        let names = crate::files::kustomization::KUSTOMIZATIONS.iter();
+        let file = names.filter_map(|name| self.files.at(&folder.join(name))).next();
+        file.map(|file| self.configured[file].clone()).unwrap_or_default()
+    }
+}
