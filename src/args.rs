@@ -104,7 +104,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) crds: Vec<PathBuf>,
 
-    /// The input is one whole cluster: objects of all folders belong together, and what is not in it does not exist
+    /// The input is everything there is: each set of manifests (see --show-sets) is one whole cluster. Without any sign
+    /// of several clusters, objects of all folders belong together; what is not in the input does not exist
     #[arg(long)]
     pub(crate) complete: bool,
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::source::Source;
-use gpulint_rules::{CheckReport, Engine, Partition, RunInput, check_run};
+use gpulint_rules::{CheckReport, Engine, RunInput, check_run};
 use rayon::prelude::*;
 
 use crate::files;
@@ -114,7 +114,7 @@ impl<'e> Batch<'e> {
         let inputs: Vec<Option<RunInput<'_>>> = reads
             .map(|(at, read)| Some(RunInput { engine: self.engine(at), file: read.file.as_ref()? }))
             .collect();
-        check_run(&inputs, &Partition::default(), only)
+        check_run(&inputs, &self.sets.partition, only)
     }
 }
 

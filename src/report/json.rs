@@ -70,6 +70,8 @@ struct Diagnostic<'a> {
     pointer: Option<String>,
     range: Option<Range>,
     related: Vec<Related<'a>>,
+    /// The sets that it holds in; empty where the whole input is one.
+    sets: Vec<&'a str>,
     fingerprint: String,
     fix: Option<Fix<'a>>,
     week: Option<Week<'a>>,
@@ -214,6 +216,7 @@ fn diagnostic(finding: &Finding, fingerprint: String) -> Diagnostic<'_> {
                 range: related.location.resolve_span().map(|(s, _, span)| range(s, span)),
             })
             .collect(),
+        sets: finding.sets.names.iter().map(|name| &**name).collect(),
         fingerprint,
         fix: finding.fix.as_ref().map(|fix| Fix {
             title: fix.title_with_effect(),

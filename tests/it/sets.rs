@@ -97,7 +97,7 @@ fn the_configuration_says_what_is_a_cluster() {
 #[test]
 fn mistakes_in_clusters_are_said() {
     let folder = with(&[("a.yaml", &object("A", "a"))]);
-    let config = "clusters:\n- {name: a, paths: [x]}\n- {name: a, paths: [y]}\n- clusters/prod\n- {name: b}\n- {nam: c, paths: [x]}\n- {name: d, paths: ['[']}\n";
+    let config = "clusters:\n- {name: a, paths: [x]}\n- {name: a, paths: [z]}\n- clusters/prod\n- {name: b}\n- {nam: c, paths: [x]}\n- {name: d, paths: ['[']}\n";
     fs::write(folder.0.join("gpulint.yaml"), config).unwrap();
     let run = folder.run(&["check", "."]).exits(2);
     for text in [
@@ -105,7 +105,7 @@ fn mistakes_in_clusters_are_said() {
         "gpulint.yaml:4:3: `clusters/prod` does not name a cluster",
         "gpulint.yaml:5:3: the cluster has no `paths`",
         "gpulint.yaml:6:4: unknown key `nam` of a cluster; did you mean `name`?",
-        "gpulint.yaml:7:22: bad glob `[`",
+        "gpulint.yaml:7:21: bad glob `[`",
     ] {
         assert!(run.err.contains(text), "no {text:?} in {}", run.err);
     }
@@ -132,14 +132,14 @@ fn flux_applies_paths_from_the_root() {
         ("apps/base/kustomization.yaml", "resources: [a.yaml]\n"),
         ("apps/prod/kustomization.yaml", "resources: [../base]\nnamespace: prod\nnamePrefix: p-\n"),
         ("apps/stage/b/b.yaml", &object("B", "b")),
-        ("apps/unused/c.yaml", &object("C", "c")),
+        ("apps/spare/c.yaml", &object("C", "c")),
     ]);
     assert_eq!(
         sets(&folder, &[]),
         [
             "prod (flux): apps/base/a.yaml @prod <p-, clusters/prod/apps.yaml, clusters/prod/flux-system/gotk-sync.yaml",
             "stage (flux): apps/stage/b/b.yaml, clusters/stage/apps.yaml, clusters/stage/flux-system/gotk-sync.yaml",
-            "unclaimed (none): apps/unused/c.yaml",
+            "unclaimed (none): apps/spare/c.yaml",
         ]
     );
 }

@@ -108,9 +108,11 @@ impl Cluster {
         self.is_complete() || self.bond() != Bond::Folders || company(a, b) != Company::Apart
     }
 
-    /// Whether both are of one cluster for certain.
+    /// Whether both are of one cluster for certain. What the kustomization of its folder leaves out is not.
     pub(crate) fn surely_pairs(&self, a: &Object, b: &Object) -> bool {
-        self.bond() == Bond::Certain || company(a, b) <= Company::Kustomization
+        let is_left_out = |o: &Object| o.origin().is_some_and(|origin| origin.source.is_left_out());
+        self.bond() == Bond::Certain && !is_left_out(a) && !is_left_out(b)
+            || company(a, b) <= Company::Kustomization
     }
 }
 

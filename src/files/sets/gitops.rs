@@ -1,7 +1,7 @@
 //! What Flux and Argo CD apply: who applies what to which cluster, and where that begins.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Component, Path, PathBuf};
 
 use gpulint_rules::Bond;
@@ -168,7 +168,7 @@ pub(super) fn add(draft: &mut Draft<'_, '_>, tops: &[Top<'_>]) {
             (false, _) => Sign::Flux,
         };
         let set = draft.add_set(
-            name(&groups, is_only && sign == Sign::Argo),
+            name(&groups, &parts, is_only && sign == Sign::Argo),
             Bond::Certain,
             sign,
             places.into_iter().collect(),
@@ -294,8 +294,8 @@ impl Clusters {
             (Some(file), _) => draft.add_member(file, set, &Transform::default()),
             (None, _) => {}
         }
-        let mut open = vec![(root, set)];
-        while let Some((at, set)) = open.pop() {
+        let mut open = VecDeque::from([(root, set)]);
+        while let Some((at, set)) = open.pop_front() {
             if !self.seen.insert((at, set)) {
                 continue;
             }
