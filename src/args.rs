@@ -67,7 +67,8 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// The path that standard input is reported under, and whose configuration it gets
+    /// The path that standard input is reported under, and whose configuration it gets. It takes the
+    /// place of the file of that name
     #[arg(long, value_name = "PATH", default_value = "<stdin>")]
     pub(crate) stdin_filename: PathBuf,
 
@@ -119,6 +120,16 @@ pub(crate) struct CheckArgs {
     #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 30)]
     pub(crate) render_limit: u64,
 
+    /// Read these files and folders for what they say about others, and report nothing in them; may be given several
+    /// times. Where only single files are checked, the files that are applied together with them are context by
+    /// themselves
+    #[arg(long, value_name = "PATH")]
+    pub(crate) context: Vec<PathBuf>,
+
+    /// Check single files without the files that are applied together with them
+    #[arg(long, conflicts_with = "context")]
+    pub(crate) no_context: bool,
+
     /// Print which files are applied to one cluster together, and why, and check nothing
     #[arg(long, conflicts_with_all = ["fix", "unsafe_fixes", "diff"])]
     pub(crate) show_sets: bool,
@@ -145,6 +156,10 @@ pub(crate) struct CheckArgs {
     /// No summary and no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+
+    /// Say which files were read as context
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 
     /// How many threads to use [default: as many as there are processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

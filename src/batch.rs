@@ -8,9 +8,11 @@ use gpulint_rules::source::Source;
 use gpulint_rules::{CheckReport, Engine, RunInput, check_run};
 use rayon::prelude::*;
 
+use crate::config::Scopes;
 use crate::files;
 use crate::files::sets::{SetFile, Sets};
-use crate::files::{Folders, Input, ReadOutcome, SkipReason};
+use crate::files::{Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped};
+
 use crate::progress::Progress;
 
 /// An input, the index of its configuration, and its path relative to the folder of that configuration.
@@ -18,6 +20,40 @@ pub(crate) struct ScopedInput {
     pub(crate) input: Input,
     pub(crate) scope: usize,
     pub(crate) path: String,
+    /// Whether it is read only for what it says about others.
+    pub(crate) is_context: bool,
+}
+
+/// Assigns a configuration to each input, and excludes the paths that it ignores.
+pub(crate) fn scope(
+    found: &mut FoundFiles,
+    scopes: &mut Scopes,
+    no_default_ignore: bool,
+) -> Vec<ScopedInput> {
+    let mut scoped = Vec::with_capacity(found.inputs.len());
+    for mut input in std::mem::take(&mut found.inputs) {
+        let scope = scopes.scope_of(&input.absolute);
+        let path = scopes.get(scope).path(&input.absolute, &input.display_path);
+        let ignored = scopes.get(scope).ignores(&path);
+        if ignored == Some(false) || no_default_ignore {
+            input.unapplied = None;
+        }
+        if ignored != Some(true) {
+            scoped.push(ScopedInput { input, scope, path, is_context: false });
+            continue;
+        }
+        found.excluded.push(input.absolute.clone());
+        *found.ignored.entry(scopes.get(scope).name.clone()).or_default() += 1;
+        if input.named {
+            found.skipped.push(Skipped {
+                file: input.display_path,
+                document: None,
+                reason: SkipReason::Ignored,
+                partial: false,
+            });
+        }
+    }
+    scoped
 }
 
 /// The files that were read, and the rules that they are checked with.
@@ -45,13 +81,35 @@ impl<'e> Batch<'e> {
                 read
             })
             .collect();
-        let files = inputs.iter().zip(&reads).map(|(one, read)| SetFile {
-            input: &one.input,
-            objects: read.file.as_ref().filter(|_| read.manifest).map_or(&[], |file| &file.objects),
-            clusters: clusters(one, engines),
-        });
-        let sets = files::sets::discover(&files.collect::<Vec<_>>(), &folders);
+        let sets = discover_sets(&inputs, &reads, engines, &folders);
         Batch { inputs, reads, sets, engines, folders }
+    }
+
+    /// Leaves out the context that nothing claims for a set of the files that are checked. Returns the names of those
+    /// sets that are left.
+    pub(crate) fn retain_claimed_context(&mut self) -> Vec<String> {
+        let own = (0..self.inputs.len()).filter(|at| !self.inputs[*at].is_context);
+        let sets: BTreeSet<usize> = own.flat_map(|at| self.sets.claims(at)).collect();
+        let partition = &mut self.sets.partition;
+        let is_kept = |at: usize, one: &ScopedInput| {
+            !one.is_context || partition.memberships(at).iter().any(|member| sets.contains(&member.set))
+        };
+        let kept: Vec<bool> = self.inputs.iter().enumerate().map(|(at, one)| is_kept(at, one)).collect();
+        let has_context = self.inputs.iter().zip(&kept).any(|(one, kept)| one.is_context && *kept);
+        retain(&mut self.inputs, &kept);
+        retain(&mut self.reads, &kept);
+        retain(&mut partition.files, &kept);
+        if !has_context {
+            self.sets = discover_sets(&self.inputs, &self.reads, self.engines, &self.folders);
+            return Vec::new();
+        }
+        sets.into_iter().map(|set| self.sets.partition.sets[set].name.to_string()).collect()
+    }
+
+    /// Why files of the context could not be read.
+    pub(crate) fn context_errors(&self) -> Vec<String> {
+        let context = self.inputs.iter().zip(&self.reads).filter(|(one, _)| one.is_context);
+        context.filter_map(|(_, read)| read.error.clone()).collect()
     }
 
     /// Where a configuration names a cluster, by its number, that no input belongs to.
@@ -114,8 +172,32 @@ impl<'e> Batch<'e> {
         let inputs: Vec<Option<RunInput<'_>>> = reads
             .map(|(at, read)| Some(RunInput { engine: self.engine(at), file: read.file.as_ref()? }))
             .collect();
-        check_run(&inputs, &self.sets.partition, only)
+        let has_context = self.inputs.iter().any(|one| one.is_context);
+        let checked = (0..self.inputs.len()).filter(|at| !self.inputs[*at].is_context);
+        let checked = checked.filter(|at| only.is_none_or(|only| only.contains(at)));
+        let own: Option<BTreeSet<usize>> = has_context.then(|| checked.collect());
+        check_run(&inputs, &self.sets.partition, own.as_ref().or(only))
     }
+}
+
+fn discover_sets(
+    inputs: &[ScopedInput],
+    reads: &[ReadOutcome],
+    engines: &[Engine],
+    folders: &Folders,
+) -> Sets {
+    let files = inputs.iter().zip(reads).map(|(one, read)| SetFile {
+        input: &one.input,
+        objects: read.file.as_ref().filter(|_| read.manifest).map_or(&[], |file| &file.objects),
+        clusters: clusters(one, engines),
+    });
+    files::sets::discover(&files.collect::<Vec<_>>(), folders)
+}
+
+/// Keeps the entries that are marked.
+fn retain<T>(list: &mut Vec<T>, kept: &[bool]) {
+    let mut marks = kept.iter();
+    list.retain(|_| marks.next().copied().unwrap_or_default());
 }
 
 /// The clusters that the configuration of an input assigns it to.

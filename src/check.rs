@@ -9,17 +9,17 @@ use gpulint_rules::lint::report::sort;
 use gpulint_rules::{CheckReport, Engine, Finding, Safety};
 
 use crate::args::{CheckArgs, Color, Format, Style};
-use crate::batch::{Batch, ScopedInput};
+use crate::batch::{Batch, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files;
-use crate::files::{FoundFiles, SkipReason, Skipped};
+use crate::files::{FoundFiles, SkipReason};
 use crate::render::{RenderOptions, Renders};
 use crate::report;
 use crate::report::{Report, Summary};
 use crate::terminal;
 use crate::terminal::{print_error, print_note};
-use crate::{fix, output};
+use crate::{context, fix, output};
 
 /// What is reported of a file that is checked as rendered: what is wrong with its text.
 const READER_RULES: [&str; 4] =
@@ -42,7 +42,8 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
                 .to_owned(),
         ));
     }
-    let inputs = scope(&mut found, &mut scopes, args.no_default_ignore);
+    let mut inputs = scope(&mut found, &mut scopes, args.no_default_ignore);
+    let context = context::add(args, &mut inputs, &mut found, &mut scopes);
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
     if !args.quiet {
@@ -51,6 +52,11 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         }
     }
     let mut set = Batch::read(inputs, &engines, !args.quiet);
+    match context {
+        context::Origin::Found => context::retain_claimed(&mut set, args),
+        context::Origin::Given => found.errors.extend(set.context_errors()),
+        context::Origin::None => {}
+    }
     if !args.quiet {
         for place in empty_clusters(&set, &scopes, args) {
             print_note(&format!("note: {place}: no file belongs to this cluster"));
@@ -185,38 +191,6 @@ fn reject_shared_destinations(formats: &[Format]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Assigns a configuration to each input, and excludes the paths that it ignores.
-pub(crate) fn scope(
-    found: &mut FoundFiles,
-    scopes: &mut Scopes,
-    no_default_ignore: bool,
-) -> Vec<ScopedInput> {
-    let mut scoped = Vec::with_capacity(found.inputs.len());
-    for mut input in std::mem::take(&mut found.inputs) {
-        let scope = scopes.scope_of(&input.absolute);
-        let path = scopes.get(scope).path(&input.absolute, &input.display_path);
-        let ignored = scopes.get(scope).ignores(&path);
-        if ignored == Some(false) || no_default_ignore {
-            input.unapplied = None;
-        }
-        if ignored != Some(true) {
-            scoped.push(ScopedInput { input, scope, path });
-            continue;
-        }
-        found.excluded.push(input.absolute.clone());
-        *found.ignored.entry(scopes.get(scope).name.clone()).or_default() += 1;
-        if input.named {
-            found.skipped.push(Skipped {
-                file: input.display_path,
-                document: None,
-                reason: SkipReason::Ignored,
-                partial: false,
-            });
-        }
-    }
-    scoped
-}
-
 /// The result of a run.
 struct CheckOutcome {
     report: Report,
@@ -243,7 +217,7 @@ impl CheckOutcome {
         let mut summary = Summary { skipped: found.skipped, ..Summary::default() };
         let mut errors = found.errors;
         let mut unparsable = 0;
-        for (at, read) in set.reads.iter().enumerate() {
+        for (at, read) in set.reads.iter().enumerate().filter(|(at, _)| !set.inputs[*at].is_context) {
             errors.extend(read.error.clone());
             let rendered = is_rendered(at);
             if !rendered {

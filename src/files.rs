@@ -6,6 +6,7 @@
 mod filled;
 mod folders;
 mod kustomization;
+pub(crate) mod near;
 mod read;
 pub(crate) mod sets;
 mod unapplied;

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use gpulint_rules::{Cluster, Engine, Location, Object, Pointer, Settings};
 
 use crate::args::SetArgs;
-use crate::batch::Batch;
-use crate::check;
+use crate::batch::{Batch, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files;
@@ -26,7 +25,7 @@ impl Loaded {
     pub(crate) fn read(args: &SetArgs, paths: &[PathBuf]) -> Result<Loaded, CliError> {
         let mut scopes = Scopes::for_set(args)?;
         let mut found = files::find(paths, Path::new("<stdin>"));
-        let inputs = check::scope(&mut found, &mut scopes, false);
+        let inputs = scope(&mut found, &mut scopes, false);
         let engines: Vec<Engine> =
             scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
         let batch = Batch::read(inputs, &engines, false);

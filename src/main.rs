@@ -9,6 +9,7 @@ mod args;
 mod batch;
 mod check;
 mod config;
+mod context;
 mod crds;
 mod error;
 mod explain;

@@ -133,7 +133,7 @@ impl Renders {
             renders.covered.extend(part.covered);
             renders.skipped.extend(part.skipped);
         }
-        let inputs = batch.inputs.iter().filter(|one| one.input.unapplied.is_none());
+        let inputs = batch.inputs.iter().filter(|one| one.input.unapplied.is_none() && !one.is_context);
         renders.visible = inputs.map(|one| one.input.absolute.clone()).collect();
         renders
     }

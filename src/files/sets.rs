@@ -4,6 +4,8 @@
 //! called like environments. What none of them claims belongs to the sets of its folder, or is a set of its own.
 
 mod argo;
+mod claimer;
+mod draft;
 mod environments;
 mod flux;
 mod gitops;
@@ -11,85 +13,14 @@ mod identity;
 mod index;
 mod kustomize;
 mod names;
+mod transform;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use gpulint_rules::{Bond, ManifestSet, Membership, Object, Partition};
-
-use super::{Folders, Input};
+use super::Folders;
+use draft::Draft;
 use index::Files;
-use kustomize::Transform;
-use names::SetName;
 
-/// What the files that no set claims are called.
-pub(crate) const UNCLAIMED: &str = "unclaimed";
-
-/// A file of the input.
-#[derive(Clone, Debug)]
-pub(crate) struct SetFile<'a> {
-    pub(crate) input: &'a Input,
-    /// Its objects; none where it is a patch or not a manifest.
-    pub(crate) objects: &'a [Object],
-    /// The clusters that its configuration assigns it to: the number of the configuration, and the name.
-    pub(crate) clusters: Vec<(usize, String)>,
-}
-
-/// What says that files are a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
-    /// `clusters` of a configuration.
-    Configuration,
-    /// Kustomizations of Flux.
-    Flux,
-    /// Applications of Argo CD.
-    Argo,
-    /// Flux and Argo CD.
-    GitOps,
-    /// One kustomization that repeats objects of others, or the only one.
-    Kustomization,
-    /// Kustomizations that do not contradict each other.
-    Kustomizations,
-    /// Folders that are called like an environment.
-    Environment,
-    /// Nothing.
-    None,
-}
-
-impl Sign {
-    /// The name in JSON.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Sign::Configuration => "configuration",
-            Sign::Flux => "flux",
-            Sign::Argo => "argo",
-            Sign::GitOps => "flux-and-argo",
-            Sign::Kustomization => "kustomization",
-            Sign::Kustomizations => "kustomizations",
-            Sign::Environment => "environment-folder",
-            Sign::None => "none",
-        }
-    }
-}
-
-/// Why a set is one.
-#[derive(Clone, Debug)]
-pub(crate) struct Evidence {
-    pub(crate) sign: Sign,
-    /// The absolute paths of the files and folders that say so.
-    pub(crate) places: Vec<PathBuf>,
-    /// The address or name of the cluster in the files that say so.
-    pub(crate) destination: Option<String>,
-}
-
-/// The sets of an input, and why they are sets.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sets {
-    pub(crate) partition: Partition,
-    /// One for each set.
-    pub(crate) evidence: Vec<Evidence>,
-}
+pub(crate) use draft::{Evidence, Sets, Sign};
+pub(crate) use index::SetFile;
 
 /// Finds the sets of an input.
 pub(crate) fn discover(list: &[SetFile<'_>], folders: &Folders) -> Sets {
@@ -105,171 +36,4 @@ pub(crate) fn discover(list: &[SetFile<'_>], folders: &Folders) -> Sets {
     draft.add_configured_files();
     environments::add(&mut draft);
     draft.finish()
-}
-
-/// The sets found so far.
-struct Draft<'f, 'a> {
-    files: &'f Files<'a>,
-    sets: Vec<DraftSet>,
-    members: Vec<Vec<Membership>>,
-    /// The sets that the configuration assigns a file to.
-    configured: Vec<Vec<usize>>,
-}
-
-struct DraftSet {
-    name: SetName,
-    bond: Bond,
-    evidence: Evidence,
-}
-
-impl<'f, 'a> Draft<'f, 'a> {
-    fn new(files: &'f Files<'a>) -> Draft<'f, 'a> {
-        let count = files.list.len();
-        Draft {
-            files,
-            sets: Vec::new(),
-            members: vec![Vec::new(); count],
-            configured: vec![Vec::new(); count],
-        }
-    }
-
-    /// A new set, and its number.
-    fn add_set(&mut self, name: SetName, bond: Bond, sign: Sign, places: Vec<PathBuf>) -> usize {
-        let evidence = Evidence { sign, places, destination: None };
-        self.sets.push(DraftSet { name, bond, evidence });
-        self.sets.len() - 1
-    }
-
-    /// Makes a file a member of a set, unless the configuration says that it is in others.
-    fn add_member(&mut self, file: usize, set: usize, how: &Transform) {
-        let configured = &self.configured[file];
-        if !configured.is_empty() && !configured.contains(&set) {
-            return;
-        }
-        let membership = how.membership(set);
-        let members = &mut self.members[file];
-        if !members.contains(&membership) {
-            members.push(membership);
-        }
-    }
-
-    fn is_claimed(&self, file: usize) -> bool {
-        !self.members[file].is_empty() || !self.configured[file].is_empty()
-    }
-
-    /// The sets that claim a file of a folder, by folder.
-    fn sets_by_folder(&self) -> BTreeMap<&'a Path, Vec<usize>> {
-        let mut by_folder: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
-        for (file, members) in self.members.iter().enumerate() {
-            let Some(folder) = self.files.folder(file).filter(|_| !members.is_empty()) else { continue };
-            let sets = by_folder.entry(folder).or_default();
-            for member in members {
-                if !sets.contains(&member.set) {
-                    sets.push(member.set);
-                }
-            }
-        }
-        by_folder
-    }
-
-    /// Makes a set of each cluster of a configuration.
-    fn add_configured(&mut self) {
-        let mut known: BTreeMap<(usize, &str), usize> = BTreeMap::new();
-        for (file, one) in self.files.list.iter().enumerate() {
-            for (scope, name) in &one.clusters {
-                let set = *known.entry((*scope, name)).or_insert_with(|| {
-                    self.sets.push(DraftSet {
-                        name: SetName::Fixed(name.clone()),
-                        bond: Bond::Certain,
-                        evidence: Evidence {
-                            sign: Sign::Configuration,
-                            places: Vec::new(),
-                            destination: None,
-                        },
-                    });
-                    self.sets.len() - 1
-                });
-                if !self.configured[file].contains(&set) {
-                    self.configured[file].push(set);
-                }
-            }
-        }
-    }
-
-    /// The files of the configuration's sets that nothing of these sets names are members as they are written.
-    fn add_configured_files(&mut self) {
-        for file in 0..self.members.len() {
-            for set in self.configured[file].clone() {
-                if !self.members[file].iter().any(|member| member.set == set) {
-                    self.add_member(file, set, &Transform::default());
-                }
-            }
-        }
-    }
-
-    /// Adds what is left to the sets of its folder, or to a set of its own.
-    fn finish(mut self) -> Sets {
-        // Sets without files with objects say nothing.
-        self.remove_empty_sets();
-        if self.sets.is_empty() {
-            return Sets::default();
-        }
-        let by_folder = self.sets_by_folder();
-        let rest = self.sets.len();
-        let mut has_rest = false;
-        for file in 0..self.members.len() {
-            if !self.members[file].is_empty() {
-                continue;
-            }
-            let sets = self.files.folder(file).and_then(|folder| by_folder.get(folder));
-            let sets = sets.cloned().unwrap_or_else(|| vec![rest]);
-            has_rest |= sets == [rest] && !self.files.list[file].objects.is_empty();
-            self.members[file] =
-                sets.into_iter().map(|set| Membership { set, ..Membership::default() }).collect();
-        }
-        if has_rest {
-            let name = SetName::Fixed(UNCLAIMED.to_owned());
-            self.add_set(name, Bond::Folders, Sign::None, Vec::new());
-        } else {
-            for members in &mut self.members {
-                members.retain(|member| member.set != rest);
-            }
-        }
-        let names = names::unique(self.sets.iter().map(|set| &set.name));
-        let sets = self.sets.iter().zip(&names).enumerate().map(|(number, (set, name))| ManifestSet {
-            name: Arc::from(name.as_str()),
-            bond: set.bond,
-            may_be_complete: number != rest,
-        });
-        Sets {
-            partition: Partition { sets: sets.collect(), files: self.members },
-            evidence: self.sets.into_iter().map(|set| set.evidence).collect(),
-        }
-    }
-
-    fn remove_empty_sets(&mut self) {
-        let mut used = vec![false; self.sets.len()];
-        for (file, members) in self.members.iter().enumerate() {
-            if !self.files.list[file].objects.is_empty() {
-                members.iter().for_each(|member| used[member.set] = true);
-            }
-        }
-        let mut next = 0;
-        let numbers: Vec<Option<usize>> = used
-            .iter()
-            .map(|used| {
-                let number = used.then_some(next);
-                next += usize::from(*used);
-                number
-            })
-            .collect();
-        let mut at = 0;
-        self.sets.retain(|_| {
-            at += 1;
-            used[at - 1]
-        });
-        for members in &mut self.members {
-            members.retain_mut(|member| numbers[member.set].map(|number| member.set = number).is_some());
-        }
-    }
 }

@@ -4,6 +4,7 @@
 
 mod cli;
 mod cluster;
+mod context;
 mod fix;
 mod fixtures;
 mod noise;

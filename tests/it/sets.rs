@@ -1,10 +1,12 @@
 //! Which files are applied together: the sets of an input, by each sign, as `--show-sets` prints them.
 
 use std::fs;
+use std::path::Path;
 
+use gpulint_testing::{children, expect_file};
 use serde_json::Value;
 
-use crate::support::Folder;
+use crate::support::{Folder, run_in};
 
 fn object(kind: &str, name: &str) -> String {
     format!("apiVersion: example.com/v1\nkind: {kind}\nmetadata: {{name: {name}}}\n---\n")
@@ -367,4 +369,30 @@ To say it otherwise, write in gpulint.yaml:
       paths: [\"apps/a/*\", \"clusters/a/flux.yaml\"]
 ";
     assert_eq!(run.out, expected);
+}
+
+/// The rules whose findings rest on other objects, of which each layout has some that are in another cluster.
+const RELATIONS: &str = "pdb-missing,pdb-selector,pdb-overlap,node-class-missing,duplicate-object";
+
+/// Repositories of each layout: their sets, and what is found of objects beside each other.
+#[test]
+fn layouts_give_what_stands_beside_them() {
+    let layouts = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/layouts");
+    let mut wrong = Vec::new();
+    for layout in children(&layouts).into_iter().filter(|path| path.is_dir()) {
+        let run = |args: &[&str]| run_in(&layout, &[&["check", "--quiet", "--complete"], args].concat(), "");
+        let mut text = run(&["--show-sets"]).exits(0).out;
+        text.push_str("\n# --complete\n");
+        let report = run(&["--format", "json", "--select", RELATIONS]).json();
+        for finding in report["diagnostics"].as_array().unwrap() {
+            let field = |name: &str| finding[name].as_str().unwrap().to_owned();
+            let sets = finding["sets"].as_array().unwrap();
+            let sets: Vec<&str> = sets.iter().map(|set| set.as_str().unwrap()).collect();
+            let line = &finding["range"]["start"]["line"];
+            let (file, severity, rule) = (field("file"), field("severity"), field("rule"));
+            text.push_str(&format!("{file}:{line}: {severity}[{rule}] {} {sets:?}\n", field("message")));
+        }
+        wrong.extend(expect_file(&layout.with_extension("out"), &text).err());
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }

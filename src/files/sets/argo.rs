@@ -7,8 +7,9 @@ use std::sync::Arc;
 use gpulint_rules::lint::settings::Globs;
 use gpulint_rules::{Kind, Node};
 
-use super::gitops::{Checkout, Claimer, Destination, Tool};
-use super::kustomize::{Expansion, Transform};
+use super::claimer::{Checkout, Claimer, Destination, Tool};
+use super::kustomize::Expansion;
+use super::transform::Transform;
 
 const APPLICATION: Kind = Kind::new("argoproj.io", "Application");
 const APPLICATION_SET: Kind = Kind::new("argoproj.io", "ApplicationSet");

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use gpulint_rules::Bond;
 
-use super::kustomize::Transform;
+use super::draft::{Draft, Sign};
+use super::identity;
 use super::names::SetName;
-use super::{Draft, Sign, identity};
+use super::transform::Transform;
 
 /// What environments are called, in full or in part.
 const ENVIRONMENTS: &[&str] = &[

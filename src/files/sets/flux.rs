@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use gpulint_rules::{Kind, Node, Object};
 
-use super::gitops::{Checkout, Claimer, Destination, Tool};
-use super::kustomize::{Expansion, Transform};
+use super::claimer::{Checkout, Claimer, Destination, Tool};
+use super::kustomize::Expansion;
+use super::transform::Transform;
 use crate::files::kustomization::removed_by_patch;
 
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";

@@ -1,119 +1,24 @@
 //! What Flux and Argo CD apply: who applies what to which cluster, and where that begins.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use gpulint_rules::Bond;
 
+use super::claimer::{Checkout, Claimer, Destination, Tool};
+use super::draft::{Draft, Sign};
 use super::environments::is_environment;
 use super::index::Files;
-use super::kustomize::{Reach, Top, Transform};
+use super::kustomize::Top;
 use super::names::{SetName, without_tools};
-use super::{Draft, Sign, argo, flux, identity};
+use super::transform::Transform;
+use super::{argo, flux, identity};
 
 /// Folders whose folders are clusters, whatever they are called.
 const CLUSTER_FOLDERS: &[&str] = &["clusters", "environments", "envs"];
 
 /// One of so many objects in two clusters is a slip.
 const FEW: usize = 4;
-
-/// The cluster to which something is applied.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Destination {
-    /// The one in which who applies it runs.
-    Local,
-    /// That of a kubeconfig in a Secret.
-    KubeConfig(String),
-    /// By address or name, as Argo CD knows it.
-    Cluster(String),
-}
-
-/// Who applies files to a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tool {
-    Flux,
-    Argo,
-    /// A kustomization that holds Kustomizations of Flux or Applications, and that somebody applies.
-    Kustomize,
-}
-
-/// An object that makes a controller apply files.
-#[derive(Debug)]
-pub(super) struct Claimer {
-    pub(super) tool: Tool,
-    /// The file that it is in; `None` for a kustomization.
-    pub(super) file: Option<usize>,
-    /// The file, or the folder of the kustomization.
-    pub(super) place: PathBuf,
-    pub(super) destination: Destination,
-    /// The files that it applies.
-    pub(super) reach: Reach,
-}
-
-/// Finds what the paths in objects of Flux and Argo CD mean.
-pub(super) struct Checkout<'f, 'a> {
-    pub(super) files: &'f Files<'a>,
-    /// The folder above all files.
-    root: PathBuf,
-    /// By folder: the folder above with `.git`.
-    repositories: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
-}
-
-impl<'f, 'a> Checkout<'f, 'a> {
-    fn new(files: &'f Files<'a>) -> Self {
-        Checkout { files, root: files.root(), repositories: RefCell::default() }
-    }
-
-    /// The folder above with `.git`, or the one above all files.
-    pub(super) fn root_of(&self, file: &Path) -> PathBuf {
-        let mut known = self.repositories.borrow_mut();
-        let mut new = Vec::new();
-        let mut found = None;
-        for folder in file.ancestors().skip(1) {
-            if let Some(root) = known.get(folder) {
-                found.clone_from(root);
-                break;
-            }
-            new.push(folder.to_owned());
-            if folder.join(".git").exists() {
-                found = Some(folder.to_owned());
-                break;
-            }
-        }
-        known.extend(new.into_iter().map(|folder| (folder, found.clone())));
-        found.unwrap_or_else(|| self.root.clone())
-    }
-
-    /// The folder that a path means that counts from the root of the checkout. Part of a repository may be what a
-    /// controller sees as its root, so each folder between the root and the file is tried.
-    pub(super) fn folder(&self, file: &Path, written: &str) -> Option<PathBuf> {
-        let path = plain(written)?;
-        let root = self.root_of(file);
-        let mut roots: Vec<&Path> =
-            file.ancestors().skip(1).take_while(|above| above.starts_with(&root)).collect();
-        roots.push(&root);
-        roots.dedup();
-        if path.as_os_str().is_empty() {
-            return Some(root);
-        }
-        let folders = roots.into_iter().rev().map(|above| above.join(&path));
-        folders.into_iter().find(|folder| self.files.has_folder(folder))
-    }
-}
-
-/// A relative path without `.` and `..`; a leading `/` does not count. `None` if it leads out of the checkout.
-fn plain(written: &str) -> Option<PathBuf> {
-    let mut out = PathBuf::new();
-    for part in Path::new(written.trim_start_matches('/')).components() {
-        match part {
-            Component::Normal(part) => out.push(part),
-            Component::ParentDir if !out.pop() => return None,
-            _ => {}
-        }
-    }
-    Some(out)
-}
 
 /// Claimers in one folder, with all that they reach.
 #[derive(Debug)]
@@ -428,15 +333,7 @@ fn units(groups: &[Group], conflicts: &BTreeSet<(usize, usize)>) -> Vec<Vec<usiz
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{Group, cluster_of, plain, units};
-
-    #[test]
-    fn paths_are_below_the_root() {
-        assert_eq!(plain("./apps/a"), Some(PathBuf::from("apps/a")));
-        assert_eq!(plain("/apps/a/../b/"), Some(PathBuf::from("apps/b")));
-        assert_eq!(plain("./"), Some(PathBuf::new()));
-        assert_eq!(plain("../x"), None);
-    }
+    use super::{Group, cluster_of, units};
 
     #[test]
     fn folders_of_clusters_are_known_by_what_they_are_in_or_called() {

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use gpulint_rules::{Kind, Object, kind};
 
-use super::kustomize::Transform;
+use super::transform::Transform;
 
 /// The hash of group, kind, namespace and name that an object has when it is applied. `None` where they are not known,
 /// for changes of other objects, and for namespaces, which everybody may write.

@@ -3,8 +3,19 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::SetFile;
-use crate::files::{Folders, absolute};
+use gpulint_rules::Object;
+
+use crate::files::{Folders, Input, absolute};
+
+/// A file of the input.
+#[derive(Clone, Debug)]
+pub(crate) struct SetFile<'a> {
+    pub(crate) input: &'a Input,
+    /// Its objects; none where it is a patch or not a manifest.
+    pub(crate) objects: &'a [Object],
+    /// The clusters that its configuration assigns it to: the number of the configuration, and the name.
+    pub(crate) clusters: Vec<(usize, String)>,
+}
 
 /// The files of an input, those of one folder beside each other.
 pub(super) struct Files<'a> {

@@ -4,60 +4,17 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gpulint_rules::source::PatchTarget;
-use gpulint_rules::{Bond, Membership};
+use gpulint_rules::Bond;
 
+use super::draft::{Draft, Sign};
+use super::identity;
 use super::index::Files;
 use super::names::SetName;
-use super::{Draft, Sign, identity};
+use super::transform::{Reach, Transform};
 use crate::files::kustomization::Kustomization;
 
 /// Kustomizations below each other are followed to this depth.
 const MAX_DEPTH: usize = 16;
-
-/// What is done to the objects of a file before they are applied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Transform {
-    /// The namespace that replaces what is written.
-    pub(super) namespace: Option<Arc<str>>,
-    /// The namespace of objects without one.
-    pub(super) default_namespace: Option<Arc<str>>,
-    pub(super) prefix: String,
-    pub(super) suffix: String,
-    /// The objects that are not applied.
-    pub(super) removed: Vec<PatchTarget>,
-}
-
-impl Transform {
-    pub(super) fn membership(&self, set: usize) -> Membership {
-        Membership {
-            set,
-            namespace: self.namespace.clone(),
-            default_namespace: self.default_namespace.clone(),
-            prefix: self.prefix.clone(),
-            suffix: self.suffix.clone(),
-            removed: self.removed.clone(),
-        }
-    }
-
-    /// What a kustomization with these components does, below what is done to it.
-    fn with(&self, own: &Kustomization, components: &[&Kustomization]) -> Transform {
-        let all = || std::iter::once(own).chain(components.iter().copied());
-        let mut out = self.clone();
-        if out.namespace.is_none() {
-            out.namespace = all().find_map(|one| one.namespace.as_deref()).map(Arc::from);
-        }
-        for (prefix, suffix) in all().filter_map(|one| one.affixes.as_ref()) {
-            out.prefix.push_str(prefix);
-            out.suffix.insert_str(0, suffix);
-        }
-        out.removed.extend(all().flat_map(|one| one.removed.iter().cloned()));
-        out
-    }
-}
-
-/// The files that something applies, each with what is done to its objects.
-pub(super) type Reach = Vec<(usize, Transform)>;
 
 /// Follows kustomizations.
 pub(super) struct Expansion<'f, 'a> {
@@ -217,16 +174,4 @@ fn repeating<'r>(files: &Files<'_>, groups: impl Iterator<Item = &'r Reach>) -> 
         }
     }
     repeats
-}
-
-impl Draft<'_, '_> {
-    /// The clusters of the configuration that all files of a folder are of, which is decided by its kustomization.
-    pub(super) fn clusters_of_folder(&self, folder: &Path) -> Vec<usize> {
-        if self.configured.iter().all(Vec::is_empty) {
-            return Vec::new();
-        }
-        let names = crate::files::kustomization::KUSTOMIZATIONS.iter();
-        let file = names.filter_map(|name| self.files.at(&folder.join(name))).next();
-        file.map(|file| self.configured[file].clone()).unwrap_or_default()
-    }
 }

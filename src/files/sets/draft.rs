@@ -1,0 +1,262 @@
+//! The sets of an input while they are found.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpulint_rules::{Bond, ManifestSet, Membership, Partition};
+
+use super::index::Files;
+use super::names;
+use super::names::SetName;
+use super::transform::Transform;
+use crate::files::kustomization::KUSTOMIZATIONS;
+
+/// What the files that no set claims are called.
+pub(crate) const UNCLAIMED: &str = "unclaimed";
+
+/// What says that files are a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// `clusters` of a configuration.
+    Configuration,
+    /// Kustomizations of Flux.
+    Flux,
+    /// Applications of Argo CD.
+    Argo,
+    /// Flux and Argo CD.
+    GitOps,
+    /// One kustomization that repeats objects of others, or the only one.
+    Kustomization,
+    /// Kustomizations that do not contradict each other.
+    Kustomizations,
+    /// Folders that are called like an environment.
+    Environment,
+    /// Nothing.
+    None,
+}
+
+impl Sign {
+    /// The name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Sign::Configuration => "configuration",
+            Sign::Flux => "flux",
+            Sign::Argo => "argo",
+            Sign::GitOps => "flux-and-argo",
+            Sign::Kustomization => "kustomization",
+            Sign::Kustomizations => "kustomizations",
+            Sign::Environment => "environment-folder",
+            Sign::None => "none",
+        }
+    }
+}
+
+/// Why a set is one.
+#[derive(Clone, Debug)]
+pub(crate) struct Evidence {
+    pub(crate) sign: Sign,
+    /// The absolute paths of the files and folders that say so.
+    pub(crate) places: Vec<PathBuf>,
+    /// The address or name of the cluster in the files that say so.
+    pub(crate) destination: Option<String>,
+}
+
+/// The sets of an input, and why they are sets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sets {
+    pub(crate) partition: Partition,
+    /// One for each set.
+    pub(crate) evidence: Vec<Evidence>,
+    /// The files that something claims, by their numbers; the others are in the sets of their folder.
+    claimed: Vec<bool>,
+}
+
+impl Sets {
+    /// The sets that claim a file: all but those of folders that are called like environments.
+    pub(crate) fn claims(&self, file: usize) -> impl Iterator<Item = usize> {
+        let is_claimed = self.claimed.get(file).copied().unwrap_or_default();
+        let members = self.partition.memberships(file).iter().filter(move |_| is_claimed);
+        let sets = members.map(|member| member.set);
+        sets.filter(|set| !matches!(self.evidence[*set].sign, Sign::Environment | Sign::None))
+    }
+}
+
+/// The sets found so far.
+pub(super) struct Draft<'f, 'a> {
+    pub(super) files: &'f Files<'a>,
+    pub(super) sets: Vec<DraftSet>,
+    pub(super) members: Vec<Vec<Membership>>,
+    /// The sets that the configuration assigns a file to.
+    pub(super) configured: Vec<Vec<usize>>,
+}
+
+pub(super) struct DraftSet {
+    name: SetName,
+    bond: Bond,
+    pub(super) evidence: Evidence,
+}
+
+impl<'f, 'a> Draft<'f, 'a> {
+    pub(super) fn new(files: &'f Files<'a>) -> Draft<'f, 'a> {
+        let count = files.list.len();
+        Draft {
+            files,
+            sets: Vec::new(),
+            members: vec![Vec::new(); count],
+            configured: vec![Vec::new(); count],
+        }
+    }
+
+    /// A new set, and its number.
+    pub(super) fn add_set(&mut self, name: SetName, bond: Bond, sign: Sign, places: Vec<PathBuf>) -> usize {
+        let evidence = Evidence { sign, places, destination: None };
+        self.sets.push(DraftSet { name, bond, evidence });
+        self.sets.len() - 1
+    }
+
+    /// Makes a file a member of a set, unless the configuration says that it is in others.
+    pub(super) fn add_member(&mut self, file: usize, set: usize, how: &Transform) {
+        let configured = &self.configured[file];
+        if !configured.is_empty() && !configured.contains(&set) {
+            return;
+        }
+        let membership = how.membership(set);
+        let members = &mut self.members[file];
+        if !members.contains(&membership) {
+            members.push(membership);
+        }
+    }
+
+    pub(super) fn is_claimed(&self, file: usize) -> bool {
+        !self.members[file].is_empty() || !self.configured[file].is_empty()
+    }
+
+    /// The sets that claim a file of a folder, by folder.
+    pub(super) fn sets_by_folder(&self) -> BTreeMap<&'a Path, Vec<usize>> {
+        let mut by_folder: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
+        for (file, members) in self.members.iter().enumerate() {
+            let Some(folder) = self.files.folder(file).filter(|_| !members.is_empty()) else { continue };
+            let sets = by_folder.entry(folder).or_default();
+            for member in members {
+                if !sets.contains(&member.set) {
+                    sets.push(member.set);
+                }
+            }
+        }
+        by_folder
+    }
+
+    /// Makes a set of each cluster of a configuration.
+    pub(super) fn add_configured(&mut self) {
+        let mut known: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+        for (file, one) in self.files.list.iter().enumerate() {
+            for (scope, name) in &one.clusters {
+                let set = *known.entry((*scope, name)).or_insert_with(|| {
+                    self.sets.push(DraftSet {
+                        name: SetName::Fixed(name.clone()),
+                        bond: Bond::Certain,
+                        evidence: Evidence {
+                            sign: Sign::Configuration,
+                            places: Vec::new(),
+                            destination: None,
+                        },
+                    });
+                    self.sets.len() - 1
+                });
+                if !self.configured[file].contains(&set) {
+                    self.configured[file].push(set);
+                }
+            }
+        }
+    }
+
+    /// The files of the configuration's sets that nothing of these sets names are members as they are written.
+    pub(super) fn add_configured_files(&mut self) {
+        for file in 0..self.members.len() {
+            for set in self.configured[file].clone() {
+                if !self.members[file].iter().any(|member| member.set == set) {
+                    self.add_member(file, set, &Transform::default());
+                }
+            }
+        }
+    }
+
+    /// The clusters of the configuration that all files of a folder are of, which is decided by its kustomization.
+    pub(super) fn clusters_of_folder(&self, folder: &Path) -> Vec<usize> {
+        if self.configured.iter().all(Vec::is_empty) {
+            return Vec::new();
+        }
+        let names = KUSTOMIZATIONS.iter();
+        let file = names.filter_map(|name| self.files.at(&folder.join(name))).next();
+        file.map(|file| self.configured[file].clone()).unwrap_or_default()
+    }
+
+    /// Adds what is left to the sets of its folder, or to a set of its own.
+    pub(super) fn finish(mut self) -> Sets {
+        // Sets without files with objects say nothing.
+        self.remove_empty_sets();
+        if self.sets.is_empty() {
+            return Sets::default();
+        }
+        let by_folder = self.sets_by_folder();
+        let claimed = self.members.iter().map(|members| !members.is_empty()).collect();
+        let rest = self.sets.len();
+        let mut has_rest = false;
+        for file in 0..self.members.len() {
+            if !self.members[file].is_empty() {
+                continue;
+            }
+            let sets = self.files.folder(file).and_then(|folder| by_folder.get(folder));
+            let sets = sets.cloned().unwrap_or_else(|| vec![rest]);
+            has_rest |= sets == [rest] && !self.files.list[file].objects.is_empty();
+            self.members[file] =
+                sets.into_iter().map(|set| Membership { set, ..Membership::default() }).collect();
+        }
+        if has_rest {
+            let name = SetName::Fixed(UNCLAIMED.to_owned());
+            self.add_set(name, Bond::Folders, Sign::None, Vec::new());
+        } else {
+            for members in &mut self.members {
+                members.retain(|member| member.set != rest);
+            }
+        }
+        let names = names::unique(self.sets.iter().map(|set| &set.name));
+        let sets = self.sets.iter().zip(&names).enumerate().map(|(number, (set, name))| ManifestSet {
+            name: Arc::from(name.as_str()),
+            bond: set.bond,
+            may_be_complete: number != rest,
+        });
+        Sets {
+            partition: Partition { sets: sets.collect(), files: self.members },
+            evidence: self.sets.into_iter().map(|set| set.evidence).collect(),
+            claimed,
+        }
+    }
+
+    fn remove_empty_sets(&mut self) {
+        let mut used = vec![false; self.sets.len()];
+        for (file, members) in self.members.iter().enumerate() {
+            if !self.files.list[file].objects.is_empty() {
+                members.iter().for_each(|member| used[member.set] = true);
+            }
+        }
+        let mut next = 0;
+        let numbers: Vec<Option<usize>> = used
+            .iter()
+            .map(|used| {
+                let number = used.then_some(next);
+                next += usize::from(*used);
+                number
+            })
+            .collect();
+        let mut at = 0;
+        self.sets.retain(|_| {
+            at += 1;
+            used[at - 1]
+        });
+        for members in &mut self.members {
+            members.retain_mut(|member| numbers[member.set].map(|number| member.set = number).is_some());
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What is done to the objects of a file before they are applied.
+
+use std::sync::Arc;
+
+use gpulint_rules::Membership;
+use gpulint_rules::source::PatchTarget;
+
+use crate::files::kustomization::Kustomization;
+
+/// What is done to the objects of a file before they are applied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Transform {
+    /// The namespace that replaces what is written.
+    pub(super) namespace: Option<Arc<str>>,
+    /// The namespace of objects without one.
+    pub(super) default_namespace: Option<Arc<str>>,
+    pub(super) prefix: String,
+    pub(super) suffix: String,
+    /// The objects that are not applied.
+    pub(super) removed: Vec<PatchTarget>,
+}
+
+impl Transform {
+    pub(super) fn membership(&self, set: usize) -> Membership {
+        Membership {
+            set,
+            namespace: self.namespace.clone(),
+            default_namespace: self.default_namespace.clone(),
+            prefix: self.prefix.clone(),
+            suffix: self.suffix.clone(),
+            removed: self.removed.clone(),
+        }
+    }
+
+    /// What a kustomization with these components does, below what is done to it.
+    pub(super) fn with(&self, own: &Kustomization, components: &[&Kustomization]) -> Transform {
+        let all = || std::iter::once(own).chain(components.iter().copied());
+        let mut out = self.clone();
+        if out.namespace.is_none() {
+            out.namespace = all().find_map(|one| one.namespace.as_deref()).map(Arc::from);
+        }
+        for (prefix, suffix) in all().filter_map(|one| one.affixes.as_ref()) {
+            out.prefix.push_str(prefix);
+            out.suffix.insert_str(0, suffix);
+        }
+        out.removed.extend(all().flat_map(|one| one.removed.iter().cloned()));
+        out
+    }
+}
+
+/// The files that something applies, each with what is done to its objects.
+pub(super) type Reach = Vec<(usize, Transform)>;
