@@ -302,6 +302,11 @@ impl CheckOutcome {
             let files = report::text::count(*files, "file");
             reasons.push(format!("{files} ignored by `ignore` of {config}"));
         }
+        let hidden = files::count_hidden(&args.paths);
+        if hidden > 0 {
+            reasons
+                .push(format!("{} ignored by .gitignore and the like", report::text::count(hidden, "file")));
+        }
         let others = summary.skipped.iter().filter(|s| s.reason != SkipReason::Ignored);
         match others.collect::<Vec<_>>().as_slice() {
             [] => {}

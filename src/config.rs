@@ -92,13 +92,14 @@ impl Scope {
 }
 
 /// The pattern without `./` in front, with which it names a path from the folder of the configuration on: a `.gitignore`
-/// would match nothing.
+/// would match nothing. `#` begins a name here, not a comment.
 fn without_current_folder(pattern: &str) -> String {
     let (not, path) = pattern.strip_prefix('!').map_or(("", pattern), |path| ("!", path));
     match path.strip_prefix("./") {
         Some("") => format!("{not}/**"),
         Some(below) => format!("{not}/{}", below.trim_start_matches('/')),
         None if path == "." => format!("{not}/**"),
+        None if pattern.starts_with('#') => format!("\\{pattern}"),
         None => pattern.to_owned(),
     }
 }

@@ -17,7 +17,7 @@ use std::path::{Component, Path, PathBuf};
 pub(crate) use folders::Folders;
 pub(crate) use kustomization::KUSTOMIZATIONS;
 pub(crate) use read::{ReadOutcome, read, read_bytes};
-pub(crate) use walk::{FoundFiles, Input, find};
+pub(crate) use walk::{FoundFiles, Input, count_hidden, find};
 
 /// A file or document that was not read as a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

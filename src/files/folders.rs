@@ -1,6 +1,7 @@
 //! The effect of surrounding folders on a file: charts and kustomizations.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +21,8 @@ const MAX_KUSTOMIZE_DEPTH: usize = 16;
 pub(crate) struct Folders {
     /// Folders with a `Chart.yaml`.
     pub(super) charts: HashSet<PathBuf>,
+    /// Those of them that are libraries: only other charts use their templates.
+    libraries: HashSet<PathBuf>,
     /// Kustomizations by folder.
     pub(super) kustomizations: BTreeMap<PathBuf, Kustomization>,
     /// Files that a kustomization lists as resources.
@@ -51,6 +54,9 @@ impl Folders {
                 }
                 if folder.join("Chart.yaml").is_file() {
                     folders.charts.insert(folder.to_owned());
+                    if is_library(folder) {
+                        folders.libraries.insert(folder.to_owned());
+                    }
                 }
                 if let Some(kustomization) = Kustomization::read(folder) {
                     folders.kustomizations.insert(folder.to_owned(), kustomization);
@@ -214,9 +220,12 @@ impl Folders {
     }
 
     /// The path of the chart to render for a template, as the file would be reported: `.` in the current folder. Of a chart
-    /// in `charts/` of another one, that is the other one.
+    /// in `charts/` of another one, that is the other one. Libraries are not rendered.
     pub(crate) fn chart_to_render(&self, input: &Input) -> Option<String> {
         let chart = self.root_of(self.chart_of_template(&input.absolute)?);
+        if self.libraries.contains(chart) {
+            return None;
+        }
         let below = display_path(input.absolute.strip_prefix(chart).ok()?);
         let Some(path) = input.display_path.strip_suffix(&below) else {
             return Some(display_path(chart));
@@ -291,4 +300,11 @@ impl Folders {
     pub(crate) fn targets(&self, input: &Input) -> &[PatchTarget] {
         self.targets.get(&input.absolute).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Whether the chart of a folder is a library.
+fn is_library(chart: &Path) -> bool {
+    let text = fs::read_to_string(chart.join("Chart.yaml")).unwrap_or_default();
+    let mut kinds = text.lines().filter_map(|line| line.strip_prefix("type:"));
+    kinds.any(|kind| kind.split('#').next().unwrap_or_default().trim().trim_matches(['"', '\'']) == "library")
 }

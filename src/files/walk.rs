@@ -45,6 +45,9 @@ pub(crate) struct FoundFiles {
 /// Folders that contain no manifests of the user.
 pub(super) const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
 
+/// How many files and folders are looked at to say why nothing was found.
+const MAX_ENTRIES: usize = 100_000;
+
 /// Finds the files under `paths`; `-` is standard input. It is reported under the name `stdin`, and so is another stream if
 /// there is only one.
 pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
@@ -109,21 +112,38 @@ fn stream(path: &Path) -> Option<u32> {
     }
 }
 
+/// A walk of a folder, without what is never a manifest of the user.
+fn walker(root: &Path) -> WalkBuilder {
+    let mut walker = WalkBuilder::new(root);
+    walker.hidden(false).require_git(false).git_global(false).follow_links(false).filter_entry(|entry| {
+        entry.depth() == 0
+            || !entry.file_type().is_some_and(|t| t.is_dir())
+            || !EXCLUDED_FOLDERS.iter().any(|never| entry.file_name() == *never)
+    });
+    walker
+}
+
+/// How many files with names of manifests ignore files such as `.gitignore` hide below the folders among some paths.
+pub(crate) fn count_hidden(paths: &[PathBuf]) -> usize {
+    let manifests = |walker: &WalkBuilder| {
+        let entries = walker.build().take(MAX_ENTRIES).flatten();
+        entries
+            .filter(|entry| entry.depth() > 0 && entry.path().is_file() && is_manifest_name(entry.path()))
+            .count()
+    };
+    let hidden = paths.iter().filter(|path| path.is_dir()).map(|root| {
+        let mut all = walker(root);
+        all.ignore(false).git_ignore(false).git_exclude(false).parents(false);
+        manifests(&all).saturating_sub(manifests(&walker(root)))
+    });
+    hidden.sum()
+}
+
 /// Reads a folder. Returns whether it contains a link to a file.
 fn walk(root: &Path, found: &mut FoundFiles) -> bool {
     let mut linked = false;
     let mut unapplied = Unapplied::below(root);
-    let entries = WalkBuilder::new(root)
-        .hidden(false)
-        .require_git(false)
-        .git_global(false)
-        .follow_links(false)
-        .filter_entry(|entry| {
-            entry.depth() == 0
-                || !entry.file_type().is_some_and(|t| t.is_dir())
-                || !EXCLUDED_FOLDERS.iter().any(|never| entry.file_name() == *never)
-        })
-        .build();
+    let entries = walker(root).build();
     for entry in entries {
         let entry = match entry {
             Ok(entry) => entry,

@@ -196,6 +196,11 @@ fn templates_that_were_not_rendered_are_said() {
         .exits(0)
         .prints("4 Helm templates of 2 charts not rendered: gpulint check --render, or for each, ");
     folder.run(&["check", "--allow-empty", "b c"]).exits(0).prints("helm template 'b c' | ");
+    // Only other charts use the templates of a library.
+    let library = "apiVersion: v2\nname: library\nversion: 1.0.0\ntype: library # of all\n";
+    let folder = Folder::new().with("x/Chart.yaml", library).with("x/templates/_a.yaml", "{{ if }}\n");
+    let run = folder.run(&["check", "--allow-empty"]).exits(0);
+    assert!(!run.out.contains("not rendered"), "{run:?}");
     // Templates of other tools are none of a chart.
     let other = Folder::new().with("a.yaml", CONFIG_MAP).with("b.yaml", "kind: {{ a }}\nb: {{ if }}\n");
     let run = other.run(&["check"]).exits(0);
@@ -411,6 +416,34 @@ fn the_walk_reads_hidden_files_and_respects_ignore_files() {
     assert_eq!(report["summary"]["files"], 1);
     assert_eq!(skipped(&report), ["gpulint.yaml config"]);
     folder.run(&["check", "f.txt"]).exits(1);
+}
+
+#[test]
+fn what_ignore_files_hide_is_said_where_nothing_is_left() {
+    let folder = Folder::new().with(".gitignore", "build/\n").with("build/a.yaml", CONFIG_MAP);
+    folder.run(&["check"]).exits(2).complains("(1 file ignored by .gitignore and the like)");
+    // What is named is checked.
+    folder.run(&["check", "build"]).exits(0);
+    let folder = folder.with("b.yaml", CONFIG_MAP);
+    assert_eq!(folder.run(&["check"]).exits(0).err, "");
+}
+
+#[test]
+fn names_that_begin_with_a_hash_are_ignored() {
+    let folder = Folder::new().with("#a.yaml", TRAILING).with("b.yaml", CONFIG_MAP);
+    folder.run(&["check"]).exits(1);
+    folder.with("gpulint.yaml", "ignore: ['#a.yaml']\n").run(&["check"]).exits(0);
+}
+
+#[test]
+fn overrides_may_name_folders() {
+    let folder = Folder::new().with("dev/a.yaml", TRAILING).with("prod/b.yaml", CONFIG_MAP);
+    folder.run(&["check"]).exits(1);
+    for path in ["./dev/**", "dev/", "dev", "/dev", "**"] {
+        let config = format!("overrides: [{{paths: ['{path}'], rules: {{all: off}}}}]\n");
+        fs::write(folder.0.join("gpulint.yaml"), config).unwrap();
+        folder.run(&["check"]).exits(0);
+    }
 }
 
 #[test]
