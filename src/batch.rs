@@ -15,6 +15,10 @@ use crate::files::{Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped}
 
 use crate::progress::Progress;
 
+/// What is reported of a file that is checked as rendered: what is wrong with its text.
+const READER_RULES: [&str; 4] =
+    ["yaml-syntax", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-text-after-end"];
+
 /// An input, the index of its configuration, and its path relative to the folder of that configuration.
 pub(crate) struct ScopedInput {
     pub(crate) input: Input,
@@ -63,6 +67,8 @@ pub(crate) struct Batch<'e> {
     pub(crate) reads: Vec<ReadOutcome>,
     /// Which of them are applied together.
     pub(crate) sets: Sets,
+    /// The inputs that are checked as rendered, not as they are written, by their numbers.
+    pub(crate) covered: BTreeSet<usize>,
     pub(crate) engines: &'e [Engine],
     folders: Folders,
 }
@@ -82,7 +88,7 @@ impl<'e> Batch<'e> {
             })
             .collect();
         let sets = discover_sets(&inputs, &reads, engines, &folders);
-        Batch { inputs, reads, sets, engines, folders }
+        Batch { inputs, reads, sets, covered: BTreeSet::new(), engines, folders }
     }
 
     /// Leaves out the context that nothing claims for a set of the files that are checked. Returns the names of those
@@ -166,6 +172,14 @@ impl<'e> Batch<'e> {
         std::mem::replace(&mut self.reads[at], read)
     }
 
+    /// Replaces the text of a file, if it is one of the inputs and was read.
+    pub(crate) fn read_again(&mut self, path: &Path, text: &str) {
+        let at = self.inputs.iter().position(|one| one.input.absolute == path);
+        if let Some(at) = at.filter(|at| self.reads[*at].file.is_some()) {
+            self.rewrite(at, text.to_owned());
+        }
+    }
+
     /// Checks the inputs, or only some of them; one report for each input.
     pub(crate) fn check(&self, only: Option<&BTreeSet<usize>>) -> Vec<Option<CheckReport>> {
         let reads = self.reads.iter().enumerate();
@@ -176,7 +190,14 @@ impl<'e> Batch<'e> {
         let checked = (0..self.inputs.len()).filter(|at| !self.inputs[*at].is_context);
         let checked = checked.filter(|at| only.is_none_or(|only| only.contains(at)));
         let own: Option<BTreeSet<usize>> = has_context.then(|| checked.collect());
-        check_run(&inputs, &self.sets.partition, own.as_ref().or(only))
+        let mut reports = check_run(&inputs, &self.sets.partition, own.as_ref().or(only));
+        for at in &self.covered {
+            if let Some(Some(report)) = reports.get_mut(*at) {
+                report.findings.retain(|finding| READER_RULES.contains(&finding.rule.id));
+                report.suppressed = 0;
+            }
+        }
+        reports
     }
 }
 

@@ -21,10 +21,6 @@ use crate::terminal;
 use crate::terminal::{print_error, print_note};
 use crate::{context, fix, output};
 
-/// What is reported of a file that is checked as rendered: what is wrong with its text.
-const READER_RULES: [&str; 4] =
-    ["yaml-syntax", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-text-after-end"];
-
 /// Checks files and folders, and fixes them if requested.
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> {
     reject_shared_destinations(&args.formats)?;
@@ -70,9 +66,9 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     {
         print_note(&format!("note: {note}"));
     }
-    let limit = Duration::from_secs(args.render_limit);
-    let rendering = RenderOptions { requested: args.render, limit, excluded: &found.excluded };
-    let renders = Renders::of(&set, &scopes, &rendering);
+    let rendering = RenderOptions { excluded: &found.excluded, ..rendering_of(args) };
+    let mut renders = Renders::of(&set, &scopes, &rendering);
+    set.covered = renders.covered(&set);
     let reports = set.check(None);
     let checked = match requested_safety(args) {
         None => {
@@ -84,18 +80,28 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             let plans = fix::plan_round(&reports, most);
             let checked = CheckOutcome::new(&set, &renders, reports, found);
             let fixed = fix::run(&mut set, plans, most);
-            output::to_stdout(|out| fixed.diff(&set, out))?;
+            let planned = fix::plan_rendered(&renders.check(set.engines).findings, most);
+            output::to_stdout(|out| {
+                fixed.diff(&set, out)?;
+                planned.iter().try_for_each(|(source, edit)| {
+                    fix::write_diff(out, source.path(), source.text(), &edit.text)
+                })
+            })?;
+            let count = fixed.count() + planned.iter().map(|(_, edit)| edit.fixes).sum::<usize>();
             if !args.formats.is_empty() {
                 write(&checked, args, color, Output::Stderr)?;
             }
             // A report on standard error is not mixed with other text.
             if checked.has_summary(args) && args.formats.iter().all(|format| format.file.is_some()) {
-                print_note(&format!("{} would be fixed: {}", fixed.count(), checked.summary()));
+                print_note(&format!("{count} would be fixed: {}", checked.summary()));
             }
             checked
         }
         Some(most) => {
-            let checked = apply_fixes(&mut set, &renders, reports, found, most);
+            let again = |set: &Batch<'_>, found: &FoundFiles| {
+                Renders::of(set, &scopes, &RenderOptions { excluded: &found.excluded, ..rendering_of(args) })
+            };
+            let checked = apply_fixes(&mut set, &mut renders, reports, found, most, &again);
             let stream = set.stream();
             if let Some(text) = stream {
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
@@ -151,6 +157,12 @@ fn empty_clusters<'b>(set: &'b Batch<'_>, scopes: &Scopes, args: &CheckArgs) -> 
     whole.flat_map(|(number, _)| set.empty_clusters(number)).collect()
 }
 
+/// What the command line says of rendering.
+fn rendering_of(args: &CheckArgs) -> RenderOptions<'static> {
+    let limit = Duration::from_secs(args.render_limit);
+    RenderOptions { requested: args.render, limit, excluded: &[] }
+}
+
 /// The highest safety of the fixes to apply. `None` if no fixes were requested.
 fn requested_safety(args: &CheckArgs) -> Option<Safety> {
     if args.unsafe_fixes { Some(Safety::Unsafe) } else { (args.fix || args.diff).then_some(Safety::Safe) }
@@ -159,15 +171,44 @@ fn requested_safety(args: &CheckArgs) -> Option<Safety> {
 /// Fixes the files, and reports the remaining findings of all inputs.
 fn apply_fixes(
     set: &mut Batch<'_>,
-    renders: &Renders,
+    renders: &mut Renders,
     reports: Vec<Option<CheckReport>>,
     found: FoundFiles,
     most: Safety,
+    again: &dyn Fn(&Batch<'_>, &FoundFiles) -> Renders,
 ) -> CheckOutcome {
     let plans = fix::plan_round(&reports, most);
     let mut fixed = fix::run(set, plans, most);
-    let errors = fixed.write(set);
-    let count = fixed.count();
+    let mut errors = fixed.write(set);
+    let mut count = fixed.count();
+    for _ in 0..MAX_RENDERS {
+        let planned = fix::plan_rendered(&renders.check(set.engines).findings, most);
+        if planned.is_empty() {
+            break;
+        }
+        let mut written = Vec::new();
+        for (source, edit) in planned {
+            let Some(path) = renders.path_of(&source) else { continue };
+            match fix::replace_file(&path, source.text(), &edit.text) {
+                Ok(()) => written.push((path, source, edit)),
+                Err(error) => errors.push(format!("{}: not fixed: {error}", source.path())),
+            }
+        }
+        let rendered = again(set, &found);
+        let is_sound = rendered.failures() <= renders.failures();
+        for (path, source, edit) in &written {
+            if is_sound {
+                count += edit.fixes;
+                set.read_again(path, &edit.text);
+            } else if let Err(error) = fix::replace_file(path, &edit.text, source.text()) {
+                errors.push(format!("{}: not restored: {error}", source.path()));
+            }
+        }
+        if !is_sound || written.is_empty() {
+            break;
+        }
+        *renders = rendered;
+    }
     let reports = if count > 0 { set.check(None) } else { reports };
     let mut checked = CheckOutcome::new(set, renders, reports, found);
     checked.report.summary.fixed = Some(count);
@@ -191,6 +232,9 @@ fn reject_shared_destinations(formats: &[Format]) -> Result<(), CliError> {
     Ok(())
 }
 
+/// After so many renders, the fixes that are left wait for the next run.
+const MAX_RENDERS: usize = 16;
+
 /// The result of a run.
 struct CheckOutcome {
     report: Report,
@@ -213,13 +257,12 @@ impl CheckOutcome {
         reports: Vec<Option<CheckReport>>,
         found: FoundFiles,
     ) -> CheckOutcome {
-        let is_rendered = |at: usize| renders.covers(&set.inputs[at].input.absolute);
         let mut summary = Summary { skipped: found.skipped, ..Summary::default() };
         let mut errors = found.errors;
         let mut unparsable = 0;
         for (at, read) in set.reads.iter().enumerate().filter(|(at, _)| !set.inputs[*at].is_context) {
             errors.extend(read.error.clone());
-            let rendered = is_rendered(at);
+            let rendered = set.covered.contains(&at);
             if !rendered {
                 if let Some(chart) = set.chart_to_render(at) {
                     *summary.unrendered.entry(chart).or_default() += 1;
@@ -243,11 +286,7 @@ impl CheckOutcome {
         let mut findings: Vec<Finding> = Vec::with_capacity(count.sum());
         let mut failed = false;
         for (at, report) in reports.into_iter().enumerate() {
-            let Some(mut report) = report else { continue };
-            if is_rendered(at) {
-                report.findings.retain(|finding| READER_RULES.contains(&finding.rule.id));
-                report.suppressed = 0;
-            }
+            let Some(report) = report else { continue };
             let from = set.engine(at).settings().fail_on;
             failed |= from.is_some_and(|from| report.findings.iter().any(|f| f.severity >= from));
             summary.suppressed += report.suppressed;

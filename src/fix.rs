@@ -134,20 +134,47 @@ impl FixRun {
     pub(crate) fn diff(&self, set: &Batch<'_>, out: &mut dyn Write) -> Result<(), CliError> {
         for (at, change) in &self.changes {
             let new = set.source(*at).map_or("", |source| source.text());
-            let name = printable(&set.inputs[*at].input.display_path, false);
-            // Patience is fast for few changes in long files.
-            let diff =
-                TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(change.source.text(), new);
-            let mut unified = diff.unified_diff();
-            write!(out, "{}", unified.context_radius(3).header(&name, &name))?;
+            let name = &set.inputs[*at].input.display_path;
+            write_diff(out, name, change.source.text(), new)?;
         }
         Ok(())
     }
 }
 
+/// Prints the changes of a file as a unified diff.
+pub(crate) fn write_diff(out: &mut dyn Write, name: &str, old: &str, new: &str) -> Result<(), CliError> {
+    let name = printable(name, false);
+    // Patience is fast for few changes in long files.
+    let diff = TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(old, new);
+    let mut unified = diff.unified_diff();
+    write!(out, "{}", unified.context_radius(3).header(&name, &name))?;
+    Ok(())
+}
+
+/// The edits for findings of rendered objects that can be applied together, by the file that they edit.
+pub(crate) fn plan_rendered(
+    findings: &[(usize, Finding)],
+    max_safety: Safety,
+) -> Vec<(Arc<Source>, FileEdit)> {
+    let mut files: Vec<(&Arc<Source>, Vec<Finding>)> = Vec::new();
+    for (_, finding) in findings {
+        let Some(rendered) = finding.location.rendered().filter(|rendered| rendered.repair.is_some()) else {
+            continue;
+        };
+        match files.iter_mut().find(|(source, _)| Arc::ptr_eq(source, &rendered.source)) {
+            Some((_, own)) => own.push(finding.clone()),
+            None => files.push((&rendered.source, vec![finding.clone()])),
+        }
+    }
+    files
+        .into_iter()
+        .filter_map(|(source, findings)| Some((Arc::clone(source), FileEdit::of(&findings, max_safety)?)))
+        .collect()
+}
+
 /// Replaces the content of a file atomically, if it still equals `old` and may be written. Links are followed, and the mode is
 /// kept.
-fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> {
+pub(crate) fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let target = fs::canonicalize(path)?;
     let now = fs::read(&target)?;
     if now == new.as_bytes() {

@@ -18,11 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{
-    Bond, Engine, Finding, Location, ManifestSet, Membership, Partition, Related, Rendered, Rule, RunInput,
-    check_run,
+    Bond, Engine, Finding, Fix, Location, ManifestSet, Membership, Partition, Related, Rendered, Rule,
+    RunInput, check_run,
 };
 use rayon::prelude::*;
 
@@ -69,6 +70,10 @@ fn is_kustomization(rendered: &Rendered) -> bool {
 trait Locate {
     /// The place of the user's text. `None` where it is not known.
     fn locate(&self, file: usize, location: &Location) -> Option<Place>;
+
+    /// The edits of the user's text after which the object is rendered with a fix. `None` where it is not certain that there
+    /// are any.
+    fn repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)>;
 }
 
 /// What was rendered from one file of the user.
@@ -95,6 +100,8 @@ struct Rendering {
     failures: Vec<RenderFailure>,
     /// The files that are checked as rendered.
     covered: HashSet<PathBuf>,
+    /// Files and folders that a failed render has as well, so that nobody knows what a fix does to it.
+    uncertain: HashSet<PathBuf>,
     skipped: Vec<Skipped>,
 }
 
@@ -104,6 +111,7 @@ pub(crate) struct Renders {
     runs: Vec<Run>,
     failures: Vec<RenderFailure>,
     covered: HashSet<PathBuf>,
+    uncertain: HashSet<PathBuf>,
     /// Files whose findings are reported; the findings of others are left out.
     visible: HashSet<PathBuf>,
     skipped: Vec<Skipped>,
@@ -131,6 +139,7 @@ impl Renders {
             renders.runs.extend(part.runs);
             renders.failures.extend(part.failures);
             renders.covered.extend(part.covered);
+            renders.uncertain.extend(part.uncertain);
             renders.skipped.extend(part.skipped);
         }
         let inputs = batch.inputs.iter().filter(|one| one.input.unapplied.is_none() && !one.is_context);
@@ -138,9 +147,20 @@ impl Renders {
         renders
     }
 
-    /// Whether a file is checked as rendered.
-    pub(crate) fn covers(&self, file: &Path) -> bool {
-        self.covered.contains(file)
+    /// The inputs that are checked as rendered, by their numbers.
+    pub(crate) fn covered(&self, batch: &Batch<'_>) -> BTreeSet<usize> {
+        let inputs = batch.inputs.iter().enumerate();
+        inputs.filter(|(_, one)| self.covered.contains(&one.input.absolute)).map(|(at, _)| at).collect()
+    }
+
+    /// How many renders failed.
+    pub(crate) fn failures(&self) -> usize {
+        self.failures.len()
+    }
+
+    /// The file that a text was read from.
+    pub(crate) fn path_of(&self, source: &Source) -> Option<PathBuf> {
+        self.sources.absolute(source.path())
     }
 
     /// What was left out of the renders.
@@ -212,12 +232,28 @@ impl Renders {
                                 commands.into_iter().filter(|command| !known.commands.contains(command));
                             let new: Vec<Arc<str>> = new.collect();
                             known.commands.extend(new);
+                            if known.repair != rendered.repair {
+                                known.repair = None;
+                            }
                         }
                     }
                     None => {
                         by_place.insert(key, report.findings.len());
                         report.findings.push((scope, finding));
                     }
+                }
+            }
+        }
+        // Where one render does not have the finding, nobody knows what the fix does to it.
+        for (_, finding) in &mut report.findings {
+            if let Location::Rendered(rendered) = &mut finding.location {
+                let path = self.sources.absolute(rendered.source.path());
+                let fails = |path: &PathBuf| path.ancestors().any(|above| self.uncertain.contains(above));
+                if rendered.commands.len() < rendered.renders || path.as_ref().is_some_and(fails) {
+                    rendered.repair = None;
+                }
+                if rendered.repair.is_none() {
+                    finding.fix = None;
                 }
             }
         }
@@ -271,8 +307,17 @@ impl Renders {
                     out.suppressed += 1;
                     continue;
                 }
-                finding.location = location;
-                finding.fix = None;
+                let Location::Rendered(mut rendered) = location else { continue };
+                let repair =
+                    finding.fix.as_ref().and_then(|fix| run.origin.repair(at, &finding.location, fix));
+                // The fix belongs where the finding is.
+                rendered.repair = repair
+                    .filter(|(source, _)| Arc::ptr_eq(source, &rendered.source))
+                    .map(|(_, repair)| repair);
+                if rendered.repair.is_none() {
+                    finding.fix = None;
+                }
+                finding.location = Location::Rendered(rendered);
                 finding.related = (finding.related.into_iter())
                     .filter_map(|one| {
                         Some(Related { location: locate(&one.location)?, message: one.message })

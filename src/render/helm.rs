@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpulint_rules::kind::KINDS;
+use gpulint_rules::lint::fix::text;
+use gpulint_rules::lint::fix::text::{Edit, Repair};
 use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Location, Node, Product, Settings};
+use gpulint_rules::{Fix, Location, Node, Product, Settings};
 use rayon::prelude::*;
 
 use crate::batch::Batch;
@@ -77,6 +79,9 @@ pub(super) fn render(
                 templates.filter(|path| batch.chart_root_of_template(path) == Some(chart.folder.clone()));
             out.covered.extend(templates.cloned());
         }
+        if !one.failures.is_empty() {
+            out.uncertain.insert(chart.folder.clone());
+        }
         out.runs.extend(one.runs);
         out.failures.extend(one.failures);
     }
@@ -92,7 +97,8 @@ fn discover(
 ) -> Vec<Chart> {
     let mut charts = Vec::new();
     for folder in batch.root_charts() {
-        let inputs = || batch.inputs.iter().filter(|one| one.input.absolute.starts_with(&folder));
+        let inputs =
+            || batch.inputs.iter().filter(|one| !one.is_context && one.input.absolute.starts_with(&folder));
         let own = inputs().find(|one| one.input.absolute == folder.join("Chart.yaml"));
         let template = inputs().find(|one| batch.chart_root_of_template(&one.input.absolute).is_some());
         // A chart is rendered for itself or its templates, not for a file that only lies below it.
@@ -633,6 +639,75 @@ impl Locate for HelmOrigin {
         };
         let span = Span::new(span.0 as u32, span.1 as u32);
         Some(Place { source: Arc::clone(source), span, is_literal: false })
+    }
+
+    fn repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)> {
+        let object = location.object()?;
+        let rendered = &object.origin()?.source;
+        let edits = text::repair(object, fix).ok()?.edits;
+        let edits: Vec<(usize, Edit)> =
+            edits.iter().map(|edit| self.edit(file, rendered, edit)).collect::<Option<_>>()?;
+        let (template, first) = edits.first()?;
+        let (from, to) = (first.span.start, edits.last()?.1.span.end);
+        let is_one = edits.iter().all(|(other, _)| other == template)
+            && edits.windows(2).all(|pair| pair[0].1.span.end <= pair[1].1.span.start);
+        let source = self.templates.get(*template)?.as_ref().filter(|source| is_one && source.is_utf8())?;
+        let edits = edits.into_iter().map(|(_, edit)| edit).collect();
+        // Repairs whose scopes touch are not applied together.
+        let scope = Span::new(from, to.max(from + 1));
+        Some((Arc::clone(source), Repair { edits, scope }))
+    }
+}
+
+/// Where the edits of a rendered text belong in a template. All lines that they touch stand in one template as they are
+/// rendered, once, so that editing them there edits the rendered text in the same way.
+impl HelmOrigin {
+    /// The line of a template that is rendered as it stands, and nowhere else.
+    fn literal_line(&self, file: usize, rendered: &Source, line: usize) -> Option<(usize, usize)> {
+        let found = self.files[file].lines.get(line).copied().flatten().filter(|found| found.is_own)?;
+        let source = self.templates.get(found.file)?.as_ref()?;
+        let text = line_text(source, found.line);
+        let same = |other: &&Option<LineOrigin>| {
+            other.is_some_and(|other| (other.file, other.line) == (found.file, found.line))
+        };
+        let times = self.files.iter().flat_map(|one| &one.lines).filter(same).count();
+        let is_literal = text == line_text(rendered, line) && !text.contains("{{");
+        (is_literal && times == 1).then_some((found.file, found.line))
+    }
+
+    /// An edit of the rendered text as one of its template.
+    fn edit(&self, file: usize, rendered: &Source, edit: &Edit) -> Option<(usize, Edit)> {
+        if edit.text.contains("{{") {
+            return None;
+        }
+        let lines = rendered.lines();
+        let start_of = |line: usize| lines.start_of(line, rendered.text());
+        let first = lines.line_of(edit.span.start);
+        let last = lines.line_of(edit.span.end);
+        let begins_line = edit.span.start == start_of(first);
+        let ends_at_start = edit.span.end == start_of(last) && last > 0;
+        // What is inserted between two lines belongs to the one before.
+        let from =
+            if begins_line && edit.span.start == edit.span.end { first.checked_sub(1)? } else { first };
+        let to = if ends_at_start { last - 1 } else { last };
+        let (template, begin) = self.literal_line(file, rendered, from)?;
+        for line in from + 1..=to.max(from) {
+            if self.literal_line(file, rendered, line)? != (template, begin + (line - from)) {
+                return None;
+            }
+        }
+        let source = self.templates.get(template)?.as_ref()?;
+        let place = |at: u32| {
+            let line = lines.line_of(at);
+            let column = at - start_of(line);
+            let own = source.lines().start_of(begin + line - from, source.text());
+            (own + column).min(source.text().len() as u32)
+        };
+        let span = Span::new(place(edit.span.start), place(edit.span.end));
+        // The line end that the insertion follows.
+        let is_whole =
+            span.start == 0 || !begins_line || source.text()[..span.start as usize].ends_with('\n');
+        is_whole.then(|| (template, Edit { span, text: edit.text.clone() }))
     }
 }
 

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpulint_rules::Location;
+use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
+use gpulint_rules::{Fix, Location};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -87,8 +88,11 @@ pub(super) fn render(
                 out.runs.push(Run { origin: Box::new(origin), ..run });
             }
             // What it patches may be in what was left out.
-            Err(_) if top.has_remote() => {}
-            Err(failure) => out.failures.push(failure),
+            Err(_) if top.has_remote() => out.uncertain.extend(top.files().cloned()),
+            Err(failure) => {
+                out.uncertain.extend(top.files().cloned());
+                out.failures.push(failure);
+            }
         }
     }
     out.skipped.sort();
@@ -107,8 +111,8 @@ fn discover(
         .filter_map(|folder| Some((folder.clone(), Kustomization::read(folder, sources)?)))
         .collect();
     let included: HashSet<&PathBuf> = all.values().flat_map(|one| &one.folders).collect();
-    let inputs: HashMap<&Path, usize> =
-        batch.inputs.iter().map(|one| (one.input.absolute.as_path(), one.scope)).collect();
+    let own = batch.inputs.iter().filter(|one| !one.is_context);
+    let inputs: HashMap<&Path, usize> = own.map(|one| (one.input.absolute.as_path(), one.scope)).collect();
     let mut tops = Vec::new();
     for (folder, own) in &all {
         if included.contains(folder) || own.is_component {
@@ -422,6 +426,10 @@ impl Locate for Nowhere {
     fn locate(&self, _: usize, _: &Location) -> Option<Place> {
         None
     }
+
+    fn repair(&self, _: usize, _: &Location, _: &Fix) -> Option<(Arc<Source>, Repair)> {
+        None
+    }
 }
 
 /// Where what a kustomization gives was written.
@@ -436,6 +444,12 @@ impl Locate for KustomizeOrigin {
         let (_, document, _) = location.resolve_span()?;
         let written = self.written.get(file)?.get(document as usize)?;
         origin::locate(written, &self.top, location)
+    }
+
+    fn repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)> {
+        let (_, document, _) = location.resolve_span()?;
+        let written = self.written.get(file)?.get(document as usize)?;
+        origin::repair(written, &self.top, location, fix)
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use gpulint_rules::lint::fix::text;
+use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Location, Node, Object, Pointer};
+use gpulint_rules::{Fix, Location, Node, Object, Operation, Pointer};
+use serde_json::Value;
 
 use super::Place;
 use super::kustomization::{Kustomization, Patch, patches};
@@ -45,16 +48,7 @@ pub(super) fn locate(written: &Written, top: &[Kustomization], location: &Locati
     let file = written.file.as_ref()?;
     let begin = || Place { source: Arc::clone(file), span: first_key(file), is_literal: false };
     let Location::Field { object, pointer, key } = location else { return Some(begin()) };
-    let mut node = object.root();
-    let mut found = 0;
-    for step in pointer.steps() {
-        let next = child(&node, step);
-        if next.is_absent() {
-            break;
-        }
-        node = next;
-        found += 1;
-    }
+    let (node, found) = existing(object, pointer);
     let (steps, missing) = pointer.steps().split_at(found);
     let sought = Sought { object, steps: steps.to_vec(), missing: missing.to_vec(), node, key: *key };
     if written.is_generated {
@@ -88,6 +82,78 @@ pub(super) fn locate(written: &Written, top: &[Kustomization], location: &Locati
     let location = Location::Field { object: base, pointer: Pointer::from_steps(steps), key: sought.key };
     let (source, _, span) = location.resolve_span()?;
     Some(Place { source: Arc::clone(source), span, is_literal: false })
+}
+
+/// The edits of the base after which an object is built with a fix: the base has what the fix changes as the object has it, and
+/// no patch writes there.
+pub(super) fn repair(
+    written: &Written,
+    top: &[Kustomization],
+    location: &Location,
+    fix: &Fix,
+) -> Option<(Arc<Source>, Repair)> {
+    let file = written.file.as_ref().filter(|_| !written.is_generated)?;
+    let object = location.object()?;
+    let base = base_object(file, object)?;
+    // One base may become several objects, which an edit of it changes all.
+    let rendered = &object.origin()?.source;
+    let same = |other: &Object| {
+        let place = |object: &Object| object.origin().map(|origin| (origin.document, object.root().span()));
+        base_object(file, other).is_some_and(|other| place(&other) == place(&base))
+    };
+    let documents = source::read(rendered);
+    let objects = documents.iter().flat_map(|document| Object::from_document(rendered, document, true));
+    if objects.filter(same).count() != 1 {
+        return None;
+    }
+    let (id, own) = (object.id(), base.id());
+    let is_renamed = (&id.name, &id.namespace) != (&own.name, &own.namespace);
+    for operation in &fix.operations {
+        let (paths, value) = match operation {
+            Operation::Test { path, value }
+            | Operation::Add { path, value }
+            | Operation::Replace { path, value } => (vec![path], Some(value)),
+            Operation::Remove { path } => (vec![path], None),
+            Operation::Move { from, path } => (vec![from, path], None),
+        };
+        let names = |value: &Value| value.to_string().contains(&id.name);
+        if is_renamed && value.is_some_and(names) || !fix.creates.is_empty() {
+            return None;
+        }
+        for path in paths {
+            let pointer = Pointer::parse(path)?;
+            let (node, found) = existing(object, &pointer);
+            let (steps, missing) = pointer.steps().split_at(found);
+            let (at, same) = follow(&object.root(), &base.root(), steps);
+            let at = at.filter(|_| same == steps)?;
+            let end = missing.first().filter(|step| *step != "-");
+            if end.is_some_and(|step| !child(&at, step).is_absent()) || at.to_json() != node.to_json() {
+                return None;
+            }
+            let sought =
+                Sought { object, steps: steps.to_vec(), missing: missing.to_vec(), node, key: false };
+            if in_kustomizations(top, &sought).is_some() {
+                return None;
+            }
+        }
+    }
+    let repair = text::repair(&base, fix).ok()?;
+    Some((Arc::clone(file), repair))
+}
+
+/// The node of a pointer as far as an object has it, and how many steps that are.
+fn existing<'o>(object: &'o Object, pointer: &Pointer) -> (Node<'o>, usize) {
+    let mut node = object.root();
+    let mut found = 0;
+    for step in pointer.steps() {
+        let next = child(&node, step);
+        if next.is_absent() {
+            break;
+        }
+        node = next;
+        found += 1;
+    }
+    (node, found)
 }
 
 fn child<'n>(node: &Node<'n>, step: &str) -> Node<'n> {

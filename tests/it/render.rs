@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use gpulint_testing::expect_file;
+use gpulint_testing::{children, expect_file};
+use serde_json::Value;
 
 use crate::support::{Folder, Run, command, finish};
 
@@ -302,4 +303,116 @@ fn broken_syntax_is_reported_of_the_file() {
     let run = folder.render(&programs, &[]);
     run.prints("a.yaml:12:1: error[yaml-duplicate-key]");
     fs::remove_file(folder.0.join("a.yaml")).unwrap();
+}
+
+/// Every fix that is offered, applied: what is rendered then does not have the finding.
+#[test]
+fn fixes_hold_when_everything_is_rendered_again() {
+    let Some(programs) = programs() else { return };
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/rules");
+    let mut folder = Folder::new();
+    let mut count = 0;
+    for (number, rule) in children(&rules).into_iter().enumerate().filter(|(number, _)| number % 12 == 0) {
+        let Some(file) = children(&rule).into_iter().find(|file| {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            name.starts_with("fires") && name.ends_with(".yaml")
+        }) else {
+            continue;
+        };
+        let text = fs::read_to_string(file).unwrap();
+        if text.contains("{{") {
+            continue;
+        }
+        count += 1;
+        folder = folder
+            .with(&format!("c{number}/Chart.yaml"), CHART)
+            .with(
+                &format!("c{number}/templates/a.yaml"),
+                format!("{{{{ if true }}}}\n{text}\n{{{{ end }}}}\n"),
+            )
+            .with(&format!("k{number}/kustomization.yaml"), "namePrefix: x-\nresources: [a.yaml]\n")
+            .with(&format!("k{number}/a.yaml"), text);
+    }
+    assert!(count > 12, "{count} rules have a fixture");
+    let args = ["check", "--render", "-f", "json"];
+    let before = run_with_path(&programs, &folder.0, &args).json();
+    let fixable = |report: &Value| -> Vec<(String, String, String)> {
+        let all = report["diagnostics"].as_array().unwrap().iter();
+        let fixable = all.filter(|one| one["rendered"].is_object() && one["fix"].is_object());
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        fixable.map(|one| (text(&one["fingerprint"]), text(&one["rule"]), text(&one["file"]))).collect()
+    };
+    let offered = fixable(&before);
+    let of = |start: &str| offered.iter().filter(|(_, _, file)| file.starts_with(start)).count();
+    assert!(of("c") > 3 && of("k") > 3, "{} in charts, {} in kustomizations", of("c"), of("k"));
+    run_with_path(&programs, &folder.0, &["check", "--render", "--unsafe-fixes", "-f", "concise"]);
+    let after = run_with_path(&programs, &folder.0, &args).json();
+    let left: Vec<&str> = after["diagnostics"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["fingerprint"].as_str().unwrap())
+        .collect();
+    let wrong: Vec<_> = offered.iter().filter(|(name, _, _)| left.contains(&name.as_str())).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let failed = |report: &Value| {
+        report["diagnostics"].as_array().unwrap().iter().filter(|one| one["rule"] == "render-failed").count()
+    };
+    assert_eq!(failed(&before), failed(&after));
+}
+
+/// A fix is offered only where the text that would be edited is the one that says it.
+#[test]
+fn no_fix_is_offered_where_something_else_says_it() {
+    let Some(programs) = programs() else { return };
+    let args =
+        ["check", "--render", "--diff", "--unsafe-fixes", "--select", "keda-removed-field,render-failed"];
+    let scaler = "apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: a}
+spec:
+  scaleTargetRef: {name: a}
+  triggers:
+    - type: cpu
+      metadata: {type: Utilization, value: '80'}
+";
+    let chart = |template: &str| {
+        Folder::new()
+            .with("Chart.yaml", CHART)
+            .with("templates/a.yaml", template)
+            .with("values.yaml", "type: Utilization\nmany: [1, 2]\n")
+    };
+    let literal = chart(scaler);
+    run_with_path(&programs, &literal.0, &args).prints("--- templates/a.yaml");
+    for template in [
+        scaler.replace("type: Utilization", "type: {{ .Values.type }}"),
+        format!(
+            "{{{{- range .Values.many }}}}\n---\n{}{{{{- end }}}}\n",
+            scaler.replace("{name: a}", "{name: a}")
+        ),
+        format!("{{{{- define \"a\" }}}}\n{scaler}{{{{- end }}}}\n{{{{ include \"a\" . }}}}\n"),
+    ] {
+        let run = run_with_path(&programs, &chart(&template).0, &args);
+        assert!(!run.out.contains("+++") && run.code != Some(2), "{template}{run:?}");
+    }
+    let base = |patch: &str| {
+        Folder::new()
+            .with("base/kustomization.yaml", "resources: [a.yaml]\n")
+            .with("base/a.yaml", scaler)
+            .with("over/kustomization.yaml", format!("resources: [../base]\nnameSuffix: -b\n{patch}"))
+    };
+    run_with_path(&programs, &base("").0, &args).prints("--- base/a.yaml");
+    let patched = base(
+        "patches: [{target: {kind: ScaledObject}, patch: '[{\"op\": \"add\", \"path\": \"/spec/triggers/0/metadata/type\", \"value\": \"Utilization\"}]'}]\n",
+    );
+    let run = run_with_path(&programs, &patched.0, &args);
+    assert!(!run.out.contains("+++") && run.code != Some(2), "{run:?}");
+    // Of two that build one base, only one has the finding.
+    let folder = base("").with("other/kustomization.yaml", "resources: [../base]\npatches: [{target: {kind: ScaledObject}, patch: '[{\"op\": \"remove\", \"path\": \"/spec/triggers/0/metadata/type\"}]'}]\n");
+    let run = run_with_path(&programs, &folder.0, &args);
+    assert!(!run.out.contains("+++") && run.code != Some(2), "{run:?}");
+    // What the other one makes of it is not known.
+    let folder = base("").with("other/kustomization.yaml", "resources: [../base, absent.yaml]\n");
+    let run = run_with_path(&programs, &folder.0, &args).exits(2);
+    assert!(!run.out.contains("+++"), "{run:?}");
 }
