@@ -132,7 +132,7 @@ pub(super) fn repair(
             }
             let sought =
                 Sought { object, steps: steps.to_vec(), missing: missing.to_vec(), node, key: false };
-            if in_kustomizations(top, &sought).is_some() {
+            if is_written(top, &sought) {
                 return None;
             }
         }
@@ -245,6 +245,46 @@ fn in_kustomizations(top: &[Kustomization], sought: &Sought<'_>) -> Option<Place
     })
 }
 
+/// Whether a patch or a field of a kustomization writes at a place, above or below it.
+fn is_written(top: &[Kustomization], sought: &Sought<'_>) -> bool {
+    let whole: Vec<&String> = sought.steps.iter().chain(&sought.missing).collect();
+    let meets = |operation: &Node<'_>| {
+        let path = ["path", "from"].map(|field| operation.get(field).text().and_then(Pointer::parse));
+        let same = |(own, step): (&String, &&String)| own == *step || own == "-" || *step == "-";
+        path.iter().flatten().any(|path| path.steps().iter().zip(&whole).all(same))
+    };
+    let merges = |root: &Node<'_>| {
+        let (at, _) = follow(&sought.object.root(), root, &sought.steps);
+        let next = sought.missing.first().filter(|step| *step != "-");
+        at.is_some_and(|at| next.is_none_or(|next| !child(&at, next).is_absent()))
+    };
+    top.iter().any(|kustomization| {
+        let Some(root) = kustomization.root() else { return true };
+        let patches = patches(&root);
+        let mut selecting = patches.iter().filter(|patch| selects(&patch.target, sought.object));
+        let by_patch = selecting.any(|patch| {
+            let text = match (patch.file, &patch.inline) {
+                (Some(file), _) => {
+                    kustomization.text_of(&crate::files::absolute(&kustomization.folder.join(file)))
+                }
+                (None, Some(inline)) => inline.text().map(|text| Arc::new(Source::from_text("patch", text))),
+                (None, None) => return false,
+            };
+            let Some(text) = text else { return true };
+            let documents = source::read(&text);
+            documents.iter().filter_map(|document| document.root()).any(|root| {
+                if root.is_sequence() {
+                    return root.items().any(|operation| meets(&operation));
+                }
+                let name = root.path(&["metadata", "name"]).text().unwrap_or_default();
+                let is_of = root.get("kind").text() == Some(&*sought.object.id().kind);
+                (patch.target.is_set() || is_of && sought.object.id().name.contains(name)) && merges(&root)
+            })
+        });
+        by_patch || in_fields(kustomization, &root, sought).is_some()
+    })
+}
+
 fn in_patch(kustomization: &Kustomization, patch: &Patch<'_>, sought: &Sought<'_>) -> Option<Place> {
     if !selects(&patch.target, sought.object) {
         return None;
@@ -263,13 +303,9 @@ fn in_patch(kustomization: &Kustomization, patch: &Patch<'_>, sought: &Sought<'_
             let line = text.lines().line_of(span.start);
             let start = text.lines().start_of(line, text.text());
             let written = text.text().get(start as usize..)?.lines().next()?;
-            let span = in_block(
-                &kustomization.source,
-                inline,
-                line,
-                written,
-                (span.start - start, span.end - start),
-            )?;
+            let columns = (span.start - start, span.end - start);
+            let span =
+                in_block(&kustomization.source, inline, line, written, columns).or_else(|| inline.span())?;
             Some(Place { source: Arc::clone(&kustomization.source), span, is_literal: true })
         }
         (None, None) => None,

@@ -386,10 +386,7 @@ spec:
     run_with_path(&programs, &literal.0, &args).prints("--- templates/a.yaml");
     for template in [
         scaler.replace("type: Utilization", "type: {{ .Values.type }}"),
-        format!(
-            "{{{{- range .Values.many }}}}\n---\n{}{{{{- end }}}}\n",
-            scaler.replace("{name: a}", "{name: a}")
-        ),
+        format!("{{{{- range .Values.many }}}}\n---\n{}{{{{- end }}}}\n", scaler),
         format!("{{{{- define \"a\" }}}}\n{scaler}{{{{- end }}}}\n{{{{ include \"a\" . }}}}\n"),
     ] {
         let run = run_with_path(&programs, &chart(&template).0, &args);
