@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Say which NodePool takes a pod, and what keeps it out of the others
     Why(WhyArgs),
+    /// Show what each NodePool admits, costs at most, and takes
+    Pools(PoolsArgs),
     /// Show the manual page of a rule: why it matters, what to do, examples
     Explain(ExplainArgs),
     /// List all rules
@@ -202,6 +204,29 @@ pub(crate) struct WhyArgs {
     pub(crate) set: SetArgs,
 }
 
+/// `gpulint pools`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+For each NodePool, in the order in which Karpenter tries them: instance types, GPUs and prices, \
+what its limits allow at most, the week of its disruption budgets, the workloads that keep its \
+nodes from being drained, and the workloads whose pods land on it first. Prices are on-demand \
+list prices. Limits bound what is started in one go, so that a batch of nodes can go beyond them.
+
+Exit codes: 0 done, 2 bad usage, bad configuration, or no NodePool found.")]
+pub(crate) struct PoolsArgs {
+    /// Files and folders with the NodePools and with what runs on them
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// How to answer; `gpulint schema pools` describes the JSON
+    #[arg(long, short, value_enum, default_value_t = ExplainFormat::Text)]
+    pub(crate) format: ExplainFormat,
+
+    /// What the files are.
+    #[command(flatten)]
+    pub(crate) set: SetArgs,
+}
+
 /// Options of the commands that explain a set of objects.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SetArgs {
@@ -356,6 +381,8 @@ pub(crate) enum Schema {
     Diagnostics,
     /// The answer of `gpulint why --format json`
     Why,
+    /// The overview of `gpulint pools --format json`
+    Pools,
 }
 
 /// A report format.

@@ -18,6 +18,7 @@ mod fix;
 mod loaded;
 mod markdown;
 mod output;
+mod pools;
 mod progress;
 mod render;
 mod report;
@@ -53,6 +54,7 @@ fn run(args: Args) -> Result<ExitCode, CliError> {
     match args.command {
         Command::Check(args) => check::run(&args, color),
         Command::Why(args) => why::run(&args, color),
+        Command::Pools(args) => pools::run(&args, color),
         Command::Explain(args) => explain::explain(&args, color),
         Command::Rules(args) => explain::rules(&args),
         #[cfg(feature = "webhook")]

@@ -4,6 +4,7 @@ pub(crate) mod concise;
 mod excerpt;
 mod fold;
 pub(crate) mod json;
+pub(crate) mod pools;
 pub(crate) mod sets;
 pub(crate) mod text;
 pub(crate) mod why;

@@ -13,6 +13,7 @@ pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, CliError> {
     let text = match args.of {
         Schema::Diagnostics => report::json::SCHEMA.to_owned(),
         Schema::Why => report::why::SCHEMA.to_owned(),
+        Schema::Pools => report::pools::SCHEMA.to_owned(),
         Schema::Config => {
             let mut text = serde_json::to_string_pretty(&gpulint_rules::lint::config::Config::schema())?;
             text.push('\n');

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use gpulint_rules::catalog::{InstanceType, price_list};
 use gpulint_rules::fit::{
-    self, Change, Explanation, FitVerdict, Obstacle, Place, PoolReport, amount, uncertainty_code,
-    uncertainty_text,
+    self, Change, Explanation, FitVerdict, Obstacle, Place, PoolReport, amount, gpu_name, gpus_of,
+    uncertainty_code, uncertainty_text,
 };
 use gpulint_rules::{Object, Platform, Pointer};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(crate) fn json(out: &mut dyn Write, answer: &Answer<'_>) -> Result<(), CliEr
     Ok(())
 }
 
-fn place_of(object: &Object, pointer: &Pointer) -> (Option<String>, Option<u32>) {
+pub(crate) fn place_of(object: &Object, pointer: &Pointer) -> (Option<String>, Option<u32>) {
     match position(object, pointer) {
         Some((file, line, _)) => (Some(file), Some(line)),
         None => (None, None),
@@ -89,7 +89,7 @@ fn pod_json(pod: &Explanation, region: Option<&str>) -> Value {
     })
 }
 
-fn uncertainty_json(uncertainty: &gpulint_rules::karpenter::scheduling::Uncertainty) -> Value {
+pub(crate) fn uncertainty_json(uncertainty: &gpulint_rules::karpenter::scheduling::Uncertainty) -> Value {
     json!({"code": uncertainty_code(uncertainty), "text": uncertainty_text(uncertainty)})
 }
 
@@ -100,7 +100,7 @@ fn type_json(instance: &InstanceType, region: Option<&str>) -> Value {
         "cpu": instance.vcpu,
         "memoryMiB": instance.memory_mib,
         "gpu": gpu_name(instance),
-        "gpus": gpu_count(instance),
+        "gpus": gpus_of(instance),
         "gpuMemoryMiB": instance.gpu_memory_mib,
     })
 }
@@ -169,22 +169,6 @@ fn change_json(change: &Change) -> Value {
     value["text"] = json!(change.text);
     value["side"] = json!(change.side.name());
     value
-}
-
-/// The GPUs that the type has, as its label names them.
-fn gpu_name(instance: &InstanceType) -> Option<&'static str> {
-    ["gpu-name", "accelerator-name"].iter().find_map(|key| {
-        match instance.label(&format!("karpenter.k8s.aws/instance-{key}")) {
-            gpulint_rules::catalog::Label::Is(name) => Some(name),
-            _ => None,
-        }
-    })
-}
-
-/// How many of a GPU or accelerator the type has.
-fn gpu_count(instance: &InstanceType) -> u32 {
-    let counts = [instance.nvidia_gpu, instance.amd_gpu, instance.neuron, instance.gaudi];
-    counts.into_iter().max().unwrap_or(0)
 }
 
 /// Writes the answer for people.
@@ -302,7 +286,7 @@ fn types(page: &mut String, pool: &PoolReport, region: Option<&str>, width: usiz
         let gpu = gpu_name(instance).map_or(String::new(), |name| {
             let each = f64::from(instance.gpu_memory_mib) / 1024.0;
             let memory = if each > 0.0 { format!(", {each:.0} GiB each") } else { String::new() };
-            format!("{} x {name}{memory}", gpu_count(instance))
+            format!("{} x {name}{memory}", gpus_of(instance))
         });
         let line = format!("  {:20}  {price:>10}  {:>5}  {memory:>10}  {gpu}", instance.name, instance.vcpu);
         let _ = writeln!(page, "{}", line.trim_end());
@@ -344,7 +328,7 @@ fn nearest_miss(page: &mut String, pod: &Explanation, width: usize) {
 }
 
 /// Text after a head, with further lines below the text.
-fn wrapped(page: &mut String, head: &str, text: &str, width: usize) {
+pub(crate) fn wrapped(page: &mut String, head: &str, text: &str, width: usize) {
     let indent = head.chars().count();
     let room = width.saturating_sub(indent).max(24);
     page.push_str(head);

@@ -8,6 +8,7 @@ mod context;
 mod fix;
 mod fixtures;
 mod noise;
+mod pools;
 mod readme;
 mod render;
 mod sets;

@@ -13,6 +13,7 @@
 //! answers into places and words.
 
 mod obstacles;
+mod pools;
 mod read;
 mod words;
 
@@ -30,6 +31,7 @@ use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
+pub use pools::{Ceiling, GpuModel, Keeper, PoolOverview, PoolSummary, Tenant, gpu_name, gpus_of};
 pub use words::{amount, uncertainty_code, uncertainty_text};
 
 /// A field of an object.

@@ -197,6 +197,29 @@ impl<'a> Scheduler<'a> {
         all
     }
 
+    /// The positions of the pools in the order in which Karpenter tries them.
+    pub fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.pools.len()).collect();
+        order.sort_by(|a, b| self::order(&self.pools[*a], &self.pools[*b]));
+        order
+    }
+
+    /// The types that a pool admits for any pod, and their capacity types in the order in which Karpenter prefers
+    /// them.
+    ///
+    /// # Errors
+    /// The pool starts no nodes for pending pods.
+    pub fn admitted(&self, position: usize) -> Result<(TypeSet, Vec<&'static str>), &RejectionStage> {
+        if let Some((_, stage)) = self.excluded.iter().find(|(at, _)| *at == position) {
+            return Err(stage);
+        }
+        let candidate = self.candidates.iter().find(|candidate| candidate.position == position);
+        Ok(candidate.map_or((TypeSet::EMPTY, Vec::new()), |candidate| {
+            let class = candidate.pool.class.as_ref();
+            (candidate.types, launch_order(&candidate.requirements, &candidate.types, class))
+        }))
+    }
+
     /// What a node of the first pool has left of a resource for other pods than those of DaemonSets, in thousandths.
     pub fn room(&self, instance: &'static InstanceType, resource: &str) -> i128 {
         let Some(candidate) = self.candidates.first() else {

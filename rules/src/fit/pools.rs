@@ -1,0 +1,385 @@
+//! What a NodePool admits and costs at most, who keeps its nodes, and which workloads land on it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::catalog::{InstanceType, Label, cheapest_first, retired};
+use crate::cluster::Cluster;
+use crate::cluster::placement::{EvictionBlocker, PdbBlock};
+use crate::fit::words::conflict;
+use crate::fit::{Situation, workloads};
+use crate::karpenter::budget::{Calendar, DisruptionReason, Week};
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::pod::to_scheduling_pod;
+use crate::karpenter::scheduling::{
+    Pod, RejectionStage, ResourceList, Scheduler, Uncertainty, Verdict, capacity, pod_requests,
+};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::platform::Platform;
+use crate::workload::template::templates;
+
+/// The resources that count as GPUs.
+const GPUS: [&str; 4] = ["nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi"];
+
+/// One GPU or accelerator that types of a pool have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuModel {
+    /// As its label names it.
+    pub name: &'static str,
+    /// MiB of each; 0 if it is not known.
+    pub memory_mib: u32,
+    /// How many the types have, ascending; 0 is a share of one.
+    pub counts: Vec<u32>,
+}
+
+/// What the limits of a pool allow at most. Karpenter counts before it starts a batch of nodes, so that a batch can go
+/// beyond.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ceiling {
+    /// Nodes.
+    pub nodes: Option<i128>,
+    /// GPUs and accelerators; 0 if no type has any.
+    pub gpus: Option<i128>,
+    /// Millionths of a dollar an hour, by on-demand list price; types without one do not count.
+    pub micro_dollars: Option<i128>,
+}
+
+/// A workload whose pods land on a pool.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    /// The workload.
+    pub workload: Object,
+    /// The fewest and the most replicas, if they are known.
+    pub replicas: Option<(i64, i64)>,
+    /// How many of its pods the limits of the pool have room for, if nothing else runs there. `None`: the limits
+    /// do not bound them.
+    pub room: Option<i128>,
+    /// What the first choice depends on.
+    pub uncertainties: Vec<Uncertainty>,
+}
+
+/// A workload that keeps nodes of a pool from being drained.
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    /// The workload.
+    pub workload: Object,
+    /// Why.
+    pub reason: String,
+}
+
+/// What is to be said of a pool.
+#[derive(Clone, Debug)]
+pub struct PoolSummary {
+    /// The NodePool.
+    pub object: Object,
+    /// Its weight, 0 if absent.
+    pub weight: i64,
+    /// Why it starts no nodes for pending pods.
+    pub closed: Option<String>,
+    /// What is not known of it.
+    pub uncertainties: Vec<Uncertainty>,
+    /// The types that it admits, cheapest first.
+    pub types: Vec<&'static InstanceType>,
+    /// The GPUs that they have.
+    pub gpus: Vec<GpuModel>,
+    /// Their architectures.
+    pub architectures: Vec<&'static str>,
+    /// The capacity types in the order in which Karpenter prefers them.
+    pub capacity_types: Vec<&'static str>,
+    /// The taints, as kubectl writes them.
+    pub taints: Vec<String>,
+    /// The limits, in thousandths.
+    pub limits: Vec<(String, i128)>,
+    /// What the limits allow at most.
+    pub ceiling: Ceiling,
+    /// What its disruption budgets allow in each hour of a week, by reasons; empty if they cannot be read.
+    pub weeks: Vec<Week>,
+    /// The workloads whose pods keep its nodes.
+    pub keepers: Vec<Keeper>,
+    /// The workloads whose pods land on it first.
+    pub tenants: Vec<Tenant>,
+}
+
+/// The pools of a situation, and the workloads that fit none of them.
+#[derive(Clone, Debug)]
+pub struct PoolOverview {
+    /// In the order in which Karpenter tries them.
+    pub pools: Vec<PoolSummary>,
+    /// Workloads with pods that fit no pool.
+    pub homeless: Vec<Object>,
+    /// Workloads of which it is not known.
+    pub undecided: Vec<(Object, Vec<Uncertainty>)>,
+}
+
+impl Situation {
+    /// What is to be said of the pools, with the workloads of a cluster.
+    #[must_use]
+    pub fn overview(&self, cluster: &Cluster, platform: &Platform) -> PoolOverview {
+        let scheduler = self.scheduler();
+        let mut overview = PoolOverview { pools: Vec::new(), homeless: Vec::new(), undecided: Vec::new() };
+        let mut tenants: BTreeMap<usize, Vec<Tenant>> = BTreeMap::new();
+        let mut known: BTreeMap<String, Verdict> = BTreeMap::new();
+        for workload in workloads(cluster).filter(|workload| starts_nodes(workload)) {
+            for template in templates(workload) {
+                let Some(pod) = to_scheduling_pod(&template) else {
+                    overview.undecided.push((workload.clone(), vec![Uncertainty::UnreadablePod]));
+                    continue;
+                };
+                // Many workloads have the same pod.
+                let verdict = known.entry(format!("{pod:?}")).or_insert_with(|| scheduler.decide(&pod));
+                match verdict {
+                    Verdict::Fits { pool, uncertainties, .. } => {
+                        let replicas = cluster.views().replicas(workload).map(|r| (r.floor, r.max));
+                        let room = self.room_for(*pool, &pod);
+                        let uncertainties = uncertainties.clone();
+                        let workload = workload.clone();
+                        tenants.entry(*pool).or_default().push(Tenant {
+                            workload,
+                            replicas,
+                            room,
+                            uncertainties,
+                        });
+                    }
+                    Verdict::DoesNotFit(_) => overview.homeless.push(workload.clone()),
+                    Verdict::Unknown { uncertainties } => {
+                        overview.undecided.push((workload.clone(), uncertainties.clone()));
+                    }
+                }
+            }
+        }
+        for position in scheduler.order() {
+            let tenants = tenants.remove(&position).unwrap_or_default();
+            overview.pools.push(self.summary(&scheduler, position, tenants, cluster, platform));
+        }
+        for (object, reason) in &self.left_out {
+            overview.pools.push(PoolSummary::closed(object, reason.clone()));
+        }
+        overview
+    }
+
+    fn summary(
+        &self,
+        scheduler: &Scheduler<'_>,
+        position: usize,
+        tenants: Vec<Tenant>,
+        cluster: &Cluster,
+        platform: &Platform,
+    ) -> PoolSummary {
+        let (pool, object) = (&self.pools[position], &self.objects[position]);
+        let mut summary = PoolSummary::closed(object, String::new());
+        summary.closed = None;
+        summary.uncertainties.clone_from(&pool.uncertainties);
+        let region = self.options.region.as_deref();
+        match scheduler.admitted(position) {
+            Ok((types, capacity_types)) => {
+                let current = types.without(retired());
+                summary.types =
+                    cheapest_first(if current.is_empty() { types } else { current }.iter(), region);
+                summary.capacity_types = capacity_types;
+            }
+            Err(RejectionStage::Static) => {
+                summary.closed = Some("it has `replicas`: it takes no pending pods".to_owned());
+            }
+            Err(RejectionStage::Invalid(problem)) => {
+                summary.closed = Some(format!("Karpenter rejects it: {problem}"));
+            }
+            Err(RejectionStage::NoTypes(Some(why))) => summary.closed = Some(conflict(why)),
+            Err(_) => summary.closed = Some("it admits no instance type".to_owned()),
+        }
+        summary.gpus = gpu_models(&summary.types);
+        summary.architectures = summary.types.iter().map(|t| t.arch).collect();
+        summary.architectures.sort_unstable();
+        summary.architectures.dedup();
+        summary.taints = pool.taints.iter().map(super::obstacles::display).collect();
+        summary.limits.clone_from(&pool.limits);
+        summary.ceiling = self.ceiling(position, &summary.types);
+        if pool.class.is_none() && summary.closed.is_none() && object_class(object).is_some() {
+            summary.uncertainties.push(Uncertainty::NoClass(pool.node_class.name.clone()));
+        }
+        summary.weeks = weeks(object, platform);
+        let blockers = cluster.views().blockers_on(object, platform);
+        summary.keepers = blockers.iter().filter_map(keeper).collect();
+        summary.tenants = tenants;
+        summary
+    }
+
+    /// What the limits of a pool allow at most, whatever mix of its types is started.
+    fn ceiling(&self, position: usize, types: &[&'static InstanceType]) -> Ceiling {
+        let pool = &self.pools[position];
+        let region = self.options.region.as_deref();
+        let has_gpus = types.iter().any(|t| gpus_of(t) > 0);
+        let mut ceiling = Ceiling { gpus: (!has_gpus).then_some(0), ..Ceiling::default() };
+        let lower = |known: &mut Option<i128>, bound: i128| {
+            *known = Some(known.map_or(bound, |least| least.min(bound)))
+        };
+        for (name, limit) in &pool.limits {
+            let limit = (*limit).max(0);
+            if name == "nodes" {
+                let nodes = limit / 1000;
+                lower(&mut ceiling.nodes, nodes);
+                let most = types.iter().map(|t| i128::from(gpus_of(t))).max().unwrap_or(0);
+                lower(&mut ceiling.gpus, nodes * most);
+                let dearest = types.iter().map(|t| price(t, region)).max().flatten();
+                if let Some(dearest) = dearest {
+                    lower(&mut ceiling.micro_dollars, nodes * dearest);
+                }
+                continue;
+            }
+            let sizes: Vec<(i128, &'static InstanceType)> = types
+                .iter()
+                .map(|t| (capacity(t, pool.class.as_ref(), &self.options).get(name), *t))
+                .filter(|(size, _)| *size <= limit)
+                .collect();
+            // A limit of what some type lacks does not bound that type.
+            if sizes.iter().any(|(size, _)| *size <= 0) {
+                continue;
+            }
+            lower(&mut ceiling.nodes, sizes.iter().map(|(size, _)| limit / size).max().unwrap_or(0));
+            let gpus = sizes.iter().map(|(size, t)| limit * i128::from(gpus_of(t)) / size).max();
+            lower(&mut ceiling.gpus, gpus.unwrap_or(0));
+            // Types that are not listed do not count.
+            let dollars =
+                sizes.iter().filter_map(|(size, t)| Some(limit.checked_mul(price(t, region)?)? / size));
+            if let Some(most) = dollars.max() {
+                lower(&mut ceiling.micro_dollars, most);
+            }
+        }
+        // A limit of one GPU resource bounds it even where other types have none.
+        for name in GPUS {
+            let others = types.iter().any(|t| gpus_of(t) > 0 && t.devices(name) == 0);
+            if let Some((_, limit)) = pool.limits.iter().find(|(key, _)| key == name && !others) {
+                lower(&mut ceiling.gpus, (limit / 1000).max(0));
+            }
+        }
+        ceiling
+    }
+
+    /// How many pods the limits of a pool have room for: on nodes of the one type that holds most.
+    fn room_for(&self, position: usize, pod: &Pod) -> Option<i128> {
+        let pool = &self.pools[position];
+        if pool.limits.is_empty() {
+            return None;
+        }
+        let pools = std::slice::from_ref(pool);
+        let scheduler = Scheduler::new(pools, &self.daemonsets, &self.options);
+        let need: ResourceList = pod_requests(pod).into_iter().filter(|(_, amount)| *amount > 0).collect();
+        let types = scheduler.survey(pod).into_iter().find_map(|(_, outcome)| match outcome {
+            crate::karpenter::scheduling::Outcome::Admits(admission) => Some(admission.types),
+            _ => None,
+        })?;
+        let mut most = 0;
+        for instance in types.iter() {
+            let node = capacity(instance, pool.class.as_ref(), &self.options);
+            let nodes = pool.limits.iter().filter_map(|(name, limit)| match name.as_str() {
+                "nodes" => Some(limit / 1000),
+                _ => (node.get(name) > 0).then(|| limit / node.get(name)),
+            });
+            // A type that no limit bounds can be started without end.
+            let nodes = nodes.min()?;
+            let pods =
+                need.iter().map(|(name, amount)| scheduler.room(instance, name) / amount).min().unwrap_or(0);
+            most = most.max(nodes.max(0) * pods.max(0));
+        }
+        Some(most)
+    }
+}
+
+impl PoolSummary {
+    fn closed(object: &Object, reason: String) -> PoolSummary {
+        PoolSummary {
+            object: object.clone(),
+            weight: object.path(&["spec", "weight"]).int().unwrap_or(0),
+            closed: Some(reason),
+            uncertainties: Vec::new(),
+            types: Vec::new(),
+            gpus: Vec::new(),
+            architectures: Vec::new(),
+            capacity_types: Vec::new(),
+            taints: Vec::new(),
+            limits: Vec::new(),
+            ceiling: Ceiling::default(),
+            weeks: Vec::new(),
+            keepers: Vec::new(),
+            tenants: Vec::new(),
+        }
+    }
+}
+
+/// Whether nodes are started for the pods of a workload.
+fn starts_nodes(workload: &Object) -> bool {
+    !workload.is(Kind::DAEMON_SET)
+        && !workload.is_partial()
+        && !crate::cluster::placement::has_controller(workload)
+}
+
+fn object_class(pool: &Object) -> Option<&str> {
+    pool.path(&["spec", "template", "spec", "nodeClassRef", "name"]).text()
+}
+
+fn price(instance: &InstanceType, region: Option<&str>) -> Option<i128> {
+    instance.list_price(region).map(|price| i128::from(price.micro_dollars))
+}
+
+/// How many GPUs or accelerators a pod can have of a type.
+#[must_use]
+pub fn gpus_of(instance: &InstanceType) -> u32 {
+    GPUS.iter().map(|name| instance.devices(name)).max().unwrap_or(0)
+}
+
+/// The GPU or accelerator of a type, as its label names it.
+#[must_use]
+pub fn gpu_name(instance: &InstanceType) -> Option<&'static str> {
+    let keys = ["karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-accelerator-name"];
+    keys.iter().find_map(|key| match instance.label(key) {
+        Label::Is(name) => Some(name),
+        _ => None,
+    })
+}
+
+fn gpu_models(types: &[&'static InstanceType]) -> Vec<GpuModel> {
+    let mut models: BTreeMap<(&'static str, u32), Vec<u32>> = BTreeMap::new();
+    for instance in types {
+        if let Some(name) = gpu_name(instance) {
+            models.entry((name, instance.gpu_memory_mib)).or_default().push(gpus_of(instance));
+        }
+    }
+    models
+        .into_iter()
+        .map(|((name, memory_mib), mut counts)| {
+            counts.sort_unstable();
+            counts.dedup();
+            GpuModel { name, memory_mib, counts }
+        })
+        .collect()
+}
+
+/// One week for each group of reasons that have the same.
+fn weeks(object: &Object, platform: &Platform) -> Vec<Week> {
+    let Some(budgets) = NodePool::new(object).and_then(|pool| pool.budgets()) else {
+        return Vec::new();
+    };
+    let calendar = Calendar::new(&budgets);
+    let mut weeks: Vec<Week> = Vec::new();
+    for reason in DisruptionReason::ALL {
+        if !weeks.iter().any(|week| week.reasons.contains(&reason)) {
+            weeks.push(Week::of(&calendar, reason, platform.zone()));
+        }
+    }
+    weeks
+}
+
+/// Why a workload keeps nodes, if it does: a long grace period alone only delays a drain.
+fn keeper(blocker: &Arc<EvictionBlocker>) -> Option<Keeper> {
+    let reason = match &blocker.pdb_block {
+        _ if blocker.protected => "`karpenter.sh/do-not-disrupt`".to_owned(),
+        Some(PdbBlock::NoDisruptions(pdb)) => {
+            format!("the PodDisruptionBudget `{}` allows no eviction", pdb.name())
+        }
+        Some(PdbBlock::Overlapping(first, second)) => {
+            format!("the PodDisruptionBudgets `{}` and `{}` select one pod", first.name(), second.name())
+        }
+        None => return None,
+    };
+    Some(Keeper { workload: blocker.workload.clone(), reason })
+}

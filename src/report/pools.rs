@@ -1,0 +1,285 @@
+//! What `gpulint pools` prints.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use gpulint_rules::catalog::price_list;
+use gpulint_rules::fit::{GpuModel, PoolOverview, PoolSummary, Tenant, amount, uncertainty_text};
+use gpulint_rules::{Object, Platform, Pointer};
+use serde_json::{Value, json};
+
+use crate::error::CliError;
+use crate::loaded::position;
+use crate::report::why::{place_of, uncertainty_json, wrapped};
+use crate::terminal::{RenderOptions, printable};
+
+/// The JSON Schema of the report, draft 2020-12.
+pub(crate) const SCHEMA: &str = include_str!("pools.schema.json");
+
+/// So many workloads of a pool are in the text.
+const MAX_WORKLOADS: usize = 12;
+
+/// Writes the overview as JSON, version 1.
+pub(crate) fn json(
+    out: &mut dyn Write,
+    overview: &PoolOverview,
+    platform: &Platform,
+) -> Result<(), CliError> {
+    let region = platform.region.as_deref();
+    let report = json!({
+        "version": 1,
+        "tool": {"name": "gpulint", "version": env!("CARGO_PKG_VERSION")},
+        "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
+        "pools": overview.pools.iter().map(|pool| pool_json(pool, region)).collect::<Vec<_>>(),
+        "fitNoPool": overview.homeless.iter().map(object_json).collect::<Vec<_>>(),
+        "unknown": overview.undecided.iter().map(|(workload, doubts)| {
+            let mut value = object_json(workload);
+            value["uncertainties"] = doubts.iter().map(uncertainty_json).collect();
+            value
+        }).collect::<Vec<_>>(),
+    });
+    serde_json::to_writer_pretty(&mut *out, &report)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn object_json(object: &Object) -> Value {
+    let (file, line) = place_of(object, &Pointer::root());
+    json!({
+        "kind": object.id().kind, "namespace": object.id().namespace, "name": object.name(), "file": file, "line": line,
+    })
+}
+
+fn pool_json(pool: &PoolSummary, region: Option<&str>) -> Value {
+    let (file, line) = place_of(&pool.object, &Pointer::root());
+    let prices = prices(pool, region);
+    json!({
+        "name": pool.object.name(),
+        "file": file,
+        "line": line,
+        "weight": pool.weight,
+        "closed": pool.closed,
+        "uncertainties": pool.uncertainties.iter().map(uncertainty_json).collect::<Vec<_>>(),
+        "instanceTypes": pool.types.iter().map(|t| t.name).collect::<Vec<_>>(),
+        "gpus": pool.gpus.iter().map(|gpu| json!({
+            "name": gpu.name, "memoryMiB": gpu.memory_mib, "counts": gpu.counts,
+        })).collect::<Vec<_>>(),
+        "architectures": pool.architectures,
+        "capacityTypes": pool.capacity_types,
+        "prices": prices.map(|(least, most)| json!({"least": least, "most": most})),
+        "taints": pool.taints,
+        "limits": pool.limits.iter().map(|(name, limit)| (name.clone(), json!(amount(name, *limit)))).collect::<serde_json::Map<_, _>>(),
+        "atMost": {
+            "nodes": pool.ceiling.nodes.map(number),
+            "gpus": pool.ceiling.gpus.map(number),
+            "dollarsAnHour": pool.ceiling.micro_dollars.map(dollars),
+        },
+        "weeks": pool.weeks.iter().map(|week| json!({
+            "reasons": week.reasons.iter().map(|reason| reason.name()).collect::<Vec<_>>(),
+            "days": (0..7).map(|day| week.row(day).replace(' ', "")).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "keptBy": pool.keepers.iter().map(|keeper| {
+            let mut value = object_json(&keeper.workload);
+            value["reason"] = json!(keeper.reason);
+            value
+        }).collect::<Vec<_>>(),
+        "workloads": pool.tenants.iter().map(|tenant| {
+            let mut value = object_json(&tenant.workload);
+            value["replicas"] = tenant.replicas.map_or(Value::Null, |(least, most)| json!({"least": least, "most": most}));
+            value["room"] = json!(tenant.room.map(number));
+            value["uncertainties"] = tenant.uncertainties.iter().map(uncertainty_json).collect();
+            value
+        }).collect::<Vec<_>>(),
+    })
+}
+
+/// A count; those beyond what JSON holds exactly are cut.
+fn number(count: i128) -> u64 {
+    u64::try_from(count.clamp(0, 1 << 53)).unwrap_or_default()
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn dollars(micro: i128) -> f64 {
+    number(micro) as f64 / 1e6
+}
+
+/// The lowest and the highest list price of the types of a pool.
+fn prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f64, f64)> {
+    let mut known = pool.types.iter().filter_map(|t| t.list_price(region));
+    let first = known.next()?;
+    let last = known.next_back().unwrap_or(first);
+    Some((first.dollars(), last.dollars()))
+}
+
+/// Writes the overview for people.
+pub(crate) fn text(
+    out: &mut dyn Write,
+    overview: &PoolOverview,
+    platform: &Platform,
+    options: RenderOptions,
+) -> Result<(), CliError> {
+    let region = platform.region.as_deref();
+    let mut page = String::new();
+    table(&mut page, overview, region);
+    for pool in &overview.pools {
+        page.push('\n');
+        details(&mut page, pool, region, options.width);
+    }
+    let homeless: Vec<String> = overview.homeless.iter().map(name).collect();
+    let undecided: Vec<String> = overview.undecided.iter().map(|(workload, _)| name(workload)).collect();
+    for (head, names) in [("fit no NodePool: ", homeless), ("may or may not fit: ", undecided)] {
+        if !names.is_empty() {
+            page.push('\n');
+            let more = names.len().saturating_sub(MAX_WORKLOADS);
+            let mut text = names[..names.len() - more].join(", ");
+            if more > 0 {
+                let _ = write!(text, " and {more} more");
+            }
+            text.push_str(" (`gpulint why` says why)");
+            wrapped(&mut page, head, &text, options.width);
+        }
+    }
+    page.push('\n');
+    let note = match price_list(region) {
+        Some((region, date)) => {
+            format!("Prices are on-demand list prices of {region} on {date}; Spot prices are not known.")
+        }
+        None => "There are no list prices for this region.".to_owned(),
+    };
+    wrapped(&mut page, "", &note, options.width);
+    out.write_all(printable(&page, true).as_bytes())?;
+    Ok(())
+}
+
+/// The table, at most 80 columns wide.
+fn table(page: &mut String, overview: &PoolOverview, region: Option<&str>) {
+    let widest = overview.pools.iter().map(|pool| pool.object.name().chars().count()).max().unwrap_or(0);
+    let width = widest.clamp(4, 28);
+    let heads = ["$ AN HOUR", "MAX GPUS", "MAX $", "RUNS"];
+    let [price, gpus, dollar, runs] = heads;
+    let _ = writeln!(page, "{:width$}  WEIGHT  {price:>15}  {gpus:>8}  {dollar:>9}  {runs}", "POOL");
+    for pool in &overview.pools {
+        let name: String = pool.object.name().chars().take(width).collect();
+        let price = match prices(pool, region) {
+            Some((least, most)) => format!("{least:.2} - {most:.2}"),
+            None => "-".to_owned(),
+        };
+        let gpus = pool.ceiling.gpus.map_or("no limit".to_owned(), |gpus| gpus.to_string());
+        let most = pool.ceiling.micro_dollars.map(dollars);
+        let most = most.map_or("no limit".to_owned(), |most| format!("{most:.2}"));
+        let runs = pool.tenants.len();
+        let _ =
+            writeln!(page, "{name:width$}  {:>6}  {price:>15}  {gpus:>8}  {most:>9}  {runs:>4}", pool.weight);
+    }
+}
+
+/// A workload, as `gpulint why` names it.
+fn name(object: &Object) -> String {
+    let id = object.id();
+    let namespace = id.namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace}/"));
+    format!("{namespace}{}/{}", id.kind.to_lowercase(), object.display_name())
+}
+
+fn details(page: &mut String, pool: &PoolSummary, region: Option<&str>, width: usize) {
+    let at = position(&pool.object, &Pointer::root());
+    let at = at.map_or(String::new(), |(file, line, _)| format!(" ({file}:{line})"));
+    let _ = writeln!(page, "{}{at}", pool.object.name());
+    let line =
+        |page: &mut String, head: &str, text: &str| wrapped(page, &format!("  {head:10}"), text, width);
+    if let Some(reason) = &pool.closed {
+        line(page, "closed", reason);
+    }
+    for doubt in &pool.uncertainties {
+        line(page, "note", &uncertainty_text(doubt));
+    }
+    if !pool.types.is_empty() {
+        let count =
+            if pool.types.len() == 1 { "1 type".to_owned() } else { format!("{} types", pool.types.len()) };
+        let mut parts = vec![count, pool.architectures.join(", "), pool.capacity_types.join(" then ")];
+        if let Some((least, most)) = prices(pool, region) {
+            parts.push(format!("${least:.2} to ${most:.2} an hour"));
+        }
+        line(page, "admits", &parts.join("; "));
+    }
+    let without = pool.types.iter().any(|t| gpulint_rules::fit::gpu_name(t).is_none());
+    if !pool.gpus.is_empty() {
+        let mut models: Vec<String> = pool.gpus.iter().map(gpu).collect();
+        if without {
+            models.push("and types without".to_owned());
+        }
+        line(page, "GPUs", &models.join("; "));
+    }
+    if !pool.taints.is_empty() {
+        line(page, "taints", &pool.taints.join(", "));
+    }
+    line(page, "limits", &limits(pool));
+    for week in &pool.weeks {
+        let lines = week.lines();
+        if let [one] = lines.as_slice() {
+            line(page, "drains", one);
+        } else {
+            for (number, text) in lines.iter().enumerate() {
+                let head = if number == 0 { "drains" } else { "" };
+                let _ = writeln!(page, "  {head:6}  {text}");
+            }
+        }
+    }
+    for keeper in &pool.keepers {
+        line(page, "kept by", &format!("{}: {}", name(&keeper.workload), keeper.reason));
+    }
+    for tenant in pool.tenants.iter().take(MAX_WORKLOADS) {
+        line(page, "takes", &tenant_text(tenant));
+    }
+    if pool.tenants.len() > MAX_WORKLOADS {
+        line(page, "takes", &format!("{} more workloads", pool.tenants.len() - MAX_WORKLOADS));
+    }
+}
+
+fn gpu(model: &GpuModel) -> String {
+    if model.counts == [0] {
+        return format!("a share of {}, {:.0} GiB", model.name, f64::from(model.memory_mib) / 1024.0);
+    }
+    let counts: Vec<String> = model.counts.iter().map(u32::to_string).collect();
+    let memory = if model.memory_mib > 0 {
+        format!(", {:.0} GiB each", f64::from(model.memory_mib) / 1024.0)
+    } else {
+        String::new()
+    };
+    format!("{} x {}{memory}", counts.join(", "), model.name)
+}
+
+fn limits(pool: &PoolSummary) -> String {
+    if pool.limits.is_empty() {
+        return "none".to_owned();
+    }
+    let written: Vec<String> =
+        pool.limits.iter().map(|(name, limit)| format!("{name} {}", amount(name, *limit))).collect();
+    let mut most = Vec::new();
+    if let Some(gpus) = pool.ceiling.gpus.filter(|gpus| *gpus > 0) {
+        most.push(format!("{gpus} GPUs"));
+    }
+    if let Some(nodes) = pool.ceiling.nodes {
+        most.push(format!("{nodes} nodes"));
+    }
+    if let Some(micro) = pool.ceiling.micro_dollars {
+        most.push(format!("${:.2} an hour", dollars(micro)));
+    }
+    let most = if most.is_empty() { String::new() } else { format!(": at most about {}", most.join(", ")) };
+    format!("{}{most}", written.join(", "))
+}
+
+fn tenant_text(tenant: &Tenant) -> String {
+    let replicas = match tenant.replicas {
+        Some((least, most)) if least == most => format!(", {least} replicas"),
+        Some((least, most)) => format!(", {least} to {most} replicas"),
+        None => String::new(),
+    };
+    let room = match (tenant.room, tenant.replicas) {
+        (Some(room), Some((_, most))) if room < i128::from(most) => {
+            format!(", but the limits have room for {room}")
+        }
+        (Some(room), _) => format!(", the limits have room for {room}"),
+        (None, _) => String::new(),
+    };
+    format!("{}{replicas}{room}", name(&tenant.workload))
+}

@@ -1,0 +1,127 @@
+//! `gpulint pools` from outside.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, run_in};
+
+const POOLS: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: gpu
+spec:
+  weight: 10
+  limits: {nvidia.com/gpu: 8, cpu: 1000}
+  disruption:
+    budgets: [{nodes: '0', schedule: '0 9 * * 1-5', duration: 8h}]
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [g6.xlarge, g6.12xlarge]}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: nothing
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      requirements:
+        - {key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [A100]}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata:
+  name: gpu
+spec:
+  amiSelectorTerms: [{alias: al2023@v20250807}]
+";
+
+const WORKLOADS: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llm, namespace: ml}
+spec:
+  replicas: 12
+  selector: {matchLabels: {app: llm}}
+  template:
+    metadata:
+      labels: {app: llm}
+      annotations: {karpenter.sh/do-not-disrupt: 'true'}
+    spec:
+      containers:
+        - name: server
+          resources:
+            limits: {nvidia.com/gpu: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: large}
+spec:
+  containers:
+    - name: c
+      resources: {limits: {nvidia.com/gpu: 8}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: volume}
+spec:
+  containers:
+    - name: c
+      resources: {limits: {nvidia.com/gpu: 1}}
+  volumes: [{name: d, persistentVolumeClaim: {claimName: d}}]
+";
+
+fn folder() -> Folder {
+    Folder::new().with("pools.yaml", POOLS).with("workloads.yaml", WORKLOADS)
+}
+
+#[test]
+fn the_table_fits_a_terminal() {
+    let run = folder().run(&["pools"]).exits(0);
+    let run = run
+        .prints("POOL     WEIGHT        $ AN HOUR  MAX GPUS      MAX $  RUNS\n")
+        .prints("gpu          10      0.80 - 4.60         8       9.20     1\n")
+        .prints("  admits    2 types; amd64; on-demand; $0.80 to $4.60 an hour\n")
+        .prints("  GPUs      1, 4 x l4, 22 GiB each\n")
+        .prints("at most about 8 GPUs, 8 nodes, $9.20 an")
+        .prints("Mon  ! ! ! ! ! ! ! ! ! # # # # # # # # ! ! ! ! ! ! !")
+        .prints("  kept by   ml/deployment/llm: `karpenter.sh/do-not-disrupt`\n")
+        .prints("  takes     ml/deployment/llm, 12 replicas, but the limits have room for 8\n")
+        .prints("  closed    no instance type has")
+        .prints("fit no NodePool: pod/large")
+        .prints("may or may not fit: pod/volume")
+        .prints("on-demand list prices of us-east-1 on 2026-07-06");
+    assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
+}
+
+#[test]
+fn the_overview_as_json() {
+    let run = folder().run(&["pools", "--format", "json"]).exits(0);
+    let overview: Value = serde_json::from_str(&run.out).unwrap();
+    let schema = run_in(Path::new("."), &["schema", "pools"], "").exits(0);
+    let schema: Value = serde_json::from_str(&schema.out).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&overview).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}\n{overview:#}");
+    let pool = &overview["pools"][0];
+    assert_eq!(pool["instanceTypes"], json!(["g6.xlarge", "g6.12xlarge"]));
+    assert_eq!(pool["gpus"], json!([{"name": "l4", "memoryMiB": 22888, "counts": [1, 4]}]));
+    assert_eq!((&pool["atMost"]["gpus"], &pool["atMost"]["nodes"]), (&json!(8), &json!(8)));
+    assert_eq!(pool["workloads"][0]["replicas"], json!({"least": 12, "most": 12}));
+    assert_eq!(pool["workloads"][0]["room"], 8);
+    assert_eq!(overview["fitNoPool"][0]["name"], "large");
+    assert_eq!(overview["unknown"][0]["uncertainties"][0]["code"], "volumes");
+}
+
+#[test]
+fn without_a_pool_it_is_2() {
+    Folder::new().with("a.yaml", WORKLOADS).run(&["pools"]).exits(2).complains("no NodePool found in .");
+}
