@@ -8,6 +8,7 @@ use crate::batch::{Batch, ScopedInput, scope};
 use crate::config::Scopes;
 use crate::files;
 use crate::files::FoundFiles;
+use crate::files::near::Near;
 use crate::report::text::count;
 use crate::terminal::print_note;
 
@@ -86,18 +87,14 @@ fn checkouts(args: &CheckArgs, inputs: &[ScopedInput], scopes: &Scopes) -> Vec<P
         return Vec::new();
     }
     let mut roots = BTreeSet::new();
+    let mut near = Near::default();
     for one in inputs {
         let scope = scopes.get(one.scope);
         let configured = scope.settings.clusters.iter().any(|c| c.cluster_of(&one.path).is_some());
         if configured && let Some(folder) = &scope.folder {
             roots.insert(folder.clone());
         }
-        if let Some(checkout) = files::near::checkout(&one.input.absolute)
-            && !roots.contains(&checkout)
-            && files::near::has_claim(&one.input.absolute, &checkout)
-        {
-            roots.insert(checkout);
-        }
+        roots.extend(near.claiming_checkout(&one.input.absolute));
     }
     let is_inside = |root: &&PathBuf| roots.iter().any(|other| *root != other && root.starts_with(other));
     roots.iter().filter(|root| !is_inside(root)).cloned().collect()

@@ -13,7 +13,7 @@ pub(super) enum SetName {
 }
 
 /// Folders that say what is in them, not for which cluster.
-const TOOLS: &[&str] = &["flux-system", "flux", "argocd", "argo-cd", "argo", "gotk"];
+const TOOLS: &[&str] = &["flux-system", "flux", "argocd", "argo-cd", "argo", "gotk", "config", "cluster"];
 
 /// A folder without the folders of tools at its end.
 pub(super) fn without_tools(folder: &Path) -> &Path {
@@ -98,6 +98,10 @@ mod tests {
     #[test]
     fn folders_of_tools_are_left_out() {
         assert_eq!(without_tools(Path::new("/r/clusters/prod/flux-system")), Path::new("/r/clusters/prod"));
+        assert_eq!(
+            without_tools(Path::new("/r/kubernetes/edge/flux/config")),
+            Path::new("/r/kubernetes/edge")
+        );
         assert_eq!(without_tools(Path::new("/r/clusters/flux/prod")), Path::new("/r/clusters/flux/prod"));
     }
 }
