@@ -99,7 +99,9 @@ fn claimer(
     object: &Object,
 ) -> Option<Claimer> {
     let spec = object.get("spec");
-    let (at, source) = if object.is(KUSTOMIZATION) && spec.get("sourceRef").is_set() {
+    // Without both it is a patch, or completed by one.
+    let is_whole = spec.get("path").is_set() || spec.get("sourceRef").is_set();
+    let (at, source) = if object.is(KUSTOMIZATION) && is_whole {
         (spec.get("path"), spec.get("sourceRef"))
     } else if object.is(FLUX_INSTANCE) {
         (spec.path(&["sync", "path"]), spec.get("sourceRef"))
