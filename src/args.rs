@@ -195,6 +195,11 @@ pub(crate) struct WhyArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Option<String>,
 
+    /// Only this set of manifests that are applied together (see gpulint check --show-sets) [default: each that applies
+    /// the workload and has a NodePool]
+    #[arg(long = "set", value_name = "NAME")]
+    pub(crate) only_set: Option<String>,
+
     /// How to answer; `gpulint schema why` describes the JSON
     #[arg(long, short, value_enum, default_value_t = ExplainFormat::Text)]
     pub(crate) format: ExplainFormat,

@@ -1,8 +1,8 @@
-//! The objects below some paths as one cluster, for the commands that explain instead of check.
+//! The objects below some paths, by the sets that are applied together, for the commands that explain instead of check.
 
 use std::path::{Path, PathBuf};
 
-use gpulint_rules::{Cluster, Engine, Location, Object, Pointer, Settings};
+use gpulint_rules::{Cluster, Engine, FilledSet, Location, Object, Pointer, RunInput, Settings, fill_sets};
 
 use crate::args::SetArgs;
 use crate::batch::{Batch, scope};
@@ -15,6 +15,8 @@ use crate::terminal::print_error;
 pub(crate) struct Loaded {
     /// All of them.
     pub(crate) cluster: Cluster,
+    /// Those that are applied together; one set without a name where the whole input is one.
+    pub(crate) sets: Vec<FilledSet>,
     /// Each file as reported, with its absolute path and its configuration.
     files: Vec<(String, PathBuf, usize)>,
     scopes: Scopes,
@@ -39,13 +41,17 @@ impl Loaded {
                 cluster.apply(object.clone());
             }
         }
+        let inputs: Vec<Option<RunInput<'_>>> = (batch.reads.iter().enumerate())
+            .map(|(at, read)| Some(RunInput { engine: batch.engine(at), file: read.file.as_ref()? }))
+            .collect();
+        let sets = fill_sets(&inputs, &batch.sets.partition);
         if !found.errors.is_empty() && cluster.objects().is_empty() {
             return Err(CliError::Several(found.errors));
         }
         for error in &found.errors {
             print_error(error);
         }
-        Ok(Loaded { cluster, files, scopes })
+        Ok(Loaded { cluster, sets, files, scopes })
     }
 
     /// The settings for an object: those of its file, or of the current folder.

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use gpulint_rules::facts::suggest;
 use gpulint_rules::fit::{FitVerdict, Situation, workloads};
@@ -32,36 +33,89 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
         other => find(other, &loaded)?,
     };
     let settings = loaded.settings(Some(&workload))?;
-    let situation = Situation::read(&loaded.cluster, &settings.platform, Some(&workload));
-    if situation.is_empty() {
-        return Err(CliError::Usage(format!(
-            "no NodePool found in {}",
-            paths.iter().map(|path| display_path(path)).collect::<Vec<_>>().join(", ")
-        )));
+    let around = surroundings(&loaded, &workload, args.only_set.as_deref())?;
+    let mut pods = Vec::new();
+    let mut known: Vec<String> = Vec::new();
+    let mut complete = true;
+    for place in around {
+        let situation = Situation::read(place.cluster, &settings.platform, Some(&place.workload));
+        known.extend(situation.pool_names().map(str::to_owned));
+        let situation = match &args.pool {
+            None => (!situation.is_empty()).then_some(situation),
+            Some(name) => situation.only(name),
+        };
+        let Some(situation) = situation else { continue };
+        complete &= place.cluster.is_complete();
+        pods.extend(situation.explain(&place.workload).into_iter().map(|pod| (place.set.clone(), pod)));
     }
-    let situation = match &args.pool {
-        None => situation,
-        Some(name) => {
-            let known: Vec<String> = situation.pool_names().map(str::to_owned).collect();
-            situation.only(name).ok_or_else(|| {
+    if pods.is_empty() {
+        return Err(CliError::Usage(match &args.pool {
+            Some(name) if !known.is_empty() => {
                 let hint = suggest::nearest(name, known.iter().map(String::as_str));
                 let hint = hint.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-                CliError::Usage(format!("there is no NodePool `{name}`{hint}"))
-            })?
-        }
-    };
-    let answer = Answer {
-        workload: &workload,
-        pods: situation.explain(&workload),
-        platform: &settings.platform,
-        complete: loaded.cluster.is_complete(),
-    };
+                format!("there is no NodePool `{name}`{hint}")
+            }
+            _ => format!(
+                "no NodePool found in {}",
+                paths.iter().map(|path| display_path(path)).collect::<Vec<_>>().join(", ")
+            ),
+        }));
+    }
+    let answer = Answer { workload: &workload, pods, platform: &settings.platform, complete };
     output::to_stdout(|out| match args.format {
         ExplainFormat::Text => why::text(out, &answer, RenderOptions::for_stdout(color)),
         ExplainFormat::Json => why::json(out, &answer),
     })?;
-    let fits = answer.pods.iter().all(|pod| pod.verdict == FitVerdict::Fits);
+    let fits = answer.pods.iter().all(|(_, pod)| pod.verdict == FitVerdict::Fits);
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// A workload in one of its sets.
+struct Surroundings<'l> {
+    /// The name of the set; none where the whole input is one.
+    set: Option<Arc<str>>,
+    /// The workload as the set applies it.
+    workload: Object,
+    cluster: &'l Cluster,
+}
+
+/// The sets that apply a workload and have a NodePool, or the one that is asked for. A workload that none of them applies
+/// may be of any cluster: for it, all files are one.
+fn surroundings<'l>(
+    loaded: &'l Loaded,
+    workload: &Object,
+    only: Option<&str>,
+) -> Result<Vec<Surroundings<'l>>, CliError> {
+    if let Some(name) = only {
+        let names: Vec<&str> = loaded.sets.iter().filter_map(|set| set.name.as_deref()).collect();
+        let Some(set) = loaded.sets.iter().find(|set| set.name.as_deref() == Some(name)) else {
+            let hint = suggest::nearest(name, names.iter().copied());
+            let hint = match (hint, names.is_empty()) {
+                (Some(meant), _) => format!("; did you mean `{meant}`?"),
+                (None, true) => "; the whole input is one".to_owned(),
+                (None, false) => format!("; there are {}", names.join(", ")),
+            };
+            return Err(CliError::Usage(format!("there is no set `{name}`{hint}")));
+        };
+        let applied = workloads(&set.cluster).find(|object| object.is_same_manifest(workload));
+        let workload = applied.unwrap_or(workload).clone();
+        return Ok(vec![Surroundings { set: set.name.clone(), workload, cluster: &set.cluster }]);
+    }
+    let with_pools = loaded.sets.iter().filter(|set| set.cluster.has_any(Kind::NODE_POOL));
+    let found: Vec<Surroundings<'_>> = with_pools
+        .flat_map(|set| {
+            let applied = workloads(&set.cluster).filter(|object| object.is_same_manifest(workload));
+            applied.map(|workload| Surroundings {
+                set: set.name.clone(),
+                workload: workload.clone(),
+                cluster: &set.cluster,
+            })
+        })
+        .collect();
+    if found.is_empty() {
+        return Ok(vec![Surroundings { set: None, workload: workload.clone(), cluster: &loaded.cluster }]);
+    }
+    Ok(found)
 }
 
 /// What the user asks about.
@@ -109,6 +163,7 @@ fn from_stdin(loaded: &mut Loaded) -> Result<Object, CliError> {
     for object in &file.objects {
         cluster.apply(object.clone());
         loaded.cluster.apply(object.clone());
+        loaded.sets.iter_mut().for_each(|set| set.cluster.apply(object.clone()));
     }
     let found: Vec<&Object> = workloads(&cluster).collect();
     match without_daemonsets(found).as_slice() {

@@ -49,7 +49,7 @@ pub use lint::fix::{Fix, FixError, Operation, Safety};
 pub use lint::identity::{Identity, fingerprints};
 pub use lint::report::CheckReport;
 pub use lint::rule::{Check, Group, Param, ParamDefault, Rule, docs};
-pub use lint::run::{RunInput, check_run};
+pub use lint::run::{FilledSet, RunInput, check_run, fill_sets};
 pub use lint::settings::Settings;
 pub use object::{Object, ObjectId, Origin};
 pub use platform::{Platform, Product, Version};

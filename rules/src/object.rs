@@ -266,6 +266,12 @@ impl Object {
         self.0.written.as_ref().unwrap_or(self)
     }
 
+    /// Whether both are written at one place, whichever sets apply them.
+    #[must_use]
+    pub fn is_same_manifest(&self, other: &Object) -> bool {
+        self.as_written().ptr_eq(other.as_written())
+    }
+
     /// The name under which it is applied, where a kustomization adds a prefix or a suffix.
     pub(crate) fn applied_name(&self) -> Option<&str> {
         self.0.applied_name.as_deref()

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::sync::Arc;
 
 use gpulint_rules::catalog::{InstanceType, price_list};
 use gpulint_rules::fit::{
@@ -24,8 +25,8 @@ const MAX_TYPES: usize = 8;
 /// Where the pods of a workload go.
 pub(crate) struct Answer<'a> {
     pub(crate) workload: &'a Object,
-    /// One for each pod template.
-    pub(crate) pods: Vec<Explanation>,
+    /// One for each set that applies the workload and each pod template, with the name of the set.
+    pub(crate) pods: Vec<(Option<Arc<str>>, Explanation)>,
     pub(crate) platform: &'a Platform,
     /// Whether what is not in the input does not exist.
     pub(crate) complete: bool,
@@ -50,7 +51,7 @@ pub(crate) fn json(out: &mut dyn Write, answer: &Answer<'_>) -> Result<(), CliEr
             "complete": answer.complete,
         },
         "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
-        "pods": answer.pods.iter().map(|pod| pod_json(pod, region)).collect::<Vec<_>>(),
+        "pods": answer.pods.iter().map(|(set, pod)| pod_json(set.as_deref(), pod, region)).collect::<Vec<_>>(),
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
     writeln!(out)?;
@@ -64,13 +65,14 @@ pub(crate) fn place_of(object: &Object, pointer: &Pointer) -> (Option<String>, O
     }
 }
 
-fn pod_json(pod: &Explanation, region: Option<&str>) -> Value {
+fn pod_json(set: Option<&str>, pod: &Explanation, region: Option<&str>) -> Value {
     let first = pod.first_pool();
     let (types, capacity): (&[&InstanceType], &[&str]) = match first.map(|pool| &pool.answer) {
         Some(fit::Answer::Admits { types, capacity_types, .. }) => (types, capacity_types),
         _ => (&[], &[]),
     };
     json!({
+        "set": set,
         "pointer": pod.spec.to_string(),
         "verdict": pod.verdict.name(),
         "pool": first.map(|pool| pool.object.name()),
@@ -179,12 +181,13 @@ pub(crate) fn text(out: &mut dyn Write, answer: &Answer<'_>, options: RenderOpti
     let at = at.map_or(String::new(), |(file, line, _)| format!(" ({file}:{line})"));
     let name = format!("{} {namespace}{}{at}", id.kind, answer.workload.display_name());
     let mut page = String::new();
-    for (number, pod) in answer.pods.iter().enumerate() {
+    let several = answer.pods.iter().any(|(_, pod)| pod.spec != answer.pods[0].1.spec);
+    for (number, (set, pod)) in answer.pods.iter().enumerate() {
         if number > 0 {
             page.push('\n');
         }
-        let which =
-            if answer.pods.len() > 1 { format!(", {}", pod.spec.field_path()) } else { String::new() };
+        let which = if several { format!(", {}", pod.spec.field_path()) } else { String::new() };
+        let which = set.as_ref().map_or(which.clone(), |set| format!("{which} in {set}"));
         let verdict = match (pod.verdict, pod.first_pool()) {
             (FitVerdict::Fits, Some(pool)) => format!("goes to the NodePool {}", pool.object.name()),
             (FitVerdict::Fits, None) => "fits".to_owned(),

@@ -145,6 +145,31 @@ fn a_workload_is_named_in_many_ways() {
 }
 
 #[test]
+fn each_cluster_has_its_own_answer() {
+    let tolerated = POOLS.replace("        - {key: dedicated, value: training, effect: NoSchedule}\n", "");
+    let folder = Folder::new()
+        .with("base/serving.yaml", SERVING)
+        .with("base/kustomization.yaml", "resources: [serving.yaml]\n")
+        .with("clusters/prod/kustomization.yaml", "namespace: llm\nresources: [../../base, pools.yaml]\n")
+        .with("clusters/prod/pools.yaml", POOLS)
+        .with("clusters/stage/kustomization.yaml", "resources: [../../base, pools.yaml]\n")
+        .with("clusters/stage/pools.yaml", &tolerated);
+    let run = folder.run(&["why", "deployment/llm"]).exits(1);
+    let run = run
+        .prints("Deployment ml/llm (base/serving.yaml:2) in prod does not fit the NodePool gpu-spot\n")
+        .prints("Deployment ml/llm (base/serving.yaml:2) in stage goes to the NodePool gpu-spot\n");
+    assert_eq!(run.out.matches("POOL ").count(), 2, "{run:#?}");
+    folder.run(&["why", "deployment/llm", "--set", "stage"]).exits(0).prints("in stage goes to");
+    folder.run(&["why", "deployment/llm", "--set", "stagee"]).exits(2).complains("did you mean `stage`?");
+    let json = answer(&folder.run(&["why", "deployment/llm", "-f", "json"]).exits(1));
+    let sets: Vec<&Value> = json["pods"].as_array().unwrap().iter().map(|pod| &pod["set"]).collect();
+    assert_eq!(sets, ["prod", "stage"]);
+    // What is read from standard input may be of any of them.
+    let pod = SERVING.split("---\n").nth(1).unwrap();
+    folder.run_with(&["why", "-"], pod).exits(0).prints("in prod goes to").prints("in stage goes to");
+}
+
+#[test]
 fn what_is_not_there_is_2() {
     let folder = folder();
     folder.run(&["why", "job/trian"]).exits(2).complains("no workload job/trian found; ");

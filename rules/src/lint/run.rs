@@ -36,11 +36,7 @@ pub fn check_run(
     partition: &Partition,
     only: Option<&BTreeSet<usize>>,
 ) -> Vec<Option<CheckReport>> {
-    let roles: Vec<Vec<Role>> = inputs
-        .par_iter()
-        .enumerate()
-        .map(|(number, input)| input.map_or_else(Vec::new, |input| roles(input.file, number, partition)))
-        .collect();
+    let roles = all_roles(inputs, partition);
     let sets = fill(inputs, &roles, partition);
     let reports = inputs
         .par_iter()
@@ -57,10 +53,21 @@ pub fn check_run(
 }
 
 /// A set with its objects.
-struct FilledSet {
-    /// Its name in a slice, as findings carry it; none where the whole input is one.
-    name: Option<Arc<str>>,
-    cluster: Cluster,
+#[derive(Debug)]
+pub struct FilledSet {
+    /// Its name; none where the whole input is one, and for what no set has.
+    pub name: Option<Arc<str>>,
+    /// Its objects as it applies them.
+    pub cluster: Cluster,
+}
+
+/// The sets of an input with their objects, those that have any.
+#[must_use]
+pub fn fill_sets(inputs: &[Option<RunInput<'_>>], partition: &Partition) -> Vec<FilledSet> {
+    let roles = all_roles(inputs, partition);
+    let mut sets = fill(inputs, &roles, partition);
+    sets.retain(|set| !set.cluster.objects().is_empty());
+    sets
 }
 
 /// How a file takes part in a set.
@@ -69,6 +76,14 @@ struct Role {
     set: usize,
     /// Its objects as the set applies them.
     objects: AppliedObjects,
+}
+
+/// The roles of each input.
+fn all_roles(inputs: &[Option<RunInput<'_>>], partition: &Partition) -> Vec<Vec<Role>> {
+    let roles_of = |(number, input): (usize, &Option<RunInput<'_>>)| {
+        input.map_or_else(Vec::new, |input| roles(input.file, number, partition))
+    };
+    inputs.par_iter().enumerate().map(roles_of).collect()
 }
 
 /// The roles of a file. Files that no set has are a set of their own, after all others.
