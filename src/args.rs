@@ -223,6 +223,10 @@ pub(crate) struct PoolsArgs {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
+    /// Only this set of manifests that are applied together (see gpulint check --show-sets)
+    #[arg(long = "set", value_name = "NAME")]
+    pub(crate) only_set: Option<String>,
+
     /// How to answer; `gpulint schema pools` describes the JSON
     #[arg(long, short, value_enum, default_value_t = ExplainFormat::Text)]
     pub(crate) format: ExplainFormat,

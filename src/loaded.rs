@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gpulint_rules::facts::suggest;
 use gpulint_rules::{Cluster, Engine, FilledSet, Location, Object, Pointer, RunInput, Settings, fill_sets};
 
 use crate::args::SetArgs;
@@ -52,6 +53,23 @@ impl Loaded {
             print_error(error);
         }
         Ok(Loaded { cluster, sets, files, scopes })
+    }
+
+    /// The set with a name, or all of them.
+    pub(crate) fn chosen(&self, name: Option<&str>) -> Result<Vec<&FilledSet>, CliError> {
+        let Some(name) = name else {
+            return Ok(self.sets.iter().collect());
+        };
+        if let Some(set) = self.sets.iter().find(|set| set.name.as_deref() == Some(name)) {
+            return Ok(vec![set]);
+        }
+        let names: Vec<&str> = self.sets.iter().filter_map(|set| set.name.as_deref()).collect();
+        let hint = match (suggest::nearest(name, names.iter().copied()), names.is_empty()) {
+            (Some(meant), _) => format!("; did you mean `{meant}`?"),
+            (None, true) => "; the whole input is one".to_owned(),
+            (None, false) => format!("; there are {}", names.join(", ")),
+        };
+        Err(CliError::Usage(format!("there is no set `{name}`{hint}")))
     }
 
     /// The settings for an object: those of its file, or of the current folder.

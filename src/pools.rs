@@ -16,19 +16,24 @@ use crate::terminal::RenderOptions;
 pub(crate) fn run(args: &PoolsArgs, color: Color) -> Result<ExitCode, CliError> {
     let mut loaded = Loaded::read(&args.set, &args.paths)?;
     let settings = loaded.settings(None)?;
-    let situation = Situation::read(&loaded.cluster, &settings.platform, None);
-    if situation.is_empty() {
+    let mut overviews = Vec::new();
+    for set in loaded.chosen(args.only_set.as_deref())? {
+        let situation = Situation::read(&set.cluster, &settings.platform, None);
+        if !situation.is_empty() {
+            overviews.push((set.name.clone(), situation.overview(&set.cluster, &settings.platform)));
+        }
+    }
+    if overviews.is_empty() {
         return Err(CliError::Usage(format!(
             "no NodePool found in {}",
             args.paths.iter().map(|path| display_path(path)).collect::<Vec<_>>().join(", ")
         )));
     }
-    let overview = situation.overview(&loaded.cluster, &settings.platform);
     output::to_stdout(|out| match args.format {
         ExplainFormat::Text => {
-            pools::text(out, &overview, &settings.platform, RenderOptions::for_stdout(color))
+            pools::text(out, &overviews, &settings.platform, RenderOptions::for_stdout(color))
         }
-        ExplainFormat::Json => pools::json(out, &overview, &settings.platform),
+        ExplainFormat::Json => pools::json(out, &overviews, &settings.platform),
     })?;
     Ok(ExitCode::SUCCESS)
 }

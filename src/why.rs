@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gpulint_rules::facts::suggest;
 use gpulint_rules::fit::{FitVerdict, Situation, workloads};
 use gpulint_rules::source::Source;
-use gpulint_rules::{Cluster, File, Kind, Object, Pointer};
+use gpulint_rules::{Cluster, File, FilledSet, Kind, Object, Pointer};
 
 use crate::args::{Color, ExplainFormat, WhyArgs};
 use crate::error::CliError;
@@ -86,20 +86,14 @@ fn surroundings<'l>(
     workload: &Object,
     only: Option<&str>,
 ) -> Result<Vec<Surroundings<'l>>, CliError> {
-    if let Some(name) = only {
-        let names: Vec<&str> = loaded.sets.iter().filter_map(|set| set.name.as_deref()).collect();
-        let Some(set) = loaded.sets.iter().find(|set| set.name.as_deref() == Some(name)) else {
-            let hint = suggest::nearest(name, names.iter().copied());
-            let hint = match (hint, names.is_empty()) {
-                (Some(meant), _) => format!("; did you mean `{meant}`?"),
-                (None, true) => "; the whole input is one".to_owned(),
-                (None, false) => format!("; there are {}", names.join(", ")),
-            };
-            return Err(CliError::Usage(format!("there is no set `{name}`{hint}")));
+    if only.is_some() {
+        let chosen = loaded.chosen(only)?.into_iter();
+        let place = |set: &'l FilledSet| {
+            let applied = workloads(&set.cluster).find(|object| object.is_same_manifest(workload));
+            let workload = applied.unwrap_or(workload).clone();
+            Surroundings { set: set.name.clone(), workload, cluster: &set.cluster }
         };
-        let applied = workloads(&set.cluster).find(|object| object.is_same_manifest(workload));
-        let workload = applied.unwrap_or(workload).clone();
-        return Ok(vec![Surroundings { set: set.name.clone(), workload, cluster: &set.cluster }]);
+        return Ok(chosen.map(place).collect());
     }
     let with_pools = loaded.sets.iter().filter(|set| set.cluster.has_any(Kind::NODE_POOL));
     let found: Vec<Surroundings<'_>> = with_pools

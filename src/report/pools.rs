@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::sync::Arc;
 
 use gpulint_rules::catalog::price_list;
 use gpulint_rules::fit::{GpuModel, PoolOverview, PoolSummary, Tenant, amount, uncertainty_text};
@@ -19,24 +20,35 @@ pub(crate) const SCHEMA: &str = include_str!("pools.schema.json");
 /// So many workloads of a pool are in the text.
 const MAX_WORKLOADS: usize = 12;
 
-/// Writes the overview as JSON, version 1.
-pub(crate) fn json(
-    out: &mut dyn Write,
-    overview: &PoolOverview,
-    platform: &Platform,
-) -> Result<(), CliError> {
+/// The overview of each set, with its name where the input has several.
+pub(crate) type Overviews = [(Option<Arc<str>>, PoolOverview)];
+
+/// Writes the overviews as JSON, version 1.
+pub(crate) fn json(out: &mut dyn Write, overviews: &Overviews, platform: &Platform) -> Result<(), CliError> {
     let region = platform.region.as_deref();
+    let mut pools = Vec::new();
+    let mut homeless = Vec::new();
+    let mut unknown = Vec::new();
+    for (set, overview) in overviews {
+        let in_set = |mut value: Value| {
+            value["set"] = json!(set.as_deref());
+            value
+        };
+        pools.extend(overview.pools.iter().map(|pool| in_set(pool_json(pool, region))));
+        homeless.extend(overview.homeless.iter().map(|workload| in_set(object_json(workload))));
+        unknown.extend(overview.undecided.iter().map(|(workload, doubts)| {
+            let mut value = in_set(object_json(workload));
+            value["uncertainties"] = doubts.iter().map(uncertainty_json).collect();
+            value
+        }));
+    }
     let report = json!({
         "version": 1,
         "tool": {"name": "gpulint", "version": env!("CARGO_PKG_VERSION")},
         "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
-        "pools": overview.pools.iter().map(|pool| pool_json(pool, region)).collect::<Vec<_>>(),
-        "fitNoPool": overview.homeless.iter().map(object_json).collect::<Vec<_>>(),
-        "unknown": overview.undecided.iter().map(|(workload, doubts)| {
-            let mut value = object_json(workload);
-            value["uncertainties"] = doubts.iter().map(uncertainty_json).collect();
-            value
-        }).collect::<Vec<_>>(),
+        "pools": pools,
+        "fitNoPool": homeless,
+        "unknown": unknown,
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
     writeln!(out)?;
@@ -111,19 +123,39 @@ fn prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f64, f64)> {
     Some((first.dollars(), last.dollars()))
 }
 
-/// Writes the overview for people.
+/// Writes the overviews for people.
 pub(crate) fn text(
     out: &mut dyn Write,
-    overview: &PoolOverview,
+    overviews: &Overviews,
     platform: &Platform,
     options: RenderOptions,
 ) -> Result<(), CliError> {
     let region = platform.region.as_deref();
     let mut page = String::new();
-    table(&mut page, overview, region);
+    for (set, overview) in overviews {
+        if let Some(set) = set {
+            let _ = writeln!(page, "In {set}:\n");
+        }
+        of_set(&mut page, overview, region, options.width);
+        page.push('\n');
+    }
+    let note = match price_list(region) {
+        Some((region, date)) => {
+            format!("Prices are on-demand list prices of {region} on {date}; Spot prices are not known.")
+        }
+        None => "There are no list prices for this region.".to_owned(),
+    };
+    wrapped(&mut page, "", &note, options.width);
+    out.write_all(printable(&page, true).as_bytes())?;
+    Ok(())
+}
+
+/// The pools of one set.
+fn of_set(page: &mut String, overview: &PoolOverview, region: Option<&str>, width: usize) {
+    table(page, overview, region);
     for pool in &overview.pools {
         page.push('\n');
-        details(&mut page, pool, region, options.width);
+        details(page, pool, region, width);
     }
     let homeless: Vec<String> = overview.homeless.iter().map(name).collect();
     let undecided: Vec<String> = overview.undecided.iter().map(|(workload, _)| name(workload)).collect();
@@ -136,19 +168,9 @@ pub(crate) fn text(
                 let _ = write!(text, " and {more} more");
             }
             text.push_str(" (`gpulint why` says why)");
-            wrapped(&mut page, head, &text, options.width);
+            wrapped(page, head, &text, width);
         }
     }
-    page.push('\n');
-    let note = match price_list(region) {
-        Some((region, date)) => {
-            format!("Prices are on-demand list prices of {region} on {date}; Spot prices are not known.")
-        }
-        None => "There are no list prices for this region.".to_owned(),
-    };
-    wrapped(&mut page, "", &note, options.width);
-    out.write_all(printable(&page, true).as_bytes())?;
-    Ok(())
 }
 
 /// The table, at most 80 columns wide.

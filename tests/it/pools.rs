@@ -122,6 +122,31 @@ fn the_overview_as_json() {
 }
 
 #[test]
+fn each_cluster_has_its_own_pools() {
+    let folder = Folder::new()
+        .with("base/work.yaml", WORKLOADS)
+        .with("base/kustomization.yaml", "resources: [work.yaml]\n")
+        .with("prod/kustomization.yaml", "resources: [../base, pools.yaml]\n")
+        .with("prod/pools.yaml", POOLS)
+        .with("stage/kustomization.yaml", "resources: [../base, pools.yaml]\n")
+        .with("stage/pools.yaml", POOLS);
+    let run = folder.run(&["pools"]).exits(0).prints("In prod:\n").prints("In stage:\n");
+    assert_eq!(run.out.matches("Prices are").count(), 1, "{run:#?}");
+    let json: Value = serde_json::from_str(&folder.run(&["pools", "-f", "json"]).exits(0).out).unwrap();
+    let whole: Value =
+        serde_json::from_str(&self::folder().run(&["pools", "-f", "json"]).exits(0).out).unwrap();
+    let runs = |json: &Value, set: Value| -> Vec<usize> {
+        let pools = json["pools"].as_array().unwrap().iter().filter(|pool| pool["set"] == set);
+        pools.map(|pool| pool["workloads"].as_array().unwrap().len()).collect()
+    };
+    // A workload of both is in each once.
+    assert_eq!(runs(&json, json!("prod")), runs(&whole, Value::Null));
+    assert_eq!(runs(&json, json!("stage")), runs(&whole, Value::Null));
+    let one = folder.run(&["pools", "--set", "stage"]).exits(0);
+    assert!(!one.out.contains("In prod:"), "{one:#?}");
+}
+
+#[test]
 fn without_a_pool_it_is_2() {
     Folder::new().with("a.yaml", WORKLOADS).run(&["pools"]).exits(2).complains("no NodePool found in .");
 }
