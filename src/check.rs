@@ -80,7 +80,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             let plans = fix::plan_round(&reports, most);
             let checked = CheckOutcome::new(&set, &renders, reports, found);
             let fixed = fix::run(&mut set, plans, most);
-            let planned = fix::plan_rendered(&renders.check(set.engines).findings, most);
+            let planned = fix::plan_rendered(&renders.check(&set).findings, most);
             output::to_stdout(|out| {
                 fixed.diff(&set, out)?;
                 planned.iter().try_for_each(|(source, edit)| {
@@ -182,7 +182,7 @@ fn apply_fixes(
     let mut errors = fixed.write(set);
     let mut count = fixed.count();
     for _ in 0..MAX_RENDERS {
-        let planned = fix::plan_rendered(&renders.check(set.engines).findings, most);
+        let planned = fix::plan_rendered(&renders.check(set).findings, most);
         if planned.is_empty() {
             break;
         }
@@ -279,7 +279,7 @@ impl CheckOutcome {
         summary.objects += renders.objects();
         summary.skipped.extend(renders.skipped().iter().cloned());
         summary.skipped.sort();
-        let rendered = renders.check(set.engines);
+        let rendered = renders.check(set);
         // There may be hundreds of thousands of findings: a growing list would be copied, and have unused
         // capacity.
         let count = reports.iter().flatten().map(|report| report.findings.len());

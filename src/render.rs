@@ -22,8 +22,8 @@ use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{
-    Bond, Engine, Finding, Fix, Location, ManifestSet, Membership, Partition, Related, Rendered, Rule,
-    RunInput, check_run,
+    Bond, Finding, Fix, Location, ManifestSet, Membership, Partition, Related, Rendered, Rule, RunInput,
+    check_run,
 };
 use rayon::prelude::*;
 
@@ -56,6 +56,8 @@ struct Place {
 struct Run {
     /// What one would type.
     command: Arc<str>,
+    /// The set of the input that it belongs to, if one claims it.
+    set: Option<usize>,
     files: Vec<RenderedFile>,
     origin: Box<dyn Locate + Send + Sync>,
 }
@@ -108,7 +110,8 @@ struct Rendering {
 /// Everything that was rendered.
 #[derive(Default)]
 pub(crate) struct Renders {
-    runs: Vec<Run>,
+    charts: Vec<Run>,
+    kustomizations: Vec<Run>,
     failures: Vec<RenderFailure>,
     covered: HashSet<PathBuf>,
     uncertain: HashSet<PathBuf>,
@@ -135,8 +138,8 @@ impl Renders {
             || kustomize::render(batch, scopes, options, &sources),
         );
         let mut renders = Renders { sources, ..Renders::default() };
-        for part in [charts, kustomizations] {
-            renders.runs.extend(part.runs);
+        for (part, runs) in [(charts, &mut renders.charts), (kustomizations, &mut renders.kustomizations)] {
+            runs.extend(part.runs);
             renders.failures.extend(part.failures);
             renders.covered.extend(part.covered);
             renders.uncertain.extend(part.uncertain);
@@ -151,6 +154,10 @@ impl Renders {
     pub(crate) fn covered(&self, batch: &Batch<'_>) -> BTreeSet<usize> {
         let inputs = batch.inputs.iter().enumerate();
         inputs.filter(|(_, one)| self.covered.contains(&one.input.absolute)).map(|(at, _)| at).collect()
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.charts.iter().chain(&self.kustomizations)
     }
 
     /// How many renders failed.
@@ -170,19 +177,20 @@ impl Renders {
 
     /// The number of objects that were rendered.
     pub(crate) fn objects(&self) -> usize {
-        let files = self.runs.iter().flat_map(|run| &run.files);
+        let files = self.runs().flat_map(|run| &run.files);
         files.filter_map(|file| file.read.file.as_ref()).map(|file| file.objects.len()).sum()
     }
 
     /// The files that objects were rendered from.
     pub(crate) fn files(&self) -> usize {
-        let files = self.runs.iter().flat_map(|run| &run.files);
+        let files = self.runs().flat_map(|run| &run.files);
         let paths = files.filter(|file| file.read.manifest).filter_map(|file| file.read.file.as_ref());
         paths.map(|file| file.source.path()).collect::<BTreeSet<_>>().len()
     }
 
     /// Checks what was rendered.
-    pub(crate) fn check(&self, engines: &[Engine]) -> RenderReport {
+    pub(crate) fn check(&self, batch: &Batch<'_>) -> RenderReport {
+        let engines = batch.engines;
         let mut report = RenderReport::default();
         for failure in &self.failures {
             let place = Location::Text {
@@ -204,12 +212,13 @@ impl Renders {
                 report.findings.push((failure.scope, finding));
             }
         }
-        let checked: Vec<RenderReport> =
-            self.runs.par_iter().map(|run| self.check_run(run, engines)).collect();
+        let alone = self.charts.par_iter().map(|run| self.check_runs(std::slice::from_ref(run), batch));
+        let mut checked: Vec<RenderReport> = alone.collect();
+        checked.push(self.check_runs(&self.kustomizations, batch));
         let mut by_place: HashMap<MergeKey, usize> = HashMap::new();
         // How many runs have each file of the user.
         let mut renders: BTreeMap<String, usize> = BTreeMap::new();
-        for run in &self.runs {
+        for run in self.runs() {
             let files = run.files.iter().filter_map(|file| file.read.file.as_ref());
             for path in files.map(|file| file.source.path()).collect::<BTreeSet<_>>() {
                 *renders.entry(path.to_owned()).or_default() += 1;
@@ -265,20 +274,49 @@ impl Renders {
         report
     }
 
-    fn check_run(&self, run: &Run, engines: &[Engine]) -> RenderReport {
-        let inputs: Vec<Option<RunInput<'_>>> = (run.files.iter())
-            .map(|one| Some(RunInput { engine: &engines[one.scope], file: one.read.file.as_ref()? }))
-            .collect();
-        let set = ManifestSet { name: Arc::clone(&run.command), bond: Bond::Certain, may_be_complete: false };
-        let files = vec![vec![Membership::default()]; inputs.len()];
-        let reports = check_run(&inputs, &Partition { sets: vec![set], files }, None);
-        let by_source: HashMap<*const Source, usize> = (run.files.iter().enumerate())
-            .filter_map(|(at, one)| Some((Arc::as_ptr(&one.read.file.as_ref()?.source), at)))
+    /// Checks the output of some runs beside each other. What a kustomization gives meets the other files of a set
+    /// that claims it; otherwise each run is a set of its own.
+    fn check_runs(&self, runs: &[Run], batch: &Batch<'_>) -> RenderReport {
+        let engines = batch.engines;
+        let known = &batch.sets.partition;
+        let mut sets = known.sets.clone();
+        let mut inputs: Vec<Option<RunInput<'_>>> = Vec::new();
+        let mut files: Vec<Vec<Membership>> = Vec::new();
+        let mut from: Vec<(&Run, usize)> = Vec::new();
+        for run in runs {
+            let set = run.set.unwrap_or(sets.len());
+            if run.set.is_none() {
+                let name = Arc::clone(&run.command);
+                sets.push(ManifestSet { name, bond: Bond::Certain, may_be_complete: false });
+            }
+            for (at, one) in run.files.iter().enumerate() {
+                let input = one.read.file.as_ref().map(|file| RunInput { engine: &engines[one.scope], file });
+                inputs.push(input);
+                files.push(vec![Membership { set, ..Membership::default() }]);
+                from.push((run, at));
+            }
+        }
+        let rendered: BTreeSet<usize> = (0..inputs.len()).collect();
+        if runs.iter().any(|run| run.set.is_some()) {
+            for (at, read) in batch.reads.iter().enumerate().filter(|(at, _)| !batch.covered.contains(at)) {
+                let Some(file) = &read.file else { continue };
+                inputs.push(Some(RunInput { engine: batch.engine(at), file }));
+                files.push(known.memberships(at).to_vec());
+            }
+        }
+        let reports = check_run(&inputs, &Partition { sets, files }, Some(&rendered));
+        let by_source: HashMap<*const Source, (&Run, usize)> = (from.iter())
+            .filter_map(|(run, at)| {
+                Some((Arc::as_ptr(&run.files[*at].read.file.as_ref()?.source), (*run, *at)))
+            })
             .collect();
         let locate = |location: &Location| {
             let (source, ..) = location.resolve_span()?;
-            let file = *by_source.get(&Arc::as_ptr(source))?;
-            let place = run.origin.locate(file, location)?;
+            let Some((run, file)) = by_source.get(&Arc::as_ptr(source)) else {
+                // Not rendered.
+                return Some(location.clone());
+            };
+            let place = run.origin.locate(*file, location)?;
             Some(Location::Rendered(Box::new(Rendered {
                 place: location.clone(),
                 source: place.source,
@@ -291,8 +329,8 @@ impl Renders {
         };
         let mut out = RenderReport::default();
         for (at, report) in reports.into_iter().enumerate() {
-            let Some(report) = report else { continue };
-            let scope = run.files[at].scope;
+            let (Some(report), Some((run, at))) = (report, from.get(at)) else { continue };
+            let (at, scope) = (*at, run.files[*at].scope);
             out.suppressed += report.suppressed;
             for mut finding in report.findings {
                 let Some(location) = locate(&finding.location) else { continue };

@@ -338,7 +338,7 @@ fn render_with(
     let templates = marked.copy.as_ref().map_or(&[][..], |copy| copy.files.as_slice());
     let templates = templates.iter().map(|path| sources.get(path)).collect();
     let origin = HelmOrigin { files: origins, templates, chart: (Arc::clone(&chart.source), chart.span) };
-    Ok(Run { command: Arc::from(command), files, origin: Box::new(origin) })
+    Ok(Run { command: Arc::from(command), set: None, files, origin: Box::new(origin) })
 }
 
 /// A rendered document with the path in its `# Source:` line.

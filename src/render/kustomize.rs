@@ -20,6 +20,7 @@ use serde_json::Value;
 use crate::batch::Batch;
 use crate::config::Scopes;
 use crate::files;
+use crate::files::sets::Sign;
 use crate::files::{Folders, Input, SkipReason, Skipped};
 
 use super::kustomization::Kustomization;
@@ -69,6 +70,8 @@ pub(super) fn render(
         .collect();
     let results: Vec<_> =
         (tops.par_iter()).map(|top| build(top, scopes, &scope_of, options.limit, sources)).collect();
+    let numbers: HashMap<&Path, usize> =
+        batch.inputs.iter().enumerate().map(|(at, one)| (one.input.absolute.as_path(), at)).collect();
     let mut out = Rendering::default();
     for (top, result) in tops.into_iter().zip(results) {
         for one in &top.all {
@@ -84,8 +87,9 @@ pub(super) fn render(
         match result {
             Ok((run, written)) => {
                 out.covered.extend(top.files().cloned());
+                let set = set_of(&top, batch, &numbers);
                 let origin = KustomizeOrigin { written, top: top.all };
-                out.runs.push(Run { origin: Box::new(origin), ..run });
+                out.runs.push(Run { set, origin: Box::new(origin), ..run });
             }
             // What it patches may be in what was left out.
             Err(_) if top.has_remote() => out.uncertain.extend(top.files().cloned()),
@@ -98,6 +102,26 @@ pub(super) fn render(
     out.skipped.sort();
     out.skipped.dedup();
     out
+}
+
+/// The set of the input that a top kustomization belongs to: the only one that claims all its files because a configuration, Flux
+/// or Argo CD says so. Kustomizations that do not contradict each other may still be of several clusters.
+fn set_of(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Option<usize> {
+    let sets = &batch.sets;
+    let is_stated = |set: &usize| {
+        let sign = sets.evidence.get(*set).map(|one| one.sign);
+        matches!(sign, Some(Sign::Configuration | Sign::Flux | Sign::Argo | Sign::GitOps))
+    };
+    let mut common: Option<BTreeSet<usize>> = None;
+    for at in top.files().filter_map(|file| numbers.get(file.as_path())) {
+        let own: BTreeSet<usize> = sets.claims(*at).filter(is_stated).collect();
+        // Patches are of no set.
+        if !own.is_empty() {
+            common = Some(common.map_or_else(|| own.clone(), |known| &known & &own));
+        }
+    }
+    let common = common?;
+    if common.len() == 1 { common.first().copied() } else { None }
 }
 
 fn discover(
@@ -346,7 +370,7 @@ fn build(
             origins.push(written);
         }
     }
-    let run = Run { command: Arc::from(command), files, origin: Box::new(Nowhere) };
+    let run = Run { command: Arc::from(command), set: None, files, origin: Box::new(Nowhere) };
     Ok((run, origins))
 }
 

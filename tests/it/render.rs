@@ -413,3 +413,48 @@ spec:
     let run = run_with_path(&programs, &folder.0, &args).exits(2);
     assert!(!run.out.contains("+++"), "{run:?}");
 }
+
+/// What a kustomization gives meets the other files of its set, and nothing of another one.
+#[test]
+fn rendered_objects_meet_those_of_their_set() {
+    let Some(programs) = programs() else { return };
+    let deployment = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: a}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+        - name: web
+          image: registry.example.com/web:1.2
+          resources: {requests: {cpu: '1', memory: 1Gi}}
+          readinessProbe: {httpGet: {path: /, port: 80}}
+";
+    let budget = "apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: a}
+spec:
+  minAvailable: 3
+  selector: {matchLabels: {app: web}}
+";
+    let folder = Folder::new()
+        .with("gpulint.yaml", "clusters: [\"clusters/*\"]\nrender: {enabled: true}\n")
+        .with("clusters/prod/apps/kustomization.yaml", "resources: [web.yaml]\n")
+        .with("clusters/prod/apps/web.yaml", deployment)
+        .with("clusters/prod/budgets/kustomization.yaml", "resources: [web.yaml]\n")
+        .with("clusters/prod/budgets/web.yaml", budget)
+        .with("clusters/stage/apps/kustomization.yaml", "resources: [web.yaml]\n")
+        .with("clusters/stage/apps/web.yaml", deployment.replace("replicas: 3", "replicas: 4"))
+        .with("clusters/stage/budget.yaml", budget);
+    let args = ["check", "-f", "json", "--select", "pdb-blocks-evictions,pdb-missing"];
+    let report = run_with_path(&programs, &folder.0, &args).exits(1).json();
+    let found = report["diagnostics"].as_array().unwrap();
+    assert_eq!(found.len(), 1, "{report:#}");
+    assert_eq!(found[0]["file"], "clusters/prod/budgets/web.yaml");
+    assert_eq!(found[0]["sets"][0], "prod");
+    assert_eq!(found[0]["rendered"]["commands"][0], "kustomize build clusters/prod/budgets");
+    assert_eq!(found[0]["related"][0]["file"], "clusters/prod/apps/web.yaml");
+}
