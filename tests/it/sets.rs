@@ -246,8 +246,9 @@ fn kustomizations_are_one_set_unless_they_repeat_each_other() {
     assert_eq!(
         sets(&folder, &[]),
         [
-            "kustomizations (kustomizations): base/a.yaml, base/a.yaml >-c -A/gone, component/c.yaml >-c -A/gone, \
-          infra/i.yaml, tools/t.yaml"
+            "dev (kustomization): base/a.yaml",
+            "prod (kustomization): base/a.yaml >-c -A/gone, component/c.yaml >-c -A/gone",
+            "kustomizations (kustomizations): infra/i.yaml, tools/t.yaml",
         ]
     );
     // With the names as they are both hold the same object.
@@ -264,6 +265,19 @@ fn kustomizations_are_one_set_unless_they_repeat_each_other() {
     // Clusters that the configuration names keep what their kustomizations include.
     fs::write(folder.0.join("gpulint.yaml"), "clusters: ['overlays/*']\n").unwrap();
     assert_eq!(sets(&folder, &["base", "component", "overlays"]).len(), 2);
+}
+
+#[test]
+fn instances_of_one_base_are_together_unless_they_are_called_like_environments() {
+    for (names, count) in [(["red", "blue"], 1), (["stage", "prod"], 2)] {
+        let folder = with(&[
+            ("base/a.yaml", &object("A", "a")),
+            ("base/kustomization.yaml", "resources: [a.yaml]\n"),
+            (&format!("{}/kustomization.yaml", names[0]), "resources: [../base]\nnamePrefix: one-\n"),
+            (&format!("{}/kustomization.yaml", names[1]), "resources: [../base]\nnamePrefix: two-\n"),
+        ]);
+        assert_eq!(sets(&folder, &[]).len(), count, "{names:?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! What kustomizations apply together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::Bond;
 
 use super::draft::{Draft, Sign};
+use super::environments::is_environment;
 use super::identity;
 use super::index::Files;
 use super::names::SetName;
@@ -132,7 +133,10 @@ pub(super) fn add<'a>(draft: &mut Draft<'_, 'a>, tops: Vec<Top<'a>>) {
             free.push(top);
         }
     }
-    let repeats = repeating(files, free.iter().map(|top| &top.reach));
+    let mut repeats = repeating(files, free.iter().map(|top| &top.reach));
+    for number in sharing_environments(&free) {
+        repeats[number] = true;
+    }
     let (repeating, others): (Vec<_>, Vec<_>) =
         free.into_iter().enumerate().partition(|(number, _)| repeats[*number]);
     for (_, top) in repeating {
@@ -174,4 +178,22 @@ fn repeating<'r>(files: &Files<'_>, groups: impl Iterator<Item = &'r Reach>) -> 
         }
     }
     repeats
+}
+
+/// The kustomizations that are called like environments, beside each other, and apply one file: under other names perhaps,
+/// so that they do not repeat each other's objects.
+fn sharing_environments(tops: &[Top<'_>]) -> BTreeSet<usize> {
+    let mut first: HashMap<(&Path, usize), usize> = HashMap::new();
+    let mut found = BTreeSet::new();
+    for (number, top) in tops.iter().enumerate() {
+        let name = top.folder.file_name().unwrap_or_default().to_string_lossy();
+        let Some(parent) = top.folder.parent().filter(|_| is_environment(&name)) else { continue };
+        for (file, _) in &top.reach {
+            let holder = *first.entry((parent, *file)).or_insert(number);
+            if holder != number {
+                found.extend([holder, number]);
+            }
+        }
+    }
+    found
 }
