@@ -234,6 +234,16 @@ impl Explanation {
     }
 }
 
+/// The pool that misses a pod by least.
+pub(crate) struct NearestMiss {
+    pub(crate) pool: Object,
+    /// What keeps the pod out; at least one.
+    pub(crate) obstacles: Vec<Obstacle>,
+}
+
+/// So many pools are looked at closely for the nearest miss.
+const MOST_COMPARED: usize = 6;
+
 /// Everything around a pod that decides where it goes.
 pub struct Situation {
     pools: Vec<Pool>,
@@ -288,6 +298,59 @@ impl Situation {
         let overlays = read::objects(cluster, Kind::NODE_OVERLAY, near);
         situation.overlays = overlays.iter().filter_map(read::overlay).collect();
         situation
+    }
+
+    /// The situation of some pools alone, in which everything is assumed to allow a pod: every type is sold as Spot, and
+    /// no DaemonSet runs. What does not fit here fits nowhere.
+    pub(crate) fn of_pools(cluster: &Cluster, platform: &Platform, pools: Vec<Object>) -> Situation {
+        let options = SchedulerOptions {
+            eks: platform.eks,
+            region: platform.region.clone(),
+            ..SchedulerOptions::default()
+        };
+        Situation {
+            pools: pools.iter().map(|object| read::pool(object, cluster)).collect(),
+            objects: pools,
+            left_out: Vec::new(),
+            daemonsets: Vec::new(),
+            daemonset_objects: Vec::new(),
+            overlays: Vec::new(),
+            unreadable_daemonsets: Vec::new(),
+            options,
+        }
+    }
+
+    /// The pool that misses a pod by least. `None` if the pod fits one, if that is not known, or if Karpenter does not
+    /// look at the pod.
+    pub(crate) fn nearest_miss(&self, workload: &Object, template: &Template<'_>) -> Option<NearestMiss> {
+        let pod = to_scheduling_pod(template)?;
+        let scheduler = self.scheduler();
+        let Verdict::DoesNotFit(why) = scheduler.decide(&pod) else {
+            return None;
+        };
+        // A node may have more memory than Karpenter expects of the first one.
+        if why.ignored.is_some() || why.within_memory_estimate {
+            return None;
+        }
+        let mut rejected: Vec<(usize, u8)> = Vec::new();
+        for (position, outcome) in scheduler.survey(&pod) {
+            match outcome {
+                Outcome::Rejects(stage) => rejected.push((position, stage.depth())),
+                Outcome::Admits(_) | Outcome::Undecided(_) => return None,
+            }
+        }
+        rejected.sort_by_key(|(_, depth)| std::cmp::Reverse(*depth));
+        let mut nearest: Option<NearestMiss> = None;
+        for (position, _) in rejected.into_iter().take(MOST_COMPARED) {
+            let Answer::Rejects { obstacles, reachable } = self.obstacles(position, workload, template, &pod)
+            else {
+                return None;
+            };
+            if reachable && nearest.as_ref().is_none_or(|known| obstacles.len() < known.obstacles.len()) {
+                nearest = Some(NearestMiss { pool: self.objects[position].clone(), obstacles });
+            }
+        }
+        nearest
     }
 
     /// The same with one pool only. `None` if there is none of this name.

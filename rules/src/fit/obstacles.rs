@@ -9,7 +9,7 @@ use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation};
 use crate::karpenter::requirement::{Clash, Operator, Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::scheduling::{
     Outcome, Pod, Pool, RejectionStage, Scheduler, Taint, Toleration, admitted, allocatable, capacity,
-    matching, pod_requests, pool_requirements,
+    effective_tolerations, matching, pod_requests, pool_requirements,
 };
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -44,7 +44,8 @@ impl Situation {
             workload,
             template,
             object: &self.objects[position],
-            pod: pod.clone(),
+            // The pod keeps what EKS adds for the resources that it asks for now.
+            pod: Pod { tolerations: effective_tolerations(pod, &self.options), ..pod.clone() },
             pool: self.pools[position].clone(),
         };
         let mut obstacles = Vec::new();
@@ -83,8 +84,33 @@ impl Attempt<'_> {
         }
     }
 
+    /// The limits without which the pool would have a type for the pod.
+    fn limits_in_the_way(&self) -> Vec<String> {
+        if self.pool.limits.is_empty() {
+            return Vec::new();
+        }
+        let open = Pool { limits: Vec::new(), ..self.pool.clone() };
+        let scheduler =
+            Scheduler::new(std::slice::from_ref(&open), &self.situation.daemonsets, &self.situation.options);
+        let Some((_, Outcome::Admits(admission))) = scheduler.survey(&self.pod).into_iter().next() else {
+            return Vec::new();
+        };
+        let (class, options) = (open.class.as_ref(), &self.situation.options);
+        let exceeded = |name: &str, limit: i128| {
+            admission.types.iter().all(|t| capacity(t, class, options).get(name) > limit)
+        };
+        let limits = self.pool.limits.iter().filter(|(name, limit)| exceeded(name, *limit));
+        limits.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Describes what a stage found and removes it.
     fn remove(&mut self, stage: &RejectionStage) -> Vec<Obstacle> {
+        if matches!(stage, RejectionStage::Resources(_) | RejectionStage::Requirements) {
+            let limits = self.limits_in_the_way();
+            if !limits.is_empty() {
+                return self.limits(&limits);
+            }
+        }
         match stage {
             RejectionStage::Static => vec![self.static_pool()],
             RejectionStage::Invalid(problem) => {

@@ -259,6 +259,7 @@ pub static RULES: &[&Rule] = &[
     &training::training_restart_policy::RULE,
     &training::training_topology::RULE,
     &scheduling::node_class_missing::RULE,
+    &scheduling::pod_fits_no_pool::RULE,
     &monitoring::dcgm_exporter_config::RULE,
     &monitoring::framebuffer_ratio::RULE,
     &monitoring::gpu_alert_without_for::RULE,

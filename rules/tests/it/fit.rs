@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use gpulint_rules::catalog::find;
 use gpulint_rules::fit::{Answer, Explanation, FitVerdict, Situation, uncertainty_code};
-use gpulint_rules::{Cluster, Object, Platform};
+use gpulint_rules::{Cluster, Engine, Object, Platform, Settings};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -427,4 +427,33 @@ proptest! {
             prop_assert!(!lost, "{}: {line}: {relief:?}", scene.rule);
         }
     }
+}
+
+/// The rule never says that a pod fits no pool where the explanation says anything else, and it says so where pods that ask
+/// for GPUs or for nodes of Karpenter do not fit.
+#[test]
+fn the_rule_and_the_explanation_agree() {
+    let settings =
+        Settings { select: vec!["pod-fits-no-pool".to_owned()], complete: true, ..Settings::default() };
+    let engine = Engine::new(settings);
+    let mut found = 0;
+    for (scene, pods) in SCENES.iter() {
+        for (line, _) in pods {
+            let pod = pod(line);
+            let explanation = explain(&scene.cluster(), &pod);
+            let mut cluster = Cluster::new(true);
+            scene.cluster().objects().iter().for_each(|object| cluster.apply(object.clone()));
+            cluster.apply(pod.clone());
+            let findings = engine.check_object(&pod, &cluster);
+            found += findings.len();
+            let says = !findings.is_empty();
+            assert!(
+                !says || explanation.verdict == FitVerdict::DoesNotFit,
+                "{}: {line}: {:?}",
+                scene.rule,
+                explanation.verdict
+            );
+        }
+    }
+    assert!(found >= 10, "{found} findings");
 }

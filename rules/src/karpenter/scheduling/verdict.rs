@@ -113,7 +113,7 @@ pub enum RejectionStage {
 
 impl RejectionStage {
     /// How far the pod got; used to choose among the relaxations for one pool.
-    pub(super) fn depth(&self) -> u8 {
+    pub fn depth(&self) -> u8 {
         match self {
             Self::Static | Self::Invalid(_) | Self::NoTypes(_) => 0,
             Self::Taint(_) => 1,

@@ -1,0 +1,224 @@
+//! No NodePool can ever start a node for a pod.
+//!
+//! # Why
+//! The pod stays Pending, and Karpenter's log names one reason for each pool at best. The verdict is that
+//! of Karpenter's scheduler for one pod on a new node: taints, labels, requirements, limits,
+//! instance types and their resources. What only the cluster knows is assumed to allow the pod, so a pod that
+//! fits here may still wait for capacity, but one that does not fit never runs on a node of these
+//! pools. Reported are pods that select NodePools by name, and, where the input is the whole cluster
+//! (`--complete`), those that ask for accelerators or for labels of Karpenter's nodes. It is an error where
+//! the input is the whole cluster and the pod selects such labels: no other node can have them.
+//!
+//! # Fix
+//! Change the pod or the pool as the help says. `gpulint why` shows all pools, and everything that keeps
+//! the pod out of each.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-search}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        taints:
+//!          - {key: nvidia.com/gpu, effect: NoSchedule}
+//!          - {key: team, value: search, effect: NoSchedule}
+//!        requirements:
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6, g6e]}
+//!    limits: {nvidia.com/gpu: 16}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//!  ---
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: embed}
+//!  spec: # <-
+//!    nodeSelector: {karpenter.sh/nodepool: gpu-search}
+//! +  tolerations:
+//! +    - {key: team, operator: Equal, value: search, effect: NoSchedule}
+//!    containers:
+//!      - name: main
+//!        image: example.com/embed:1.4.0
+//!        resources:
+//!          requests: {cpu: 2, memory: 8Gi}
+//!          limits: {nvidia.com/gpu: 1, memory: 8Gi}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/scheduling/>
+
+use crate::cluster::placement::has_controller;
+use crate::fit::{NearestMiss, Obstacle, Side, Situation};
+use crate::karpenter::requirement::normalise;
+use crate::lint::finding::{Location, Related};
+use crate::rules::prelude::*;
+use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
+use crate::workload::template::WORKLOAD_KINDS;
+
+const NODEPOOL: &str = "karpenter.sh/nodepool";
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pod-fits-no-pool",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    reports_absence: true,
+    docs: docs(include_str!("pod_fits_no_pool.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // DaemonSet pods run on the nodes that are there. The runtime of an InferenceService adds to its pods.
+    let brings = object.id().kind == "InferenceService";
+    if object.is_partial()
+        || object.is_incomplete()
+        || object.is(Kind::DAEMON_SET)
+        || has_controller(object)
+        || brings
+    {
+        return None;
+    }
+    if !ctx.index().has_any(Kind::NODE_POOL) {
+        return None;
+    }
+    for template in templates(object) {
+        inspect(object, &template, ctx);
+    }
+    None
+}
+
+fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = &template.spec;
+    if spec.get("nodeName").is_set() {
+        return None;
+    }
+    let selected = selected_keys(template);
+    let asks_for_karpenter = selected.iter().any(|key| is_of_karpenter(key));
+    let pinned = pinned_pools(template);
+    let whole = ctx.index().is_complete_for(Kind::NODE_POOL);
+    let accelerated =
+        || requested_extended_resources(template).iter().any(|r| KARPENTER_ACCELERATORS.contains(r));
+    if pinned.is_none() && !(whole && (asks_for_karpenter || accelerated())) {
+        return None;
+    }
+    let places = ctx.index().views().feasibility(ctx.platform());
+    if places.has_unreadable_pools() || !places.feasible_pools_of(template)?.is_empty() {
+        return None;
+    }
+    let pools = candidates(pinned.as_deref(), ctx)?;
+    let name = object.display_name();
+    let situation = Situation::of_pools(ctx.index(), ctx.platform(), pools);
+    let NearestMiss { pool, obstacles } = situation.nearest_miss(object, template)?;
+    let first = obstacles.first()?;
+    if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, ctx)) {
+        return None;
+    }
+    let what = match pinned.as_deref() {
+        Some([one]) => format!("`{name}` never fits NodePool `{one}`: {}", first.reason),
+        _ => format!("`{name}` fits no NodePool; `{}` is nearest: {}", pool.name(), first.reason),
+    };
+    let node =
+        first.places.iter().find(|place| place.object.ptr_eq(object)).map(|place| place.pointer.clone());
+    let node = node.map_or_else(|| spec.clone(), |pointer| object.root().at(&pointer));
+    let severity =
+        if ctx.index().is_complete() && asks_for_karpenter { Severity::Error } else { Severity::Warning };
+    let related: Vec<Related> = obstacles
+        .iter()
+        .flat_map(|obstacle| &obstacle.places)
+        .filter(|place| place.object.ptr_eq(&pool))
+        .map(|place| Related {
+            location: Location::Field { object: pool.clone(), pointer: place.pointer.clone(), key: false },
+            message: place.text.clone(),
+        })
+        .collect();
+    let help = help(&obstacles);
+    let finding = ctx.report(&node, what).severity(severity).help(help);
+    finding.related.extend(related);
+    None
+}
+
+/// The changes of the first obstacle, and how many more there are.
+fn help(obstacles: &[Obstacle]) -> String {
+    let of = |side: Side| {
+        let change = obstacles.first()?.changes.iter().find(|change| change.side == side)?;
+        Some(change.text.clone())
+    };
+    let text = match (of(Side::Pod), of(Side::Pool)) {
+        (Some(pod), Some(pool)) => format!("{pod}, or in the NodePool: {pool}"),
+        (Some(one), None) => one,
+        (None, Some(pool)) => format!("in the NodePool: {pool}"),
+        (None, None) => "`gpulint why` shows what is in the way".to_owned(),
+    };
+    match obstacles.len() {
+        0 | 1 => text,
+        more => format!("{text}; {} more in the way", more - 1),
+    }
+}
+
+/// Whether a rule about the pod alone says it: that no instance type at all has what it asks for, or that the
+/// toleration for its accelerator is missing.
+fn is_of_another_rule(obstacle: &Obstacle, ctx: &Context<'_>) -> bool {
+    match obstacle.stage {
+        "resources" => !obstacle.changes.iter().any(|change| change.side == Side::Pool),
+        "taint" => {
+            let names = |key: &&str| obstacle.reason.contains(&format!("`{key}"));
+            ctx.is_rule_enabled("gpu-toleration-missing")
+                && KARPENTER_ACCELERATORS.iter().any(|key| names(key))
+        }
+        _ => false,
+    }
+}
+
+/// The pools that count: those that the pod selects by name, or all. `None` if one of the names is unknown or may be of
+/// another cluster.
+fn candidates(pinned: Option<&[String]>, ctx: &Context<'_>) -> Option<Vec<Object>> {
+    let Some(names) = pinned else {
+        let pools: Vec<Object> = ctx.index().of(Kind::NODE_POOL).cloned().collect();
+        return pools.iter().all(|pool| ctx.pairs_with(pool)).then_some(pools);
+    };
+    names.iter().map(|name| ctx.partner(Kind::NODE_POOL, "default", name).cloned()).collect()
+}
+
+/// The names of the pools that each alternative of the pod selects. `None` if one of them selects none.
+fn pinned_pools(template: &Template<'_>) -> Option<Vec<String>> {
+    let spec = &template.spec;
+    if let Some(name) = spec.get("nodeSelector").get(NODEPOOL).text() {
+        return Some(vec![name.to_owned()]);
+    }
+    let mut names = Vec::new();
+    for term in required_terms(template) {
+        let mut expressions = term.get("matchExpressions").items();
+        let by_name = expressions.find(|expression| expression.get("key").text() == Some(NODEPOOL))?;
+        if by_name.get("operator").text() != Some("In") {
+            return None;
+        }
+        for value in by_name.get("values").items() {
+            names.push(value.text()?.to_owned());
+        }
+    }
+    names.sort();
+    names.dedup();
+    (!names.is_empty()).then_some(names)
+}
+
+fn required_terms<'a>(template: &Template<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+    let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
+    affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms").items()
+}
+
+/// The label keys that the pod selects nodes by, whatever else its alternatives ask for.
+fn selected_keys<'a>(template: &Template<'a>) -> Vec<&'a str> {
+    let selector = template.spec.get("nodeSelector").entries().into_iter().map(|(key, _)| key);
+    let expressions = required_terms(template).flat_map(|term| term.get("matchExpressions").items());
+    let present =
+        expressions.filter(|e| matches!(e.get("operator").text(), Some("In" | "Exists" | "Gt" | "Lt")));
+    selector.chain(present.filter_map(|expression| expression.get("key").text())).collect()
+}
+
+/// Whether only nodes of Karpenter have a label.
+fn is_of_karpenter(key: &str) -> bool {
+    let domain = normalise(key).split_once('/').map_or("", |(domain, _)| domain);
+    matches!(domain, "karpenter.sh" | "karpenter.k8s.aws")
+}
