@@ -254,6 +254,8 @@ pub(crate) enum ViewSlot {
     ClassUsers,
     ExtendedResources,
     NodeStarters,
+    OverlapGroups,
+    OverlaysByWeight,
     Pdbs,
     PoolsByDrainTime,
     PoolsByWeight,

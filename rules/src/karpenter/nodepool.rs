@@ -484,7 +484,7 @@ fn requirement_specs(list: &Node<'_>) -> Vec<RequirementSpec> {
 }
 
 /// One requirement. `None` if the key or operator cannot be read.
-fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
+pub(crate) fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
     Some(RequirementSpec {
         key: node.get("key").text()?.to_owned(),
         op: node.get("operator").text()?.parse::<Operator>().ok()?,

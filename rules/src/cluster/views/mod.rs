@@ -8,6 +8,8 @@ pub(crate) mod fallback;
 mod kubelets;
 pub(crate) mod label_uses;
 mod node_classes;
+mod overlaps;
+mod overlays;
 mod pdbs;
 mod recording_rules;
 mod resources;
@@ -41,6 +43,8 @@ use fallback::PoolsByWeight;
 pub(crate) use kubelets::{Kubelets, KubeletsByClass, kubelet_settings};
 pub(crate) use label_uses::{LabelUses, ReferencedLabels};
 pub(crate) use node_classes::{ClassNames, ClassReferences, ClassUsers, NodeClasses, class_kind};
+pub(crate) use overlaps::{OverlapGroup, OverlapGroups};
+pub(crate) use overlays::OverlaysByWeight;
 use pdbs::PdbKey;
 pub(crate) use pdbs::{Pdbs, ProtectedPools};
 pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recording_rule_names};
@@ -72,6 +76,8 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT - 1] = [
     |cluster| _ = cluster.table::<ClassUsers>(),
     |cluster| _ = cluster.table::<ExtendedResources>(),
     |cluster| _ = cluster.table::<NodeStarters>(),
+    |cluster| _ = cluster.table::<OverlapGroups>(),
+    |cluster| _ = cluster.table::<OverlaysByWeight>(),
     |cluster| _ = cluster.table::<Pdbs>(),
     |cluster| _ = cluster.table::<PoolsByDrainTime>(),
     |cluster| _ = cluster.table::<PoolsByWeight>(),
@@ -162,6 +168,16 @@ impl<'i> Views<'i> {
     /// Whether a recording rule defines a series with this name.
     pub(crate) fn is_recorded(self, series: &str) -> bool {
         self.cluster.table::<RecordingRules>().contains(&series.to_owned())
+    }
+
+    /// The NodeOverlays of a weight.
+    pub(crate) fn overlays_of_weight(self, weight: i64) -> &'i [Object] {
+        self.cluster.table::<OverlaysByWeight>().get(&weight)
+    }
+
+    /// The dynamic pools whose pods no taint and no custom label tells from those of a pool, itself included.
+    pub(crate) fn overlap_group(self, pool: &OverlapGroup) -> &'i [Arc<OverlapGroup>] {
+        self.cluster.table::<OverlapGroups>().get(&pool.key())
     }
 
     /// Node classes and what refers to them.

@@ -1,4 +1,7 @@
 //! Does it fit: pods, pools, and what they refer to.
 
+pub(crate) mod feature_gate_off;
 pub(crate) mod node_class_missing;
 pub(crate) mod pod_fits_no_pool;
+pub(crate) mod node_overlay_conflict;
+pub(crate) mod pool_overlap;

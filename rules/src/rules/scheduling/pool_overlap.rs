@@ -1,0 +1,156 @@
+//! Two NodePools admit the same pods, and no intended order is written.
+//!
+//! # Why
+//! Karpenter tries the pools of a pod by weight, the highest first. Pools of equal weight are tried by
+//! name in reverse order, so a rename moves pods to other nodes, and which budget, expiry and limit
+//! apply to a pod follows from the alphabet. Nor do pools for training and for serving keep their pods
+//! apart where taints, labels and requirements let a pod into both: all go to the heavier one first.
+//! And an on-demand GPU pool that is heavier than the Spot pool beside it is filled first, so the Spot
+//! pool is used only at its limit.
+//!
+//! # Fix
+//! Give the pool that is to be tried first the higher `weight`. Or separate the pools: a taint, a
+//! label that pods select, or requirements that exclude each other.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-a}
+//!  spec:
+//! -  weight: 10 # <-
+//! +  weight: 20
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-b}
+//!  spec:
+//!    weight: 10
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+//!    limits: {nvidia.com/gpu: 32}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/nodepools/#specweight>
+//! - <https://karpenter.sh/docs/concepts/scheduling/#weighted-nodepools>
+
+use std::sync::Arc;
+
+use crate::cluster::views::OverlapGroup;
+use crate::rules::prelude::*;
+use crate::workload::class::WorkloadClass;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pool-overlap",
+    reads: &READS,
+    docs: docs(include_str!("pool_overlap.rs")),
+    check: Check::NodePool(check),
+    ..Rule::info(Group::Scheduling)
+};
+
+/// With so many pools a pool is compared.
+const MOST_COMPARED: usize = 64;
+
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
+    let own = OverlapGroup::new(object);
+    if !own.is_known() || object.is_partial() {
+        return None;
+    }
+    let index = ctx.index();
+    // Examples of one folder are often alternatives.
+    let certain = |other: &Object| index.is_complete() || index.surely_pairs(object, other);
+    let group = index.views().overlap_group(&own);
+    let others: Vec<&Arc<OverlapGroup>> = group
+        .iter()
+        .take(MOST_COMPARED)
+        .filter(|other| other.object().name() != object.name() && certain(other.object()))
+        .collect();
+    if others.is_empty() || is_selected_by_name(pool, ctx) {
+        return None;
+    }
+    let tried_first =
+        |other: &OverlapGroup| (other.weight(), other.object().name()) > (own.weight(), object.name());
+    let named = |other: &OverlapGroup| {
+        NodePool::new(other.object()).is_some_and(|other| is_selected_by_name(&other, ctx))
+    };
+    for other in others {
+        let weights = (own.weight(), other.weight());
+        let (a, b) = (object.display_name(), other.object().display_name());
+        let (message, help) = if weights.0 == weights.1 {
+            if !tried_first(other) || !own.overlaps(other) {
+                continue;
+            }
+            let message =
+                format!("pools `{a}` and `{b}` of equal weight admit the same pods: `{b}` is tried first");
+            (message, "give the pool that is to be tried first the higher `weight`, or separate the two")
+        } else if tried_first(other) && own.overlaps(other) && separates_purposes(pool, other.object()) {
+            let message = format!("pods meant for `{a}` go to `{b}` first, of weight {}", weights.1);
+            (message, "separate the two by a taint, or by a label that pods select")
+        } else if !tried_first(other)
+            && own.is_only("on-demand")
+            && other.is_only("spot")
+            && own.overlaps_but_for_capacity(other)
+            && pool.hardware() == Hardware::Accelerated
+            && !is_for_training(pool, other.object())
+        {
+            let message = format!(
+                "on-demand pool `{a}` is tried before Spot pool `{b}`: weight {} over {}",
+                weights.0, weights.1
+            );
+            (message, "give the Spot pool the higher `weight` where its pods can bear interruptions")
+        } else {
+            continue;
+        };
+        if named(other) {
+            continue;
+        }
+        let weight = object.path(&["spec", "weight"]);
+        let theirs = other.object().path(&["metadata", "name"]);
+        ctx.report(&weight, message).help(help).identified_by(other.object().name()).related(
+            other.object(),
+            &theirs,
+            "admits the same pods",
+        );
+        return None;
+    }
+    None
+}
+
+/// Whether workloads of the input select the pool: they have chosen.
+fn is_selected_by_name(pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
+    !ctx.index().views().selecting(pool, pool.object().name()).is_empty()
+}
+
+/// Whether one pool is for training and the other one for something else.
+fn separates_purposes(pool: &NodePool<'_>, other: &Object) -> bool {
+    let Some((own, theirs)) = pool.purpose().zip(NodePool::new(other).and_then(|other| other.purpose()))
+    else {
+        return false;
+    };
+    own != theirs && (own == WorkloadClass::Training || theirs == WorkloadClass::Training)
+}
+
+fn is_for_training(pool: &NodePool<'_>, other: &Object) -> bool {
+    let training = |pool: &NodePool<'_>| pool.purpose() == Some(WorkloadClass::Training);
+    training(pool) || NodePool::new(other).is_some_and(|other| training(&other))
+}
