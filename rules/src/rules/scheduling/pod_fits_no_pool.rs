@@ -165,7 +165,7 @@ fn is_of_another_rule(obstacle: &Obstacle, ctx: &Context<'_>) -> bool {
         "taint" => {
             let names = |key: &&str| obstacle.reason.contains(&format!("`{key}"));
             ctx.is_rule_enabled("gpu-toleration-missing")
-                && KARPENTER_ACCELERATORS.iter().any(|key| names(key))
+                && KARPENTER_ACCELERATORS.iter().any(names)
         }
         _ => false,
     }
