@@ -59,6 +59,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
             "check",
             "--complete",
             "--allow-empty",
+            "--no-context",
             "--quiet",
             "--format",
             "json",

@@ -2,6 +2,6 @@
 
 pub(crate) mod feature_gate_off;
 pub(crate) mod node_class_missing;
-pub(crate) mod pod_fits_no_pool;
 pub(crate) mod node_overlay_conflict;
+pub(crate) mod pod_fits_no_pool;
 pub(crate) mod pool_overlap;

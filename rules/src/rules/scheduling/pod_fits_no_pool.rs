@@ -27,7 +27,9 @@
 //!          - {key: team, value: search, effect: NoSchedule}
 //!        requirements:
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6, g6e]}
+//!          - key: karpenter.k8s.aws/instance-family
+//!            operator: In
+//!            values: [g5, g6, g6e]
 //!    limits: {nvidia.com/gpu: 16}
 //!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //!  ---
@@ -164,8 +166,7 @@ fn is_of_another_rule(obstacle: &Obstacle, ctx: &Context<'_>) -> bool {
         "resources" => !obstacle.changes.iter().any(|change| change.side == Side::Pool),
         "taint" => {
             let names = |key: &&str| obstacle.reason.contains(&format!("`{key}"));
-            ctx.is_rule_enabled("gpu-toleration-missing")
-                && KARPENTER_ACCELERATORS.iter().any(names)
+            ctx.is_rule_enabled("gpu-toleration-missing") && KARPENTER_ACCELERATORS.iter().any(names)
         }
         _ => false,
     }
