@@ -101,7 +101,7 @@ impl Engine {
         findings
     }
 
-    /// The same, where it is known what the rules say that read nothing but the object. Otherwise that is the second
+    /// The same, where it is known what the rules say that have read nothing but the object. Otherwise that is the second
     /// result.
     pub(super) fn check_object_knowing(
         &self,
@@ -114,15 +114,18 @@ impl Engine {
         let mut left = STEPS_PER_OBJECT;
         for at in self.rules_for(object) {
             let from = findings.len();
-            let known = known.and_then(|known| {
-                known.binary_search_by_key(&at, |result| result.rule).ok().map(|i| &known[i])
+            let known_result = known.and_then(|known| {
+                known.binary_search_by_key(&at, |result| result.rule).ok().map(|place| &known[place])
             });
-            let steps = if let Some(result) = known {
+            let steps = if let Some(result) = known_result {
                 findings.extend(result.findings.iter().cloned());
                 result.steps.min(left)
+            } else if known.is_some() {
+                self.run_rule(at, object, cluster, left, &mut findings).steps
             } else {
-                let outcome = self.run_rule(at, object, cluster, left, &mut findings);
-                if !self.rules.enabled()[at].rule.reads_cluster() && !outcome.reads_earlier_findings {
+                let (outcome, reads) = self.run_recorded(at, object, cluster, left, &mut findings);
+                // Most rules that may read other objects find that the object is none of those that they are about.
+                if reads.is_empty() && !outcome.reads_earlier_findings {
                     let found = findings[from..].to_vec();
                     own.push(OwnResult { rule: at, findings: found, steps: outcome.steps });
                 }

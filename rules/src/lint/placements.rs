@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
+use crate::cluster::sets::Bond;
 use crate::lint::engine::Engine;
 use crate::lint::finding::{Finding, SetNames};
 use crate::object::Object;
@@ -34,17 +35,18 @@ impl Engine {
     }
 
     /// The findings for each placement. Rules that read nothing but the object run once for all placements in one
-    /// namespace.
+    /// namespace, and in sets that say as much about what they lack.
     fn check_each(&self, placements: &[Placement<'_>]) -> PerPlacement {
-        let mut done: Vec<(Option<&str>, Vec<OwnResult>)> = Vec::new();
+        let mut done: Vec<((Option<&str>, bool, Bond), Vec<OwnResult>)> = Vec::new();
         let mut out = Vec::with_capacity(placements.len());
         for placement in placements {
-            let namespace = placement.object.id().namespace.as_deref();
-            let known = done.iter().find(|(known, _)| *known == namespace);
+            let Placement { object, cluster, .. } = placement;
+            let key = (object.id().namespace.as_deref(), cluster.is_complete(), cluster.bond());
+            let known = done.iter().find(|(known, _)| *known == key);
             let known = known.map(|(_, results)| results.as_slice());
-            let (findings, results) = self.check_object_knowing(placement.object, placement.cluster, known);
+            let (findings, results) = self.check_object_knowing(object, cluster, known);
             if known.is_none() {
-                done.push((namespace, results));
+                done.push((key, results));
             }
             out.push(findings);
         }
