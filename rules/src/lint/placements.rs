@@ -19,6 +19,10 @@ pub(crate) struct Placement<'a> {
     pub(crate) set: &'a [Arc<str>],
 }
 
+/// What of a placement decides what rules say without reading other objects: the namespace, whether what is missing does
+/// not exist, and how surely the objects of the set meet.
+type PlacementKey<'a> = (Option<&'a str>, bool, Bond);
+
 /// The findings of one rule, or of all, for each placement of an object.
 type PerPlacement = Vec<Vec<Finding>>;
 
@@ -37,7 +41,7 @@ impl Engine {
     /// The findings for each placement. Rules that read nothing but the object run once for all placements in one
     /// namespace, and in sets that say as much about what they lack.
     fn check_each(&self, placements: &[Placement<'_>]) -> PerPlacement {
-        let mut done: Vec<((Option<&str>, bool, Bond), Vec<OwnResult>)> = Vec::new();
+        let mut done: Vec<(PlacementKey<'_>, Vec<OwnResult>)> = Vec::new();
         let mut out = Vec::with_capacity(placements.len());
         for placement in placements {
             let Placement { object, cluster, .. } = placement;
