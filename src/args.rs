@@ -195,11 +195,6 @@ pub(crate) struct WhyArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Option<String>,
 
-    /// Only this set of manifests that are applied together (see gpulint check --show-sets) [default: each that applies
-    /// the workload and has a NodePool]
-    #[arg(long = "set", value_name = "NAME")]
-    pub(crate) only_set: Option<String>,
-
     /// How to answer; `gpulint schema why` describes the JSON
     #[arg(long, short, value_enum, default_value_t = ExplainFormat::Text)]
     pub(crate) format: ExplainFormat,
@@ -223,10 +218,6 @@ pub(crate) struct PoolsArgs {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Only this set of manifests that are applied together (see gpulint check --show-sets)
-    #[arg(long = "set", value_name = "NAME")]
-    pub(crate) only_set: Option<String>,
-
     /// How to answer; `gpulint schema pools` describes the JSON
     #[arg(long, short, value_enum, default_value_t = ExplainFormat::Text)]
     pub(crate) format: ExplainFormat,
@@ -247,9 +238,13 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Karpenter))]
     pub(crate) karpenter: Option<Version>,
 
-    /// The input is one whole cluster: what is not in it does not exist
+    /// The input is everything there is: what is not in it does not exist
     #[arg(long)]
     pub(crate) complete: bool,
+
+    /// Only this set of manifests that are applied together (see gpulint check --show-sets) [default: each by itself]
+    #[arg(long = "set", value_name = "NAME")]
+    pub(crate) only: Option<String>,
 }
 
 /// An answer as text or as JSON.

@@ -180,12 +180,17 @@ impl<'e> Batch<'e> {
         }
     }
 
+    /// The files of the inputs, each with its rules; nothing for inputs without a file.
+    pub(crate) fn run_inputs(&self) -> Vec<Option<RunInput<'_>>> {
+        let reads = self.reads.iter().enumerate();
+        reads
+            .map(|(at, read)| Some(RunInput { engine: self.engine(at), file: read.file.as_ref()? }))
+            .collect()
+    }
+
     /// Checks the inputs, or only some of them; one report for each input.
     pub(crate) fn check(&self, only: Option<&BTreeSet<usize>>) -> Vec<Option<CheckReport>> {
-        let reads = self.reads.iter().enumerate();
-        let inputs: Vec<Option<RunInput<'_>>> = reads
-            .map(|(at, read)| Some(RunInput { engine: self.engine(at), file: read.file.as_ref()? }))
-            .collect();
+        let inputs = self.run_inputs();
         let has_context = self.inputs.iter().any(|one| one.is_context);
         let checked = (0..self.inputs.len()).filter(|at| !self.inputs[*at].is_context);
         let checked = checked.filter(|at| only.is_none_or(|only| only.contains(at)));

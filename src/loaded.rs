@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::facts::suggest;
-use gpulint_rules::{Cluster, Engine, FilledSet, Location, Object, Pointer, RunInput, Settings, fill_sets};
+use gpulint_rules::{Cluster, Engine, FilledSet, Location, Object, Pointer, Settings, fill_sets};
 
 use crate::args::SetArgs;
 use crate::batch::{Batch, scope};
@@ -42,10 +42,7 @@ impl Loaded {
                 cluster.apply(object.clone());
             }
         }
-        let inputs: Vec<Option<RunInput<'_>>> = (batch.reads.iter().enumerate())
-            .map(|(at, read)| Some(RunInput { engine: batch.engine(at), file: read.file.as_ref()? }))
-            .collect();
-        let sets = fill_sets(&inputs, &batch.sets.partition);
+        let sets = fill_sets(&batch.run_inputs(), &batch.sets.partition);
         if !found.errors.is_empty() && cluster.objects().is_empty() {
             return Err(CliError::Several(found.errors));
         }

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &PoolsArgs, color: Color) -> Result<ExitCode, CliError> 
     let mut loaded = Loaded::read(&args.set, &args.paths)?;
     let settings = loaded.settings(None)?;
     let mut overviews = Vec::new();
-    for set in loaded.chosen(args.only_set.as_deref())? {
+    for set in loaded.chosen(args.set.only.as_deref())? {
         let situation = Situation::read(&set.cluster, &settings.platform, None);
         if !situation.is_empty() {
             overviews.push((set.name.clone(), situation.overview(&set.cluster, &settings.platform)));

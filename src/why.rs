@@ -33,7 +33,7 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
         other => find(other, &loaded)?,
     };
     let settings = loaded.settings(Some(&workload))?;
-    let around = surroundings(&loaded, &workload, args.only_set.as_deref())?;
+    let around = surroundings(&loaded, &workload, args.set.only.as_deref())?;
     let mut pods = Vec::new();
     let mut known: Vec<String> = Vec::new();
     let mut complete = true;

@@ -172,6 +172,28 @@ fn assert_same(checked: &[String], expected: &[String], at: &str) {
     );
 }
 
+/// After an edit of the file `own`, or of none, the workspace says of each file what a run says `now`, and has told which
+/// other files it says something else of than before. Returns how many those are.
+#[track_caller]
+fn assert_law(
+    workspace: &Workspace,
+    now: &BTreeMap<String, Vec<String>>,
+    before: &BTreeMap<String, Vec<String>>,
+    told: &[String],
+    own: Option<&String>,
+    at: &str,
+) -> usize {
+    assert!(workspace.paths().eq(now.keys().map(String::as_str)), "{at}");
+    for (path, expected) in now {
+        let checked = shown(workspace.report(path).unwrap());
+        assert_same(&checked, expected, &format!("{at}: {path}"));
+    }
+    let changed = now.iter().filter(|(other, said)| own != Some(*other) && before.get(*other) != Some(said));
+    let different: BTreeSet<&String> = changed.map(|(path, _)| path).collect();
+    assert_eq!(told.iter().collect::<BTreeSet<_>>(), different, "{at}");
+    different.len()
+}
+
 /// What a run over all files says of each.
 fn afresh(texts: &BTreeMap<String, String>, engine: &Engine) -> BTreeMap<String, Vec<String>> {
     let files: Vec<File> = texts.iter().map(|(path, text)| read(path, text)).collect();
@@ -247,18 +269,8 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
             workspace.set(read(&path, &text), &engine)
         };
         let now = afresh(&texts, &engine);
-        assert!(workspace.paths().eq(texts.keys().map(String::as_str)));
-        for (path, expected) in &now {
-            let checked = shown(workspace.report(path).unwrap());
-            assert_same(&checked, expected, &format!("step {step}, seed {seed}: {path}"));
-        }
-        let different: BTreeSet<&String> = now
-            .iter()
-            .filter(|(other, said)| **other != path && before.get(*other) != Some(said))
-            .map(|(path, _)| path)
-            .collect();
-        assert_eq!(told.iter().collect::<BTreeSet<_>>(), different, "step {step}, seed {seed}");
-        others += different.len();
+        let at = format!("step {step}, seed {seed}");
+        others += assert_law(&workspace, &now, &before, &told, Some(&path), &at);
         before = now;
     }
     assert!(others > steps / 20, "edits do change what is said of other files");
@@ -349,17 +361,7 @@ fn law_in_sets(documents: &[String], complete: bool, seed: u64, steps: usize) {
             }
         };
         let now = afresh_in_sets(&texts, &places, &engine);
-        assert!(workspace.paths().eq(texts.keys().map(String::as_str)));
-        for (path, expected) in &now {
-            let checked = shown(workspace.report(path).unwrap());
-            assert_same(&checked, expected, &format!("step {step}, seed {seed}: {path}"));
-        }
-        let different: BTreeSet<&String> = now
-            .iter()
-            .filter(|(other, said)| own.as_ref() != Some(*other) && before.get(*other) != Some(said))
-            .map(|(path, _)| path)
-            .collect();
-        assert_eq!(told.iter().collect::<BTreeSet<_>>(), different, "step {step}, seed {seed}");
+        assert_law(&workspace, &now, &before, &told, own.as_ref(), &format!("step {step}, seed {seed}"));
         before = now;
     }
 }
