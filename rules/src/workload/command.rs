@@ -41,6 +41,11 @@ impl<'a> OptionValue<'a> {
         }
     }
 
+    /// Whether it is this value.
+    pub(crate) fn is(&self, value: &str) -> bool {
+        matches!(self, OptionValue::Text(text, _) if text == value)
+    }
+
     /// The item that holds the value.
     pub(crate) fn node(&self) -> Option<Node<'a>> {
         match self {

@@ -1,9 +1,11 @@
 //! Programs that start several processes or spread a model over GPUs, and how many GPUs their options ask for.
 
 use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
+use crate::workload::devices::gpus_of;
 
 /// A program that spreads its work over GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,77 @@ impl<'a> Launch<'a> {
         option(&self.words, names)
     }
 
+    /// The value of an option, or of the environment variable that stands for it.
+    pub(crate) fn setting(&self, container: &Node<'a>, names: &[&str], variable: &str) -> OptionValue<'a> {
+        let OptionValue::Absent = self.option(names) else {
+            return self.option(names);
+        };
+        if self.program != Program::Tgi {
+            return OptionValue::Absent;
+        }
+        let mut variables = container.get("env").items();
+        let Some(entry) = variables.find(|entry| entry.get("name").text() == Some(variable)) else {
+            return OptionValue::Absent;
+        };
+        let value = entry.get("value");
+        match value.string_or_number() {
+            Some(text) if !is_placeholder(&text) => OptionValue::Text(text.into_owned(), value.clone()),
+            _ => OptionValue::Unknown,
+        }
+    }
+
+    /// The model that a server loads, and the item that names it. `None` if it is not known.
+    pub(crate) fn model(&self, container: &Node<'a>) -> Option<(String, Node<'a>)> {
+        let value = match self.program {
+            Program::Vllm => self.option(&["model"]),
+            Program::Sglang => self.option(&["model-path", "model"]),
+            Program::Tgi => self.setting(container, &["model-id"], "MODEL_ID"),
+            Program::TrtLlm => OptionValue::Absent,
+            Program::Torchrun | Program::DeepSpeed | Program::Accelerate => return None,
+        };
+        match value {
+            OptionValue::Text(text, node) => Some((text, node)),
+            OptionValue::Unknown => None,
+            OptionValue::Absent => {
+                let word = self.words.get(self.positional()?)?;
+                (word.known && !word.text.starts_with('-')).then(|| (word.text.clone(), word.node.clone()))
+            }
+        }
+    }
+
+    /// Where the first argument without a name is, for programs that have one.
+    fn positional(&self) -> Option<usize> {
+        let first = self.words.first()?.text.as_str();
+        match self.program {
+            Program::Vllm if base_name(first) == "vllm" => Some(2),
+            Program::Vllm if !base_name(first).starts_with("vllm.") => Some(0),
+            Program::TrtLlm => Some(1),
+            _ => None,
+        }
+    }
+
+    /// The number of GPUs that one copy of the model is spread over, in one pod or several. `None` if it is not
+    /// known.
+    pub(crate) fn gpus_of_model(&self, container: &Node<'a>) -> Option<i64> {
+        let factors = match self.program {
+            Program::Vllm => [&["tensor-parallel-size", "tp"][..], &["pipeline-parallel-size", "pp"]],
+            Program::Sglang => {
+                [&["tp", "tp-size", "tensor-parallel-size"][..], &["pp-size", "pipeline-parallel-size"]]
+            }
+            Program::TrtLlm => [&["tp-size"][..], &["pp-size"]],
+            Program::Tgi => {
+                let shards = self.setting(container, &["num-shard"], "NUM_SHARD");
+                return match shards {
+                    // Without it, all visible GPUs are used.
+                    OptionValue::Absent => Some(gpus_of(container)?.count),
+                    shards => shards.int_or(1),
+                };
+            }
+            Program::Torchrun | Program::DeepSpeed | Program::Accelerate => return None,
+        };
+        Some(product(&factors.map(|names| self.option(names)))?.0)
+    }
+
     /// Whether it is vLLM from its own image, without extensions that spread models in other ways.
     pub(crate) fn is_plain_vllm(&self, container: &Node<'a>) -> bool {
         let image = container.get("image").text().unwrap_or_default();
@@ -76,7 +149,8 @@ impl<'a> Launch<'a> {
         may_have_more_options(&self.words) || !matches!(self.option(&["config"]), OptionValue::Absent)
     }
 
-    fn has(&self, names: &[&str]) -> bool {
+    /// Whether an option is written.
+    pub(crate) fn has(&self, names: &[&str]) -> bool {
         !matches!(self.option(names), OptionValue::Absent)
     }
 

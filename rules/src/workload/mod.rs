@@ -10,6 +10,7 @@ pub mod dra;
 pub mod gpu;
 pub(crate) mod launcher;
 pub(crate) mod mig;
+pub(crate) mod model;
 pub(crate) mod node_labels;
 pub mod selector;
 pub(crate) mod server;

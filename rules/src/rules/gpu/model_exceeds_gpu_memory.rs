@@ -1,0 +1,150 @@
+//! The weights of a model are larger than the memory of the GPUs that load it.
+//!
+//! # Why
+//! vLLM, SGLang, TGI and TensorRT-LLM load all weights into the memory of the GPUs before they answer. Where
+//! they do not fit, the server ends with `CUDA out of memory` minutes after the node was started, and starts
+//! again. The number of parameters is read from the name of the model, the bytes of each from its
+//! quantisation, and the memory from the largest GPU of the instance types on which the pod can run. Where the
+//! weights fit but leave less than 15 % for the KV cache, it is advice: the server then answers few
+//! requests at a time. Models whose names do not state their size are not checked, and neither is llama.cpp,
+//! which leaves on the CPU what does not fit.
+//!
+//! # Fix
+//! Spread the model over more GPUs, choose GPUs with more memory, or serve a quantised model.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: chat, labels: {app: chat}}
+//!  spec:
+//!    nodeSelector:
+//!      node.kubernetes.io/instance-type: g5.12xlarge
+//!    terminationGracePeriodSeconds: 120
+//!    containers:
+//!      - name: server
+//!        image: vllm/vllm-openai:v0.11.0
+//!        args:
+//! -        - --model=meta-llama/Llama-3.1-70B-Instruct # <-
+//! +        - --model=Qwen/Qwen3-32B
+//!          - --tensor-parallel-size=4
+//!        ports: [{name: http, containerPort: 8000}]
+//!        readinessProbe: {httpGet: {path: /health, port: http}}
+//!        startupProbe: {httpGet: {path: /health, port: http}, failureThreshold: 90}
+//!        lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!        resources:
+//!          requests: {cpu: 16, memory: 96Gi}
+//!          limits: {nvidia.com/gpu: 4, memory: 96Gi}
+//!        volumeMounts: [{name: shm, mountPath: /dev/shm}]
+//!    volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]
+//! ```
+//!
+//! # References
+//! - <https://docs.vllm.ai/en/latest/configuration/conserving_memory.html>
+//! - <https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html>
+
+use crate::catalog::InstanceType;
+use crate::rules::gpu::gpu_process_count::is_group;
+use crate::rules::gpu::{is_left_alone, selected_types};
+use crate::rules::prelude::*;
+use crate::workload::devices::{Devices, gpus_of, uses_accelerators};
+use crate::workload::launcher::Launch;
+use crate::workload::model::weights_of;
+use crate::workload::template::WORKLOAD_KINDS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "model-exceeds-gpu-memory",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL],
+    docs: docs(include_str!("model_exceeds_gpu_memory.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// The number in a model's name is rounded: the weights may be smaller by this share, in percent.
+const ROUNDED: u64 = 5;
+
+/// The share of the memory, in percent, that the weights leave to the KV cache at least.
+const CACHE: u64 = 15;
+
+/// Options of servers of embeddings and scores, which have no KV cache that grows with requests.
+const POOLING: [&str; 4] = ["task", "runner", "convert", "is-embedding"];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !uses_accelerators(object) || is_left_alone(object) {
+        return None;
+    }
+    for template in templates(object) {
+        for container in template.containers() {
+            inspect(object, &template, &container, ctx);
+        }
+    }
+    None
+}
+
+fn inspect(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let devices = gpus_of(container)?;
+    let launch = Launch::of(container)?;
+    let (weights, node) = weights_of(&launch, container)?;
+    let gpus = launch.gpus_of_model(container)?;
+    // More GPUs than the container has are those of other pods, or the mistake that gpu-process-count reports.
+    if gpus < 1 || gpus > devices.count && !is_group(object, template, &launch) {
+        return None;
+    }
+    let (types, pool) = selected_types(template, ctx)?;
+    let fits =
+        |instance: &InstanceType| i64::from(instance.nvidia_gpu.max(instance.amd_gpu)) >= devices.count;
+    let largest = types.iter().filter(|instance| fits(instance)).max_by_key(|i| i.gpu_memory_mib)?;
+    // MB of one GPU.
+    let each = u64::from(largest.gpu_memory_mib) * 1_048_576 / 1_000_000;
+    let all = each * u64::try_from(gpus).ok()?;
+    let needed = weights.megabytes();
+    let parameters = weights.parameters_text();
+    let precision = weights.precision.name();
+    let program = launch.program.name();
+    let name = object.display_name();
+    let (needed_gb, each_gb) = (gigabytes(needed), gigabytes(each));
+    let finding = if needed * (100 - ROUNDED) > all * 100 {
+        let message = format!(
+            "{parameters} parameters in {precision} need {needed_gb} GB of GPU memory, and {program} in `{name}` uses {gpus} x {each_gb} GB"
+        );
+        ctx.report(&node, message).help(help(needed, each, &devices))
+    } else if needed * 100 > all * (100 - CACHE) && !launch.has(&POOLING) {
+        let left = all.saturating_sub(needed) * 100 / all;
+        let message = format!(
+            "{parameters} parameters in {precision} leave {left} % of {gpus} x {each_gb} GB for the KV cache of {program} in `{name}`"
+        );
+        ctx.report(&node, message)
+            .severity(Severity::Info)
+            .help("use more GPUs, larger ones or weights of fewer bits for more requests at a time")
+    } else {
+        return None;
+    };
+    finding.related(object, &devices.node, "the GPUs of the container");
+    if let Some(pool) = pool {
+        let text = format!("its GPUs have at most {each_gb} GB (`{}`)", largest.name);
+        finding.related(&pool, &pool.path(&["metadata", "name"]), text);
+    }
+    None
+}
+
+fn gigabytes(megabytes: u64) -> u64 {
+    (megabytes + 500) / 1000
+}
+
+/// What to write: as many GPUs as hold the weights and some cache, where one node can have them.
+fn help(needed: u64, each: u64, devices: &Devices<'_>) -> String {
+    let holds = |gpus: &i64| gpus.unsigned_abs() * each * (100 - CACHE) >= needed * 100;
+    match [1i64, 2, 4, 8].into_iter().find(holds) {
+        Some(gpus) if gpus <= devices.count => {
+            format!("spread the model over {gpus} of the {} GPUs that the container has", devices.count)
+        }
+        Some(gpus) => format!("use {gpus} GPUs of this size, larger GPUs, or weights of fewer bits"),
+        None => "use larger GPUs, several nodes, or weights of fewer bits".to_owned(),
+    }
+}
