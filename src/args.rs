@@ -128,7 +128,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) context: Vec<PathBuf>,
 
-    /// Check single files without the files that are applied together with them
+    /// Check single files without the files, and what is rendered, that are applied together with them
     #[arg(long, conflicts_with = "context")]
     pub(crate) no_context: bool,
 

@@ -1,6 +1,6 @@
 //! The files of a run: read, and checked, whole or in part.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::config::Scopes;
 use crate::files;
 use crate::files::sets::{SetFile, Sets};
-use crate::files::{Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped};
+use crate::files::{Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped, display_path};
 
 use crate::progress::Progress;
 
@@ -94,6 +94,7 @@ impl<'e> Batch<'e> {
     /// Leaves out the context that nothing claims for a set of the files that are checked. Returns the names of those
     /// sets that are left.
     pub(crate) fn retain_claimed_context(&mut self) -> Vec<String> {
+        self.add_charts();
         let own = (0..self.inputs.len()).filter(|at| !self.inputs[*at].is_context);
         let sets: BTreeSet<usize> = own.flat_map(|at| self.sets.claims(at)).collect();
         let partition = &mut self.sets.partition;
@@ -110,6 +111,23 @@ impl<'e> Batch<'e> {
             return Vec::new();
         }
         sets.into_iter().map(|set| self.sets.partition.sets[set].name.to_string()).collect()
+    }
+
+    /// Adds a set of what each chart installs as it is written, if one of the files is checked.
+    fn add_charts(&mut self) {
+        let mut charts: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+        for (at, one) in self.inputs.iter().enumerate() {
+            if let Some(chart) = self.folders.root_chart_of_crd(&one.input.absolute) {
+                charts.entry(chart).or_default().push(at);
+            }
+        }
+        let here = files::absolute(Path::new("."));
+        for (chart, files) in charts {
+            if files.iter().any(|at| !self.inputs[*at].is_context) {
+                let name = display_path(chart.strip_prefix(&here).unwrap_or(&chart));
+                self.sets.add_chart(&name, chart, &files);
+            }
+        }
     }
 
     /// Why files of the context could not be read.
@@ -146,9 +164,14 @@ impl<'e> Batch<'e> {
         self.folders.kustomization_folders()
     }
 
-    /// The chart that is rendered for a template.
-    pub(crate) fn chart_root_of_template(&self, path: &Path) -> Option<PathBuf> {
-        self.folders.root_chart_of_template(path)
+    /// The chart that is rendered for a file of it that it applies: a template, or one of its folder `crds`.
+    pub(crate) fn root_chart_of_applied(&self, path: &Path) -> Option<PathBuf> {
+        self.folders.root_chart_of_template(path).or_else(|| self.folders.root_chart_of_crd(path))
+    }
+
+    /// The chart that a file gives default values to.
+    pub(crate) fn root_chart_of_values(&self, path: &Path) -> Option<PathBuf> {
+        self.folders.root_chart_of_values(path)
     }
 
     /// The path of the chart that has to be rendered for an input that was skipped as a template.

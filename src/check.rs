@@ -48,8 +48,9 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         }
     }
     let mut set = Batch::read(inputs, &engines, !args.quiet);
+    let mut claimed = Vec::new();
     match context {
-        context::Origin::Found => context::retain_claimed(&mut set, args),
+        context::Origin::Found => claimed = set.retain_claimed_context(),
         context::Origin::Given => found.errors.extend(set.context_errors()),
         context::Origin::None => {}
     }
@@ -69,6 +70,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let rendering = RenderOptions { excluded: &found.excluded, ..rendering_of(args) };
     let mut renders = Renders::of(&set, &scopes, &rendering);
     set.covered = renders.covered(&set);
+    context::say(args, &set, claimed, renders.context());
     let reports = set.check(None);
     let checked = match requested_safety(args) {
         None => {
@@ -160,7 +162,7 @@ fn empty_clusters<'b>(set: &'b Batch<'_>, scopes: &Scopes, args: &CheckArgs) -> 
 /// What the command line says of rendering.
 fn rendering_of(args: &CheckArgs) -> RenderOptions<'static> {
     let limit = Duration::from_secs(args.render_limit);
-    RenderOptions { requested: args.render, limit, excluded: &[] }
+    RenderOptions { requested: args.render, limit, excluded: &[], is_alone: args.no_context }
 }
 
 /// The highest safety of the fixes to apply. `None` if no fixes were requested.

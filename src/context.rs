@@ -47,9 +47,6 @@ pub(crate) fn add(
     }
     replace_by_streams(inputs);
     if folders.is_empty() || origin == Origin::Found && around.inputs.len() > MAX_FILES {
-        if args.verbose && !args.no_context && inputs.iter().all(|one| one.input.named) {
-            print_note(NO_CONTEXT);
-        }
         return Origin::None;
     }
     if origin == Origin::Given {
@@ -81,8 +78,7 @@ fn replace_by_streams(inputs: &mut Vec<ScopedInput>) {
 /// The checkouts that are read for the sake of single files.
 fn checkouts(args: &CheckArgs, inputs: &[ScopedInput], scopes: &Scopes) -> Vec<PathBuf> {
     let is_single = |one: &ScopedInput| one.input.named && !one.input.display_path.starts_with('<');
-    let is_off =
-        args.no_context || args.render || args.show_sets || args.paths.iter().any(|path| path.is_dir());
+    let is_off = args.no_context || args.show_sets || args.paths.iter().any(|path| path.is_dir());
     if is_off || inputs.is_empty() || !inputs.iter().all(is_single) {
         return Vec::new();
     }
@@ -95,28 +91,38 @@ fn checkouts(args: &CheckArgs, inputs: &[ScopedInput], scopes: &Scopes) -> Vec<P
             roots.insert(folder.clone());
         }
         roots.extend(near.claiming_checkout(&one.input.absolute));
+        roots.extend(near.claiming_chart(&one.input.absolute));
     }
     let is_inside = |root: &&PathBuf| roots.iter().any(|other| *root != other && root.starts_with(other));
     roots.iter().filter(|root| !is_inside(root)).cloned().collect()
 }
 
-/// Leaves out what is not applied together with the checked files for certain, and says what is left.
-pub(crate) fn retain_claimed(batch: &mut Batch<'_>, args: &CheckArgs) {
-    let names = batch.retain_claimed_context();
-    if !args.verbose {
+/// Says what is context of single files. `names` are the sets that claim them, `rendered` what the charts and kustomizations
+/// of them give besides: how many files, and the commands.
+pub(crate) fn say(
+    args: &CheckArgs,
+    batch: &Batch<'_>,
+    mut names: Vec<String>,
+    rendered: (usize, Vec<String>),
+) {
+    let single = batch.inputs.iter().filter(|one| !one.is_context).all(|one| one.input.named);
+    if !args.verbose || args.no_context || !single || !args.context.is_empty() {
         return;
     }
-    let files = batch.inputs.iter().filter(|one| one.is_context).count();
+    let (more_files, commands) = rendered;
+    let files = more_files + batch.inputs.iter().filter(|one| one.is_context).count();
     if files == 0 {
         print_note(NO_CONTEXT);
         return;
     }
+    names.extend(commands);
     let more = names.len().saturating_sub(MAX_NAMES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let names: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
     print_note(&format!(
-        "note: {} of {}{more} are context, applied together with what is checked; --no-context leaves them out",
+        "note: {} of {}{more} {} context, applied together with what is checked; --no-context leaves them out",
         count(files, "file"),
-        names.join(", ")
+        names.join(", "),
+        if files == 1 { "is" } else { "are" }
     ));
 }

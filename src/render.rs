@@ -43,6 +43,8 @@ pub(crate) struct RenderOptions<'o> {
     pub(crate) limit: Duration,
     /// The absolute paths of files that the configuration excludes.
     pub(crate) excluded: &'o [PathBuf],
+    /// Whether single files are checked without what is rendered beside them.
+    pub(crate) is_alone: bool,
 }
 
 /// Where a rendered place stands in the text of the user.
@@ -117,6 +119,8 @@ pub(crate) struct Renders {
     uncertain: HashSet<PathBuf>,
     /// Files whose findings are reported; the findings of others are left out.
     visible: HashSet<PathBuf>,
+    /// Whether files are checked without what is rendered beside them.
+    is_alone: bool,
     skipped: Vec<Skipped>,
     sources: Arc<Sources>,
 }
@@ -137,7 +141,7 @@ impl Renders {
             || helm::render(batch, scopes, options, &sources),
             || kustomize::render(batch, scopes, options, &sources),
         );
-        let mut renders = Renders { sources, ..Renders::default() };
+        let mut renders = Renders { sources, is_alone: options.is_alone, ..Renders::default() };
         for (part, runs) in [(charts, &mut renders.charts), (kustomizations, &mut renders.kustomizations)] {
             runs.extend(part.runs);
             renders.failures.extend(part.failures);
@@ -175,17 +179,51 @@ impl Renders {
         &self.skipped
     }
 
-    /// The number of objects that were rendered.
+    /// The number of objects that were rendered and are checked.
     pub(crate) fn objects(&self) -> usize {
-        let files = self.runs().flat_map(|run| &run.files);
+        let files = self.runs().flat_map(|run| self.checked(run));
         files.filter_map(|file| file.read.file.as_ref()).map(|file| file.objects.len()).sum()
     }
 
-    /// The files that objects were rendered from.
+    /// The files that are checked as what was rendered from them.
     pub(crate) fn files(&self) -> usize {
-        let files = self.runs().flat_map(|run| &run.files);
+        let files = self.runs().flat_map(|run| self.checked(run));
         let paths = files.filter(|file| file.read.manifest).filter_map(|file| file.read.file.as_ref());
         paths.map(|file| file.source.path()).collect::<BTreeSet<_>>().len()
+    }
+
+    /// How many files were rendered only for what they say about others, and the commands that did it.
+    pub(crate) fn context(&self) -> (usize, Vec<String>) {
+        let mut paths = BTreeSet::new();
+        let mut commands = Vec::new();
+        for run in self.runs() {
+            let context = run.files.iter().filter(|file| !self.is_checked(run, file));
+            let sources = context.filter_map(|file| Some(file.read.file.as_ref()?.source.path()));
+            let before = paths.len();
+            paths.extend(sources);
+            if paths.len() > before {
+                commands.push(run.command.to_string());
+            }
+        }
+        (paths.len(), commands)
+    }
+
+    fn checked<'r>(&'r self, run: &'r Run) -> impl Iterator<Item = &'r RenderedFile> {
+        run.files.iter().filter(|file| self.is_checked(run, file))
+    }
+
+    /// Whether what was rendered from a file is checked: the file is one of the input, or none of the run is, because the
+    /// input has only values. What is in a package is checked with all else.
+    fn is_checked(&self, run: &Run, file: &RenderedFile) -> bool {
+        let is_input = |file: &RenderedFile| {
+            let path = self.sources.absolute(file.read.file.as_ref()?.source.path())?;
+            Some(self.is_input(&path))
+        };
+        match is_input(file) {
+            Some(true) => true,
+            Some(false) => !run.files.iter().any(|other| is_input(other) == Some(true)),
+            None => !run.files.iter().any(|other| is_input(other) == Some(false)),
+        }
     }
 
     /// Checks what was rendered.
@@ -289,7 +327,8 @@ impl Renders {
                 let name = Arc::clone(&run.command);
                 sets.push(ManifestSet { name, bond: Bond::Certain, may_be_complete: false });
             }
-            for (at, one) in run.files.iter().enumerate() {
+            let rendered = run.files.iter().enumerate();
+            for (at, one) in rendered.filter(|(_, one)| !self.is_alone || self.is_checked(run, one)) {
                 let input = one.read.file.as_ref().map(|file| RunInput { engine: &engines[one.scope], file });
                 inputs.push(input);
                 files.push(vec![Membership { set, ..Membership::default() }]);
@@ -337,7 +376,7 @@ impl Renders {
                 let Location::Rendered(rendered) = &location else { continue };
                 // kustomize gives a namespace also to objects of kinds that have none.
                 let is_given = finding.rule.id == "cluster-scoped-namespace" && is_kustomization(rendered);
-                if is_given || !self.is_visible(rendered) {
+                if is_given || !self.is_visible(rendered.source.path()) {
                     continue;
                 }
                 let line = rendered.source.lines().line_of(rendered.span.start);
@@ -367,11 +406,14 @@ impl Renders {
         out
     }
 
-    /// Whether the file of a finding is one of the input.
-    fn is_visible(&self, rendered: &Rendered) -> bool {
-        self.sources
-            .absolute(rendered.source.path())
-            .is_none_or(|path| self.visible.contains(&path) || self.sources.is_part(&path))
+    /// Whether what is found in a file is reported: it is one of the input.
+    fn is_visible(&self, shown: &str) -> bool {
+        self.sources.absolute(shown).is_none_or(|path| self.is_input(&path))
+    }
+
+    /// Whether a file is part of the input.
+    fn is_input(&self, path: &Path) -> bool {
+        self.visible.contains(path) || self.sources.is_part(path)
     }
 }
 

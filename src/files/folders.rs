@@ -187,6 +187,19 @@ impl Folders {
         })
     }
 
+    /// The chart whose folder `crds` a file is in, which installs it as it is written.
+    pub(crate) fn root_chart_of_crd(&self, path: &Path) -> Option<PathBuf> {
+        let chart = crds_of(path).find(|chart| self.charts.contains(*chart))?;
+        Some(self.root_of(chart).to_owned())
+    }
+
+    /// The chart that a file gives default values to.
+    pub(crate) fn root_chart_of_values(&self, path: &Path) -> Option<PathBuf> {
+        let is_values = path.file_name().is_some_and(|name| name == "values.yaml");
+        let chart = path.parent().filter(|chart| is_values && self.charts.contains(*chart))?;
+        Some(self.root_of(chart).to_owned())
+    }
+
     /// The charts that are no part of another one, sorted.
     pub(crate) fn root_charts(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> =
@@ -208,13 +221,8 @@ impl Folders {
 
     /// The chart that a chart is a part of, in its folder `charts`; itself if it is none.
     fn root_of<'p>(&self, mut chart: &'p Path) -> &'p Path {
-        while let Some(above) =
-            chart.parent().filter(|folder| folder.file_name().is_some_and(|n| n == "charts"))
-        {
-            match above.parent().filter(|folder| self.charts.contains(*folder)) {
-                Some(parent) => chart = parent,
-                None => break,
-            }
+        while let Some(above) = chart_above(chart).filter(|folder| self.charts.contains(*folder)) {
+            chart = above;
         }
         chart
     }
@@ -300,6 +308,18 @@ impl Folders {
     pub(crate) fn targets(&self, input: &Input) -> &[PatchTarget] {
         self.targets.get(&input.absolute).map_or(&[], Vec::as_slice)
     }
+}
+
+/// The folder above that would be a chart if a chart is in its folder `charts`.
+pub(super) fn chart_above(chart: &Path) -> Option<&Path> {
+    let charts = chart.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "charts"));
+    charts.and_then(Path::parent)
+}
+
+/// The folders above that would be charts if a file is in their folder `crds`.
+pub(super) fn crds_of(file: &Path) -> impl Iterator<Item = &Path> {
+    let crds = file.ancestors().skip(1).filter(|folder| folder.file_name().is_some_and(|n| n == "crds"));
+    crds.filter_map(Path::parent)
 }
 
 /// Whether the chart of a folder is a library.

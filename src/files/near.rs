@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::absolute;
+use super::folders::{chart_above, crds_of};
 use super::kustomization::Kustomization;
 
 /// Folders that hold what Flux or Argo CD apply, by convention.
@@ -24,6 +25,8 @@ struct Folder {
     listed: Vec<PathBuf>,
     /// Whether it holds a folder of Flux or Argo CD.
     has_gitops: bool,
+    /// Whether it is that of a chart.
+    is_chart: bool,
 }
 
 impl Folder {
@@ -34,18 +37,33 @@ impl Folder {
                 .map(|kustomization| kustomization.resources)
                 .unwrap_or_default(),
             has_gitops: GITOPS_FOLDERS.iter().any(|name| folder.join(name).is_dir()),
+            is_chart: folder.join("Chart.yaml").is_file(),
         }
     }
 }
 
 impl Near {
+    fn folder(&mut self, path: &Path) -> &Folder {
+        self.folders.entry(path.to_owned()).or_insert_with(|| Folder::read(path))
+    }
+
+    /// The folder of the chart that installs a file as it is written, from its folder `crds`: of a chart in another one,
+    /// the outermost.
+    pub(crate) fn claiming_chart(&mut self, file: &Path) -> Option<PathBuf> {
+        let mut chart = crds_of(file).find(|chart| self.folder(chart).is_chart)?;
+        while let Some(above) = chart_above(chart).filter(|above| self.folder(above).is_chart) {
+            chart = above;
+        }
+        Some(chart.to_owned())
+    }
+
     /// The checkout that a file is in if a kustomization above the file lists it or a folder that it is in, or a folder
     /// beside those above is one of Flux or Argo CD. A checkout is the folder above with `.git`, or the current one.
     pub(crate) fn claiming_checkout(&mut self, file: &Path) -> Option<PathBuf> {
         let here = absolute(Path::new("."));
         let mut found = false;
         for above in file.ancestors().skip(1) {
-            let folder = self.folders.entry(above.to_owned()).or_insert_with(|| Folder::read(above));
+            let folder = self.folder(above);
             found |= folder.has_gitops || folder.listed.iter().any(|path| file.starts_with(path));
             if folder.is_root {
                 return found.then(|| above.to_owned());

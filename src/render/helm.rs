@@ -1,5 +1,6 @@
 //! Charts, rendered with `helm template`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use gpulint_rules::{Fix, Location, Node, Product, Settings};
 use rayon::prelude::*;
 
 use crate::batch::Batch;
-use crate::config::Scopes;
+use crate::config::{Scope, Scopes};
 use crate::files;
 use crate::files::{Folders, Input};
 
@@ -76,7 +77,7 @@ pub(super) fn render(
         if !one.runs.is_empty() {
             let templates = batch.inputs.iter().map(|one| &one.input.absolute);
             let templates =
-                templates.filter(|path| batch.chart_root_of_template(path) == Some(chart.folder.clone()));
+                templates.filter(|path| batch.root_chart_of_applied(path) == Some(chart.folder.clone()));
             out.covered.extend(templates.cloned());
         }
         if !one.failures.is_empty() {
@@ -96,13 +97,20 @@ fn discover(
     sources: &Sources,
 ) -> Vec<Chart> {
     let mut charts = Vec::new();
-    for folder in batch.root_charts() {
+    let configured = charts_of_values(batch, scopes);
+    let folders: BTreeSet<PathBuf> =
+        batch.root_charts().into_iter().chain(configured.keys().cloned()).collect();
+    for folder in folders {
         let inputs =
             || batch.inputs.iter().filter(|one| !one.is_context && one.input.absolute.starts_with(&folder));
         let own = inputs().find(|one| one.input.absolute == folder.join("Chart.yaml"));
-        let template = inputs().find(|one| batch.chart_root_of_template(&one.input.absolute).is_some());
-        // A chart is rendered for itself or its templates, not for a file that only lies below it.
-        let Some(input) = own.or(template) else { continue };
+        let is_part = |path: &Path| {
+            batch.root_chart_of_applied(path).or_else(|| batch.root_chart_of_values(path)).is_some()
+        };
+        let part = inputs().find(|one| is_part(&one.input.absolute));
+        let values = configured.get(&folder).map(|at| &batch.inputs[*at]);
+        // A chart is rendered for itself, for what it applies and for its values, not for a file that only lies below it.
+        let Some(input) = own.or(part).or(values) else { continue };
         let configuration = scopes.get(input.scope);
         if !options.requested && !configuration.render.enabled {
             continue;
@@ -140,6 +148,30 @@ fn discover(
         charts.push(Chart { folder, name, shown, source, span, scope: input.scope, values });
     }
     charts
+}
+
+/// The charts for which a configuration names an input as values, each with the number of one.
+fn charts_of_values(batch: &Batch<'_>, scopes: &Scopes) -> BTreeMap<PathBuf, usize> {
+    let mut charts = BTreeMap::new();
+    for (at, one) in batch.inputs.iter().enumerate().filter(|(_, one)| !one.is_context) {
+        let configuration = scopes.get(one.scope);
+        for entry in &configuration.render.helm {
+            let Some(folder) = configuration.resolve(&entry.chart) else { continue };
+            let values = entry.values.iter().filter_map(|file| values_file(&folder, configuration, file));
+            if values.into_iter().any(|path| path == one.input.absolute)
+                && folder.join("Chart.yaml").is_file()
+            {
+                charts.entry(folder).or_insert(at);
+            }
+        }
+    }
+    charts
+}
+
+/// The file of values that a configuration names: in the chart, or relative to the configuration.
+fn values_file(chart: &Path, configuration: &Scope, file: &str) -> Option<PathBuf> {
+    let paths = [Some(files::absolute(&chart.join(file))), configuration.resolve(file)];
+    paths.into_iter().flatten().find(|path| path.is_file())
 }
 
 fn render_chart(
@@ -226,10 +258,10 @@ fn copy_marked(
     Ok(())
 }
 
-/// Whether a file of a chart is a template in YAML.
+/// Whether a file of a chart is printed line by line: a template in YAML, or what the chart installs as it is written.
 fn is_template(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let below = path.components().any(|part| part.as_os_str() == "templates");
+    let below = path.components().any(|part| part.as_os_str() == "templates" || part.as_os_str() == "crds");
     below && !name.starts_with('_') && (name.ends_with(".yaml") || name.ends_with(".yml"))
 }
 
@@ -242,7 +274,7 @@ fn template(
 ) -> Result<String, Failure> {
     let home = TempFolder::new().map_err(|error| Failure::Failed(error.to_string()))?;
     let mut command = process::command("helm", home.path());
-    command.arg("template").arg("release-name").arg(chart).arg("--skip-tests");
+    command.arg("template").arg("release-name").arg(chart).args(["--skip-tests", "--include-crds"]);
     let kubernetes = settings.platform.version(Product::Kubernetes);
     command.arg("--kube-version").arg(format!("{kubernetes}.0"));
     for info in KINDS {
@@ -283,9 +315,7 @@ fn render_with(
     };
     let mut paths = Vec::new();
     for file in values {
-        let in_chart = files::absolute(&chart.folder.join(file));
-        let beside = scopes.get(chart.scope).resolve(file);
-        let path = [Some(in_chart), beside].into_iter().flatten().find(|path| path.is_file());
+        let path = values_file(&chart.folder, scopes.get(chart.scope), file);
         paths.push(path.ok_or_else(|| {
             let words = format!("there is no `{file}` in the chart or relative to the configuration");
             failed(&Failure::Failed(words))

@@ -134,6 +134,7 @@ fn reason(evidence: &Evidence) -> String {
         Sign::GitOps => "Flux and Argo CD",
         Sign::Kustomization => "a kustomization",
         Sign::Kustomizations => "kustomizations that do not repeat each other's objects",
+        Sign::Chart => "a chart",
         Sign::Environment => "folders of an environment",
         Sign::None => "no set claims these files, nor others of their folders",
     };

@@ -75,7 +75,7 @@ fn single_files_are_checked_beside_what_claims_them() {
         let folder = files.iter().fold(checkout(), |folder, (path, text)| folder.with(path, text));
         let run = check(&folder, &["base/so.yaml", "--verbose"]).exits(1).prints(CONFLICT);
         assert_eq!(run.out.lines().filter(|line| line.contains("error[")).count(), 1, "{sign}: {run:#?}");
-        run.complains("are context, applied together with what is checked").complains(set);
+        run.complains("context, applied together with what is checked").complains(set);
         check(&folder, &["base/so.yaml", "--no-context"]).exits(0);
         // The content of an editor takes the place of the file.
         let args = [
@@ -91,6 +91,25 @@ fn single_files_are_checked_beside_what_claims_them() {
         folder.run_with(&args, SCALED_OBJECT).exits(1).prints(CONFLICT);
         folder.run_with(&args, &SCALED_OBJECT.replace("web", "api")).exits(0);
     }
+}
+
+/// A chart installs the files of its folder `crds`, and those of the charts in it, as they are written.
+#[test]
+fn a_chart_claims_what_it_installs_as_written() {
+    let folder = Folder::new()
+        .with("x/Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\n")
+        .with("x/crds/so.yaml", SCALED_OBJECT)
+        .with("x/examples/hpa.yaml", HPA)
+        .with("x/charts/y/Chart.yaml", "apiVersion: v2\nname: y\nversion: 1.0.0\n");
+    check(&folder, &["x/crds/so.yaml", "-v"]).exits(0).complains("note: no context");
+    let folder = folder.with("x/charts/y/crds/hpa.yaml", HPA);
+    let run = check(&folder, &["x/crds/so.yaml", "-v"]).exits(1);
+    assert!(run.out.starts_with("x/crds/so.yaml:5:26: "), "{run:#?}");
+    run.complains("note: 1 file of `x` is context");
+    check(&folder, &["x/charts/y/crds/hpa.yaml", "-v"]).exits(0).complains("note: 1 file of `x` is context");
+    check(&folder, &["x/crds/so.yaml", "--no-context"]).exits(0);
+    // A file elsewhere in the chart is nothing that it installs.
+    check(&folder, &["x/examples/hpa.yaml", "-v"]).exits(0).complains("note: no context");
 }
 
 #[test]

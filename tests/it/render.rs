@@ -167,6 +167,94 @@ fn a_chart_is_rendered_however_it_is_named() {
     assert!(!run.out.contains("not rendered"), "{run:?}");
 }
 
+const SCALED_OBJECT: &str = "apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: web}
+spec:
+  scaleTargetRef: {name: web}
+  minReplicaCount: 2
+  maxReplicaCount: {{ .Values.most }}
+  triggers: [{type: cpu, metricType: Utilization, metadata: {value: '70'}}]
+";
+const HPA: &str = "apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  minReplicas: 2
+  maxReplicas: 6
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}]
+";
+
+/// A chart with an autoscaler in a template, and the other one in a subchart or in `crds`.
+#[test]
+fn single_files_of_a_chart_are_checked_beside_all_of_it() {
+    let Some(programs) = programs() else { return };
+    let subchart = "apiVersion: v2\nname: sub\nversion: 1.0.0\n";
+    let folder = Folder::new()
+        .with("x/Chart.yaml", CHART)
+        .with("x/values.yaml", "most: 4\n")
+        .with("x/prod.yaml", "most: 0\n")
+        .with("envs/stage.yaml", "most: 0\n")
+        .with(
+            "gpulint.yaml",
+            "render: {helm: [{chart: x, values: [prod.yaml]}, {chart: x, values: [envs/stage.yaml]}]}\n",
+        )
+        .with("x/templates/so.yaml", SCALED_OBJECT)
+        .with("x/charts/sub/Chart.yaml", subchart)
+        .with("x/charts/sub/templates/hpa.yaml", HPA)
+        .with("x/crds/pod.yaml", MISMATCH);
+    let check = |args: &[&str]| {
+        let select = ["--select", "keda-hpa-conflict,keda-replica-bounds,gpu-limit-mismatch"];
+        folder.render(&programs, &[&select, args].concat())
+    };
+    let run = check(&["x/templates/so.yaml", "-v"]).exits(1);
+    let run = run.prints("x/templates/so.yaml:5:26: error[keda-hpa-conflict]");
+    let run = run.complains("note: 2 files of `helm template x` are context");
+    assert!(!run.out.contains("x/crds"), "{run:?}");
+    // With one of the configured values the minimum is above the maximum.
+    let run = run.prints("x/templates/so.yaml:6:20: error[keda-replica-bounds] `minReplicaCount` 2 is above");
+    assert!(!run.out.contains("values.yaml") && !run.out.contains("prod.yaml"), "{run:?}");
+    // A template of a subchart is one of the chart that is applied.
+    let run = check(&["x/charts/sub/templates/hpa.yaml", "-v"]);
+    run.complains("note: 2 files of `helm template x` are context");
+    let run = check(&["x/templates/so.yaml", "--no-context", "-v"]).exits(1);
+    assert!(!run.out.contains("keda-hpa-conflict") && run.err.is_empty(), "{run:?}");
+    // Values are checked as what they give.
+    let run = check(&["envs/stage.yaml"]).exits(1).prints("envs/stage.yaml:1:7: error[keda-replica-bounds]");
+    assert_eq!(run.out.lines().count(), 1, "{run:?}");
+    check(&["x/prod.yaml"]).exits(1).prints("x/prod.yaml:1:7: error[keda-replica-bounds]");
+    // Of three renders of three files.
+    run_with_path(&programs, &folder.0, &["check", "--render", "x/prod.yaml"])
+        .exits(1)
+        .prints("in 3 files (9 objects)");
+    check(&["x/values.yaml"]).exits(0);
+    // What is installed as it is written has its place and its fix.
+    let run = check(&["x/crds/pod.yaml"]).exits(1).prints("x/crds/pod.yaml:10:36: error[gpu-limit-mismatch]");
+    assert_eq!(run.out.lines().count(), 1, "{run:?}");
+    let run = check(&["x"]).exits(1);
+    for file in ["x/templates/so.yaml:5:26: ", "x/crds/pod.yaml:10:36: ", "x/prod.yaml:1:7: "] {
+        assert!(run.out.contains(file), "no {file} in {run:?}");
+    }
+    let fixes = ["x/crds/pod.yaml", "--diff", "--unsafe-fixes", "--select", "gpu-limit-mismatch"];
+    folder.render(&programs, &fixes).prints("+++ x/crds/pod.yaml");
+}
+
+/// A kustomization that is built for a single file is the one that builds it for its cluster.
+#[test]
+fn single_files_of_a_kustomization_are_built_where_they_are_applied() {
+    let Some(programs) = programs() else { return };
+    let folder = Folder::new()
+        .with(".git/HEAD", "")
+        .with("base/kustomization.yaml", "resources: [so.yaml]\n")
+        .with("base/so.yaml", SCALED_OBJECT.replace("{{ .Values.most }}", "4"))
+        .with("prod/kustomization.yaml", "resources: [../base, hpa.yaml]\nnamespace: shop\n")
+        .with("prod/hpa.yaml", HPA);
+    let args = ["--select", "keda-hpa-conflict", "base/so.yaml", "-v"];
+    let run = folder.render(&programs, &args).exits(1).prints("base/so.yaml:5:26: error[keda-hpa-conflict]");
+    run.complains("`kustomize build prod`");
+}
+
 #[test]
 fn odd_bytes_are_read_as_everywhere() {
     let Some(programs) = programs() else { return };

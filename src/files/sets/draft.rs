@@ -30,6 +30,8 @@ pub(crate) enum Sign {
     Kustomization,
     /// Kustomizations that do not contradict each other.
     Kustomizations,
+    /// A chart, of which single files are checked.
+    Chart,
     /// Folders that are called like an environment.
     Environment,
     /// Nothing.
@@ -46,6 +48,7 @@ impl Sign {
             Sign::GitOps => "flux-and-argo",
             Sign::Kustomization => "kustomization",
             Sign::Kustomizations => "kustomizations",
+            Sign::Chart => "chart",
             Sign::Environment => "environment-folder",
             Sign::None => "none",
         }
@@ -79,6 +82,26 @@ impl Sets {
         let members = self.partition.memberships(file).iter().filter(move |_| is_claimed);
         let sets = members.map(|member| member.set);
         sets.filter(|set| !matches!(self.evidence[*set].sign, Sign::Environment | Sign::None))
+    }
+
+    /// Adds the set of a chart, with those of its files that nothing else claims.
+    pub(crate) fn add_chart(&mut self, name: &str, folder: PathBuf, files: &[usize]) {
+        let set = self.partition.sets.len();
+        self.partition.sets.push(ManifestSet {
+            name: Arc::from(name),
+            bond: Bond::Certain,
+            may_be_complete: false,
+        });
+        self.evidence.push(Evidence { sign: Sign::Chart, places: vec![folder], destination: None });
+        for &file in files {
+            if self.claims(file).next().is_none() {
+                let count = self.partition.files.len().max(file + 1);
+                self.partition.files.resize(count, Vec::new());
+                self.claimed.resize(count, false);
+                self.partition.files[file] = vec![Membership { set, ..Membership::default() }];
+                self.claimed[file] = true;
+            }
+        }
     }
 }
 
