@@ -187,6 +187,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_trigger_type_unknown::RULE,
     &autoscaling::keda_unsafe_ssl::RULE,
     &autoscaling::llm_scaling_signal::RULE,
+    &autoscaling::max_replicas_exceed_gpu_limit::RULE,
     &autoscaling::missing_resource_request::RULE,
     &autoscaling::replicas_with_autoscaler::RULE,
     &autoscaling::scale_down_too_fast::RULE,

@@ -282,6 +282,13 @@ impl Feasibility<'_> {
         self.cluster.table::<CandidatePools>().contains(&PoolKey::Unreadable)
     }
 
+    /// Whether pods may also run on nodes of pools that are not among those found: of static ones, and of those whose
+    /// instance types are not known.
+    pub(crate) fn has_other_pools(&self) -> bool {
+        let pools = self.cluster.table::<CandidatePools>();
+        [PoolKey::Unreadable, PoolKey::Static, PoolKey::Uncatalogued].iter().any(|key| pools.contains(key))
+    }
+
     /// The pools that a template selects by name, or by labels that are not well known, whether or not its pods fit
     /// there. `None` if it selects none in this way.
     pub(crate) fn pinned_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {

@@ -21,6 +21,8 @@ pub(super) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 pub(crate) struct CandidatePool {
     object: Object,
     eligibility: Eligibility,
+    /// Whether it may have instance types that are not in the catalogue.
+    is_uncatalogued: bool,
     pub(super) pool: Pool,
     pub(super) requirements: Requirements,
     /// Computed once, because rules need it for every pool that admits a pod.
@@ -73,6 +75,10 @@ pub(crate) enum PoolKey {
     AnyValue(String),
     /// Pools that are not candidates because they cannot be read.
     Unreadable,
+    /// Static pools, on whose nodes pods may run all the same.
+    Static,
+    /// Candidates that may have instance types which are not in the catalogue.
+    Uncatalogued,
 }
 
 impl View for CandidatePools {
@@ -84,10 +90,13 @@ impl View for CandidatePools {
     fn keys(pool: &Arc<CandidatePool>) -> Vec<PoolKey> {
         match pool.eligibility {
             Eligibility::Candidate => {}
-            Eligibility::Static => return Vec::new(),
+            Eligibility::Static => return vec![PoolKey::Static],
             Eligibility::Unreadable => return vec![PoolKey::Unreadable],
         }
         let mut keys = vec![PoolKey::All, PoolKey::Name(pool.pool.name.clone())];
+        if pool.is_uncatalogued {
+            keys.push(PoolKey::Uncatalogued);
+        }
         for (key, requirement) in pool.requirements.iter().filter(|(key, _)| !is_well_known(key)) {
             if requirement.complement {
                 keys.push(PoolKey::AnyValue(key.to_owned()));
@@ -124,6 +133,7 @@ impl CandidatePool {
         CandidatePool {
             object: object.clone(),
             eligibility,
+            is_uncatalogued: NodePool::new(object).is_some_and(|pool| pool.names_uncatalogued_values()),
             capacity_types: capacity_types(object, &requirements),
             requirements,
             spec: Fingerprint::of(&nameless),
@@ -149,6 +159,11 @@ impl CandidatePool {
     /// `spec.weight`.
     pub(crate) fn weight(&self) -> i64 {
         self.pool.weight.unwrap_or(0)
+    }
+
+    /// The limit of a resource, in thousandths.
+    pub(crate) fn limit(&self, resource: &str) -> Option<i128> {
+        self.pool.limits.iter().find(|(name, _)| name == resource).map(|(_, amount)| *amount)
     }
 
     /// Whether its nodes have a taint with this key.

@@ -42,6 +42,7 @@ pub(crate) mod keda_trigger_name_duplicate;
 pub(crate) mod keda_trigger_type_unknown;
 pub(crate) mod keda_unsafe_ssl;
 pub(crate) mod llm_scaling_signal;
+pub(crate) mod max_replicas_exceed_gpu_limit;
 pub(crate) mod missing_resource_request;
 pub(crate) mod replicas_with_autoscaler;
 pub(crate) mod scale_down_too_fast;

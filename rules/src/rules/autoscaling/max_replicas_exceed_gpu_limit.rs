@@ -1,0 +1,194 @@
+//! The replicas of a workload need more GPUs than its NodePools may have.
+//!
+//! # Why
+//! Karpenter starts no node that would bring a NodePool beyond its `limits`. Where every pool that the
+//! pods fit has a limit on their GPUs, replicas beyond it stay Pending, at the peak for which the maximum
+//! was written, and the autoscaler that added them sees no effect. The limit counts whole nodes and the
+//! pods of all workloads, so that there may be room for fewer replicas still.
+//!
+//! # Fix
+//! Raise the limit of the pool, or lower the maximum to what it has room for. Where the limit is a ceiling
+//! on cost, the maximum is the number to change. Nothing is reported where a pool without such a limit, or
+//! one that cannot be read, may run the pods.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 2
+//! -  maxReplicaCount: 10 # <-
+//! +  maxReplicaCount: 8
+//!    triggers:
+//!      - type: prometheus
+//!        metadata:
+//!          serverAddress: http://prometheus.monitoring:9090
+//!          query: sum(vllm:num_requests_waiting)
+//!          threshold: "5"
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+//!    limits: {nvidia.com/gpu: 32}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: llm}
+//!  spec:
+//!    strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}
+//!    selector: {matchLabels: {app: llm}}
+//!    template:
+//!      metadata: {labels: {app: llm}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: server
+//!            image: vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-v0.3, --tensor-parallel-size, "4"]
+//!            startupProbe: {httpGet: {path: /health, port: 8000}, failureThreshold: 90}
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 4}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 4}
+//!            volumeMounts: [{name: shm, mountPath: /dev/shm}]
+//!        volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]
+//!  ---
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: llm}
+//!  spec:
+//!    maxUnavailable: 1
+//!    unhealthyPodEvictionPolicy: AlwaysAllow
+//!    selector: {matchLabels: {app: llm}}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
+//! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#maxreplicacount>
+
+use std::sync::Arc;
+
+use crate::cluster::placement::{CandidatePool, has_controller};
+use crate::rules::autoscaling::scaled::{accelerators_of_replica, target};
+use crate::rules::prelude::*;
+
+const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
+const GROUP_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "max-replicas-exceed-gpu-limit",
+    kinds: &[Kind::HPA, Kind::SCALED_OBJECT, Kind::DEPLOYMENT, Kind::STATEFUL_SET, ROLLOUT],
+    reads: &[
+        Kind::NODE_POOL,
+        Kind::HPA,
+        Kind::SCALED_OBJECT,
+        Kind::DEPLOYMENT,
+        Kind::STATEFUL_SET,
+        Kind::REPLICA_SET,
+        GROUP_SET,
+        ROLLOUT,
+    ],
+    docs: docs(include_str!("max_replicas_exceed_gpu_limit.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+/// So many limits are shown beside a finding.
+const MOST_SHOWN: usize = 4;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() || has_controller(object) || !ctx.index().has_any(Kind::NODE_POOL) {
+        return None;
+    }
+    let (workload, field, most) = replicas(object, ctx)?;
+    // A replica of a LeaderWorkerSet is several pods.
+    if workload.is_partial() || workload.is(GROUP_SET) {
+        return None;
+    }
+    let (resource, each) = accelerators_of_replica(workload)?;
+    let pools = limited_pools(workload, resource, ctx)?;
+    // A pod is on one node, and a node is of one pool.
+    let each = i128::from(each);
+    let limits: Vec<i128> = pools.iter().filter_map(|pool| pool.limit(resource)).map(|l| l / 1000).collect();
+    let room: i128 = limits.iter().map(|limit| limit.max(&0) / each).sum();
+    let most = i128::from(most);
+    if most <= room {
+        return None;
+    }
+    let (name, all) = (workload.display_name(), limits.iter().sum::<i128>());
+    let unit = if matches!(resource, "nvidia.com/gpu" | "amd.com/gpu") {
+        "GPUs".to_owned()
+    } else {
+        format!("`{resource}`")
+    };
+    let total = most * each;
+    let (bound, has) = match pools.as_slice() {
+        [pool] => (format!("the limit of {all} of NodePool `{}`", pool.object().display_name()), "has"),
+        pools => (format!("the limits of {} NodePools ({all} in all)", pools.len()), "have"),
+    };
+    let message = if total <= all {
+        format!("{most} replicas of `{name}` need {each} {unit} each; {bound} {has} room for {room}")
+    } else if each == 1 {
+        format!("{most} replicas of `{name}` need {total} {unit}, beyond {bound}")
+    } else {
+        format!("{most} replicas of `{name}` need {total} {unit} ({each} each), beyond {bound}")
+    };
+    let pointer = field.pointer();
+    let key = pointer.steps().last().map_or("replicas", String::as_str);
+    let finding = ctx.report(&field, message);
+    finding.help(format!("lower `{key}` to {room} or less, or raise the limit"));
+    for pool in pools.iter().take(MOST_SHOWN) {
+        let limit = pool.object().path(&["spec", "limits", resource]);
+        finding.related(pool.object(), &limit, "this limit");
+    }
+    if !workload.is_same_resource(object) {
+        finding.related(workload, &workload.path(&["metadata", "name"]), format!("{each} {unit} a replica"));
+    }
+    None
+}
+
+/// What is scaled, the field that says how many replicas there are at most, and their number.
+fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, Node<'a>, i64)> {
+    let spec = object.get("spec");
+    let field = match object {
+        _ if object.is(Kind::HPA) => spec.get("maxReplicas"),
+        _ if object.is(Kind::SCALED_OBJECT) => spec.get("maxReplicaCount"),
+        _ => {
+            let replicas = ctx.index().views().replicas(object).filter(|replicas| !replicas.autoscaled)?;
+            let field = spec.get("replicas");
+            return field.is_set().then_some((object, field, replicas.max));
+        }
+    };
+    let most = field.int()?;
+    Some((target(object, ctx)?, field, most))
+}
+
+/// The pools that the pods of a workload can be on, where all are known and limit the resource.
+fn limited_pools(workload: &Object, resource: &str, ctx: &Context<'_>) -> Option<Vec<Arc<CandidatePool>>> {
+    let places = ctx.index().views().feasibility(ctx.platform());
+    if places.has_other_pools() {
+        return None;
+    }
+    let templates = templates(workload);
+    let [template] = templates.as_slice() else {
+        return None;
+    };
+    if template.spec.get("nodeName").is_set() {
+        return None;
+    }
+    let pools = places.feasible_pools_of(template)?;
+    let known = |pool: &Arc<CandidatePool>| pool.limit(resource).is_some() && ctx.pairs_with(pool.object());
+    (!pools.is_empty() && pools.iter().all(known)).then_some(pools)
+}
