@@ -263,6 +263,7 @@ pub(crate) enum ViewSlot {
     RecordingRules,
     ReferencedLabels,
     Services,
+    Tolerances,
     Workloads,
 }
 

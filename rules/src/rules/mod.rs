@@ -265,6 +265,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::node_overlay_conflict::RULE,
     &scheduling::pod_fits_no_pool::RULE,
     &scheduling::pool_overlap::RULE,
+    &scheduling::pool_unreachable::RULE,
     &monitoring::dcgm_exporter_config::RULE,
     &monitoring::framebuffer_ratio::RULE,
     &monitoring::gpu_alert_without_for::RULE,

@@ -250,3 +250,45 @@ fn a_missing_target_is_an_error_where_absence_is_certain() {
     let target = workload("Deployment", json!("ml"), "embed");
     assert_eq!(lint(&[scaled(Value::Null), target], RULE, true), none);
 }
+
+#[test]
+fn a_pool_that_nobody_tolerates_is_advice_of_a_whole_cluster() {
+    const RULE: &str = "pool-unreachable";
+    let workload = |tolerations: Value| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "web"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"tolerations": tolerations, "containers": [{"name": "c", "image": "nginx:1.29"}]},
+            }},
+        })
+    };
+    let gpu = pool("gpu", 50, &[family()]);
+    let none = Vec::<String>::new();
+    assert_eq!(lint(&[gpu.clone(), workload(json!([]))], RULE, false), none);
+    assert_eq!(
+        lint(&[gpu.clone(), workload(json!([]))], RULE, true),
+        [
+            "info no workload here tolerates the taint `nvidia.com/gpu` of NodePool `gpu`, so no pod runs on its nodes"
+        ]
+    );
+    assert_eq!(lint(std::slice::from_ref(&gpu), RULE, true), none, "no workload at all is in the input");
+    assert_eq!(lint(&[gpu.clone(), workload(json!([{"operator": "Exists"}]))], RULE, true), none);
+    assert_eq!(lint(&[gpu, workload(json!([{"key": "${KEY}"}]))], RULE, true), none);
+    // What pod-fits-no-pool says of the pod is not said of the pool again.
+    let pinned = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "run", "namespace": "web"},
+        "spec": {"nodeSelector": {"karpenter.sh/nodepool": "cpu"}, "containers": [{"name": "c", "image": "nginx:1.29"}]},
+    });
+    let mut cpu = pool("cpu", 1, &[]);
+    cpu["spec"]["template"]["spec"]["taints"] = json!([{"key": "batch", "effect": "NoSchedule"}]);
+    let objects: Vec<Object> = [cpu, pinned].iter().filter_map(Object::from_json).collect();
+    let said = |select: &[&str]| -> Vec<&str> {
+        let select = select.iter().map(|id| (*id).to_owned()).collect();
+        let engine = Engine::new(Settings { select, ..Settings::default() });
+        let cluster = cluster(&engine, &objects);
+        objects.iter().flat_map(|o| engine.check_object(o, &cluster)).map(|f| f.rule.id).collect()
+    };
+    assert_eq!(said(&[RULE]), [RULE]);
+    assert_eq!(said(&[RULE, "pod-fits-no-pool"]), ["pod-fits-no-pool"]);
+}

@@ -186,7 +186,7 @@ impl View for NodeStarters {
 
 /// Whether nodes are started for the pods of a workload: not for a DaemonSet, and not for pods with a
 /// controller, which are evaluated in its template.
-pub(super) fn starts_nodes(object: &Object) -> bool {
+pub(crate) fn starts_nodes(object: &Object) -> bool {
     object.workload().is_some()
         && !object.is_partial()
         && !object.is(Kind::DAEMON_SET)

@@ -32,7 +32,7 @@ mod tests;
 pub(crate) use admission::Fingerprint;
 use eviction::BlockersKey;
 pub(crate) use eviction::{
-    Blockers, EvictionBlocker, NodeStarters, PdbBlock, PoolsByDrainTime, READS, ShortestGrace,
+    Blockers, EvictionBlocker, NodeStarters, PdbBlock, PoolsByDrainTime, READS, ShortestGrace, starts_nodes,
 };
 use feasibility::{Evaluation, FeasibleKey, FeasiblePools, remember_admissions};
 pub(crate) use feasibility::{Feasibility, Feasible};

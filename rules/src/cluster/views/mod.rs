@@ -14,6 +14,7 @@ mod pdbs;
 mod recording_rules;
 mod resources;
 mod services;
+mod tolerances;
 mod training;
 mod workloads;
 
@@ -50,6 +51,7 @@ pub(crate) use pdbs::{Pdbs, ProtectedPools};
 pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recording_rule_names};
 pub(crate) use resources::ExtendedResources;
 pub(crate) use services::Services;
+pub(crate) use tolerances::{Tolerance, Tolerances};
 pub(crate) use training::{TrainingProtection, training_protection};
 pub(crate) use workloads::Workloads;
 use workloads::{
@@ -85,6 +87,7 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT - 1] = [
     |cluster| _ = cluster.table::<RecordingRules>(),
     |cluster| _ = cluster.table::<ReferencedLabels>(),
     |cluster| _ = cluster.table::<Services>(),
+    |cluster| _ = cluster.table::<Tolerances>(),
     |cluster| _ = cluster.table::<Workloads>(),
 ];
 
@@ -178,6 +181,17 @@ impl<'i> Views<'i> {
     /// The dynamic pools whose pods no taint and no custom label tells from those of a pool, itself included.
     pub(crate) fn overlap_group(self, pool: &OverlapGroup) -> &'i [Arc<OverlapGroup>] {
         self.cluster.table::<OverlapGroups>().get(&pool.key())
+    }
+
+    /// What the pods of workloads tolerate, each list once. `None` if that is not known of all workloads.
+    pub(crate) fn tolerances(self) -> Option<Vec<&'i Tolerance>> {
+        let table = self.cluster.table::<Tolerances>();
+        (!table.contains(&Tolerance::Unknown)).then(|| table.keys())
+    }
+
+    /// The workloads whose pods tolerate these taints.
+    pub(crate) fn tolerating(self, tolerance: &Tolerance) -> &'i [Object] {
+        self.cluster.table::<Tolerances>().get(tolerance)
     }
 
     /// Node classes and what refers to them.

@@ -5,3 +5,4 @@ pub(crate) mod node_class_missing;
 pub(crate) mod node_overlay_conflict;
 pub(crate) mod pod_fits_no_pool;
 pub(crate) mod pool_overlap;
+pub(crate) mod pool_unreachable;

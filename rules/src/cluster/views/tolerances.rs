@@ -1,0 +1,119 @@
+//! What the pods of workloads tolerate: few different lists for many workloads, so that a pool is compared with lists.
+
+use crate::cluster::placement::starts_nodes;
+use crate::cluster::table::{View, ViewSlot};
+use crate::karpenter::pod::toleration;
+use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::workload::gpu::requested_extended_resources;
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
+
+/// The workloads for whose pods nodes are started, by what these tolerate.
+pub(crate) struct Tolerances;
+
+/// What pods tolerate.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Tolerance {
+    /// A placeholder, a patch or a controller may add to it.
+    Unknown,
+    /// As the template says.
+    Written {
+        /// Key, operator, value and effect of each toleration.
+        tolerations: Vec<[String; 4]>,
+        /// The extended resources that the pods request: EKS adds a toleration for each.
+        resources: Vec<String>,
+    },
+}
+
+impl View for Tolerances {
+    const SLOT: ViewSlot = ViewSlot::Tolerances;
+    const KINDS: &'static [Kind] = WORKLOAD_KINDS;
+    const PARTIAL: bool = true;
+    type Row = Object;
+    type Key = Tolerance;
+
+    fn keys(object: &Object) -> Vec<Tolerance> {
+        if object.is(Kind::DAEMON_SET) {
+            return Vec::new();
+        }
+        let templates = templates(object);
+        if object.is_partial() {
+            let adds = templates.iter().any(|template| template.spec.get("tolerations").is_set());
+            return if adds { vec![Tolerance::Unknown] } else { Vec::new() };
+        }
+        if !starts_nodes(object) {
+            return Vec::new();
+        }
+        // The runtime of an InferenceService adds to its pods.
+        if object.is_patched_by_kustomize() || object.id().kind == "InferenceService" {
+            return vec![Tolerance::Unknown];
+        }
+        let bound = |template: &&Template<'_>| template.spec.get("nodeName").is_set();
+        templates.iter().filter(|template| !bound(template)).map(Tolerance::of).collect()
+    }
+}
+
+impl Tolerance {
+    /// What the pods of a template tolerate.
+    fn of(template: &Template<'_>) -> Tolerance {
+        let spec = &template.spec;
+        let list = spec.get("tolerations");
+        let open = |container: crate::tree::node::Node<'_>| {
+            let resources = container.get("resources");
+            resources.is_unknown()
+                || ["limits", "requests"].iter().any(|side| {
+                    let amounts = resources.get(side);
+                    amounts.is_unknown() || amounts.has_unknown_key()
+                })
+        };
+        if spec.is_unknown()
+            || spec.has_unknown_key()
+            || list.has_unknown()
+            || template.all_containers().any(open)
+        {
+            return Tolerance::Unknown;
+        }
+        let mut tolerations: Vec<[String; 4]> = list
+            .items()
+            .map(|node| {
+                let Toleration { key, operator, value, effect } = toleration(&node);
+                [key, operator, value, effect]
+            })
+            .collect();
+        tolerations.sort_unstable();
+        tolerations.dedup();
+        let mut resources: Vec<String> =
+            requested_extended_resources(template).into_iter().map(str::to_owned).collect();
+        resources.sort_unstable();
+        resources.dedup();
+        Tolerance::Written { tolerations, resources }
+    }
+
+    /// Whether the pods tolerate a taint, with what EKS adds where `eks` is true.
+    pub(crate) fn covers(&self, taint: &Taint, eks: bool) -> bool {
+        let Tolerance::Written { resources, .. } = self else {
+            return true;
+        };
+        eks && taint.effect == "NoSchedule" && resources.contains(&taint.key)
+            || self.written().any(|toleration| tolerates(&toleration, taint))
+    }
+
+    /// Whether the pods name the key of a taint in a toleration that matches it: they are meant for its nodes.
+    pub(crate) fn names(&self, taint: &Taint) -> bool {
+        self.written().any(|toleration| toleration.key == taint.key && tolerates(&toleration, taint))
+    }
+
+    fn written(&self) -> impl Iterator<Item = Toleration> {
+        let list: &[[String; 4]] = match self {
+            Tolerance::Unknown => &[],
+            Tolerance::Written { tolerations, .. } => tolerations,
+        };
+        list.iter().map(|[key, operator, value, effect]| Toleration {
+            key: key.clone(),
+            operator: operator.clone(),
+            value: value.clone(),
+            effect: effect.clone(),
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! No workload tolerates the taints of a NodePool.
+//!
+//! # Why
+//! A pod runs on the nodes of a pool only if it tolerates every `NoSchedule` and `NoExecute` taint of
+//! them. Where no workload tolerates all of them, Karpenter never starts a node of the pool, and the
+//! pods that were meant for it wait or land elsewhere: nothing says so. It is a warning where a
+//! workload selects the pool and fits no other one, and information where such a workload tolerates
+//! some of the taints, or where the input is the whole cluster (`--complete`). On EKS a pod tolerates
+//! the taint of each extended resource that it requests.
+//!
+//! # Fix
+//! Add the missing toleration to the workloads that are meant for the pool, or remove the taint. Taints
+//! that an agent removes when the node is ready belong under `startupTaints`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-spot}
+//!  spec:
+//!    template:
+//!      metadata: {labels: {tier: spot}}
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, effect: NoSchedule}
+//! -        - {key: example.com/spot, value: "true", effect: NoSchedule} # <-
+//!    limits: {nvidia.com/gpu: 32}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: embeddings}
+//!  spec:
+//!    strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}
+//!    selector: {matchLabels: {app: embeddings}}
+//!    template:
+//!      metadata: {labels: {app: embeddings}}
+//!      spec:
+//!        nodeSelector: {tier: spot}
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: server
+//!            image: vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-v0.3]
+//!            startupProbe: {httpGet: {path: /health, port: 8000}, failureThreshold: 90}
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
+
+use crate::cluster::views::Tolerance;
+use crate::karpenter::scheduling::Taint;
+use crate::rules::prelude::*;
+use crate::workload::gpu::requests_accelerator;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pool-unreachable",
+    reads: &READS,
+    reports_absence: true,
+    docs: docs(include_str!("pool_unreachable.rs")),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+const NODEPOOL: &str = "karpenter.sh/nodepool";
+/// So many different lists of tolerations are compared with a pool; where there are more, nothing is said.
+const MOST_COMPARED: usize = 512;
+/// So many workloads are asked whether they fit elsewhere.
+const MOST_ASKED: usize = 16;
+
+/// What shows that a pool is meant to have pods.
+enum Evidence<'a> {
+    /// A workload selects it.
+    Selected(&'a Object),
+    /// A workload tolerates some of its taints.
+    Tolerated(&'a Object),
+    /// The input is the whole cluster.
+    Whole,
+}
+
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
+    let list = pool.template_spec().get("taints");
+    if object.is_partial() || object.is_patched_by_kustomize() || list.has_unknown() {
+        return None;
+    }
+    let hard = |taint: &Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
+    let taints: Vec<(Node<'_>, Taint)> =
+        list.items().zip(pool.taints()).filter(|(_, taint)| hard(taint) && !taint.key.is_empty()).collect();
+    if taints.is_empty() {
+        return None;
+    }
+    let views = ctx.index().views();
+    let eks = ctx.platform().eks;
+    let known = views.tolerances()?;
+    if known.is_empty() || known.len() > MOST_COMPARED {
+        return None;
+    }
+    if known.iter().any(|tolerance| taints.iter().all(|(_, taint)| tolerance.covers(taint, eks))) {
+        return None;
+    }
+    let tolerated = |taint: &Taint| known.iter().any(|tolerance| tolerance.covers(taint, eks));
+    let first = taints.iter().find(|(_, taint)| !tolerated(taint));
+    let evidence = selecting(pool, ctx)
+        .map(Evidence::Selected)
+        .or_else(|| near_miss(&known, &taints, ctx).map(Evidence::Tolerated))
+        .or_else(|| ctx.index().is_complete().then_some(Evidence::Whole))?;
+    if let Evidence::Selected(workload) | Evidence::Tolerated(workload) = evidence
+        && is_of_another_rule(workload, object, ctx)
+    {
+        return None;
+    }
+    let name = object.display_name();
+    let message = match first {
+        Some((_, Taint { key, .. })) => {
+            format!(
+                "no workload here tolerates the taint `{key}` of NodePool `{name}`, so no pod runs on its nodes"
+            )
+        }
+        None => {
+            let all = if taints.len() == 2 { "both".to_owned() } else { format!("all {}", taints.len()) };
+            format!(
+                "no workload here tolerates {all} taints of NodePool `{name}`, so no pod runs on its nodes"
+            )
+        }
+    };
+    let (place, key) = match first {
+        Some((node, taint)) => (node.clone(), taint.key.clone()),
+        None => {
+            (list.clone(), taints.iter().map(|(_, taint)| taint.key.as_str()).collect::<Vec<_>>().join(" "))
+        }
+    };
+    let help = match &evidence {
+        Evidence::Selected(workload) | Evidence::Tolerated(workload) => {
+            format!("add the missing toleration to `{}`, or remove the taint", workload.display_name())
+        }
+        Evidence::Whole => {
+            "remove the taint, or add the toleration to the workloads that are meant for it".to_owned()
+        }
+    };
+    let finding = ctx.report(&place, message).help(help).identified_by(&key);
+    match evidence {
+        Evidence::Selected(workload) => {
+            finding.related(workload, &workload.path(&["metadata", "name"]), "selects the pool");
+        }
+        Evidence::Tolerated(workload) => {
+            finding.severity(Severity::Info).related(
+                workload,
+                &workload.path(&["metadata", "name"]),
+                "tolerates some of its taints",
+            );
+        }
+        Evidence::Whole => _ = finding.severity(Severity::Info),
+    }
+    None
+}
+
+/// A workload that selects the pool by its name or a label of its own, and fits no other one.
+fn selecting<'i>(pool: &NodePool<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
+    let all = ctx.index().views().selecting(pool, pool.object().name());
+    all.into_iter().map(|workload| &workload.object).take(MOST_ASKED).find(|object| fits_nowhere(object, ctx))
+}
+
+/// A workload that names some of the taints in its tolerations, and fits no other pool.
+fn near_miss<'i>(
+    known: &[&'i Tolerance],
+    taints: &[(Node<'_>, Taint)],
+    ctx: &Context<'i>,
+) -> Option<&'i Object> {
+    let named = known.iter().filter(|tolerance| taints.iter().any(|(_, taint)| tolerance.names(taint)));
+    let workloads = named.flat_map(|tolerance| ctx.index().views().tolerating(tolerance));
+    let mut near = workloads.filter(|workload| ctx.pairs_with(workload)).take(MOST_ASKED);
+    near.find(|workload| fits_nowhere(workload, ctx))
+}
+
+/// Whether no pool admits the pods of a workload, as far as the pools are known.
+fn fits_nowhere(workload: &Object, ctx: &Context<'_>) -> bool {
+    let places = ctx.index().views().feasibility(ctx.platform());
+    let templates = templates(workload);
+    !workload.is(Kind::DAEMON_SET)
+        && !templates.is_empty()
+        && !places.has_other_pools()
+        && templates
+            .iter()
+            .all(|template| places.feasible_pools_of(template).is_some_and(|pools| pools.is_empty()))
+}
+
+/// Whether it is reported on the workload that fits nowhere.
+fn is_of_another_rule(workload: &Object, pool: &Object, ctx: &Context<'_>) -> bool {
+    let templates = templates(workload);
+    let by_name =
+        |template: &Template<'_>| template.spec.get("nodeSelector").get(NODEPOOL).text() == Some(pool.name());
+    let whole = ctx.index().is_complete_for(Kind::NODE_POOL);
+    ctx.is_rule_enabled("pod-fits-no-pool")
+        && templates.iter().any(|template| by_name(template) || whole && requests_accelerator(template))
+}
