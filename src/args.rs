@@ -212,11 +212,24 @@ what its limits allow at most, the week of its disruption budgets, the workloads
 nodes from being drained, and the workloads whose pods land on it first. Prices are on-demand \
 list prices. Limits bound what is started in one go, so that a batch of nodes can go beyond them.
 
-Exit codes: 0 done, 2 bad usage, bad configuration, or no NodePool found.")]
+With --capacity: whether all workloads fit at once, with the fewest replicas (`replicas`, or the \
+minimum of the autoscaler) and with the most, packed as Karpenter packs pending pods: the largest \
+first, on the nodes that are being started, otherwise on a new one. It begins without nodes and \
+takes the cheapest type by list price. What Spot capacity EC2 has, and what else runs, is not known.
+
+  gpulint pools clusters/prod
+  gpulint pools --capacity clusters/prod
+
+Exit codes: 0 done, 1 --capacity, and not everything fits or that is not known, 2 bad usage, bad \
+configuration, or no NodePool found.")]
 pub(crate) struct PoolsArgs {
     /// Files and folders with the NodePools and with what runs on them
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
+
+    /// Whether all workloads fit at once, with the fewest and with the most replicas: nodes by type, and dollars an hour
+    #[arg(long)]
+    pub(crate) capacity: bool,
 
     /// How to answer; `gpulint schema pools` describes the JSON
     #[arg(long, short, value_enum, default_value_t = ExplainFormat::Text)]

@@ -1,15 +1,15 @@
-//! `gpulint pools`: what each NodePool admits, costs at most, and takes.
+//! `gpulint pools`: what each NodePool admits, costs at most, and takes, and whether everything fits at once.
 
 use std::process::ExitCode;
 
-use gpulint_rules::fit::Situation;
+use gpulint_rules::fit::{FitVerdict, Situation};
 
 use crate::args::{Color, ExplainFormat, PoolsArgs};
 use crate::error::CliError;
 use crate::files::display_path;
 use crate::loaded::Loaded;
 use crate::output;
-use crate::report::pools;
+use crate::report::{capacity, pools};
 use crate::terminal::RenderOptions;
 
 /// Prints the overview.
@@ -17,10 +17,15 @@ pub(crate) fn run(args: &PoolsArgs, color: Color) -> Result<ExitCode, CliError> 
     let mut loaded = Loaded::read(&args.set, &args.paths)?;
     let settings = loaded.settings(None)?;
     let mut overviews = Vec::new();
+    let mut capacities = Vec::new();
     for set in loaded.chosen(args.set.only.as_deref())? {
         let situation = Situation::read(&set.cluster, &settings.platform, None);
-        if !situation.is_empty() {
-            overviews.push((set.name.clone(), situation.overview(&set.cluster, &settings.platform)));
+        if situation.is_empty() {
+            continue;
+        }
+        overviews.push((set.name.clone(), situation.overview(&set.cluster, &settings.platform)));
+        if args.capacity {
+            capacities.push((set.name.clone(), situation.capacity(&set.cluster)));
         }
     }
     if overviews.is_empty() {
@@ -29,11 +34,19 @@ pub(crate) fn run(args: &PoolsArgs, color: Color) -> Result<ExitCode, CliError> 
             args.paths.iter().map(|path| display_path(path)).collect::<Vec<_>>().join(", ")
         )));
     }
+    let options = RenderOptions::for_stdout(color);
     output::to_stdout(|out| match args.format {
-        ExplainFormat::Text => {
-            pools::text(out, &overviews, &settings.platform, RenderOptions::for_stdout(color))
+        ExplainFormat::Text if args.capacity => {
+            capacity::text(out, &capacities, &settings.platform, options.width)
         }
-        ExplainFormat::Json => pools::json(out, &overviews, &settings.platform),
+        ExplainFormat::Text => pools::text(out, &overviews, &settings.platform, options),
+        ExplainFormat::Json => {
+            let capacity = capacities.iter().map(capacity::json).collect();
+            pools::json(out, &overviews, capacity, &settings.platform)
+        }
     })?;
-    Ok(ExitCode::SUCCESS)
+    let fits = |(_, capacity): &capacity::InSet| {
+        capacity.floor.verdict == FitVerdict::Fits && capacity.ceiling.verdict == FitVerdict::Fits
+    };
+    Ok(if capacities.iter().all(fits) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

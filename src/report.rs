@@ -1,5 +1,6 @@
 //! The report of a run, and one submodule for each output format.
 
+pub(crate) mod capacity;
 pub(crate) mod concise;
 mod excerpt;
 mod fold;

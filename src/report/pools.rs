@@ -23,8 +23,13 @@ const MAX_WORKLOADS: usize = 12;
 /// The overview of each set, with its name where the input has several.
 pub(crate) type Overviews = [(Option<Arc<str>>, PoolOverview)];
 
-/// Writes the overviews as JSON, version 1.
-pub(crate) fn json(out: &mut dyn Write, overviews: &Overviews, platform: &Platform) -> Result<(), CliError> {
+/// Writes the overviews and capacities as JSON, version 1.
+pub(crate) fn json(
+    out: &mut dyn Write,
+    overviews: &Overviews,
+    capacity: Vec<Value>,
+    platform: &Platform,
+) -> Result<(), CliError> {
     let region = platform.region.as_deref();
     let mut pools = Vec::new();
     let mut homeless = Vec::new();
@@ -49,13 +54,14 @@ pub(crate) fn json(out: &mut dyn Write, overviews: &Overviews, platform: &Platfo
         "pools": pools,
         "fitNoPool": homeless,
         "unknown": unknown,
+        "capacity": capacity,
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
     writeln!(out)?;
     Ok(())
 }
 
-fn object_json(object: &Object) -> Value {
+pub(super) fn object_json(object: &Object) -> Value {
     let (file, line) = place_of(object, &Pointer::root());
     json!({
         "kind": object.id().kind, "namespace": object.id().namespace, "name": object.name(), "file": file, "line": line,
@@ -106,12 +112,12 @@ fn pool_json(pool: &PoolSummary, region: Option<&str>) -> Value {
 }
 
 /// A count; those beyond what JSON holds exactly are cut.
-fn number(count: i128) -> u64 {
+pub(super) fn number(count: i128) -> u64 {
     u64::try_from(count.clamp(0, 1 << 53)).unwrap_or_default()
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn dollars(micro: i128) -> f64 {
+pub(super) fn dollars(micro: i128) -> f64 {
     number(micro) as f64 / 1e6
 }
 
@@ -139,15 +145,19 @@ pub(crate) fn text(
         of_set(&mut page, overview, region, options.width);
         page.push('\n');
     }
-    let note = match price_list(region) {
+    wrapped(&mut page, "", &price_note(region), options.width);
+    out.write_all(printable(&page, true).as_bytes())?;
+    Ok(())
+}
+
+/// Which prices these are.
+pub(super) fn price_note(region: Option<&str>) -> String {
+    match price_list(region) {
         Some((region, date)) => {
             format!("Prices are on-demand list prices of {region} on {date}; Spot prices are not known.")
         }
         None => "There are no list prices for this region.".to_owned(),
-    };
-    wrapped(&mut page, "", &note, options.width);
-    out.write_all(printable(&page, true).as_bytes())?;
-    Ok(())
+    }
 }
 
 /// The pools of one set.
@@ -196,7 +206,7 @@ fn table(page: &mut String, overview: &PoolOverview, region: Option<&str>) {
 }
 
 /// A workload, as `gpulint why` names it.
-fn name(object: &Object) -> String {
+pub(super) fn name(object: &Object) -> String {
     let id = object.id();
     let namespace = id.namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace}/"));
     format!("{namespace}{}/{}", id.kind.to_lowercase(), object.display_name())

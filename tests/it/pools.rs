@@ -101,16 +101,19 @@ fn the_table_fits_a_terminal() {
     assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
 }
 
+/// What the schema says against a report.
+fn errors(report: &Value) -> Vec<String> {
+    let schema = run_in(Path::new("."), &["schema", "pools"], "").exits(0);
+    let schema: Value = serde_json::from_str(&schema.out).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    validator.iter_errors(report).map(|e| format!("{}: {e}", e.instance_path())).collect()
+}
+
 #[test]
 fn the_overview_as_json() {
     let run = folder().run(&["pools", "--format", "json"]).exits(0);
     let overview: Value = serde_json::from_str(&run.out).unwrap();
-    let schema = run_in(Path::new("."), &["schema", "pools"], "").exits(0);
-    let schema: Value = serde_json::from_str(&schema.out).unwrap();
-    let validator = jsonschema::draft202012::new(&schema).unwrap();
-    let errors: Vec<String> =
-        validator.iter_errors(&overview).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}\n{overview:#}");
+    assert_eq!(errors(&overview), Vec::<String>::new(), "{overview:#}");
     let pool = &overview["pools"][0];
     assert_eq!(pool["instanceTypes"], json!(["g6.xlarge", "g6.12xlarge"]));
     assert_eq!(pool["gpus"], json!([{"name": "l4", "memoryMiB": 22888, "counts": [1, 4]}]));
@@ -144,6 +147,96 @@ fn each_cluster_has_its_own_pools() {
     assert_eq!(runs(&json, json!("stage")), runs(&whole, Value::Null));
     let one = folder.run(&["pools", "--set", "stage"]).exits(0);
     assert!(!one.out.contains("In prod:"), "{one:#?}");
+}
+
+/// A pool of g6.xlarge, of which the limit allows four, and one of m5.large.
+const CAPACITY: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: gpu}
+spec:
+  limits: {nvidia.com/gpu: 4}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [g6.xlarge]}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec: {amiSelectorTerms: [{alias: al2023@v20250807}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llm, namespace: ml}
+spec:
+  selector: {matchLabels: {app: llm}}
+  template:
+    metadata: {labels: {app: llm}}
+    spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}
+---
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: llm, namespace: ml}
+spec: {scaleTargetRef: {name: llm}, minReplicaCount: 1, maxReplicaCount: 6}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: ml}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: c, resources: {requests: {cpu: 500m}}}]
+      topologySpreadConstraints:
+        - {topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway,
+           labelSelector: {matchLabels: {app: web}}}
+";
+
+#[test]
+fn whether_everything_fits_at_once() {
+    let folder = Folder::new().with("a.yaml", CAPACITY);
+    // 1930m of an m5.large have room for three of 500m.
+    let run = folder
+        .run(&["pools", "--capacity"])
+        .exits(1)
+        .prints("With the fewest replicas: all 5 pods fit; 3 nodes, $1.00 an hour\n")
+        .prints("With the most replicas: 2 of 10 pods do not fit; 6 nodes, $3.41 an hour\n")
+        .prints("  POOL     TYPE                   NODES    PODS   GPUS  $ AN HOUR\n")
+        .prints("  gpu      g6.xlarge                  4       4      4       3.22\n")
+        .prints("  general  m5.large                   2       4      0       0.19\n")
+        .prints("  GPUs          gpu 4 of 4\n")
+        .prints("  does not fit  ml/deployment/llm, 2 of 6 pods: the limit `nvidia.com/gpu: 4` of")
+        .prints("is reached (a.yaml:5)")
+        .prints("  note          ml/deployment/web: its pods spread over")
+        .prints("on-demand list prices of us-east-1 on 2026-07-06");
+    assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
+    let run = folder.run(&["pools", "--capacity", "--format", "json"]).exits(1);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(errors(&report), Vec::<String>::new(), "{report:#}");
+    let (floor, ceiling) = (&report["capacity"][0]["floor"], &report["capacity"][0]["ceiling"]);
+    assert_eq!((&floor["verdict"], &ceiling["verdict"]), (&json!("fits"), &json!("does-not-fit")));
+    assert_eq!(ceiling["doNotFit"][0]["places"][0]["line"], 5);
+    assert_eq!(ceiling["pools"][0], json!({"name": "gpu", "nodes": 4, "gpus": 4, "gpuLimit": 4}));
+    assert_eq!(ceiling["dollarsAnHour"], json!(3.4112));
+    // Below the limit everything fits.
+    let folder = Folder::new().with("a.yaml", CAPACITY.replace("maxReplicaCount: 6", "maxReplicaCount: 4"));
+    folder.run(&["pools", "--capacity"]).exits(0).prints("With the most replicas: all 8 pods fit; 6 nodes");
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //! The decision itself is that of [`crate::karpenter::scheduling`]; this module reads manifests for it and puts its
 //! answers into places and words.
 
+mod capacity;
 mod obstacles;
 mod pools;
 mod read;
@@ -31,6 +32,7 @@ use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
+pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};
 pub use pools::{Ceiling, GpuModel, Keeper, PoolOverview, PoolSummary, Tenant, gpu_name, gpus_of};
 pub use words::{amount, uncertainty_code, uncertainty_text};
 

@@ -20,7 +20,8 @@ use crate::platform::Platform;
 use crate::workload::template::templates;
 
 /// The resources that count as GPUs.
-const GPUS: [&str; 4] = ["nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi"];
+pub(super) const GPUS: [&str; 4] =
+    ["nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi"];
 
 /// One GPU or accelerator that types of a pool have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -307,7 +308,7 @@ impl PoolSummary {
 }
 
 /// Whether nodes are started for the pods of a workload.
-fn starts_nodes(workload: &Object) -> bool {
+pub(super) fn starts_nodes(workload: &Object) -> bool {
     !workload.is(Kind::DAEMON_SET)
         && !workload.is_partial()
         && !crate::cluster::placement::has_controller(workload)

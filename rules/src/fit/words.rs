@@ -47,6 +47,9 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::Volumes => "volumes",
         Uncertainty::PodAffinity => "pod-affinity",
         Uncertainty::TopologySpread => "topology-spread",
+        Uncertainty::SpreadOver(_) => "spread-over",
+        Uncertainty::Replicas => "replicas",
+        Uncertainty::MemoryEstimate => "memory-estimate",
     }
 }
 
@@ -103,6 +106,13 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
         Uncertainty::Volumes => "the zone of its volumes may exclude nodes".to_owned(),
         Uncertainty::PodAffinity => "where the pods are that its pod affinity names is not known".to_owned(),
         Uncertainty::TopologySpread => "the domains that it has to spread over are not known".to_owned(),
+        Uncertainty::SpreadOver(key) => {
+            format!("its pods spread over `{key}`, whose values are not known: they may need more nodes")
+        }
+        Uncertainty::Replicas => "how many pods it runs is not known".to_owned(),
+        Uncertainty::MemoryEstimate => {
+            "it fits only if nodes have more memory than Karpenter expects before the first one".to_owned()
+        }
     }
 }
 

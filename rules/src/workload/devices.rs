@@ -120,19 +120,26 @@ pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
             above(2).get("replicas").int_or(1)
         }
         ("leaderworkerset.x-k8s.io", _) => {
-            let size = object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1)?;
-            let groups = object.path(&["spec", "replicas"]).int_or(1)?;
-            let has_leader = object.path(&["spec", "leaderWorkerTemplate", "leaderTemplate"]).is_set();
-            let is_leader = pointer.steps().iter().any(|step| step == "leaderTemplate");
-            let in_group = match (is_leader, has_leader) {
-                (true, _) => 1,
-                (false, true) => size - 1,
-                (false, false) => size,
-            };
-            Some(groups.saturating_mul(in_group))
+            pods_of_groups(object, template, object.path(&["spec", "replicas"]).int_or(1)?)
         }
         _ => replicas(object),
     }
+}
+
+/// How many pods of a template so many replicas of its object have: a replica of a LeaderWorkerSet is a group of pods.
+pub(crate) fn pods_of_groups(object: &Object, template: &Template<'_>, replicas: i64) -> Option<i64> {
+    if object.id().group != "leaderworkerset.x-k8s.io" {
+        return Some(replicas);
+    }
+    let group = object.path(&["spec", "leaderWorkerTemplate"]);
+    let size = group.get("size").int_or(1)?;
+    let is_leader = template.spec.pointer().steps().iter().any(|step| step == "leaderTemplate");
+    let in_group = match (is_leader, group.get("leaderTemplate").is_set()) {
+        (true, _) => 1,
+        (false, true) => size - 1,
+        (false, false) => size,
+    };
+    Some(replicas.saturating_mul(in_group))
 }
 
 /// The pods of a Job that run at one time.

@@ -36,11 +36,11 @@ pub fn decide(pod: &Pod, pools: &[Pool], daemonsets: &[DaemonSet], settings: &Sc
 pub struct Scheduler<'a> {
     pools: &'a [Pool],
     daemonsets: Vec<&'a DaemonSet>,
-    settings: SchedulerOptions,
+    pub(super) settings: SchedulerOptions,
     /// The overlays that count, lowest priority first.
     overlays: Vec<&'a Overlay>,
     /// In the order in which Karpenter tries them.
-    candidates: Vec<Candidate<'a>>,
+    pub(super) candidates: Vec<Candidate<'a>>,
     excluded: Vec<(usize, RejectionStage)>,
     crash: Vec<Uncertainty>,
     /// The same without DaemonSets that have several node selector terms.
@@ -52,27 +52,27 @@ pub struct Scheduler<'a> {
 }
 
 /// A pool that can start nodes for pods.
-struct Candidate<'a> {
-    position: usize,
-    pool: &'a Pool,
-    requirements: Requirements,
-    types: TypeSet,
+pub(super) struct Candidate<'a> {
+    pub(super) position: usize,
+    pub(super) pool: &'a Pool,
+    pub(super) requirements: Requirements,
+    pub(super) types: TypeSet,
     /// The subset of `types` within the limits of the pool.
     within_limits: TypeSet,
-    daemons: Vec<DaemonPod<'a>>,
+    pub(super) daemons: Vec<DaemonPod<'a>>,
     /// The overlays for the types of the pool, lowest priority first.
     overlays: Vec<(TypeSet, &'a ResourceList)>,
     uncertainties: Vec<Uncertainty>,
 }
 
 /// A DaemonSet on the nodes of a pool.
-struct DaemonPod<'a> {
-    types: TypeSet,
-    requests: ResourceList,
-    ports: Vec<&'a HostPort>,
+pub(super) struct DaemonPod<'a> {
+    pub(super) types: TypeSet,
+    pub(super) requests: ResourceList,
+    pub(super) ports: Vec<&'a HostPort>,
 }
 
-enum AdmitResult {
+pub(super) enum AdmitResult {
     Admitted(TypeSet),
     Rejected(RejectionStage),
     Undecided(Vec<Uncertainty>),
@@ -283,7 +283,7 @@ impl<'a> Scheduler<'a> {
 
     /// The relaxations in the order in which Karpenter tries them. A constraint that is dropped is not added
     /// again.
-    fn relaxations<'p>(&self, pod: &'p Pod) -> Vec<Relaxation<'p>> {
+    pub(super) fn relaxations<'p>(&self, pod: &'p Pod) -> Vec<Relaxation<'p>> {
         let preferences = preferences(pod, &self.settings);
         let heaviest = preferences.first().copied();
         let state = |term, last_term, preference| Relaxation {
@@ -436,7 +436,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    fn admit(
+    pub(super) fn admit(
         &self,
         pod: &Pod,
         state: &Relaxation,

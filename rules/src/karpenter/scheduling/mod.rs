@@ -7,6 +7,7 @@
 mod decide;
 mod input;
 mod instance_types;
+mod packing;
 mod pod_requirements;
 mod resources;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use instance_types::{
     Admitted, admitted, admitted_types, admitted_without_class, crashing_keys, matching, pool_requirements,
     smallest_conflict, validation_error,
 };
+pub use packing::{Batch, Full, HostRule, Left, NodesOf, Packing};
 pub use pod_requirements::{effective_tolerations, tolerates};
 pub use resources::{NodeResources, allocatable, capacity, crashes, pod_requests};
 pub use verdict::{

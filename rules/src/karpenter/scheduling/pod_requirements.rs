@@ -11,6 +11,7 @@ use crate::steps;
 
 /// How far the constraints of a pod are relaxed: the required term, the remaining preference with the highest
 /// weight, and whether `PreferNoSchedule` taints are tolerated.
+#[derive(Clone, Copy)]
 pub(super) struct Relaxation<'p> {
     pub(super) term: Option<&'p Term>,
     pub(super) last_term: bool,

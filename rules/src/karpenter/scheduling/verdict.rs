@@ -208,4 +208,10 @@ pub enum Uncertainty {
     PodAffinity,
     /// Spread over a key whose domains are not known.
     TopologySpread,
+    /// Pods are spread over this key, whose domains are not known: they fit, on more nodes perhaps.
+    SpreadOver(String),
+    /// How many pods a workload runs.
+    Replicas,
+    /// The memory of nodes beyond Karpenter's estimate.
+    MemoryEstimate,
 }

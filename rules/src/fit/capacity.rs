@@ -1,0 +1,483 @@
+//! Whether everything fits at once: all pods of a cluster, at the fewest and at the most replicas, as nodes and dollars.
+
+use std::collections::BTreeMap;
+
+use crate::catalog::InstanceType;
+use crate::cluster::Cluster;
+use crate::fit::pools::{GPUS, starts_nodes};
+use crate::fit::{FitVerdict, Place, Situation, amount, gpus_of, workloads};
+use crate::karpenter::pod::to_scheduling_pod;
+use crate::karpenter::scheduling::{
+    Batch, Full, HostRule, NodesOf, Packing, Pod, Scheduler, Uncertainty, Verdict,
+};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
+use crate::workload::devices::{pods_of, pods_of_groups};
+use crate::workload::selector::matches;
+use crate::workload::template::{Template, templates, workload_kind};
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// What all pods of a cluster need.
+#[derive(Clone, Debug)]
+pub struct Capacity {
+    /// With the fewest replicas: `replicas`, or the minimum of the autoscaler.
+    pub floor: Load,
+    /// With the most: `replicas`, or the maximum of the autoscaler.
+    pub ceiling: Load,
+}
+
+/// All pods at one number of replicas.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Whether all of them fit.
+    pub verdict: FitVerdict,
+    /// How many pods there are, without those of which it is not known where they go.
+    pub pods: u64,
+    /// The nodes, by pool and type.
+    pub nodes: Vec<Nodes>,
+    /// Each pool that starts nodes, with what it uses of its limits.
+    pub pools: Vec<PoolLoad>,
+    /// The list price of all nodes, in millionths of a dollar an hour; `None` if a type has none.
+    pub micro_dollars: Option<i128>,
+    /// The pods that do not fit.
+    pub misfits: Vec<Misfit>,
+    /// The workloads of which it is not known, with how many pods they have.
+    pub unknown: Vec<(Object, Option<u64>, Vec<Uncertainty>)>,
+    /// What was assumed of workloads that count.
+    pub notes: Vec<(Object, Vec<Uncertainty>)>,
+}
+
+/// Nodes of one type from one pool.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    /// The NodePool.
+    pub pool: Object,
+    /// The cheapest type by list price that has room.
+    pub instance: &'static InstanceType,
+    /// The capacity types in the order in which Karpenter prefers them.
+    pub capacity_types: Vec<&'static str>,
+    /// How many nodes.
+    pub nodes: u64,
+    /// How many pods on them.
+    pub pods: u64,
+    /// The list price of all of them, in millionths of a dollar an hour.
+    pub micro_dollars: Option<i128>,
+}
+
+/// What one pool starts.
+#[derive(Clone, Debug)]
+pub struct PoolLoad {
+    /// The NodePool.
+    pub pool: Object,
+    /// Its nodes.
+    pub nodes: u64,
+    /// Their GPUs and accelerators.
+    pub gpus: u64,
+    /// The limit on these, if there is one.
+    pub gpu_limit: Option<i128>,
+}
+
+/// Pods that do not fit.
+#[derive(Clone, Debug)]
+pub struct Misfit {
+    /// Their workload.
+    pub workload: Object,
+    /// How many do not fit.
+    pub pods: u64,
+    /// Of how many.
+    pub of: u64,
+    /// Why.
+    pub reason: String,
+    /// The limits that are reached.
+    pub places: Vec<Place>,
+}
+
+/// Pool, type and capacity types of nodes.
+type NodeKind = (usize, &'static str, Vec<&'static str>);
+
+/// Pods of a template, and where they go.
+struct Demand<'c> {
+    workload: &'c Object,
+    template: Template<'c>,
+    /// `None`: not known.
+    counts: Option<(u64, u64)>,
+    pod: Option<Pod>,
+    verdict: Verdict,
+}
+
+impl Situation {
+    /// What all pods of a cluster need, with the fewest and with the most replicas.
+    #[must_use]
+    pub fn capacity(&self, cluster: &Cluster) -> Capacity {
+        let scheduler = self.scheduler();
+        let demands = self.demands(&scheduler, cluster);
+        Capacity {
+            floor: self.load(&scheduler, &demands, |(floor, _)| floor),
+            ceiling: self.load(&scheduler, &demands, |(_, ceiling)| ceiling),
+        }
+    }
+
+    fn demands<'c>(&self, scheduler: &Scheduler<'_>, cluster: &'c Cluster) -> Vec<Demand<'c>> {
+        let mut known: BTreeMap<String, Verdict> = BTreeMap::new();
+        let mut objects: Vec<&Object> =
+            workloads(cluster).filter(|workload| starts_nodes(workload)).collect();
+        let identity = |workload: &Object| {
+            let id = workload.id();
+            (id.namespace_or_default().to_owned(), id.name.clone(), id.kind.clone(), id.group.clone())
+        };
+        objects.sort_by_cached_key(|workload| identity(workload));
+        // Of several with one identity one is applied.
+        let named = |object: &Object| {
+            let name = object.path(&["metadata", "name"]);
+            name.text().is_some_and(|name| !name.is_empty())
+        };
+        objects.dedup_by(|a, b| named(a) && identity(a) == identity(b));
+        let mut demands = Vec::new();
+        for workload in objects {
+            for template in templates(workload) {
+                if template.spec.get("nodeName").is_set() {
+                    continue;
+                }
+                let pod = to_scheduling_pod(&template);
+                let verdict = match &pod {
+                    None => Verdict::Unknown { uncertainties: vec![Uncertainty::UnreadablePod] },
+                    Some(pod) => {
+                        let decide = || scheduler.decide(pod);
+                        known.entry(format!("{pod:?}")).or_insert_with(decide).clone()
+                    }
+                };
+                let counts = counts(cluster, workload, &template);
+                demands.push(Demand { workload, template, counts, pod, verdict });
+            }
+        }
+        demands
+    }
+
+    fn load(&self, scheduler: &Scheduler<'_>, demands: &[Demand<'_>], of: fn((u64, u64)) -> u64) -> Load {
+        let mut load = Load {
+            verdict: FitVerdict::Fits,
+            pods: 0,
+            nodes: Vec::new(),
+            pools: Vec::new(),
+            micro_dollars: Some(0),
+            misfits: Vec::new(),
+            unknown: Vec::new(),
+            notes: Vec::new(),
+        };
+        let mut packed: Vec<&Demand<'_>> = Vec::new();
+        for demand in demands {
+            let count = demand.counts.map(of);
+            if count == Some(0) {
+                continue;
+            }
+            let workload = demand.workload.clone();
+            match (&demand.verdict, count) {
+                (Verdict::DoesNotFit(why), count) if !why.within_memory_estimate => {
+                    // Pods of which the number is not known do not fit either, if there are any.
+                    let Some(pods) = count else {
+                        load.unknown.push((workload, None, vec![Uncertainty::Replicas]));
+                        continue;
+                    };
+                    load.pods += pods;
+                    let reason = "no NodePool admits such a pod".to_owned();
+                    load.misfits.push(Misfit { workload, pods, of: pods, reason, places: Vec::new() });
+                }
+                (Verdict::Fits { uncertainties, .. }, Some(count)) => {
+                    let (unknown, notes) = neighbours(demand, count);
+                    if !unknown.is_empty() {
+                        load.unknown.push((workload, Some(count), unknown));
+                        continue;
+                    }
+                    let notes: Vec<Uncertainty> = uncertainties.iter().cloned().chain(notes).collect();
+                    if !notes.is_empty() {
+                        load.notes.push((workload, notes));
+                    }
+                    load.pods += count;
+                    packed.push(demand);
+                }
+                (verdict, count) => {
+                    let mut why = match verdict {
+                        Verdict::Unknown { uncertainties } => uncertainties.clone(),
+                        Verdict::DoesNotFit(_) => vec![Uncertainty::MemoryEstimate],
+                        Verdict::Fits { .. } => Vec::new(),
+                    };
+                    if count.is_none() {
+                        why.push(Uncertainty::Replicas);
+                    }
+                    load.unknown.push((workload, count, why));
+                }
+            }
+        }
+        let batches: Vec<Batch<'_>> = packed
+            .iter()
+            .enumerate()
+            .filter_map(|(at, demand)| batch(&packed, at, demand.counts.map(of)?))
+            .collect();
+        let packing = scheduler.pack(&batches, self.options.region.as_deref());
+        self.tell_left(&mut load, &packing, &packed, of);
+        self.tell_nodes(&mut load, &packing.nodes, &scheduler.order());
+        load.verdict = match (load.misfits.is_empty(), load.unknown.is_empty()) {
+            (false, _) => FitVerdict::DoesNotFit,
+            (true, false) => FitVerdict::Unknown,
+            (true, true) => FitVerdict::Fits,
+        };
+        load
+    }
+
+    fn tell_left(
+        &self,
+        load: &mut Load,
+        packing: &Packing,
+        packed: &[&Demand<'_>],
+        of: fn((u64, u64)) -> u64,
+    ) {
+        for left in &packing.left {
+            let Some(demand) = packed.get(left.batch) else { continue };
+            let workload = demand.workload.clone();
+            if !left.uncertainties.is_empty() {
+                load.pods = load.pods.saturating_sub(left.pods);
+                load.unknown.push((workload, Some(left.pods), left.uncertainties.clone()));
+                continue;
+            }
+            let (reasons, places): (Vec<String>, Vec<Vec<Place>>) =
+                left.full.iter().map(|full| self.reached(full)).unzip();
+            load.misfits.push(Misfit {
+                workload,
+                pods: left.pods,
+                of: demand.counts.map_or(left.pods, of),
+                reason: reasons.join(", "),
+                places: places.into_iter().flatten().collect(),
+            });
+        }
+    }
+
+    /// The limits that a pool has reached.
+    fn reached(&self, full: &Full) -> (String, Vec<Place>) {
+        let (pool, object) = (&self.pools[full.pool], &self.objects[full.pool]);
+        let mut texts = Vec::new();
+        let mut places = Vec::new();
+        for name in &full.limits {
+            let limit = pool.limits.iter().find(|(key, _)| key == name).map_or(0, |(_, limit)| *limit);
+            texts.push(format!("`{name}: {}`", amount(name, limit)));
+            places.push(Place::new(object, &object.path(&["spec", "limits", name]), "this limit"));
+        }
+        let name = object.name();
+        let text = match texts.as_slice() {
+            [] => format!("NodePool `{name}` has no room"),
+            [one] => format!("the limit {one} of NodePool `{name}` is reached"),
+            several => format!("the limits {} of NodePool `{name}` are reached", several.join(" and ")),
+        };
+        (text, places)
+    }
+
+    fn tell_nodes(&self, load: &mut Load, nodes: &[NodesOf], order: &[usize]) {
+        let region = self.options.region.as_deref();
+        let mut by_type: BTreeMap<NodeKind, (u64, u64, &'static InstanceType)> = BTreeMap::new();
+        for started in nodes {
+            let key = (started.pool, started.instance.name, started.capacity_types.clone());
+            let entry = by_type.entry(key).or_insert((0, 0, started.instance));
+            entry.0 += started.nodes;
+            entry.1 += started.nodes * started.pods.values().sum::<u64>();
+        }
+        for position in order.iter().copied() {
+            let of_pool = by_type.iter().filter(|((pool, _, _), _)| *pool == position);
+            let object = &self.objects[position];
+            let mut pool = PoolLoad { pool: object.clone(), nodes: 0, gpus: 0, gpu_limit: None };
+            let first = load.nodes.len();
+            for ((_, _, capacity_types), (nodes, pods, instance)) in of_pool {
+                let price = instance
+                    .list_price(region)
+                    .map(|price| i128::from(price.micro_dollars) * i128::from(*nodes));
+                load.micro_dollars = load.micro_dollars.zip(price).map(|(sum, price)| sum + price);
+                pool.nodes += nodes;
+                pool.gpus += nodes * u64::from(gpus_of(instance));
+                load.nodes.push(Nodes {
+                    pool: object.clone(),
+                    instance,
+                    capacity_types: capacity_types.clone(),
+                    nodes: *nodes,
+                    pods: *pods,
+                    micro_dollars: price,
+                });
+            }
+            load.nodes[first..].sort_by_key(|nodes| (std::cmp::Reverse(nodes.nodes), nodes.instance.name));
+            let limits = self.pools[position].limits.iter().filter(|(name, _)| GPUS.contains(&name.as_str()));
+            pool.gpu_limit = limits.map(|(_, limit)| limit / 1000).min();
+            if pool.nodes > 0 {
+                load.pools.push(pool);
+            }
+        }
+    }
+}
+
+/// The fewest and the most pods that run from a template at one time. `None`: not known.
+fn counts(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Option<(u64, u64)> {
+    let id = workload.id();
+    let whole = |count: i64| u64::try_from(count.max(0)).ok();
+    let spec = workload.get("spec");
+    match (id.group.as_str(), id.kind.as_str()) {
+        // A template of pods that others run.
+        ("trainer.kubeflow.org", _) => Some((0, 0)),
+        ("batch", "Job") => {
+            let pods = whole(pods_of(workload, template)?)?;
+            let suspend = spec.get("suspend");
+            if suspend.is_unknown() {
+                return None;
+            }
+            Some((if suspend.bool() == Some(true) { 0 } else { pods }, pods))
+        }
+        ("batch", "CronJob") => Some((0, whole(pods_of(workload, template)?)?)),
+        ("keda.sh", "ScaledJob") => {
+            let each = whole(pods_of(workload, template)?)?;
+            let floor = whole(spec.get("minReplicaCount").int_or(0)?)?;
+            let most = whole(spec.get("maxReplicaCount").int_or(100)?)?;
+            Some((floor.saturating_mul(each), most.saturating_mul(each)))
+        }
+        ("ray.io", _) => ray(template, workload),
+        _ => {
+            let in_groups = |replicas: i64| whole(pods_of_groups(workload, template, replicas)?);
+            let has_replicas = workload_kind(workload).is_some_and(|row| !row.replicas.is_empty());
+            match cluster.views().replicas(workload) {
+                Some(replicas) => {
+                    Some((in_groups(replicas.floor)?, in_groups(replicas.max.max(replicas.floor))?))
+                }
+                None if has_replicas => None,
+                None => {
+                    let pods = whole(pods_of(workload, template)?)?;
+                    Some((pods, pods))
+                }
+            }
+        }
+    }
+}
+
+/// The pods of a head or of a group of workers, which Ray's autoscaler may scale.
+fn ray(template: &Template<'_>, workload: &Object) -> Option<(u64, u64)> {
+    let pointer = template.spec.pointer();
+    let steps = pointer.steps();
+    let Some(at) = steps.iter().position(|step| *step == "workerGroupSpecs") else {
+        return Some((1, 1));
+    };
+    let node = |length: usize| workload.root().at(&Pointer::from_steps(steps[..length].iter().cloned()));
+    let group = node(at + 2);
+    let autoscaled = node(at).get("enableInTreeAutoscaling");
+    let hosts = group.get("numOfHosts").int_or(1)?;
+    let pods = |replicas: i64| u64::try_from(replicas.saturating_mul(hosts).max(0)).ok();
+    if autoscaled.is_unknown() {
+        return None;
+    }
+    if autoscaled.bool() == Some(true) {
+        let floor = group.get("minReplicas").int_or(0)?;
+        let most = group.get("maxReplicas").int()?;
+        return Some((pods(floor)?, pods(most)?));
+    }
+    let replicas = group.get("replicas").int_or(1)?;
+    Some((pods(replicas)?, pods(replicas)?))
+}
+
+/// What is not known of pods beside each other: what leaves it open whether they fit, and what only bears on the number
+/// of nodes.
+fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncertainty>) {
+    let (mut unknown, mut notes) = (Vec::new(), Vec::new());
+    let spec = &demand.template.spec;
+    if count < 2 {
+        return (unknown, notes);
+    }
+    let spread = spec.get("topologySpreadConstraints");
+    if spread.has_unknown() || spec.path(&["affinity", "podAntiAffinity"]).has_unknown() {
+        unknown.push(Uncertainty::TopologySpread);
+    }
+    for constraint in spread.items() {
+        match constraint.get("topologyKey").text() {
+            Some(HOSTNAME) | None => {}
+            Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
+        }
+    }
+    for (term, required) in terms(spec, "podAntiAffinity") {
+        let key = term.get("topologyKey").text();
+        let itself = selects(&term, &demand.template) != Some(false);
+        match key {
+            Some(HOSTNAME) | None => {}
+            Some(_) if itself && required => unknown.push(Uncertainty::TopologySpread),
+            Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
+        }
+    }
+    // All pods on one node is not a matter of counting.
+    if terms(spec, "podAffinity").any(|(term, _)| term.get("topologyKey").text() == Some(HOSTNAME)) {
+        unknown.push(Uncertainty::PodAffinity);
+    }
+    notes.sort();
+    notes.dedup();
+    (unknown, notes)
+}
+
+/// The terms of pod (anti-)affinity, the heaviest preference first, and whether they are required.
+fn terms<'a>(spec: &Node<'a>, name: &str) -> impl Iterator<Item = (Node<'a>, bool)> {
+    let affinity = spec.path(&["affinity", name]);
+    let required: Vec<Node<'a>> =
+        affinity.items_at(&["requiredDuringSchedulingIgnoredDuringExecution"]).collect();
+    let mut preferred: Vec<Node<'a>> =
+        affinity.items_at(&["preferredDuringSchedulingIgnoredDuringExecution"]).collect();
+    preferred.sort_by_key(|item| std::cmp::Reverse(item.get("weight").int().unwrap_or(0)));
+    let preferred = preferred.into_iter().map(|item| (item.get("podAffinityTerm"), false));
+    required.into_iter().map(|term| (term, true)).chain(preferred)
+}
+
+fn selects(term: &Node<'_>, template: &Template<'_>) -> Option<bool> {
+    matches(&term.get("labelSelector"), &template.labels())
+}
+
+/// The pods of a demand with what they say of pods on the same node.
+fn batch<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<Batch<'d>> {
+    let demand = packed[at];
+    let spec = &demand.template.spec;
+    let mut batch = Batch {
+        pod: demand.pod.as_ref()?,
+        count,
+        required: Vec::new(),
+        anti_affinity: Vec::new(),
+        spread: Vec::new(),
+    };
+    let on_host = |node: &Node<'_>| node.get("topologyKey").text() == Some(HOSTNAME);
+    for (term, required) in terms(spec, "podAntiAffinity").filter(|(term, _)| on_host(term)) {
+        let counts = selected(packed, at, &term);
+        let rule = HostRule { counts, before: 0, mutual: required };
+        if required { batch.required.push(rule) } else { batch.anti_affinity.push(rule) }
+    }
+    for constraint in spec.get("topologySpreadConstraints").items().filter(on_host) {
+        let counts = selected(packed, at, &constraint);
+        let skew = u64::try_from(constraint.get("maxSkew").int().unwrap_or(1)).unwrap_or(1).max(1);
+        // A new node is always possible, so that the fewest pods on a node are none.
+        let before = if counts.contains(&at) { skew - 1 } else { skew };
+        let rule = HostRule { counts, before, mutual: false };
+        if constraint.get("whenUnsatisfiable").text() == Some("ScheduleAnyway") {
+            batch.spread.push(rule);
+        } else {
+            batch.required.push(rule);
+        }
+    }
+    Some(batch)
+}
+
+/// The positions of the demands whose pods a term or a constraint selects.
+fn selected(packed: &[&Demand<'_>], at: usize, rule: &Node<'_>) -> Vec<usize> {
+    let own = packed[at].workload.id();
+    let names: Vec<&str> = rule.get("namespaces").items().filter_map(|name| name.text()).collect();
+    let anywhere = rule.get("namespaceSelector");
+    // With `matchLabelKeys` only pods of the same revision count.
+    let alone = rule.get("matchLabelKeys").items().next().is_some();
+    let in_reach = |other: &Demand<'_>| {
+        let namespace = other.workload.id().namespace_or_default();
+        if anywhere.is_set() && anywhere.entries().is_empty() {
+            return true;
+        }
+        if names.is_empty() { namespace == own.namespace_or_default() } else { names.contains(&namespace) }
+    };
+    (0..packed.len())
+        .filter(|other| *other == at || !alone)
+        .filter(|other| in_reach(packed[*other]))
+        .filter(|other| selects(rule, &packed[*other].template) == Some(true))
+        .collect()
+}

@@ -1,0 +1,337 @@
+//! Whether everything fits at once, against numbers that are worked out by hand.
+//!
+//! What nodes have for pods: m5.large 1930m of CPU and 29 pods, m5.xlarge 3920m, both at $0.096 for each 2 vCPUs; g6.xlarge
+//! one GPU at $0.8048.
+
+use std::time::{Duration, Instant};
+
+use gpulint_rules::fit::{Capacity, FitVerdict, Load, Situation, uncertainty_code};
+use gpulint_rules::{Cluster, Object, Platform};
+use serde_json::{Value, json};
+
+fn object(api: &str, kind: &str, name: &str, spec: Value) -> Value {
+    json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec})
+}
+
+fn pool(name: &str, types: &[&str], more: Value) -> Value {
+    let mut spec = json!({"template": {"spec": {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": [
+            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types},
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]}}});
+    for (key, value) in more.as_object().expect("a map") {
+        spec[key] = value.clone();
+    }
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec})
+}
+
+fn class() -> Value {
+    json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+        "spec": {"amiSelectorTerms": [{"alias": "al2023@v20250807"}]}})
+}
+
+/// A pod template that requests an amount.
+fn pods(app: &str, resource: &str, amount: &str) -> Value {
+    json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [
+        {"name": "c", "resources": {"limits": {resource: amount}}}]}})
+}
+
+fn deployment(name: &str, replicas: i64, resource: &str, amount: &str) -> Value {
+    object(
+        "apps/v1",
+        "Deployment",
+        name,
+        json!({"replicas": replicas, "template": pods(name, resource, amount)}),
+    )
+}
+
+fn with(mut workload: Value, field: &str, value: Value) -> Value {
+    workload["spec"]["template"]["spec"][field] = value;
+    workload
+}
+
+fn capacity(objects: &[Value]) -> Capacity {
+    let mut cluster = Cluster::new(true);
+    cluster.apply(Object::from_json(&class()).expect("a class"));
+    objects.iter().for_each(|object| cluster.apply(Object::from_json(object).expect("an object")));
+    Situation::read(&cluster, &Platform::default(), None).capacity(&cluster)
+}
+
+/// Pool, type, nodes and pods of each row.
+fn nodes(load: &Load) -> Vec<(&str, &str, u64, u64)> {
+    load.nodes.iter().map(|row| (row.pool.name(), row.instance.name, row.nodes, row.pods)).collect()
+}
+
+fn left(load: &Load) -> Vec<(&str, u64, u64)> {
+    load.misfits.iter().map(|misfit| (misfit.workload.name(), misfit.pods, misfit.of)).collect()
+}
+
+#[test]
+fn one_pool_of_one_type() {
+    // Three of 500m fit 1930m.
+    let capacity = capacity(&[pool("a", &["m5.large"], json!({})), deployment("web", 10, "cpu", "500m")]);
+    for load in [&capacity.floor, &capacity.ceiling] {
+        assert_eq!((load.verdict, load.pods), (FitVerdict::Fits, 10));
+        assert_eq!(nodes(load), [("a", "m5.large", 4, 10)]);
+        assert_eq!(load.micro_dollars, Some(384_000));
+    }
+}
+
+#[test]
+fn types_narrow_with_each_pod() {
+    // Seven of 500m fit 3920m; the three others fit the smaller type, which is cheaper.
+    let capacity =
+        capacity(&[pool("a", &["m5.large", "m5.xlarge"], json!({})), deployment("web", 10, "cpu", "500m")]);
+    assert_eq!(nodes(&capacity.floor), [("a", "m5.large", 1, 3), ("a", "m5.xlarge", 1, 7)]);
+    assert_eq!(capacity.floor.micro_dollars, Some(288_000));
+}
+
+#[test]
+fn the_largest_pods_come_first() {
+    // One of 2500m a node, and two of 700m beside it; the fifth small one needs a third node.
+    let pool = pool("a", &["m5.xlarge"], json!({}));
+    let small = deployment("a-small", 5, "cpu", "700m");
+    let capacity = capacity(&[pool, small, deployment("large", 2, "cpu", "2500m")]);
+    assert_eq!(nodes(&capacity.floor), [("a", "m5.xlarge", 3, 7)]);
+}
+
+#[test]
+fn pods_go_to_the_node_with_the_fewest() {
+    // Two nodes with a large pod and one of 700m each have 720m left: of three of 450m the third needs another node. With
+    // both of 700m on the first node the second would have room for all three.
+    let pool = pool("a", &["m5.xlarge"], json!({}));
+    let large = deployment("large", 2, "cpu", "2500m");
+    let small = deployment("small", 2, "cpu", "700m");
+    let tiny = deployment("tiny", 3, "cpu", "450m");
+    let capacity = capacity(&[pool, large, small, tiny]);
+    assert_eq!(nodes(&capacity.floor), [("a", "m5.xlarge", 3, 7)]);
+}
+
+#[test]
+fn a_limit_that_only_the_ceiling_reaches() {
+    let scaled = object(
+        "keda.sh/v1alpha1",
+        "ScaledObject",
+        "llm",
+        json!({"scaleTargetRef": {"name": "llm"}, "minReplicaCount": 2, "maxReplicaCount": 6}),
+    );
+    let pool = pool("gpu", &["g6.xlarge"], json!({"limits": {"nvidia.com/gpu": 4}}));
+    let capacity = capacity(&[pool, deployment("llm", 1, "nvidia.com/gpu", "1"), scaled]);
+    assert_eq!(
+        (capacity.floor.verdict, nodes(&capacity.floor)),
+        (FitVerdict::Fits, vec![("gpu", "g6.xlarge", 2, 2)])
+    );
+    assert_eq!(capacity.floor.micro_dollars, Some(1_609_600));
+    let ceiling = &capacity.ceiling;
+    assert_eq!((ceiling.verdict, ceiling.pods), (FitVerdict::DoesNotFit, 6));
+    assert_eq!(nodes(ceiling), [("gpu", "g6.xlarge", 4, 4)]);
+    assert_eq!(left(ceiling), [("llm", 2, 6)]);
+    assert_eq!(ceiling.misfits[0].reason, "the limit `nvidia.com/gpu: 4` of NodePool `gpu` is reached");
+    assert_eq!(ceiling.misfits[0].places[0].pointer.to_string(), "/spec/limits/nvidia.com~1gpu");
+    assert_eq!((ceiling.pools[0].gpus, ceiling.pools[0].gpu_limit), (4, Some(4)));
+}
+
+#[test]
+fn a_pod_that_fits_nowhere() {
+    let pool = pool("gpu", &["g6.xlarge"], json!({}));
+    let capacity = capacity(&[pool, deployment("large", 3, "nvidia.com/gpu", "8")]);
+    assert_eq!(left(&capacity.floor), [("large", 3, 3)]);
+    assert_eq!((nodes(&capacity.floor), capacity.floor.verdict), (vec![], FitVerdict::DoesNotFit));
+}
+
+#[test]
+fn the_second_pool_takes_what_the_first_has_no_room_for() {
+    // Two nodes of 2 vCPUs reach the limit of 4 with six pods; four are left.
+    let first = pool("first", &["m5.large"], json!({"weight": 100, "limits": {"cpu": 4}}));
+    let second = pool("second", &["m5.large"], json!({}));
+    let capacity = capacity(&[second, first, deployment("web", 10, "cpu", "500m")]);
+    assert_eq!(nodes(&capacity.floor), [("first", "m5.large", 2, 6), ("second", "m5.large", 2, 4)]);
+}
+
+#[test]
+fn daemonsets_have_their_share_of_each_node() {
+    // 1930m less 500m has room for two.
+    let agent = object("apps/v1", "DaemonSet", "agent", json!({"template": pods("agent", "cpu", "500m")}));
+    let capacity =
+        capacity(&[pool("a", &["m5.large"], json!({})), agent, deployment("web", 10, "cpu", "500m")]);
+    assert_eq!(nodes(&capacity.floor), [("a", "m5.large", 5, 10)]);
+}
+
+#[test]
+fn limits_count_the_largest_type_until_nodes_are_there() {
+    // The first node counts 96 of 100 vCPUs, the next two have 4 left between them. All start as m5.large, and the next
+    // batch finds 94 left.
+    let pool = pool("a", &["m5.large", "m5.24xlarge"], json!({"limits": {"cpu": 100}}));
+    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let web = |replicas| with(deployment("web", replicas, "cpu", "500m"), "affinity", apart.clone());
+    assert_eq!(nodes(&capacity(&[pool.clone(), web(5)]).floor), [("a", "m5.large", 5, 5)]);
+    let many = capacity(&[pool, web(60)]).floor;
+    assert_eq!((nodes(&many), left(&many)), (vec![("a", "m5.large", 50, 50)], vec![("web", 10, 60)]));
+}
+
+#[test]
+fn a_limit_on_nodes() {
+    let pool = pool("a", &["m5.large"], json!({"limits": {"nodes": 3}}));
+    let load = capacity(&[pool, deployment("web", 10, "cpu", "500m")]).floor;
+    assert_eq!((nodes(&load), left(&load)), (vec![("a", "m5.large", 3, 9)], vec![("web", 1, 10)]));
+    assert_eq!(load.misfits[0].reason, "the limit `nodes: 3` of NodePool `a` is reached");
+}
+
+#[test]
+fn spread_over_nodes() {
+    let pool = pool("a", &["m5.large"], json!({}));
+    let web = |skew: i64, mode: &str| {
+        let constraint = json!([{"topologyKey": "kubernetes.io/hostname", "maxSkew": skew, "whenUnsatisfiable": mode,
+            "labelSelector": {"matchLabels": {"app": "web"}}}]);
+        with(deployment("web", 6, "cpu", "500m"), "topologySpreadConstraints", constraint)
+    };
+    let count = |web: Value| capacity(&[pool.clone(), web]).floor.nodes[0].nodes;
+    assert_eq!(count(deployment("web", 6, "cpu", "500m")), 2);
+    assert_eq!(count(web(1, "DoNotSchedule")), 6);
+    assert_eq!(count(web(2, "DoNotSchedule")), 3);
+    // Karpenter meets preferences as long as it can, and a new node always does.
+    assert_eq!(count(web(1, "ScheduleAnyway")), 6);
+}
+
+#[test]
+fn preferences_about_neighbours_are_dropped_at_a_limit() {
+    let pool = pool("a", &["m5.large"], json!({"limits": {"cpu": 4}}));
+    let apart = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100,
+        "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}}]}});
+    let load = capacity(&[pool, with(deployment("web", 5, "cpu", "500m"), "affinity", apart)]).floor;
+    assert_eq!((nodes(&load), load.verdict), (vec![("a", "m5.large", 2, 5)], FitVerdict::Fits));
+}
+
+#[test]
+fn anti_affinity_keeps_others_out_in_both_directions() {
+    let pool = pool("a", &["m5.xlarge"], json!({}));
+    let away = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "noisy"}}}]}});
+    for (quiet, noisy) in [("500m", "700m"), ("700m", "500m")] {
+        let quiet = with(deployment("quiet", 2, "cpu", quiet), "affinity", away.clone());
+        let load = capacity(&[pool.clone(), quiet, deployment("noisy", 2, "cpu", noisy)]).floor;
+        assert_eq!(nodes(&load), [("a", "m5.xlarge", 2, 4)]);
+    }
+}
+
+#[test]
+fn ports_of_the_host_are_used_once() {
+    let mut web = deployment("web", 3, "cpu", "100m");
+    web["spec"]["template"]["spec"]["containers"][0]["ports"] =
+        json!([{"containerPort": 80, "hostPort": 80}]);
+    let load = capacity(&[pool("a", &["m5.large"], json!({})), web]).floor;
+    assert_eq!(nodes(&load), [("a", "m5.large", 3, 3)]);
+}
+
+#[test]
+fn how_many_pods_kinds_have() {
+    let counts = |workload: Value, more: &[Value]| {
+        let mut objects = vec![pool("a", &["m5.large"], json!({})), workload];
+        objects.extend_from_slice(more);
+        let capacity = capacity(&objects);
+        (capacity.floor.pods, capacity.ceiling.pods)
+    };
+    let job = |spec: Value| {
+        let mut spec = spec;
+        spec["template"] = pods("job", "cpu", "100m");
+        object("batch/v1", "Job", "job", spec)
+    };
+    assert_eq!(counts(deployment("web", 3, "cpu", "100m"), &[]), (3, 3));
+    assert_eq!(counts(job(json!({"parallelism": 4, "completions": 3})), &[]), (3, 3));
+    assert_eq!(counts(job(json!({"parallelism": 4, "suspend": true})), &[]), (0, 4));
+    let cron = json!({"schedule": "@daily", "jobTemplate": {"spec": job(json!({"parallelism": 2}))["spec"].clone()}});
+    assert_eq!(counts(object("batch/v1", "CronJob", "cron", cron), &[]), (0, 2));
+    let scaled_job = |bounds: Value| {
+        let mut spec = bounds;
+        spec["jobTargetRef"] = job(json!({"parallelism": 2}))["spec"].clone();
+        object("keda.sh/v1alpha1", "ScaledJob", "queue", spec)
+    };
+    assert_eq!(counts(scaled_job(json!({})), &[]), (0, 200));
+    assert_eq!(counts(scaled_job(json!({"minReplicaCount": 1, "maxReplicaCount": 3})), &[]), (2, 6));
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    let scaled = object("keda.sh/v1alpha1", "ScaledObject", "web", json!({"scaleTargetRef": target}));
+    assert_eq!(counts(deployment("web", 3, "cpu", "100m"), &[scaled]), (0, 100));
+    let hpa = json!({"scaleTargetRef": target, "maxReplicas": 7});
+    let hpa = object("autoscaling/v2", "HorizontalPodAutoscaler", "web", hpa);
+    assert_eq!(counts(deployment("web", 3, "cpu", "100m"), &[hpa]), (1, 7));
+    let groups = json!({"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": pods("w", "cpu", "100m"),
+        "leaderTemplate": pods("l", "cpu", "100m")}});
+    assert_eq!(counts(object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", groups), &[]), (8, 8));
+    let workers = |auto: bool| {
+        json!({"enableInTreeAutoscaling": auto, "headGroupSpec": {"template": pods("h", "cpu", "100m")},
+            "workerGroupSpecs": [{"replicas": 2, "minReplicas": 1, "maxReplicas": 5, "numOfHosts": 2,
+                "template": pods("w", "cpu", "100m")}]})
+    };
+    assert_eq!(counts(object("ray.io/v1", "RayCluster", "ray", workers(true)), &[]), (3, 11));
+    assert_eq!(counts(object("ray.io/v1", "RayCluster", "ray", workers(false)), &[]), (5, 5));
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let pool = pool("a", &["m5.large"], json!({}));
+    let volume = with(
+        deployment("volume", 2, "cpu", "500m"),
+        "volumes",
+        json!([{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}]),
+    );
+    let zone = |mode: &str| {
+        json!([{"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": mode,
+            "labelSelector": {"matchLabels": {"app": "zones"}}}])
+    };
+    let zones =
+        with(deployment("zones", 3, "cpu", "500m"), "topologySpreadConstraints", zone("DoNotSchedule"));
+    let together = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "one-node"}}}]}});
+    let one_node = with(deployment("one-node", 2, "cpu", "500m"), "affinity", together);
+    let mut scaled = deployment("placeholder", 1, "cpu", "500m");
+    scaled["spec"]["replicas"] = json!("${REPLICAS}");
+    let load = capacity(&[pool, volume, zones, one_node, scaled]).floor;
+    let unknown: Vec<(&str, Option<u64>, &str)> = load
+        .unknown
+        .iter()
+        .map(|(workload, pods, doubts)| (workload.name(), *pods, uncertainty_code(&doubts[0])))
+        .collect();
+    let expected = [
+        ("one-node", Some(2), "pod-affinity"),
+        ("placeholder", None, "replicas"),
+        ("volume", Some(2), "volumes"),
+    ];
+    assert_eq!(unknown, expected);
+    assert_eq!(
+        (load.verdict, load.pods, nodes(&load)),
+        (FitVerdict::Unknown, 3, vec![("a", "m5.large", 1, 3)])
+    );
+    assert_eq!((load.notes[0].0.name(), uncertainty_code(&load.notes[0].1[0])), ("zones", "spread-over"));
+}
+
+#[test]
+fn ten_thousand_pods_are_counted_and_not_placed() {
+    let began = Instant::now();
+    let load =
+        capacity(&[pool("a", &["m5.large"], json!({})), deployment("web", 10_000, "cpu", "500m")]).floor;
+    // 3,333 nodes of three pods, and one of one.
+    assert_eq!(nodes(&load), [("a", "m5.large", 3334, 10_000)]);
+    assert_eq!(load.micro_dollars, Some(320_064_000));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
+fn many_workloads_on_many_types() {
+    let mut objects = vec![
+        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "all"}, "spec": {
+            "limits": {"cpu": 20_000},
+            "template": {"spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [{"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]}]}}}}),
+    ];
+    objects
+        .extend((0..200).map(|n| deployment(&format!("web-{n}"), 50, "cpu", &format!("{}m", 100 + 17 * n))));
+    let began = Instant::now();
+    let first = capacity(&objects).floor;
+    println!("200 workloads: {:?}, {} kinds of nodes", began.elapsed(), first.nodes.len());
+    assert_eq!(first.pods, 10_000);
+    // The order of the objects does not matter.
+    objects.reverse();
+    let second = capacity(&objects).floor;
+    assert_eq!((nodes(&first), left(&first)), (nodes(&second), left(&second)));
+}
