@@ -49,6 +49,45 @@ fn the_program_prints_what_the_engine_finds() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// What `why` and `pools` say of the documents' pools and workloads, and of the repaired ones.
+#[test]
+fn where_the_documents_pods_go() {
+    let serving = &["deployment/textgen-spot-serving"][..];
+    let job = "job/resnet-distributed-training";
+    let sets = [
+        ("practices/000", serving),
+        ("practices/002", &["pod/vit-training", "pod/bert-training-long", job][..]),
+        ("practices-repaired/000", serving),
+        // The training runs are Jobs there.
+        ("practices-repaired/002", &["job/vit-training", "job/bert-training-long", job][..]),
+    ];
+    let mut wrong = Vec::new();
+    for (set, workloads) in sets {
+        let path = format!("fixtures/{set}");
+        let why = workloads
+            .iter()
+            .map(|workload| format!("$ gpulint why {workload}\n{}", run(&["why", workload, &path])));
+        let pools = [&["pools"][..], &["pools", "--capacity"]].map(|command| {
+            format!("$ gpulint {}\n{}", command.join(" "), run(&[command, &[&path]].concat()))
+        });
+        let text: Vec<String> = why.chain(pools).collect();
+        wrong.extend(expect_file(&root().join(format!("{path}.pods.out")), &text.join("\n")).err());
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// What the program prints in a terminal of 80 columns.
+fn run(args: &[&str]) -> String {
+    let program = Command::new(env!("CARGO_BIN_EXE_gpulint"))
+        .current_dir(root())
+        .env("NO_COLOR", "1")
+        .args(args)
+        .output();
+    let out = program.unwrap();
+    assert!(out.status.code().is_some_and(|c| c < 2), "{out:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
 /// Kustomizations are the program's to read, so sets with one are checked here.
 #[test]
 fn sets_with_a_kustomization_give_what_stands_beside_them() {
