@@ -61,6 +61,13 @@ Objects are checked beside the objects that are applied to the same cluster. `cl
 gpulint.yaml, Flux, Argo CD, kustomizations and folders of environments say which these are; \
 --show-sets prints it.
 
+Before an upgrade, --karpenter, --keda and --kubernetes name the version to come. The findings are \
+those of that version; the report says which of them are new compared with the version in the \
+configuration, which go away, and what else changes for the input. A newer minor version than \
+gpulint knows is judged as the newest that it knows.
+
+  gpulint check --karpenter 1.14 clusters/prod
+
 Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 bad usage, bad configuration, a path \
 that cannot be read or written, or no Kubernetes object found. With --fix it is what is left that \
 counts, with --diff what is there now.")]
@@ -284,15 +291,15 @@ pub(crate) struct RuleArgs {
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub(crate) ignore: Vec<String>,
 
-    /// Karpenter's version, such as 1.14
+    /// Karpenter's version, such as 1.14, instead of `platform.karpenter` of the configuration
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Karpenter))]
     pub(crate) karpenter: Option<Version>,
 
-    /// KEDA's version, such as 2.20
+    /// KEDA's version, such as 2.20, instead of `platform.keda`
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Keda))]
     pub(crate) keda: Option<Version>,
 
-    /// Kubernetes' version, such as 1.34
+    /// Kubernetes' version, such as 1.34, instead of `platform.kubernetes`
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Kubernetes))]
     pub(crate) kubernetes: Option<Version>,
 }

@@ -14,6 +14,7 @@ use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files;
 use crate::files::{FoundFiles, SkipReason};
+use crate::preview::Before;
 use crate::render::{RenderOptions, Renders};
 use crate::report;
 use crate::report::{Report, Summary};
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let context = context::add(args, &mut inputs, &mut found, &mut scopes);
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
+    let before = Before::of(&scopes);
     if !args.quiet {
         for note in scopes.notes() {
             print_note(&format!("note: {note}"));
@@ -74,7 +76,8 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let reports = set.check(None);
     let checked = match requested_safety(args) {
         None => {
-            let checked = CheckOutcome::new(&set, &renders, reports, found);
+            let mut checked = CheckOutcome::new(&set, &renders, reports, found);
+            checked.preview(before.as_ref(), &mut set, &renders);
             write(&checked, args, color, Output::Stdout)?;
             checked
         }
@@ -103,7 +106,8 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             let again = |set: &Batch<'_>, found: &FoundFiles| {
                 Renders::of(set, &scopes, &RenderOptions { excluded: &found.excluded, ..rendering_of(args) })
             };
-            let checked = apply_fixes(&mut set, &mut renders, reports, found, most, &again);
+            let mut checked = apply_fixes(&mut set, &mut renders, reports, found, most, &again);
+            checked.preview(before.as_ref(), &mut set, &renders);
             let stream = set.stream();
             if let Some(text) = stream {
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
@@ -308,13 +312,18 @@ impl CheckOutcome {
         }
         summary.count(&findings);
         CheckOutcome {
-            report: Report { summary, findings, unfixed: BTreeMap::new() },
+            report: Report { summary, findings, unfixed: BTreeMap::new(), preview: None },
             failed,
             render_failed,
             unparsable,
             ignored: found.ignored,
             errors,
         }
+    }
+
+    /// Adds what the versions of the command line change.
+    fn preview<'e>(&mut self, before: Option<&'e Before>, set: &mut Batch<'e>, renders: &Renders) {
+        self.report.preview = before.map(|before| before.compare(set, renders, &self.report.findings));
     }
 
     fn summary(&self) -> String {

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::facts::suggest;
 use gpulint_rules::lint::config::{Config, RenderConfig};
-use gpulint_rules::{Group, Product, RULES, Settings};
+use gpulint_rules::{Group, Platform, Product, RULES, Settings};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -47,19 +47,21 @@ pub(crate) struct Scope {
     ignore: Gitignore,
     /// The configuration with the flags applied.
     pub(crate) settings: Settings,
+    /// The platform without the flags.
+    pub(crate) configured: Platform,
     /// What is rendered.
     pub(crate) render: RenderConfig,
 }
 
 impl Scope {
-    fn new(folder: Option<PathBuf>, name: String, settings: Settings) -> Scope {
+    fn new(folder: Option<PathBuf>, name: String, settings: Settings, configured: Platform) -> Scope {
         // The configuration has checked the patterns as globs; a line of a .gitignore is one.
         let mut ignore = GitignoreBuilder::new("");
         for pattern in settings.ignore_paths.patterns() {
             let _ = ignore.add_line(None, &without_current_folder(pattern));
         }
         let ignore = ignore.build().unwrap_or_else(|_| Gitignore::empty());
-        Scope { folder, name, ignore, settings, render: RenderConfig::default() }
+        Scope { folder, name, ignore, settings, configured, render: RenderConfig::default() }
     }
 
     /// Whether `ignore` of the configuration names a path, or excepts it with `!`; `None` if it does neither.
@@ -212,7 +214,7 @@ impl Scopes {
             settings.definitions = crds::read(given).map_err(CliError::Several)?;
         }
         let mut scopes = Scopes {
-            list: vec![Scope::new(None, String::new(), settings)],
+            list: vec![Scope::new(None, String::new(), settings, Platform::default())],
             by_folder: HashMap::new(),
             explicit: None,
             errors: Vec::new(),
@@ -272,7 +274,9 @@ impl Scopes {
         match Config::parse(&named, &text) {
             Ok(config) => {
                 let folder = absolute(path).parent().map(Path::to_owned);
-                let mut settings = self.flags.merged_over(config.resolve());
+                let settings = config.resolve();
+                let configured = settings.platform.clone();
+                let mut settings = self.flags.merged_over(settings);
                 // Definitions of the command line are in the first scope.
                 settings.definitions = self.list[0].settings.definitions.clone();
                 if self.flags.crds.as_ref().is_some_and(Vec::is_empty) {
@@ -282,7 +286,7 @@ impl Scopes {
                         Err(errors) => self.errors.extend(errors),
                     }
                 }
-                let mut scope = Scope::new(folder, named, settings);
+                let mut scope = Scope::new(folder, named, settings, configured);
                 scope.render = config.render().clone();
                 self.list.push(scope);
                 self.list.len() - 1

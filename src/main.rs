@@ -19,6 +19,7 @@ mod loaded;
 mod markdown;
 mod output;
 mod pools;
+mod preview;
 mod progress;
 mod render;
 mod report;

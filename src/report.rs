@@ -6,6 +6,7 @@ mod excerpt;
 mod fold;
 pub(crate) mod json;
 pub(crate) mod pools;
+mod preview;
 pub(crate) mod sets;
 pub(crate) mod text;
 pub(crate) mod why;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use gpulint_rules::{Finding, Safety, Severity};
 
 use crate::files::Skipped;
+use crate::preview::Preview;
 
 /// The result of a run.
 #[derive(Debug)]
@@ -25,6 +27,15 @@ pub(crate) struct Report {
     pub(crate) findings: Vec<Finding>,
     /// Why a finding with a suitable fix was not fixed, by index in `findings`.
     pub(crate) unfixed: BTreeMap<usize, String>,
+    /// What the versions of the command line change, if they are not those of the configuration.
+    pub(crate) preview: Option<Preview>,
+}
+
+impl Report {
+    /// What is to be said of a finding that is new with a version.
+    fn mark(&self, finding: usize) -> Option<String> {
+        self.preview.as_ref()?.mark(finding)
+    }
 }
 
 /// Counts of a run.

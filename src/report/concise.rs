@@ -19,7 +19,8 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, folds: bool) -> Result
         }
         let message = printable(&finding.message, false);
         write!(out, "{}[{}] {message}", finding.severity.name(), finding.rule.id)?;
-        let notes = super::only_in(finding).into_iter().chain(folded.short_summary(&report.findings));
+        let notes = report.mark(folded.first).into_iter();
+        let notes = notes.chain(super::only_in(finding)).chain(folded.short_summary(&report.findings));
         match notes.collect::<Vec<_>>().join("; ") {
             none if none.is_empty() => writeln!(out)?,
             notes => writeln!(out, " ({})", printable(&notes, false))?,

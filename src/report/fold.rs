@@ -28,11 +28,12 @@ pub(super) fn fold(report: &Report, folds: bool) -> Vec<Folded> {
     if !folds {
         return (0..report.findings.len()).map(alone).collect();
     }
-    let mut groups: HashMap<Key<'_>, Vec<usize>> = HashMap::new();
+    let mut groups: HashMap<(Key<'_>, bool), Vec<usize>> = HashMap::new();
     for (at, finding) in report.findings.iter().enumerate() {
         // A fix that was not applied has a reason of its own.
         if !report.unfixed.contains_key(&at) {
-            groups.entry(Key::of(finding)).or_default().push(at);
+            let is_new = report.mark(at).is_some();
+            groups.entry((Key::of(finding), is_new)).or_default().push(at);
         }
     }
     let mut more: HashMap<usize, Vec<usize>> = HashMap::new();

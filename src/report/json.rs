@@ -7,7 +7,7 @@ use std::io::Write;
 use gpulint_rules::lint::fix::text;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Authority, Finding, Operation, Rendered, Safety, fingerprints};
+use gpulint_rules::{Authority, Finding, Location, Operation, Rendered, Safety, fingerprints};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::error::CliError;
 
 use super::Report;
+use crate::preview::Preview;
 
 /// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("diagnostics.schema.json");
@@ -25,6 +26,7 @@ struct Root<'a> {
     tool: Tool,
     summary: Summary<'a>,
     diagnostics: Vec<Diagnostic<'a>>,
+    preview: Option<PreviewJson<'a>>,
 }
 
 #[derive(Serialize)]
@@ -174,13 +176,18 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError
             fixable: summary.fixable,
             suppressed: summary.suppressed,
         },
-        diagnostics: (report.findings.par_iter().zip(fingerprints(&report.findings)))
-            .map(|(finding, fingerprint)| diagnostic(finding, fingerprint))
-            .collect(),
+        diagnostics: diagnostics(&report.findings),
+        preview: report.preview.as_ref().map(|known| preview(known, &fingerprints(&report.findings))),
     };
     serde_json::to_writer_pretty(&mut *out, &root)?;
     out.write_all(b"\n")?;
     Ok(())
+}
+
+/// The findings of a report.
+fn diagnostics(findings: &[Finding]) -> Vec<Diagnostic<'_>> {
+    let all = findings.par_iter().zip(fingerprints(findings));
+    all.map(|(finding, fingerprint)| diagnostic(finding, fingerprint)).collect()
 }
 
 fn diagnostic(finding: &Finding, fingerprint: String) -> Diagnostic<'_> {
@@ -285,4 +292,66 @@ fn change(operation: &Operation) -> Change<'_> {
         Operation::Move { from, path } => ("move", Some(from.as_str()), path, None),
     };
     Change { op, from, path, value }
+}
+
+/// The member `preview` of the report.
+#[derive(Serialize)]
+struct PreviewJson<'a> {
+    products: Vec<ProductJson>,
+    new: Vec<String>,
+    gone: Vec<Diagnostic<'a>>,
+    changes: Vec<ChangeJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ProductJson {
+    name: &'static str,
+    from: String,
+    to: String,
+    note: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ChangeJson<'a> {
+    product: &'static str,
+    version: String,
+    text: &'a str,
+    file: Option<String>,
+    pointer: String,
+    range: Option<Range>,
+}
+
+/// The preview, given the fingerprints of the findings.
+fn preview<'a>(preview: &'a Preview, fingerprints: &[String]) -> PreviewJson<'a> {
+    PreviewJson {
+        products: preview
+            .steps
+            .iter()
+            .map(|step| ProductJson {
+                name: step.product.name(),
+                from: step.from.to_string(),
+                to: step.to.to_string(),
+                note: step.note(),
+            })
+            .collect(),
+        new: preview.new.iter().filter_map(|at| fingerprints.get(*at).cloned()).collect(),
+        gone: diagnostics(&preview.gone),
+        changes: preview
+            .changes
+            .iter()
+            .map(|change| {
+                let (object, pointer) = (change.object.clone(), change.pointer.clone());
+                let field = Location::Field { object, pointer, key: false };
+                let place = field.resolve_span();
+                ChangeJson {
+                    product: "Karpenter",
+                    version: change.version.to_string(),
+                    text: change.text,
+                    file: place.map(|(source, ..)| source.path().to_owned()),
+                    pointer: change.pointer.to_string(),
+                    range: place.map(|(source, _, span)| range(source, span)),
+                }
+            })
+            .collect(),
+    }
 }

@@ -19,7 +19,7 @@ use crate::terminal::{RenderOptions, printable};
 
 use super::excerpt::{Annotation, CONTEXT, Excerpt};
 use super::fold::fold;
-use super::{Report, Summary};
+use super::{Report, Summary, preview};
 
 /// Columns that the line number and the frame use.
 const GUTTER: usize = 12;
@@ -38,8 +38,17 @@ pub(crate) fn write(
         text.clear();
         let finding = &report.findings[folded.first];
         let more = folded.summary(&report.findings);
-        drawer.finding(&mut text, finding, report.unfixed.get(&folded.first), more.as_deref())?;
+        let notes = Notes {
+            refused: report.unfixed.get(&folded.first).map(String::as_str),
+            folded: more.as_deref(),
+            new: report.mark(folded.first),
+        };
+        drawer.finding(&mut text, finding, &notes)?;
         out.write_all(text.as_bytes())?;
+    }
+    if let Some(known) = &report.preview {
+        out.write_all(printable(&preview::text(known, look), true).as_bytes())?;
+        writeln!(out)?;
     }
     if summary {
         writeln!(out, "{}", summary_line(&report.summary))?;
@@ -48,6 +57,16 @@ pub(crate) fn write(
         }
     }
     Ok(())
+}
+
+/// What is said of a finding in this report.
+struct Notes<'a> {
+    /// Why it was not fixed.
+    refused: Option<&'a str>,
+    /// The others that read alike.
+    folded: Option<&'a str>,
+    /// That it is new with a version.
+    new: Option<String>,
 }
 
 struct TextRenderer {
@@ -70,13 +89,7 @@ impl TextRenderer {
         }
     }
 
-    fn finding(
-        &self,
-        out: &mut String,
-        finding: &Finding,
-        refused: Option<&String>,
-        folded: Option<&str>,
-    ) -> Result<(), CliError> {
+    fn finding(&self, out: &mut String, finding: &Finding, notes: &Notes<'_>) -> Result<(), CliError> {
         use fmt::Write as _;
         let styles = &self.theme.styles;
         let style = match finding.severity {
@@ -128,13 +141,16 @@ impl TextRenderer {
         if let Some(sets) = super::only_in(finding) {
             self.line(out, "note", &format!("{sets}; other sets have the file as well"))?;
         }
-        if let Some(reason) = refused {
+        if let Some(new) = &notes.new {
+            self.line(out, "note", new)?;
+        }
+        if let Some(reason) = notes.refused {
             self.line(out, "note", &format!("not fixed: {reason}"))?;
         }
         if let Some(some) = finding.location.rendered().and_then(renders_note) {
             self.line(out, "note", &some)?;
         }
-        if let Some(folded) = folded {
+        if let Some(folded) = notes.folded {
             self.line(out, "note", &format!("{folded} (--no-fold shows all)"))?;
         }
         self.line(out, "more", &format!("gpulint explain {}", finding.rule.id))?;

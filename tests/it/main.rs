@@ -9,6 +9,7 @@ mod fix;
 mod fixtures;
 mod noise;
 mod pools;
+mod preview;
 mod readme;
 mod render;
 mod sets;

@@ -9,6 +9,7 @@ pub mod fix;
 pub mod identity;
 pub mod message;
 pub(crate) mod placements;
+pub mod preview;
 pub mod report;
 pub(crate) mod resolved;
 pub mod rule;

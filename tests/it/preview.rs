@@ -1,0 +1,111 @@
+//! `gpulint check --karpenter VERSION` beside the version of the configuration.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, run_in};
+
+/// A duration with text after it, which Karpenter rejects from 1.4 on, and `reserved`, which needs a feature gate below 1.6.
+const POOL: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: gpu}
+spec:
+  replicas: 2
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1hr}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand, reserved]}
+";
+
+const CLAIM: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+  containers: [{name: a, image: 'example.com/a:1', resources: {claims: [{name: gpu}]}}]
+";
+
+const SELECT: [&str; 2] =
+    ["--select", "duration-undecodable,crashes-karpenter,invalid-value,field-needs-newer-version"];
+
+fn folder(version: &str) -> Folder {
+    Folder::new()
+        .with("pool.yaml", POOL)
+        .with("pod.yaml", CLAIM)
+        .with("gpulint.yaml", format!("platform: {{karpenter: \"{version}\"}}\n"))
+}
+
+fn check(folder: &Folder, args: &[&str]) -> crate::support::Run {
+    folder.run(&[&["check"][..], &SELECT, args].concat())
+}
+
+#[test]
+fn findings_that_come_and_go_with_a_version() {
+    let folder = folder("1.3");
+    let run = check(&folder, &["--karpenter", "1.14"]).exits(1);
+    let run = run
+        .prints("note: new with Karpenter 1.14\n")
+        .prints("preview of Karpenter 1.3 → 1.14\n")
+        .prints("  1 finding is new, marked above\n")
+        .prints("  goes away: pool.yaml:5:3: warning[field-needs-newer-version] Karpenter 1.3 ignores `spec.replicas`, which came with 1.8\n")
+        .prints("  changes: pool.yaml:11:")
+        .prints("from Karpenter 1.6 on reserved capacity is used without the feature gate")
+        .prints("  changes: pod.yaml:5:")
+        .prints("from Karpenter 1.7 on Karpenter starts no nodes for pods with resource claims\n");
+    let preview = run.out.find("preview of").unwrap();
+    assert!(!run.out[preview..].contains("more:"), "{run:#?}");
+    let run = check(&folder, &["--karpenter", "1.14", "-f", "concise"]).exits(1);
+    assert_eq!(run.out.matches("(new with Karpenter 1.14)").count(), 1, "{run:#?}");
+}
+
+#[test]
+fn the_preview_as_json() {
+    let folder = folder("1.3");
+    let run = check(&folder, &["--karpenter", "1.14", "-f", "json"]).exits(1);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    let schema = run_in(Path::new("."), &["schema", "diagnostics"], "").exits(0);
+    let schema: Value = serde_json::from_str(&schema.out).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}\n{report:#}");
+    let preview = &report["preview"];
+    assert_eq!(
+        preview["products"],
+        json!([{"name": "Karpenter", "from": "1.3", "to": "1.14", "note": null}])
+    );
+    assert_eq!(preview["new"], json!([report["diagnostics"][0]["fingerprint"]]));
+    assert_eq!(preview["gone"][0]["rule"], "field-needs-newer-version");
+    assert_eq!(preview["changes"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_version_is_compared_with_what_the_configuration_says() {
+    // The same version: nothing to compare.
+    let run = check(&folder("1.14"), &["--karpenter", "1.14"]);
+    assert!(!run.out.contains("preview"), "{run:#?}");
+    let json: Value = serde_json::from_str(&check(&folder("1.14"), &["-f", "json"]).out).unwrap();
+    assert_eq!(json["preview"], Value::Null);
+    // Without a configuration an older version is what the cluster has; a newer one than the assumed is a preview.
+    let plain = Folder::new().with("pool.yaml", POOL);
+    let run = check(&plain, &["--karpenter", "1.9"]);
+    assert!(!run.out.contains("preview"), "{run:#?}");
+    check(&plain, &["--karpenter", "1.15"])
+        .prints("preview of Karpenter 1.14 → 1.15\n")
+        .prints("  Karpenter 1.15 is judged as 1.14, the newest that gpulint knows\n")
+        .prints("  no finding is new\n");
+    check(&plain, &["--kubernetes", "1.36"]).prints("preview of Kubernetes 1.34 → 1.36\n");
+    check(&plain, &["--karpenter", "2.0"]).exits(2).complains("gpulint knows Karpenter 1.0 to 1.14, not 2.0");
+}
+
+#[test]
+fn what_was_fixed_is_not_new() {
+    let folder = folder("1.3");
+    let run = check(&folder, &["--karpenter", "1.14", "--fix", "--unsafe-fixes"]);
+    assert!(run.out.contains("preview of Karpenter 1.3 → 1.14"), "{run:#?}");
+}
