@@ -250,6 +250,7 @@ pub(crate) enum QuerySlot {
     Blockers,
     Feasible,
     Placements,
+    AcceleratorPlacements,
     BlockersOn,
 }
 

@@ -22,6 +22,7 @@ use crate::object::Object;
 use crate::platform::Platform;
 use crate::workload::template::WORKLOAD_KINDS;
 
+mod accelerators;
 pub(crate) mod admission;
 mod eviction;
 mod feasibility;
@@ -29,6 +30,7 @@ mod pools;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use accelerators::{AcceleratorPlacements, PoolUse, accelerators_on};
 pub(crate) use admission::Fingerprint;
 use eviction::BlockersKey;
 pub(crate) use eviction::{

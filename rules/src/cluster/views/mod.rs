@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::placement::{
-    self, CandidatePools, EvictionBlocker, Feasibility, NodeStarters, PlacementKey, Placements,
-    PoolsByDrainTime,
+    self, AcceleratorPlacements, CandidatePools, EvictionBlocker, Feasibility, NodeStarters, PlacementKey,
+    Placements, PoolUse, PoolsByDrainTime,
 };
 use crate::cluster::table::ViewSlot;
 use crate::karpenter::nodepool::NodePool;
@@ -141,6 +141,7 @@ impl<'i> Views<'i> {
         self.cluster.query::<Fallbacks>(&());
         self.cluster.query::<Kubelets>(&());
         self.cluster.query::<Placements>(&PlacementKey::of(platform));
+        self.cluster.query::<AcceleratorPlacements>(&platform.eks);
     }
 
     /// A pool of lower weight that admits a pool's pods when that one has no capacity.
@@ -181,6 +182,11 @@ impl<'i> Views<'i> {
     /// The dynamic pools whose pods no taint and no custom label tells from those of a pool, itself included.
     pub(crate) fn overlap_group(self, pool: &OverlapGroup) -> &'i [Arc<OverlapGroup>] {
         self.cluster.table::<OverlapGroups>().get(&pool.key())
+    }
+
+    /// The workloads with accelerators that a pool admits, and those whose first choice it is.
+    pub(crate) fn accelerators_on(self, pool: &Object, platform: &Platform) -> PoolUse {
+        placement::accelerators_on(self.cluster, pool, platform.eks)
     }
 
     /// What the pods of workloads tolerate, each list once. `None` if that is not known of all workloads.

@@ -1,8 +1,10 @@
 //! Does it fit: pods, pools, and what they refer to.
 
 pub(crate) mod feature_gate_off;
+pub(crate) mod general_pool_admits_gpu;
 pub(crate) mod node_class_missing;
 pub(crate) mod node_overlay_conflict;
 pub(crate) mod pod_fits_no_pool;
 pub(crate) mod pool_overlap;
+pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
