@@ -262,6 +262,7 @@ pub static RULES: &[&Rule] = &[
     &training::training_topology::RULE,
     &scheduling::feature_gate_off::RULE,
     &scheduling::general_pool_admits_gpu::RULE,
+    &scheduling::gpu_helper_missing::RULE,
     &scheduling::node_class_missing::RULE,
     &scheduling::node_overlay_conflict::RULE,
     &scheduling::pod_fits_no_pool::RULE,

@@ -292,3 +292,46 @@ fn a_pool_that_nobody_tolerates_is_advice_of_a_whole_cluster() {
     assert_eq!(said(&[RULE]), [RULE]);
     assert_eq!(said(&[RULE, "pod-fits-no-pool"]), ["pod-fits-no-pool"]);
 }
+
+#[test]
+fn a_missing_device_plugin_is_known_only_of_a_whole_cluster() {
+    const RULE: &str = "gpu-helper-missing";
+    let class = |alias: &str| {
+        json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"},
+            "spec": {"amiSelectorTerms": [{"alias": alias}]},
+        })
+    };
+    let gpu = pool("gpu", 50, &[family()]);
+    let other = pool("gpu-b", 10, &[family()]);
+    let amazon = [other.clone(), gpu.clone(), class("al2023@v20260810")];
+    assert_eq!(lint(&amazon, RULE, false), Vec::<String>::new());
+    assert_eq!(
+        lint(&amazon, RULE, true),
+        ["info no device plugin is in the input: nodes of GPU pool `gpu` never have `nvidia.com/gpu`"]
+    );
+    assert_eq!(lint(&[gpu.clone(), class("bottlerocket@v1.40.0")], RULE, true), Vec::<String>::new());
+    let plugin = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "plugin", "namespace": "kube-system"},
+        "spec": {"template": {"spec": {
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "c", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.18.0"}]}}},
+    });
+    let release = |chart: &Value| {
+        json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+            "metadata": {"name": "r", "namespace": "x"}, "spec": {"chart": {"spec": {"chart": chart}}},
+        })
+    };
+    let policy = json!({"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "p"}});
+    let application = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "addons"},
+        "spec": {"source": {"repoURL": "https://git.example.com/addons.git", "path": "addons"}},
+    });
+    for helper in [plugin, release(&json!("gpu-operator")), release(&json!(null)), policy, application] {
+        let with = [gpu.clone(), class("al2023@v20260810"), helper];
+        assert_eq!(lint(&with, RULE, true), Vec::<String>::new(), "{with:?}");
+    }
+    let unrelated = [gpu, class("al2023@v20260810"), release(&json!("podinfo"))];
+    assert_eq!(lint(&unrelated, RULE, true).len(), 1);
+}

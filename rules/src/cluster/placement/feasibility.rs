@@ -289,6 +289,11 @@ impl Feasibility<'_> {
         [PoolKey::Unreadable, PoolKey::Static, PoolKey::Uncatalogued].iter().any(|key| pools.contains(key))
     }
 
+    /// Whether a pool says something of a label that is not well known.
+    pub(crate) fn declares(&self, label: &str) -> bool {
+        self.cluster.table::<CandidatePools>().contains(&PoolKey::Declares(label.to_owned()))
+    }
+
     /// The pools that a template selects by name, or by labels that are not well known, whether or not its pods fit
     /// there. `None` if it selects none in this way.
     pub(crate) fn pinned_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {

@@ -73,6 +73,8 @@ pub(crate) enum PoolKey {
     Label(String, String),
     /// By such a label, if the pool does not list its values.
     AnyValue(String),
+    /// By such a label, whatever the pool says of it.
+    Declares(String),
     /// Pools that are not candidates because they cannot be read.
     Unreadable,
     /// Static pools, on whose nodes pods may run all the same.
@@ -98,6 +100,7 @@ impl View for CandidatePools {
             keys.push(PoolKey::Uncatalogued);
         }
         for (key, requirement) in pool.requirements.iter().filter(|(key, _)| !is_well_known(key)) {
+            keys.push(PoolKey::Declares(key.to_owned()));
             if requirement.complement {
                 keys.push(PoolKey::AnyValue(key.to_owned()));
             } else {

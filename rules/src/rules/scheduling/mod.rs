@@ -2,6 +2,7 @@
 
 pub(crate) mod feature_gate_off;
 pub(crate) mod general_pool_admits_gpu;
+pub(crate) mod gpu_helper_missing;
 pub(crate) mod node_class_missing;
 pub(crate) mod node_overlay_conflict;
 pub(crate) mod pod_fits_no_pool;

@@ -182,7 +182,7 @@ fn near_miss<'i>(
 ) -> Option<&'i Object> {
     let named = known.iter().filter(|tolerance| taints.iter().any(|(_, taint)| tolerance.names(taint)));
     let workloads = named.flat_map(|tolerance| ctx.index().views().tolerating(tolerance));
-    let mut near = workloads.filter(|workload| ctx.pairs_with(workload)).take(MOST_ASKED);
+    let mut near = workloads.take(MOST_COMPARED).filter(|workload| ctx.pairs_with(workload)).take(MOST_ASKED);
     near.find(|workload| fits_nowhere(workload, ctx))
 }
 
