@@ -6,7 +6,6 @@ use crate::catalog::InstanceType;
 use crate::cluster::Cluster;
 use crate::fit::pools::{GPUS, starts_nodes};
 use crate::fit::{FitVerdict, Place, Situation, amount, gpus_of, workloads};
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{
     Batch, Full, HostRule, NodesOf, Packing, Pod, Scheduler, Uncertainty, Verdict,
 };
@@ -140,7 +139,7 @@ impl Situation {
                 if template.spec.get("nodeName").is_set() {
                     continue;
                 }
-                let pod = to_scheduling_pod(&template);
+                let pod = self.pod(&template);
                 let verdict = match &pod {
                     None => Verdict::Unknown { uncertainties: vec![Uncertainty::UnreadablePod] },
                     Some(pod) => {

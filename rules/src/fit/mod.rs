@@ -20,7 +20,6 @@ mod words;
 
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::cluster::Cluster;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{
     Admission, DaemonSet, Outcome, Overlay, Pod, Pool, ResourceList, Scheduler, SchedulerOptions,
     Uncertainty, Verdict, pod_requests,
@@ -33,6 +32,8 @@ use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};
+use read::RuntimeClasses;
+
 pub use pools::{Ceiling, GpuModel, Keeper, PoolOverview, PoolSummary, Tenant, gpu_name, gpus_of};
 pub use words::{amount, uncertainty_code, uncertainty_text};
 
@@ -255,6 +256,7 @@ pub struct Situation {
     daemonsets: Vec<DaemonSet>,
     daemonset_objects: Vec<Object>,
     overlays: Vec<Overlay>,
+    runtime_classes: RuntimeClasses,
     unreadable_daemonsets: Vec<String>,
     options: SchedulerOptions,
 }
@@ -271,6 +273,7 @@ impl Situation {
             daemonsets: Vec::new(),
             daemonset_objects: Vec::new(),
             overlays: Vec::new(),
+            runtime_classes: read::runtime_classes(cluster, near),
             unreadable_daemonsets: Vec::new(),
             options: SchedulerOptions {
                 eks: platform.eks,
@@ -289,7 +292,7 @@ impl Situation {
             }
         }
         for object in read::objects(cluster, Kind::DAEMON_SET, near) {
-            match read::daemonset(&object) {
+            match read::daemonset(&object, &situation.runtime_classes) {
                 Ok(daemonset) => {
                     situation.daemonsets.push(daemonset);
                     situation.daemonset_objects.push(object);
@@ -317,6 +320,7 @@ impl Situation {
             daemonsets: Vec::new(),
             daemonset_objects: Vec::new(),
             overlays: Vec::new(),
+            runtime_classes: RuntimeClasses::new(),
             unreadable_daemonsets: Vec::new(),
             options,
         }
@@ -325,7 +329,7 @@ impl Situation {
     /// The pool that misses a pod by least. `None` if the pod fits one, if that is not known, or if Karpenter does not
     /// look at the pod.
     pub(crate) fn nearest_miss(&self, workload: &Object, template: &Template<'_>) -> Option<NearestMiss> {
-        let pod = to_scheduling_pod(template)?;
+        let pod = self.pod(template)?;
         let scheduler = self.scheduler();
         let Verdict::DoesNotFit(why) = scheduler.decide(&pod) else {
             return None;
@@ -365,6 +369,11 @@ impl Situation {
         self.objects.retain(|_| flags.next() == Some(&true));
         self.left_out.retain(|(object, _)| object.name() == name);
         (!self.is_empty()).then_some(self)
+    }
+
+    /// The pod of a template, with what its RuntimeClass adds. `None` if something that decides cannot be read.
+    fn pod(&self, template: &Template<'_>) -> Option<Pod> {
+        read::pod(template, &self.runtime_classes)
     }
 
     /// Whether there is no pool.
@@ -410,7 +419,7 @@ impl Situation {
             requests: ResourceList::new(),
             within_memory_estimate: false,
         };
-        let Some(pod) = to_scheduling_pod(template) else {
+        let Some(pod) = self.pod(template) else {
             explanation.uncertainties.push(Uncertainty::UnreadablePod);
             return explanation;
         };

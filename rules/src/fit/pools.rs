@@ -10,7 +10,6 @@ use crate::fit::words::conflict;
 use crate::fit::{Situation, workloads};
 use crate::karpenter::budget::{Calendar, DisruptionReason, Week};
 use crate::karpenter::nodepool::NodePool;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{
     Pod, RejectionStage, ResourceList, Scheduler, Uncertainty, Verdict, capacity, pod_requests,
 };
@@ -123,7 +122,7 @@ impl Situation {
         let mut known: BTreeMap<String, Verdict> = BTreeMap::new();
         for workload in workloads(cluster).filter(|workload| starts_nodes(workload)) {
             for template in templates(workload) {
-                let Some(pod) = to_scheduling_pod(&template) else {
+                let Some(pod) = self.pod(&template) else {
                     overview.undecided.push((workload.clone(), vec![Uncertainty::UnreadablePod]));
                     continue;
                 };

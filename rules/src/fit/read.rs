@@ -1,20 +1,22 @@
 //! What the scheduler needs, read from the objects of a cluster.
 
+use std::collections::BTreeMap;
+
 use crate::cluster::Cluster;
 use crate::cluster::together::company;
 use crate::facts::quantity::Quantity;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::NodePool;
-use crate::karpenter::pod::to_scheduling_pod;
+use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
-    BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NodeClass, Overlay, Pool, RequirementSpec,
-    ResourceList, Uncertainty,
+    BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NodeClass, Overlay, Pod, Pool, RequirementSpec,
+    ResourceList, Toleration, Uncertainty,
 };
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::template::templates;
+use crate::workload::template::{Template, templates};
 
 /// The objects of a kind without those that cannot be meant: patches, and of several with one identity all but the
 /// one nearest to `near`.
@@ -157,11 +159,61 @@ fn quantities(node: &Node<'_>) -> Option<ResourceList> {
         .collect()
 }
 
+const RUNTIME_CLASS: Kind = Kind::new("node.k8s.io", "RuntimeClass");
+
+/// What a RuntimeClass adds to the pods that name it, before any scheduler sees them.
+pub(super) struct RuntimeClass {
+    overhead: ResourceList,
+    node_selector: Vec<(String, String)>,
+    tolerations: Vec<Toleration>,
+}
+
+/// The RuntimeClasses by name, each `None` if it cannot be read.
+pub(super) type RuntimeClasses = BTreeMap<String, Option<RuntimeClass>>;
+
+/// The RuntimeClasses of a cluster.
+pub(super) fn runtime_classes(cluster: &Cluster, near: Option<&Object>) -> RuntimeClasses {
+    let all = objects(cluster, RUNTIME_CLASS, near);
+    all.iter().map(|object| (object.name().to_owned(), runtime_class(object))).collect()
+}
+
+fn runtime_class(object: &Object) -> Option<RuntimeClass> {
+    let (overhead, scheduling) = (object.path(&["overhead", "podFixed"]), object.get("scheduling"));
+    if overhead.has_unknown() || scheduling.has_unknown() {
+        return None;
+    }
+    let selector = scheduling.get("nodeSelector").entries().into_iter();
+    Some(RuntimeClass {
+        overhead: quantities(&overhead)?,
+        node_selector: selector
+            .map(|(key, value)| Some((key.to_owned(), value.text()?.to_owned())))
+            .collect::<Option<_>>()?,
+        tolerations: scheduling.get("tolerations").items().map(|node| toleration(&node)).collect(),
+    })
+}
+
+/// The pod of a template with what its RuntimeClass adds. `None` if something that decides cannot be read.
+pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses) -> Option<Pod> {
+    let mut pod = to_scheduling_pod(template)?;
+    let class = template.spec.get("runtimeClassName");
+    if let Some(class) = class.text().and_then(|name| classes.get(name)) {
+        let class = class.as_ref()?;
+        if pod.overhead.is_empty() {
+            pod.overhead.clone_from(&class.overhead);
+        }
+        // The API server rejects a pod that selects another value of the same label.
+        let missing = |(key, _): &&(String, String)| !pod.node_selector.iter().any(|(known, _)| known == key);
+        let more: Vec<(String, String)> = class.node_selector.iter().filter(missing).cloned().collect();
+        pod.node_selector.extend(more);
+        pod.tolerations.extend(class.tolerations.iter().cloned());
+    }
+    Some(pod)
+}
+
 /// A DaemonSet, or `Err` with its name if it cannot be read.
-pub(super) fn daemonset(object: &Object) -> Result<DaemonSet, String> {
+pub(super) fn daemonset(object: &Object, classes: &RuntimeClasses) -> Result<DaemonSet, String> {
     let name = object.name().to_owned();
-    let pod = templates(object).first().and_then(to_scheduling_pod);
-    match pod {
+    match templates(object).first().and_then(|template| pod(template, classes)) {
         Some(pod) => Ok(DaemonSet { name, pod }),
         None => Err(name),
     }

@@ -508,3 +508,55 @@ fn the_capacity_and_the_explanation_agree() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(packed >= 60, "{packed} pods are packed");
 }
+
+/// Admission adds the overhead, node selector and tolerations of the RuntimeClass that a pod names.
+#[test]
+fn the_runtime_class_of_a_pod_counts() {
+    let runtime = |rest: Value| {
+        let mut class = object("RuntimeClass", "kata", Value::Null);
+        class["apiVersion"] = json!("node.k8s.io/v1");
+        class.as_object_mut().expect("an object").remove("spec");
+        class.as_object_mut().expect("an object").extend(rest.as_object().cloned().expect("fields"));
+        class
+    };
+    let small = object(
+        "NodePool",
+        "small",
+        json!({"template": {
+            "metadata": {"labels": {"sandbox": "kata"}},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m6i.large"]},
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                ],
+                "taints": [{"key": "sandbox", "effect": "NoSchedule"}],
+            },
+        }}),
+    );
+    let tolerated = json!([{"key": "sandbox", "operator": "Exists"}]);
+    let verdict = |class: Option<Value>, pod: Value| {
+        let mut spec = json!({
+            "runtimeClassName": "kata",
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+        });
+        spec.as_object_mut().expect("a spec").extend(pod.as_object().cloned().expect("fields"));
+        let scene =
+            Scene { rule: String::new(), objects: std::iter::once(small.clone()).chain(class).collect() };
+        let pod = Object::from_json(&object("Pod", "p", spec)).expect("a pod");
+        explain(&scene.cluster(), &pod).verdict
+    };
+    let overhead = |cpu: &str| json!({"overhead": {"podFixed": {"cpu": cpu}}});
+    let tolerating = json!({"tolerations": tolerated});
+    assert_eq!(verdict(None, tolerating.clone()), FitVerdict::Fits);
+    assert_eq!(verdict(Some(runtime(overhead("250m"))), tolerating.clone()), FitVerdict::Fits);
+    assert_eq!(verdict(Some(runtime(overhead("1"))), tolerating.clone()), FitVerdict::DoesNotFit);
+    assert_eq!(verdict(Some(runtime(overhead("${CPU}"))), tolerating.clone()), FitVerdict::Unknown);
+    // What the pod itself says is what admission wrote.
+    let admitted = json!({"tolerations": tolerated, "overhead": {"cpu": "100m"}});
+    assert_eq!(verdict(Some(runtime(overhead("1"))), admitted), FitVerdict::Fits);
+    let scheduling = |selector: &str| json!({"scheduling": {"nodeSelector": {"sandbox": selector}, "tolerations": tolerated}});
+    assert_eq!(verdict(None, json!({})), FitVerdict::DoesNotFit);
+    assert_eq!(verdict(Some(runtime(scheduling("kata"))), json!({})), FitVerdict::Fits);
+    assert_eq!(verdict(Some(runtime(scheduling("gvisor"))), json!({})), FitVerdict::DoesNotFit);
+}
