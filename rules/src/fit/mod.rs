@@ -320,7 +320,7 @@ impl Situation {
             daemonsets: Vec::new(),
             daemonset_objects: Vec::new(),
             overlays: Vec::new(),
-            runtime_classes: RuntimeClasses::new(),
+            runtime_classes: read::runtime_classes(cluster, None),
             unreadable_daemonsets: Vec::new(),
             options,
         }

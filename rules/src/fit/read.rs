@@ -159,8 +159,6 @@ fn quantities(node: &Node<'_>) -> Option<ResourceList> {
         .collect()
 }
 
-const RUNTIME_CLASS: Kind = Kind::new("node.k8s.io", "RuntimeClass");
-
 /// What a RuntimeClass adds to the pods that name it, before any scheduler sees them.
 pub(super) struct RuntimeClass {
     overhead: ResourceList,
@@ -173,7 +171,7 @@ pub(super) type RuntimeClasses = BTreeMap<String, Option<RuntimeClass>>;
 
 /// The RuntimeClasses of a cluster.
 pub(super) fn runtime_classes(cluster: &Cluster, near: Option<&Object>) -> RuntimeClasses {
-    let all = objects(cluster, RUNTIME_CLASS, near);
+    let all = objects(cluster, Kind::RUNTIME_CLASS, near);
     all.iter().map(|object| (object.name().to_owned(), runtime_class(object))).collect()
 }
 

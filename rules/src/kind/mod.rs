@@ -67,6 +67,8 @@ impl Kind {
     pub const NODE: Kind = Kind::new("", "Node");
     /// Namespace.
     pub const NAMESPACE: Kind = Kind::new("", "Namespace");
+    /// RuntimeClass.
+    pub const RUNTIME_CLASS: Kind = Kind::new("node.k8s.io", "RuntimeClass");
     /// Service.
     pub const SERVICE: Kind = Kind::new("", "Service");
     /// ReplicaSet.

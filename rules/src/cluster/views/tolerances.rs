@@ -23,6 +23,8 @@ pub(crate) enum Tolerance {
         tolerations: Vec<[String; 4]>,
         /// The extended resources that the pods request: EKS adds a toleration for each.
         resources: Vec<String>,
+        /// The RuntimeClass that the pods name: it may add tolerations.
+        runtime_class: Option<String>,
     },
 }
 
@@ -87,7 +89,12 @@ impl Tolerance {
             requested_extended_resources(template).into_iter().map(str::to_owned).collect();
         resources.sort_unstable();
         resources.dedup();
-        Tolerance::Written { tolerations, resources }
+        let runtime_class = spec.get("runtimeClassName");
+        if runtime_class.is_unknown() {
+            return Tolerance::Unknown;
+        }
+        let runtime_class = runtime_class.text().map(str::to_owned);
+        Tolerance::Written { tolerations, resources, runtime_class }
     }
 
     /// Whether the pods tolerate a taint, with what EKS adds where `eks` is true.
@@ -97,6 +104,14 @@ impl Tolerance {
         };
         eks && taint.effect == "NoSchedule" && resources.contains(&taint.key)
             || self.written().any(|toleration| tolerates(&toleration, taint))
+    }
+
+    /// The RuntimeClass that the pods name.
+    pub(crate) fn runtime_class(&self) -> Option<&str> {
+        match self {
+            Tolerance::Unknown => None,
+            Tolerance::Written { runtime_class, .. } => runtime_class.as_deref(),
+        }
     }
 
     /// Whether the pods name the key of a taint in a toleration that matches it: they are meant for its nodes.

@@ -64,7 +64,7 @@ const NODEPOOL: &str = "karpenter.sh/nodepool";
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::RUNTIME_CLASS],
     reports_absence: true,
     docs: docs(include_str!("pod_fits_no_pool.rs")),
     check: Check::Object(check),
@@ -115,6 +115,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let NearestMiss { pool, obstacles } = situation.nearest_miss(object, template)?;
     let first = obstacles.first()?;
     if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, ctx)) {
+        return None;
+    }
+    if obstacles.iter().any(|obstacle| obstacle.stage == "taint") && has_unknown_runtime(template, ctx) {
         return None;
     }
     let what = match pinned.as_deref() {
@@ -170,6 +173,16 @@ fn is_of_another_rule(obstacle: &Obstacle, ctx: &Context<'_>) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the pod names a RuntimeClass that is not in the input, which may add tolerations. Those of NVIDIA's operator add
+/// none.
+fn has_unknown_runtime(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let (kind, name) = (Kind::RUNTIME_CLASS, template.spec.get("runtimeClassName"));
+    let is_missing = |name: &str| ctx.index().all(kind.group, kind.kind, "default", name).is_empty();
+    name.is_unknown()
+        || !ctx.index().is_complete_for(kind)
+            && name.text().is_some_and(|name| !name.starts_with("nvidia") && is_missing(name))
 }
 
 /// The pools that count: those that the pod selects by name, or all. `None` if one of the names is unknown or may be of

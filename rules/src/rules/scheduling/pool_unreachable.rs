@@ -59,12 +59,13 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
 use crate::cluster::views::Tolerance;
-use crate::karpenter::scheduling::Taint;
+use crate::karpenter::pod::toleration;
+use crate::karpenter::scheduling::{Taint, tolerates};
 use crate::rules::prelude::*;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-unreachable",
@@ -109,10 +110,14 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if known.is_empty() || known.len() > MOST_COMPARED {
         return None;
     }
-    if known.iter().any(|tolerance| taints.iter().all(|(_, taint)| tolerance.covers(taint, eks))) {
+    let covers = |tolerance: &Tolerance, taint: &Taint| {
+        tolerance.covers(taint, eks)
+            || tolerance.runtime_class().is_some_and(|name| may_tolerate(name, taint, ctx))
+    };
+    if known.iter().any(|tolerance| taints.iter().all(|(_, taint)| covers(tolerance, taint))) {
         return None;
     }
-    let tolerated = |taint: &Taint| known.iter().any(|tolerance| tolerance.covers(taint, eks));
+    let tolerated = |taint: &Taint| known.iter().any(|tolerance| covers(tolerance, taint));
     let first = taints.iter().find(|(_, taint)| !tolerated(taint));
     let evidence = selecting(pool, ctx)
         .map(Evidence::Selected)
@@ -166,6 +171,20 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         Evidence::Whole => _ = finding.severity(Severity::Info),
     }
     None
+}
+
+/// Whether a RuntimeClass adds a toleration of a taint to the pods that name it, or may. The classes of NVIDIA's operator
+/// add none.
+fn may_tolerate(name: &str, taint: &Taint, ctx: &Context<'_>) -> bool {
+    let kind = Kind::RUNTIME_CLASS;
+    let classes = ctx.index().all(kind.group, kind.kind, "default", name);
+    if classes.is_empty() {
+        return !ctx.index().is_complete_for(kind) && !name.starts_with("nvidia");
+    }
+    classes.iter().any(|class| {
+        let list = class.path(&["scheduling", "tolerations"]);
+        list.has_unknown() || list.items().any(|node| tolerates(&toleration(&node), taint))
+    })
 }
 
 /// A workload that selects the pool by its name or a label of its own, and fits no other one.
