@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 
 use crate::cluster::placement::has_controller;
 use crate::facts::quantity::Quantity;
-use crate::karpenter::pod::to_scheduling_pod;
+use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_accelerator;
@@ -47,7 +47,7 @@ use crate::workload::template::WORKLOAD_KINDS;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-toleration-missing",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL, Kind::RUNTIME_CLASS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_toleration_missing.rs")),
     check: Check::Object(check),
@@ -82,7 +82,8 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         };
         // EKS adds the toleration for the resource's own name.
         let added = ctx.platform().eks && resource == key;
-        if added || pod.tolerations.iter().any(covers) || is_free(key, template, ctx) {
+        let by_runtime = || runtime_tolerations(template, ctx).iter().any(covers);
+        if added || pod.tolerations.iter().any(covers) || by_runtime() || is_free(key, template, ctx) {
             continue;
         }
         let seen = || {
@@ -100,6 +101,15 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
             .help(format!("tolerate `{key}` with the operator `Exists`"))
             .fix(Fix::new(format!("tolerate `{key}`"), Safety::Unsafe).append(&tolerations, toleration));
     }
+}
+
+/// The tolerations that the RuntimeClass of the pods adds, if it is in the input.
+fn runtime_tolerations(template: &Template<'_>, ctx: &Context<'_>) -> Vec<Toleration> {
+    let kind = Kind::RUNTIME_CLASS;
+    let name = template.spec.get("runtimeClassName");
+    let classes = name.text().map(|name| ctx.index().all(kind.group, kind.kind, "default", name));
+    let lists = classes.into_iter().flatten().map(|class| class.path(&["scheduling", "tolerations"]));
+    lists.flat_map(|list| list.items().map(|node| toleration(&node)).collect::<Vec<_>>()).collect()
 }
 
 /// The usual taints of nodes for the resources that the template requests, each with the first such resource.
