@@ -136,6 +136,10 @@ pub(crate) struct RenderReport {
 impl Renders {
     /// Renders the charts and kustomizations of a batch.
     pub(crate) fn of(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions<'_>) -> Renders {
+        let is_asked = options.requested || scopes.all().iter().any(|scope| scope.render.enabled);
+        if !is_asked {
+            return Renders::default();
+        }
         let sources = Arc::new(Sources::new(&batch.inputs));
         let (charts, kustomizations) = rayon::join(
             || helm::render(batch, scopes, options, &sources),

@@ -249,7 +249,7 @@ fn find(target: &Target, loaded: &Loaded) -> Result<Object, CliError> {
 fn written(object: &Object) -> String {
     let id = object.id();
     let name = format!("{}/{}", id.kind.to_lowercase(), object.name());
-    id.namespace.as_ref().map_or(name.clone(), |namespace| format!("{namespace}/{name}"))
+    id.namespace().map_or(name.clone(), |namespace| format!("{namespace}/{name}"))
 }
 
 /// The workload whose document holds a line.

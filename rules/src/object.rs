@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
@@ -24,8 +25,8 @@ pub struct ObjectId {
     pub version: String,
     /// The kind.
     pub kind: String,
-    /// The namespace as written.
-    pub namespace: Option<String>,
+    /// The namespace as written; read with [`ObjectId::namespace`].
+    namespace: Option<String>,
     /// The name; empty where it is missing or no text.
     pub name: String,
 }
@@ -43,11 +44,36 @@ impl ObjectId {
         self.kind == kind.kind && self.group == kind.group
     }
 
+    /// The namespace: as it is written, or as a set of manifests applies the object.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        NAMESPACE_READS.set(NAMESPACE_READS.get().wrapping_add(1));
+        self.namespace.as_deref()
+    }
+
     /// The namespace that the API server would use: `default` where none is written.
     #[must_use]
     pub fn namespace_or_default(&self) -> &str {
-        self.namespace.as_deref().unwrap_or("default")
+        self.namespace().unwrap_or("default")
     }
+
+    /// The same object in another namespace.
+    #[must_use]
+    pub fn with_namespace(self, namespace: Option<String>) -> ObjectId {
+        ObjectId { namespace, ..self }
+    }
+}
+
+thread_local! {
+    /// How often this thread has read the namespace of an object.
+    static NAMESPACE_READS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs `work`, and says whether it read the namespace of an object: otherwise it does the same in every other one.
+pub(crate) fn track_namespace<T>(work: impl FnOnce() -> T) -> (T, bool) {
+    let before = NAMESPACE_READS.get();
+    let value = work();
+    (value, NAMESPACE_READS.get() != before)
 }
 
 /// Where an object came from.
@@ -279,7 +305,7 @@ impl Object {
 
     /// Whether a placeholder stands for its namespace.
     pub(crate) fn is_namespace_unknown(&self) -> bool {
-        let is_as_written = self.as_written().0.id.namespace == self.0.id.namespace;
+        let is_as_written = self.as_written().id().namespace() == self.id().namespace();
         is_as_written && self.path(&["metadata", "namespace"]).is_unknown()
     }
 
@@ -417,7 +443,12 @@ impl Object {
     /// A derived value, computed at the first call. It is the object's and not of who asks first, whose allowance of
     /// steps it is not taken from.
     pub(crate) fn memo<T: Any + Send + Sync>(&self, memo: &Memo<T>, compute: impl FnOnce() -> T) -> &T {
-        let owner = if memo.slot.depends_on_namespace() { self } else { self.as_written() };
+        let owner = if memo.slot.depends_on_namespace() {
+            let _ = self.id().namespace();
+            self
+        } else {
+            self.as_written()
+        };
         let memos = &owner.0.memos;
         let value = memos[memo.slot as usize].get_or_init(|| Box::new(steps::unlimited(compute)));
         value.downcast_ref().expect("each slot belongs to one memo")

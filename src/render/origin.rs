@@ -107,7 +107,7 @@ pub(super) fn repair(
         return None;
     }
     let (id, own) = (object.id(), base.id());
-    let is_renamed = (&id.name, &id.namespace) != (&own.name, &own.namespace);
+    let is_renamed = (&id.name, id.namespace()) != (&own.name, own.namespace());
     for operation in &fix.operations {
         let (paths, value) = match operation {
             Operation::Test { path, value }
@@ -172,7 +172,7 @@ fn base_object(file: &Arc<Source>, rendered: &Object) -> Option<Object> {
     let mut all: Vec<Object> = objects.filter(same).collect();
     all.retain(|object| id.name.contains(&*object.id().name));
     all.sort_by_key(|object| {
-        let other = object.id().namespace.is_some() && object.id().namespace != id.namespace;
+        let other = object.id().namespace().is_some() && object.id().namespace() != id.namespace();
         (std::cmp::Reverse(object.id().name.len()), other)
     });
     all.into_iter().next()

@@ -208,7 +208,7 @@ fn diagnostic(finding: &Finding, fingerprint: String) -> Diagnostic<'_> {
             Identity {
                 api_version: id.api_version(),
                 kind: &id.kind,
-                namespace: id.namespace.as_deref(),
+                namespace: id.namespace(),
                 name: &id.name,
             }
         }),

@@ -64,7 +64,7 @@ pub(crate) fn json(
 pub(super) fn object_json(object: &Object) -> Value {
     let (file, line) = place_of(object, &Pointer::root());
     json!({
-        "kind": object.id().kind, "namespace": object.id().namespace, "name": object.name(), "file": file, "line": line,
+        "kind": object.id().kind, "namespace": object.id().namespace(), "name": object.name(), "file": file, "line": line,
     })
 }
 
@@ -208,7 +208,7 @@ fn table(page: &mut String, overview: &PoolOverview, region: Option<&str>) {
 /// A workload, as `gpulint why` names it.
 pub(super) fn name(object: &Object) -> String {
     let id = object.id();
-    let namespace = id.namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace}/"));
+    let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
     format!("{namespace}{}/{}", id.kind.to_lowercase(), object.display_name())
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn json(out: &mut dyn Write, answer: &Answer<'_>) -> Result<(), CliEr
         "version": 1,
         "tool": {"name": "gpulint", "version": env!("CARGO_PKG_VERSION")},
         "workload": {
-            "apiVersion": id.api_version(), "kind": id.kind, "namespace": id.namespace, "name": answer.workload.name(),
+            "apiVersion": id.api_version(), "kind": id.kind, "namespace": id.namespace(), "name": answer.workload.name(),
             "file": file, "line": line,
         },
         "assumed": {
@@ -176,7 +176,7 @@ fn change_json(change: &Change) -> Value {
 /// Writes the answer for people.
 pub(crate) fn text(out: &mut dyn Write, answer: &Answer<'_>, options: RenderOptions) -> Result<(), CliError> {
     let id = answer.workload.id();
-    let namespace = id.namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace}/"));
+    let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
     let at = position(answer.workload, &Pointer::root());
     let at = at.map_or(String::new(), |(file, line, _)| format!(" ({file}:{line})"));
     let name = format!("{} {namespace}{}{at}", id.kind, answer.workload.display_name());

@@ -45,7 +45,7 @@ impl ObjectRef {
         Some(ObjectRef {
             kind,
             version: id.version.clone(),
-            namespace: id.namespace.clone(),
+            namespace: id.namespace().map(str::to_owned),
             name: id.name.clone(),
         })
     }

@@ -181,7 +181,7 @@ fn exists(
 pub(crate) fn has_checked_controller(object: &Object) -> bool {
     let id = object.id();
     let owners = object.path(&["metadata", "ownerReferences"]);
-    id.namespace.is_some()
+    id.namespace().is_some()
         && owners.items().any(|owner| {
             let (version, kind) = (owner.get("apiVersion"), owner.get("kind"));
             let named = version.text().zip(kind.text());

@@ -3,8 +3,8 @@
 //! [`Objects::find`] returns Found, Missing or Unknown: unless the input is the whole cluster, an object that
 //! is not in it may still exist, and a rule about absence reports only objects that are Missing.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::cluster::dependencies::{Invalidations, KindId, Read, digest, record_read};
 use crate::kind::Kind;
@@ -21,8 +21,59 @@ pub enum Lookup<'a> {
     Unknown,
 }
 
-/// Objects of one kind by namespace and name.
-type ByName = BTreeMap<String, BTreeMap<String, IndexEntry>>;
+/// Objects of one kind.
+#[derive(Default)]
+struct OfKind {
+    /// By namespace and name.
+    namespaces: BTreeMap<Arc<str>, BTreeMap<String, IndexEntry>>,
+    /// The namespaces that have a name, in order: there may be as many namespaces as objects.
+    namespaces_of: HashMap<String, Vec<Arc<str>>>,
+}
+
+impl OfKind {
+    fn get(&self, namespace: &str, name: &str) -> &[Object] {
+        let entry = self.namespaces.get(namespace).and_then(|names| names.get(name));
+        entry.map_or(&[], IndexEntry::as_slice)
+    }
+
+    fn insert(&mut self, object: &Object, name: &str) {
+        let namespace = object.id().namespace_or_default();
+        let namespace = match self.namespaces.get_key_value(namespace) {
+            Some((known, _)) => Arc::clone(known),
+            None => Arc::from(namespace),
+        };
+        let names = self.namespaces.entry(Arc::clone(&namespace)).or_default();
+        if let Some(same) = names.get_mut(name) {
+            same.insert_sorted(object.clone());
+            return;
+        }
+        names.insert(name.to_owned(), IndexEntry::One(object.clone()));
+        match self.namespaces_of.get_mut(name) {
+            Some(namespaces) => {
+                let at = namespaces.partition_point(|other| *other < namespace);
+                namespaces.insert(at, namespace);
+            }
+            None => _ = self.namespaces_of.insert(name.to_owned(), vec![namespace]),
+        }
+    }
+
+    fn remove(&mut self, object: &Object, name: &str) {
+        let namespace = object.id().namespace_or_default();
+        let Some(names) = self.namespaces.get_mut(namespace) else {
+            return;
+        };
+        if !names.get_mut(name).is_some_and(|same| same.remove(object)) {
+            return;
+        }
+        names.remove(name);
+        if let Some(namespaces) = self.namespaces_of.get_mut(name) {
+            namespaces.retain(|other| **other != *namespace);
+            if namespaces.is_empty() {
+                self.namespaces_of.remove(name);
+            }
+        }
+    }
+}
 
 /// Objects with one identity: nearly always one.
 #[derive(Debug)]
@@ -97,7 +148,7 @@ fn listed(by_name: &BTreeMap<String, IndexEntry>) -> impl Iterator<Item = &Objec
 #[derive(Default)]
 pub struct Objects {
     /// By kind, then by group: few kinds have the same name in several groups.
-    kinds: BTreeMap<String, Vec<(String, ByName)>>,
+    kinds: BTreeMap<String, Vec<(String, OfKind)>>,
     objects: Vec<Object>,
     complete: bool,
     complete_kinds: BTreeSet<Kind>,
@@ -194,26 +245,18 @@ impl Objects {
     }
 
     fn has_any_untracked(&self, group: &str, kind: &str) -> bool {
-        let by_name = self.by_name(group, kind);
-        by_name.is_some_and(|by_name| by_name.values().any(|names| !names.is_empty()))
+        self.of_kind(group, kind).is_some_and(|objects| !objects.namespaces_of.is_empty())
     }
 
     fn all_untracked(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
-        self.by_name(group, kind)
-            .and_then(|by_name| by_name.get(namespace)?.get(name))
-            .map_or(&[], IndexEntry::as_slice)
+        self.of_kind(group, kind).map_or(&[], |objects| objects.get(namespace, name))
     }
 
     fn remove(&mut self, object: &Object, name: &str) {
         let id = object.id();
         let groups = self.kinds.get_mut(&id.kind).into_iter().flatten();
-        for (_, by_name) in groups.filter(|(group, _)| *group == id.group) {
-            let Some(names) = by_name.get_mut(id.namespace_or_default()) else {
-                continue;
-            };
-            if names.get_mut(name).is_some_and(|same| same.remove(object)) {
-                names.remove(name);
-            }
+        for (_, objects) in groups.filter(|(group, _)| *group == id.group) {
+            objects.remove(object, name);
         }
     }
 
@@ -227,27 +270,15 @@ impl Objects {
         };
         let at = groups.iter().position(|(group, _)| *group == id.group);
         let at = at.unwrap_or_else(|| {
-            groups.push((id.group.clone(), ByName::new()));
+            groups.push((id.group.clone(), OfKind::default()));
             groups.len() - 1
         });
-        let by_name = &mut groups[at].1;
-        let namespace = id.namespace_or_default();
-        if !by_name.contains_key(namespace) {
-            by_name.insert(namespace.to_owned(), BTreeMap::new());
-        }
-        if let Some(names) = by_name.get_mut(namespace) {
-            match names.entry(name.to_owned()) {
-                Entry::Occupied(mut same) => same.get_mut().insert_sorted(object.clone()),
-                Entry::Vacant(free) => {
-                    free.insert(IndexEntry::One(object.clone()));
-                }
-            }
-        }
+        groups[at].1.insert(object, name);
     }
 
-    fn by_name(&self, group: &str, kind: &str) -> Option<&ByName> {
+    fn of_kind(&self, group: &str, kind: &str) -> Option<&OfKind> {
         let groups = self.kinds.get(kind)?;
-        groups.iter().find(|(g, _)| g == group).map(|(_, by_name)| by_name)
+        groups.iter().find(|(g, _)| g == group).map(|(_, objects)| objects)
     }
 
     /// Every object, in the order it was applied.
@@ -266,7 +297,8 @@ impl Objects {
     /// The complete objects of a kind, by namespace and name.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
         record_read(|| Read::Kind(kind.into()));
-        self.by_name(kind.group, kind.kind).into_iter().flat_map(BTreeMap::values).flat_map(listed)
+        let objects = self.of_kind(kind.group, kind.kind);
+        objects.into_iter().flat_map(|objects| objects.namespaces.values()).flat_map(listed)
     }
 
     /// The complete objects of a kind in a namespace, by name.
@@ -276,8 +308,8 @@ impl Objects {
         namespace: &str,
     ) -> impl Iterator<Item = &'a Object> + use<'a> {
         record_read(|| Read::Namespace(kind.into(), digest(namespace)));
-        self.by_name(kind.group, kind.kind)
-            .and_then(|by_name| by_name.get(namespace))
+        self.of_kind(kind.group, kind.kind)
+            .and_then(|objects| objects.namespaces.get(namespace))
             .into_iter()
             .flat_map(listed)
     }
@@ -297,11 +329,11 @@ impl Objects {
         name: &'a str,
     ) -> impl Iterator<Item = &'a [Object]> + use<'a> {
         record_read(|| Read::NameAnywhere(KindId::of(group, kind), digest(name)));
-        self.by_name(group, kind)
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .filter_map(move |names| names.get(name))
-            .map(IndexEntry::as_slice)
+        let objects = self.of_kind(group, kind);
+        objects.into_iter().flat_map(move |objects| {
+            let namespaces = objects.namespaces_of.get(name).into_iter().flatten();
+            namespaces.map(move |namespace| objects.get(namespace, name))
+        })
     }
 
     /// Whether there is an object with this identity. A computation that only reads this does not depend on

@@ -124,11 +124,10 @@ impl Membership {
         }
         let id = object.id();
         let mut namespace = self.namespace.as_deref();
-        if id.namespace.is_none() && !object.is_namespace_unknown() {
+        if id.namespace().is_none() && !object.is_namespace_unknown() {
             namespace = namespace.or(self.default_namespace.as_deref());
         }
-        let namespace =
-            namespace.filter(|set| !object.is_cluster_scoped() && id.namespace.as_deref() != Some(set));
+        let namespace = namespace.filter(|set| !object.is_cluster_scoped() && id.namespace() != Some(set));
         let keeps_names = self.prefix.is_empty() && self.suffix.is_empty();
         let name = (!keeps_names && !id.name.is_empty())
             .then(|| format!("{}{}{}", self.prefix, id.name, self.suffix));

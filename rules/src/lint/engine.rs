@@ -11,14 +11,14 @@ use crate::lint::context::Context;
 use crate::lint::finding;
 use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
-use crate::lint::placements::OwnResult;
+use crate::lint::placements::Judged;
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Check, Group, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::suppress;
 use crate::lint::versions;
-use crate::object::Object;
+use crate::object::{Object, track_namespace};
 use crate::platform::{Platform, Product};
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
@@ -101,44 +101,51 @@ impl Engine {
         findings
     }
 
-    /// The same, where it is known what the rules say that have read nothing but the object. Otherwise that is the second
-    /// result.
-    pub(super) fn check_object_knowing(
+    /// The same for an object in one more set. `known` has what its rules said in earlier sets, in their order; what is new
+    /// is added.
+    pub(super) fn check_object_again<'a>(
         &self,
-        object: &Object,
+        object: &'a Object,
         cluster: &Cluster,
-        known: Option<&[OwnResult]>,
-    ) -> (Vec<Finding>, Vec<OwnResult>) {
+        known: &mut Vec<Judged<'a>>,
+    ) -> Vec<Finding> {
+        let own = object.id().namespace();
         let mut findings = Vec::new();
-        let mut own = Vec::new();
         let mut left = STEPS_PER_OBJECT;
-        for at in self.rules_for(object) {
+        for (place, at) in self.rules_for(object).enumerate() {
             let from = findings.len();
-            let known_result = known.and_then(|known| {
-                known.binary_search_by_key(&at, |result| result.rule).ok().map(|place| &known[place])
-            });
-            let steps = if let Some(result) = known_result {
-                findings.extend(result.findings.iter().cloned());
-                result.steps.min(left)
-            } else if known.is_some() {
-                self.run_rule(at, object, cluster, left, &mut findings).steps
-            } else {
-                let (outcome, reads) = self.run_recorded(at, object, cluster, left, &mut findings);
-                // Most rules that may read other objects find that the object is none of those that they are about.
-                if reads.is_empty() && !outcome.reads_earlier_findings {
-                    let found = findings[from..].to_vec();
-                    own.push(OwnResult { rule: at, findings: found, steps: outcome.steps });
+            left -= match known.get(place) {
+                Some(Judged::Alone { namespace, findings: said, steps })
+                    if namespace.is_none_or(|namespace| namespace == own) =>
+                {
+                    findings.extend(said.iter().cloned());
+                    (*steps).min(left)
                 }
-                outcome.steps
+                Some(Judged::BesideOthers) => self.run_rule(at, object, cluster, left, &mut findings).steps,
+                _ => {
+                    let run = || self.run_recorded(at, object, cluster, left, &mut findings);
+                    let ((outcome, reads), reads_namespace) = track_namespace(run);
+                    // Most rules that may read other objects find that the object is none of those that they are about.
+                    let judged = if reads.is_empty() && !outcome.reads_earlier_findings {
+                        let namespace = reads_namespace.then_some(own);
+                        let findings = findings[from..].to_vec();
+                        Judged::Alone { namespace, findings, steps: outcome.steps }
+                    } else {
+                        Judged::BesideOthers
+                    };
+                    match known.get_mut(place) {
+                        Some(old) => *old = judged,
+                        None => known.push(judged),
+                    }
+                    outcome.steps
+                }
             };
-            left -= steps;
             if left == 0 {
                 break;
             }
         }
-        own.sort_unstable_by_key(|result| result.rule);
         steps::stop_if_interrupted();
-        (findings, own)
+        findings
     }
 
     /// The rules that run for an object, in their order.

@@ -19,9 +19,9 @@ pub(crate) struct Placement<'a> {
     pub(crate) set: &'a [Arc<str>],
 }
 
-/// What of a placement decides what rules say without reading other objects: the namespace, whether what is missing does
-/// not exist, and how surely the objects of the set meet.
-type PlacementKey<'a> = (Option<&'a str>, bool, Bond);
+/// What of a set decides what rules say without reading other objects: whether what is missing does not exist, and how
+/// surely the objects of the set meet.
+type SetKind = (bool, Bond);
 
 /// The findings of one rule, or of all, for each placement of an object.
 type PerPlacement = Vec<Vec<Finding>>;
@@ -38,35 +38,35 @@ impl Engine {
         findings
     }
 
-    /// The findings for each placement. Rules that read nothing but the object run once for all placements in one
-    /// namespace, and in sets that say as much about what they lack.
+    /// The findings for each placement. Rules that read nothing but the object run once for all placements in sets that
+    /// say as much about what they lack; those that read its namespace once for each.
     fn check_each(&self, placements: &[Placement<'_>]) -> PerPlacement {
-        let mut done: Vec<(PlacementKey<'_>, Vec<OwnResult>)> = Vec::new();
+        let mut known: Vec<(SetKind, Vec<Judged<'_>>)> = Vec::new();
         let mut out = Vec::with_capacity(placements.len());
-        for placement in placements {
-            let Placement { object, cluster, .. } = placement;
-            let key = (object.id().namespace.as_deref(), cluster.is_complete(), cluster.bond());
-            let known = done.iter().find(|(known, _)| *known == key);
-            let known = known.map(|(_, results)| results.as_slice());
-            let (findings, results) = self.check_object_knowing(object, cluster, known);
-            if known.is_none() {
-                done.push((key, results));
-            }
-            out.push(findings);
+        for Placement { object, cluster, .. } in placements {
+            let kind = (cluster.is_complete(), cluster.bond());
+            let at = known.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+                known.push((kind, Vec::new()));
+                known.len() - 1
+            });
+            out.push(self.check_object_again(object, cluster, &mut known[at].1));
         }
         out
     }
 }
 
-/// What a rule said of an object without asking for others.
-#[derive(Clone, Debug)]
-pub(super) struct OwnResult {
-    /// The index of the rule in its engine.
-    pub(super) rule: usize,
-    /// Its findings.
-    pub(super) findings: Vec<Finding>,
-    /// Number of steps.
-    pub(super) steps: u64,
+/// What a rule said of an object, as far as it holds in other sets.
+#[derive(Debug)]
+pub(super) enum Judged<'a> {
+    /// It asked for no other object.
+    Alone {
+        /// The namespace of the object at that time; `None` where the rule did not read it.
+        namespace: Option<Option<&'a str>>,
+        findings: Vec<Finding>,
+        steps: u64,
+    },
+    /// It asked for others, so that it is asked again.
+    BesideOthers,
 }
 
 /// Says of findings that they hold in one set.
@@ -92,6 +92,9 @@ pub(crate) fn name_unjudged<'a>(findings: &mut [Finding], sets: impl Iterator<It
 
 /// Joins what was found of one object in several sets, in the order of the sets.
 pub(crate) fn join<'a>(found: PerPlacement, sets: impl Iterator<Item = &'a [Arc<str>]>) -> Vec<Finding> {
+    if found.iter().all(Vec::is_empty) {
+        return Vec::new();
+    }
     let sets: Vec<&[Arc<str>]> = sets.collect();
     let all = names_of(&sets, |_| true);
     let mut joined: Vec<(Finding, Vec<bool>)> = Vec::new();

@@ -125,7 +125,7 @@ impl Override {
         };
         let id = object.map(Object::id);
         field(&self.paths, path)
-            && field(&self.namespaces, id.and_then(|i| i.namespace.as_deref()))
+            && (self.namespaces.is_empty() || field(&self.namespaces, id.and_then(|i| i.namespace())))
             && field(&self.names, id.map(|i| i.name.as_str()))
             && (self.kinds.is_empty() || id.is_some_and(|i| self.kinds.contains(&i.kind)))
     }

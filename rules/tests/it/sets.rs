@@ -6,6 +6,7 @@ use gpulint_rules::source::{PatchTarget, PatchedReplicas, Source};
 use gpulint_rules::{
     Bond, Engine, File, Finding, ManifestSet, Membership, Partition, RunInput, Settings, check_run,
 };
+use gpulint_testing::{fixtures, position, relative, yaml_below};
 
 const SERVER: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: vision}\nspec:\n  replicas: 2\n  \
     selector: {matchLabels: {app: vision}}\n  template:\n    metadata: {labels: {app: vision}}\n    spec:\n      \
@@ -148,11 +149,53 @@ fn an_object_that_is_reached_twice_is_no_duplicate_of_itself() {
 fn reports_name_objects_as_they_are_written() {
     let findings = found(&[(SERVER, &[in_namespace(0, "ml")])], &["pdb-missing"]);
     let object = findings[0].location.object().unwrap();
-    assert_eq!(object.id().namespace, None);
+    assert_eq!(object.id().namespace(), None);
 }
 
 #[test]
 fn broken_documents_are_of_the_sets_of_their_file() {
     let findings = found(&[("a: [\n", &[of(1)]), ("b: {\n", &[])], &["yaml-syntax"]);
     assert_eq!(findings.iter().map(names).collect::<Vec<_>>(), [vec!["stage"], vec![]]);
+}
+
+/// What is said of a file in a set: each with its rule, severity and place.
+fn said_in(set: &str, findings: &[Finding]) -> Vec<String> {
+    let holds = |finding: &&Finding| names(finding).contains(&set);
+    let own = findings.iter().filter(holds).filter(|finding| !finding.reports_absence);
+    let mut said: Vec<String> =
+        own.map(|one| format!("{} {:?} {:?}", one.rule.id, one.severity, position(one))).collect();
+    said.sort();
+    said
+}
+
+/// Rules that read nothing but the object run once for all its sets, whatever its namespaces: what they say of it in one
+/// namespace does not depend on the others.
+#[test]
+fn what_is_said_in_a_namespace_does_not_depend_on_others() {
+    let engine = Engine::new(Settings::default());
+    let namespaces = ["shop", "kube-system", "training", "default"];
+    let set = |name: &str| ManifestSet { name: Arc::from(name), bond: Bond::Certain, may_be_complete: false };
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for path in yaml_below(&fixtures().join("rules")) {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let file = File::read(Source::from_text("a.yaml", &text));
+        let run = |numbers: &[usize]| -> Vec<Finding> {
+            let sets = numbers.iter().map(|number| set(namespaces[*number])).collect();
+            let places = numbers.iter().enumerate();
+            let places = places.map(|(set, number)| in_namespace(set, namespaces[*number])).collect();
+            let partition = Partition { sets, files: vec![places] };
+            let input = Some(RunInput { engine: &engine, file: &file });
+            check_run(&[input], &partition, None).into_iter().flatten().flat_map(|r| r.findings).collect()
+        };
+        let all = run(&[0, 1, 2, 3]);
+        for (number, name) in namespaces.iter().enumerate() {
+            let (alone, together) = (said_in(name, &run(&[number])), said_in(name, &all));
+            count += alone.len();
+            if alone != together {
+                wrong.push(format!("{} in {name}: {alone:#?} and {together:#?}", relative(&path)));
+            }
+        }
+    }
+    assert!(count > 1000, "{count} findings");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

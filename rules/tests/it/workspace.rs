@@ -308,7 +308,7 @@ fn memberships(dice: &mut Dice) -> Vec<Membership> {
         let mut membership = Membership { set: dice.below(3), ..Membership::default() };
         match dice.below(6) {
             0 => membership.namespace = Some(Arc::from("ml")),
-            1 => membership.namespace = Some(Arc::from("other")),
+            1 => membership.namespace = Some(Arc::from(*dice.one(&["other", "kube-system", "training"]))),
             2 => membership.default_namespace = Some(Arc::from("ml")),
             3 => membership.prefix = "x-".to_owned(),
             4 => {

@@ -1,6 +1,6 @@
 //! The sets of an input while they are found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -156,8 +156,8 @@ impl<'f, 'a> Draft<'f, 'a> {
     }
 
     /// The sets that claim a file of a folder, by folder.
-    pub(super) fn sets_by_folder(&self) -> BTreeMap<&'a Path, Vec<usize>> {
-        let mut by_folder: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
+    pub(super) fn sets_by_folder(&self) -> HashMap<&'a Path, Vec<usize>> {
+        let mut by_folder: HashMap<&Path, Vec<usize>> = HashMap::new();
         for (file, members) in self.members.iter().enumerate() {
             let Some(folder) = self.files.folder(file).filter(|_| !members.is_empty()) else { continue };
             let sets = by_folder.entry(folder).or_default();

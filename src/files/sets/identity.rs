@@ -19,7 +19,7 @@ pub(super) fn applied(object: &Object, how: &Transform) -> Option<u64> {
         if object.path(&["metadata", "namespace"]).is_unknown() && how.namespace.is_none() {
             return None;
         }
-        let namespace = how.namespace.as_deref().or(id.namespace.as_deref());
+        let namespace = how.namespace.as_deref().or(id.namespace());
         namespace.or(how.default_namespace.as_deref()).unwrap_or("default").hash(&mut hasher);
     }
     for part in [how.prefix.as_str(), &id.name, &how.suffix] {

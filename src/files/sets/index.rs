@@ -1,6 +1,7 @@
 //! The files of an input by path.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::Object;
@@ -21,7 +22,8 @@ pub(crate) struct SetFile<'a> {
 pub(super) struct Files<'a> {
     pub(super) list: &'a [SetFile<'a>],
     pub(super) folders: &'a Folders,
-    by_path: HashMap<&'a Path, usize>,
+    /// By path, which is compared byte by byte: none has parts that mean nothing.
+    by_path: HashMap<&'a OsStr, usize>,
     /// Sorted by the bytes of the path, so that all files below a folder follow each other.
     sorted: Vec<(&'a Path, usize)>,
 }
@@ -41,7 +43,8 @@ impl<'a> Files<'a> {
         let mut sorted: Vec<(&Path, usize)> =
             placed.map(|(number, file)| (file.input.absolute.as_path(), number)).collect();
         sorted.sort_unstable_by(|a, b| bytes(a.0).cmp(bytes(b.0)));
-        Files { list, folders, by_path: sorted.iter().copied().collect(), sorted }
+        let by_path = sorted.iter().map(|(path, file)| (path.as_os_str(), *file)).collect();
+        Files { list, folders, by_path, sorted }
     }
 
     /// Whether no file has a place.
@@ -51,7 +54,7 @@ impl<'a> Files<'a> {
 
     /// The number of a file.
     pub(super) fn at(&self, path: &Path) -> Option<usize> {
-        self.by_path.get(path).copied()
+        self.by_path.get(path.as_os_str()).copied()
     }
 
     /// The folder of a file.

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 16;
 /// Follows kustomizations.
 pub(super) struct Expansion<'f, 'a> {
     files: &'f Files<'a>,
-    seen: HashSet<(PathBuf, Option<Arc<str>>, String, String)>,
+    seen: HashSet<(&'a Path, Option<Arc<str>>, String, String)>,
     pub(super) reach: Reach,
 }
 
@@ -30,7 +30,11 @@ impl<'f, 'a> Expansion<'f, 'a> {
     }
 
     fn find(&self, folder: &Path) -> Option<&'a Kustomization> {
-        self.files.folders.kustomizations.get(folder)
+        Some(self.find_with_folder(folder)?.1)
+    }
+
+    fn find_with_folder(&self, folder: &Path) -> Option<(&'a PathBuf, &'a Kustomization)> {
+        self.files.folders.kustomizations.get_key_value(folder)
     }
 
     /// Applies the kustomization of a folder, if there is one.
@@ -39,8 +43,8 @@ impl<'f, 'a> Expansion<'f, 'a> {
     }
 
     fn expand(&mut self, folder: &Path, how: &Transform, depth: usize) -> bool {
-        let Some(own) = self.find(folder) else { return false };
-        let key = (folder.to_owned(), how.namespace.clone(), how.prefix.clone(), how.suffix.clone());
+        let Some((folder, own)) = self.find_with_folder(folder) else { return false };
+        let key = (folder.as_path(), how.namespace.clone(), how.prefix.clone(), how.suffix.clone());
         if depth > MAX_DEPTH || !self.seen.insert(key) {
             return true;
         }
@@ -55,10 +59,9 @@ impl<'f, 'a> Expansion<'f, 'a> {
 
     fn entries(&mut self, of: &Kustomization, how: &Transform, depth: usize) {
         for path in &of.resources {
-            if !self.expand(path, how, depth + 1)
-                && let Some(file) = self.files.at(path)
-            {
-                self.reach.push((file, how.clone()));
+            match self.files.at(path) {
+                Some(file) => self.reach.push((file, how.clone())),
+                None => _ = self.expand(path, how, depth + 1),
             }
         }
     }

@@ -167,7 +167,7 @@ impl Judge {
         } else {
             format!("/apis/{}/{}", id.group, id.version)
         };
-        let namespace = match id.namespace.as_deref() {
+        let namespace = match id.namespace() {
             // A name that is no namespace cannot stand in the path; the server then compares it with the path's.
             Some(name) if is_path_segment(name) => name,
             _ => "default",

@@ -58,8 +58,7 @@ pub(crate) fn written_mutants(path: &Path, name: &str, id: &ObjectId, seed: &Val
 /// The identity after a change: the name and namespace may be what changed.
 fn identity(id: &ObjectId, value: &Value) -> ObjectId {
     let text = |v: &Value| v.as_str().map(str::to_owned);
-    let mut id = id.clone();
-    id.namespace = text(&value["metadata"]["namespace"]);
+    let mut id = id.clone().with_namespace(text(&value["metadata"]["namespace"]));
     id.name = text(&value["metadata"]["name"]).unwrap_or_default();
     id
 }

@@ -59,7 +59,7 @@ const ALL: Kind = Kind::CLUSTER_TRIGGER_AUTHENTICATION;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.id().namespace_or_default().to_owned();
     // A namespace that is set when the manifest is applied may be any.
-    let namespaced = object.id().namespace.is_some();
+    let namespaced = object.id().namespace().is_some();
     for trigger in triggers(object) {
         let reference = trigger.node.get("authenticationRef");
         let (node, kind) = (reference.get("name"), reference.get("kind"));

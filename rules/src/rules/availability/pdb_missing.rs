@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let (found, unknown) = views.pdbs_of(namespace, template);
         let (others, _) = views.pdbs_of("default", template);
         // A PDB without namespace may be applied to this one.
-        let elsewhere = others.iter().any(|p| p.id().namespace.is_none());
+        let elsewhere = others.iter().any(|p| p.id().namespace().is_none());
         if unknown || elsewhere || !found.is_empty() {
             return None;
         }

@@ -195,7 +195,7 @@ fn is_meant(service: &Object, workload: &Object, wanted: &[(&str, Node<'_>)], ct
         || is_owned(workload)
         || workload.is_patched_by_kustomize()
         || has_added_labels(workload)
-        || service.id().namespace != workload.id().namespace
+        || service.id().namespace() != workload.id().namespace()
         || !ctx.index().surely_pairs(service, workload);
     let templates = templates(workload);
     let runs = workload_kind(workload).is_some_and(|row| !row.replicas.is_empty());
@@ -224,13 +224,13 @@ fn is_meant(service: &Object, workload: &Object, wanted: &[(&str, Node<'_>)], ct
 fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Option<&'i Object> {
     let service = ctx.object();
     let sets_namespace = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
-    let own = service.id().namespace.as_ref()?;
+    let own = service.id().namespace()?;
     let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
     let named = kinds.iter().flat_map(|kind| {
         ctx.index().named(kind.group, kind.kind, service.name()).flatten().collect::<Vec<&'i Object>>()
     });
     let found = named.into_iter().find(|workload| {
-        let explicit = workload.id().namespace.as_ref().is_some_and(|namespace| namespace != own);
+        let explicit = workload.id().namespace().is_some_and(|namespace| namespace != own);
         let known = !workload.is_namespace_unknown() && !workload.is_partial();
         explicit
             && known
@@ -248,7 +248,7 @@ fn others_make_pods(service: &Object, ctx: &Context<'_>) -> bool {
         id.group.contains('.')
             && workload_kind(other).is_none()
             && !makes_no_pods(&id.group, &id.kind)
-            && (id.namespace_or_default() == namespace || id.namespace.is_none())
+            && (id.namespace_or_default() == namespace || id.namespace().is_none())
             && ctx.index().surely_pairs(service, other)
     })
 }

@@ -171,7 +171,7 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     if object.is(Kind::DAEMON_SET) {
         return Some(Classified::new(WorkloadClass::Infra, Confidence::High, "it is a DaemonSet"));
     }
-    let namespace = object.id().namespace.as_deref().unwrap_or_default();
+    let namespace = object.id().namespace().unwrap_or_default();
     if matches!(namespace, "gpu-operator" | "kube-system" | "gpu-monitoring")
         || namespace.starts_with("nvidia-")
     {
@@ -439,8 +439,8 @@ fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> 
             }
         }
     }
-    if let Some(namespace) = &object.id().namespace {
-        signs.push((namespace.clone(), format!("its namespace is `{namespace}`")));
+    if let Some(namespace) = object.id().namespace() {
+        signs.push((namespace.to_owned(), format!("its namespace is `{namespace}`")));
     }
     for (text, reason) in signs {
         if let Some(class) = purpose(&text) {
