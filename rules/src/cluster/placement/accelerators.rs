@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::placement::eviction::starts_nodes;
-use crate::cluster::placement::feasibility::{
-    Evaluation, Feasible, FeasibleKey, FeasiblePools, PodShape, remember_admissions,
-};
+use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, FeasiblePools, PodShape};
 use crate::cluster::placement::pools::PoolKey;
 use crate::cluster::placement::{CandidatePool, CandidatePools, Fingerprint};
 use crate::cluster::query::{Query, QuerySlot};
@@ -103,8 +101,6 @@ impl Query for AcceleratorPlacements {
             let keys = keys.into_iter().map(|key| (key, None)).collect();
             placement.workloads.push((object.clone(), keys));
         }
-        let keys: Vec<FeasibleKey> = distinct.values().cloned().collect();
-        remember_admissions(cluster, &keys);
         let pools: BTreeMap<Fingerprint, FeasiblePools> = distinct
             .into_iter()
             .map(|(shape, key)| (shape, cluster.query::<Feasible>(&key).unwrap_or_default()))
@@ -172,14 +168,13 @@ pub(crate) fn accelerators_on(cluster: &Cluster, object: &Object, eks: bool) -> 
     if let Some(known) = known.filter(|known| known.pool == own.pool) {
         return used(known.object());
     }
-    let mut scheduler = None;
     let mut answers: HashMap<Fingerprint, bool> = HashMap::new();
     let mut out = PoolUse::default();
     for (workload, keys) in &placement.workloads {
         for (key, feasible) in keys {
             let admits = *answers
                 .entry(key.shape.fingerprint())
-                .or_insert_with(|| Evaluation::new(cluster, key).decide(&own, &mut scheduler) == Some(true));
+                .or_insert_with(|| Evaluation::new(cluster, key).decide(&own) == Some(true));
             if admits {
                 let feasible = feasible.iter().flat_map(|pools| pools.iter());
                 // What has its name is another version of it.

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::catalog::TypeSet;
 
 /// The content of a value as 128 bits: equal contents have equal fingerprints. A collision is expected only
 /// after about 2^64 different contents.
@@ -38,47 +40,70 @@ const GENERATION: usize = 1 << 18;
 
 /// The cached decisions in two generations: when the newer one is full, the older one is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Admissions(Mutex<Generations>);
-
-#[derive(Debug, Default)]
-struct Generations {
-    current: HashMap<AdmissionKey, bool>,
-    previous: HashMap<AdmissionKey, bool>,
+pub(crate) struct Admissions {
+    /// Whether a pool admits a pod.
+    pub(super) decisions: Generations<bool>,
+    /// Which types of a pool suit a pod; the key has the pod without its amounts of resources.
+    pub(super) suited: Generations<Suited>,
 }
 
-impl Admissions {
-    fn generations(&self) -> MutexGuard<'_, Generations> {
+/// Which types of a pool suit a pod, whatever it needs of resources.
+#[derive(Clone, Debug)]
+pub(super) enum Suited {
+    Nothing,
+    Types(Arc<TypeSet>),
+    Undecided,
+}
+
+/// Cached answers.
+#[derive(Debug)]
+pub(super) struct Generations<T>(Mutex<TwoGenerations<T>>);
+
+impl<T> Default for Generations<T> {
+    fn default() -> Self {
+        Generations(Mutex::new(TwoGenerations { current: HashMap::new(), previous: HashMap::new() }))
+    }
+}
+
+#[derive(Debug)]
+struct TwoGenerations<T> {
+    current: HashMap<AdmissionKey, T>,
+    previous: HashMap<AdmissionKey, T>,
+}
+
+impl<T: Clone> Generations<T> {
+    fn lock(&self) -> MutexGuard<'_, TwoGenerations<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cached decisions for these keys.
-    pub(super) fn get(&self, keys: impl Iterator<Item = AdmissionKey>) -> Vec<Option<bool>> {
-        let mut generations = self.generations();
+    /// The cached answers for these keys.
+    pub(super) fn get(&self, keys: impl Iterator<Item = AdmissionKey>) -> Vec<Option<T>> {
+        let mut generations = self.lock();
         keys.map(|key| {
-            if let Some(admits) = generations.current.get(&key) {
-                return Some(*admits);
+            if let Some(known) = generations.current.get(&key) {
+                return Some(known.clone());
             }
-            let admits = *generations.previous.get(&key)?;
-            generations.insert(key, admits);
-            Some(admits)
+            let known = generations.previous.get(&key)?.clone();
+            generations.insert(key, known.clone());
+            Some(known)
         })
         .collect()
     }
 
-    pub(super) fn insert(&self, decisions: impl IntoIterator<Item = (AdmissionKey, bool)>) {
-        let mut generations = self.generations();
-        for (key, admits) in decisions {
-            generations.insert(key, admits);
+    pub(super) fn insert(&self, answers: impl IntoIterator<Item = (AdmissionKey, T)>) {
+        let mut generations = self.lock();
+        for (key, answer) in answers {
+            generations.insert(key, answer);
         }
     }
 }
 
-impl Generations {
-    fn insert(&mut self, key: AdmissionKey, admits: bool) {
+impl<T> TwoGenerations<T> {
+    fn insert(&mut self, key: AdmissionKey, answer: T) {
         if self.current.len() >= GENERATION {
             self.previous = std::mem::take(&mut self.current);
         }
-        self.current.insert(key, admits);
+        self.current.insert(key, answer);
     }
 }
 
@@ -92,7 +117,7 @@ mod tests {
 
     #[test]
     fn decisions_in_use_outlive_a_full_generation() {
-        let admissions = Admissions::default();
+        let admissions: Generations<bool> = Generations::default();
         admissions.insert([(key(0, 0), true), (key(0, 1), false)]);
         for round in 1..3 {
             let more = (0..GENERATION as u64).map(|n| (key(round, n), true));

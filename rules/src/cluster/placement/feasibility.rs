@@ -1,13 +1,13 @@
 //! Which pools admit a pod, as far as the NodePools alone decide it.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::catalog::TypeSet;
 use crate::cluster::Cluster;
-use crate::cluster::dependencies::untracked;
-use crate::cluster::placement::admission::{AdmissionKey, Fingerprint};
+use crate::cluster::placement::admission::{AdmissionKey, Fingerprint, Suited};
 use crate::cluster::placement::pools::{
     CandidatePool, CandidatePools, NODEPOOL_LABEL, PoolKey, alternatives, custom_label,
 };
@@ -15,7 +15,9 @@ use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::table::Row;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::Requirements;
-use crate::karpenter::scheduling::{Pod, Scheduler, SchedulerOptions, Taint, Toleration, Verdict, tolerates};
+use crate::karpenter::scheduling::{
+    Pod, SchedulerOptions, SuitedTypes, Taint, Toleration, Verdict, pod_requests, tolerates, types_with_room,
+};
 use crate::kind::Kind;
 use crate::steps;
 use crate::workload::template::Template;
@@ -35,6 +37,10 @@ pub(super) struct PodShape {
     /// Whether it selects pools by name.
     by_name: bool,
     fingerprint: Fingerprint,
+    /// The same without the amounts of resources.
+    constraints: OnceLock<Fingerprint>,
+    /// The types that have room for it.
+    room: OnceLock<Option<TypeSet>>,
 }
 
 impl PodShape {
@@ -45,6 +51,8 @@ impl PodShape {
         PodShape {
             by_name: alternatives.iter().any(pool),
             fingerprint: Fingerprint::of(&pod),
+            constraints: OnceLock::new(),
+            room: OnceLock::new(),
             alternatives,
             pod,
         }
@@ -52,6 +60,27 @@ impl PodShape {
 
     pub(super) fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
+    }
+
+    fn constraints(&self) -> Fingerprint {
+        *self.constraints.get_or_init(|| {
+            let mut pod = self.pod.clone();
+            pod.requests.clear();
+            pod.overhead.clear();
+            // EKS adds tolerations for the names of resources.
+            for container in pod.containers.iter_mut().chain(&mut pod.init_containers) {
+                container
+                    .requests
+                    .values_mut()
+                    .chain(container.limits.values_mut())
+                    .for_each(|amount| *amount = 0);
+            }
+            Fingerprint::of(&pod)
+        })
+    }
+
+    fn room(&self) -> Option<&TypeSet> {
+        self.room.get_or_init(|| types_with_room(&pod_requests(&self.pod))).as_ref()
     }
 }
 
@@ -162,32 +191,6 @@ fn custom_labels(shape: &PodShape) -> Option<Vec<PoolKey>> {
     Some(keys)
 }
 
-/// Ensures that the decisions for some pods are cached. This sets up the scheduler once for each pool, and
-/// not once for each pod and pool.
-pub(super) fn remember_admissions(cluster: &Cluster, keys: &[FeasibleKey]) {
-    let mut pods_of: BTreeMap<Fingerprint, (Arc<CandidatePool>, Vec<usize>)> = BTreeMap::new();
-    untracked(|| {
-        for (at, key) in keys.iter().enumerate().filter(|(_, key)| !key.shape.by_name) {
-            for pool in candidates_for(cluster, &key.shape).unwrap_or_default() {
-                let (_, pods) = pods_of.entry(pool.spec).or_insert_with(|| (pool, Vec::new()));
-                if pods.last() != Some(&at) {
-                    pods.push(at);
-                }
-            }
-        }
-    });
-    for (pool, pods) in pods_of.values() {
-        let mut scheduler = None;
-        for at in pods {
-            let evaluation = Evaluation::new(cluster, &keys[*at]);
-            if evaluation.remembered(pool).is_none() {
-                let admits = evaluation.decide(pool, &mut scheduler);
-                cluster.admissions().insert(admits.map(|admits| (evaluation.key(pool), admits)));
-            }
-        }
-    }
-}
-
 /// A pod that is evaluated against pools.
 pub(super) struct Evaluation<'a> {
     cluster: &'a Cluster,
@@ -201,56 +204,85 @@ impl<'a> Evaluation<'a> {
         Evaluation { cluster, shape: &key.shape, options }
     }
 
-    /// The cache key of the decision whether a pool admits the pod.
-    fn key(&self, pool: &CandidatePool) -> AdmissionKey {
+    /// The cache key of an answer about a pool and the pod, or the pod without its amounts of resources.
+    fn key(&self, pool: &CandidatePool, pod: Fingerprint) -> AdmissionKey {
         let spec = if self.shape.by_name { pool.named_spec() } else { pool.spec };
-        AdmissionKey { pool: spec, pod: self.shape.fingerprint, eks: self.options.eks }
-    }
-
-    /// The decision about a pool, if it is cached.
-    pub(super) fn remembered(&self, pool: &CandidatePool) -> Option<bool> {
-        self.cluster.admissions().get(std::iter::once(self.key(pool))).into_iter().flatten().next()
+        AdmissionKey { pool: spec, pod, eks: self.options.eks }
     }
 
     /// For each pool, whether it admits the pod. `None` if one decision exceeds the step limit.
-    fn admit(&self, pools: &[Arc<CandidatePool>]) -> Option<Vec<bool>> {
-        let keys: Vec<AdmissionKey> = pools.iter().map(|pool| self.key(pool)).collect();
-        let known = self.cluster.admissions().get(keys.iter().copied());
-        let mut decided: HashMap<AdmissionKey, bool> = HashMap::new();
-        let admits = pools.iter().zip(&keys).zip(known).map(|((pool, key), known)| match known {
-            Some(admits) => Some(admits),
-            None => match decided.get(key) {
-                Some(admits) => Some(*admits),
-                None => {
-                    let admits = self.decide(pool, &mut None)?;
-                    decided.insert(*key, admits);
-                    Some(admits)
-                }
-            },
+    pub(super) fn admit(&self, pools: &[Arc<CandidatePool>]) -> Option<Vec<bool>> {
+        let Some(room) = self.shape.room() else {
+            return pools.iter().map(|pool| self.remembered_decision(pool)).collect();
+        };
+        let suited = self.suited(pools);
+        let admits = pools.iter().zip(suited).map(|(pool, suited)| match suited {
+            Suited::Nothing => Some(false),
+            Suited::Types(types) => Some(!types.is_disjoint(room)),
+            Suited::Undecided => self.remembered_decision(pool),
         });
-        let admits = admits.collect();
-        if !decided.is_empty() {
-            self.cluster.admissions().insert(decided);
-        }
-        admits
+        admits.collect()
     }
 
-    /// The decision itself. `None` if it exceeds the step limit. The scheduler of the pool is set up when the
-    /// first pod needs it.
-    pub(super) fn decide<'p>(
-        &self,
-        pool: &'p CandidatePool,
-        scheduler: &mut Option<Scheduler<'p>>,
-    ) -> Option<bool> {
+    /// For each pool, which of its types suit the pod. This is equal for pods that differ only in the amounts that they
+    /// need, so that most pods cost a look at the cache and an intersection of sets.
+    fn suited(&self, pools: &[Arc<CandidatePool>]) -> Vec<Suited> {
+        let constraints = self.shape.constraints();
+        let cache = &self.cluster.admissions().suited;
+        let keys: Vec<AdmissionKey> = pools.iter().map(|pool| self.key(pool, constraints)).collect();
+        let mut fresh: HashMap<AdmissionKey, Suited> = HashMap::new();
+        let known = cache.get(keys.iter().copied());
+        let suited = pools.iter().zip(keys).zip(known).map(|((pool, key), known)| match known {
+            Some(suited) => suited,
+            None => fresh.entry(key).or_insert_with(|| self.suited_types(pool)).clone(),
+        });
+        let suited = suited.collect();
+        if !fresh.is_empty() {
+            cache.insert(fresh);
+        }
+        suited
+    }
+
+    fn suited_types(&self, pool: &CandidatePool) -> Suited {
+        if steps::limited(STEPS_PER_DECISION, || self.passes_prefilter(pool)).0 == Some(false) {
+            return Suited::Nothing;
+        }
+        let Some(scheduler) = steps::limited(steps::SHARED, || pool.scheduler(&self.options)).0 else {
+            return Suited::Undecided;
+        };
+        let suited = steps::limited(STEPS_PER_DECISION, || scheduler.suited_types(&self.shape.pod));
+        match suited.0 {
+            Some(SuitedTypes::Types(types)) if types.is_empty() => Suited::Nothing,
+            Some(SuitedTypes::Types(types)) => Suited::Types(Arc::new(types)),
+            Some(SuitedTypes::Undecided) | None => Suited::Undecided,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_known(&self, pool: &CandidatePool) -> bool {
+        let key = self.key(pool, self.shape.constraints());
+        self.cluster.admissions().suited.get(std::iter::once(key)).iter().flatten().next().is_some()
+    }
+
+    /// The decision about a pool, cached. `None` if it exceeds the step limit.
+    fn remembered_decision(&self, pool: &CandidatePool) -> Option<bool> {
+        let key = self.key(pool, self.shape.fingerprint);
+        let cache = &self.cluster.admissions().decisions;
+        let known = cache.get(std::iter::once(key)).into_iter().flatten().next();
+        known.or_else(|| {
+            let admits = self.decide(pool)?;
+            cache.insert([(key, admits)]);
+            Some(admits)
+        })
+    }
+
+    /// The decision itself. `None` if it exceeds the step limit.
+    pub(super) fn decide(&self, pool: &CandidatePool) -> Option<bool> {
         let passes = steps::limited(STEPS_PER_DECISION, || self.passes_prefilter(pool)).0?;
         if !passes {
             return Some(false);
         }
-        if scheduler.is_none() {
-            let pools = std::slice::from_ref(&pool.pool);
-            *scheduler = steps::limited(steps::SHARED, || Scheduler::new(pools, &[], &self.options)).0;
-        }
-        let scheduler = scheduler.as_ref()?;
+        let scheduler = steps::limited(steps::SHARED, || pool.scheduler(&self.options)).0?;
         let fits = || matches!(scheduler.decide(&self.shape.pod), Verdict::Fits { .. });
         steps::limited(STEPS_PER_DECISION, fits).0
     }

@@ -36,7 +36,7 @@ use eviction::BlockersKey;
 pub(crate) use eviction::{
     Blockers, EvictionBlocker, NodeStarters, PdbBlock, PoolsByDrainTime, READS, ShortestGrace, starts_nodes,
 };
-use feasibility::{Evaluation, FeasibleKey, FeasiblePools, remember_admissions};
+use feasibility::{Evaluation, FeasibleKey, FeasiblePools};
 pub(crate) use feasibility::{Feasibility, Feasible};
 use pools::PoolKey;
 pub(crate) use pools::{CandidatePool, CandidatePools, requested_capacity_types};
@@ -131,8 +131,6 @@ impl Query for Placements {
             let feasible = FeasibleKey { shape: Arc::clone(&blocker.shape), eks: key.eks };
             shapes.entry(blocker.shape.fingerprint()).or_insert(feasible);
         }
-        let keys: Vec<FeasibleKey> = shapes.values().cloned().collect();
-        remember_admissions(cluster, &keys);
         let pools: BTreeMap<Fingerprint, FeasiblePools> = shapes
             .into_iter()
             .map(|(shape, key)| (shape, cluster.query::<Feasible>(&key).unwrap_or_default()))
@@ -223,7 +221,6 @@ fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc
     if let Some(known) = known.filter(|known| known.pool == own.pool) {
         return placement.first_choice_of(known.object()).into();
     }
-    let mut scheduler = None;
     let mut answers: HashMap<Fingerprint, bool> = HashMap::new();
     let mut out = Vec::new();
     for (blocker, feasible) in &placement.blockers {
@@ -231,7 +228,7 @@ fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc
             let feasible = feasible.iter().flat_map(|pools| pools.iter());
             let mut others = feasible.filter(|pool| known != Some(*pool));
             let evaluated = FeasibleKey { shape: Arc::clone(&blocker.shape), eks: key.eks };
-            Evaluation::new(cluster, &evaluated).decide(&own, &mut scheduler) == Some(true)
+            Evaluation::new(cluster, &evaluated).decide(&own) == Some(true)
                 && others.all(|pool| pool.weight() <= own.weight())
         });
         if goes {

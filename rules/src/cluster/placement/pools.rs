@@ -1,14 +1,16 @@
 //! NodePools as input of the scheduler, indexed by the properties that decide which pods they can admit.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::cluster::placement::admission::Fingerprint;
 use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
-use crate::karpenter::scheduling::{Pod, Pool, Term, pool_requirements};
+use crate::karpenter::scheduling::{
+    Pod, Pool, PreparedPool, Scheduler, SchedulerOptions, Term, pool_requirements,
+};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
@@ -30,6 +32,7 @@ pub(crate) struct CandidatePool {
     /// The scheduling spec without name and weight. Pools with equal specs admit the same pods, except for
     /// pods that select a pool by name, and are evaluated once.
     pub(super) spec: Fingerprint,
+    prepared: OnceLock<PreparedPool>,
 }
 
 /// Whether a pool can start nodes for pending pods.
@@ -140,6 +143,7 @@ impl CandidatePool {
             capacity_types: capacity_types(object, &requirements),
             requirements,
             spec: Fingerprint::of(&nameless),
+            prepared: OnceLock::new(),
             pool,
         }
     }
@@ -152,6 +156,12 @@ impl CandidatePool {
     /// The scheduling spec with its name, for pods that select pools by name.
     pub(super) fn named_spec(&self) -> Fingerprint {
         Fingerprint::of(&(self.spec, &self.pool.name))
+    }
+
+    /// The scheduler for this pool alone, as far as the NodePool alone decides.
+    pub(super) fn scheduler(&self, options: &SchedulerOptions) -> Scheduler<'_> {
+        let prepared = self.prepared.get_or_init(|| PreparedPool::new(&self.pool, options));
+        Scheduler::of_prepared(&self.pool, prepared, options)
     }
 
     /// The NodePool.

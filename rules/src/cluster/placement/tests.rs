@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::cluster::placement::feasibility::{
-    Evaluation, Feasible, FeasibleKey, PodShape, candidates_for, remember_admissions,
-};
+use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, PodShape, candidates_for};
 use crate::cluster::placement::pools::{CandidatePools, PoolKey};
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::Pod;
@@ -89,14 +87,11 @@ fn feasible_pools_are_those_that_admit_the_pod_by_themselves() {
     let name = |pool: &Object| pool.name().to_owned();
     let brute_force = |key: &FeasibleKey| -> Vec<String> {
         let evaluation = Evaluation::new(&cluster, key);
-        let admitting = all.iter().filter(|pool| evaluation.decide(pool, &mut None).unwrap());
+        let admitting = all.iter().filter(|pool| evaluation.decide(pool).unwrap());
         admitting.map(|pool| name(pool.object())).collect()
     };
-    // Decisions cached for many pods together equal those for each pod alone.
-    let (together, single) = keys.split_at(7);
-    remember_admissions(&cluster, together);
     let mut sizes = Vec::new();
-    for key in together.iter().chain(single).chain(together) {
+    for key in keys.iter().chain(&keys) {
         let feasible = cluster.query::<Feasible>(key).unwrap().unwrap();
         let names: Vec<String> = feasible.iter().map(|pool| name(pool.object())).collect();
         assert_eq!(names, brute_force(key));
@@ -119,7 +114,103 @@ fn a_successor_remembers_which_pools_admit_which_pods() {
     let renamed = pool("b", 2, &json!({}), &[]);
     next.apply(renamed);
     let known = next.table::<CandidatePools>().get(&PoolKey::All);
-    assert_eq!(Evaluation::new(&next, &key).remembered(&known[0]), Some(true));
-    assert_eq!(Evaluation::new(&Cluster::new(true), &key).remembered(&known[0]), None);
+    assert!(Evaluation::new(&next, &key).is_known(&known[0]));
+    assert!(!Evaluation::new(&Cluster::new(true), &key).is_known(&known[0]));
     assert_eq!(next.query::<Feasible>(&key).unwrap().unwrap().len(), 1);
+}
+
+#[test]
+fn amounts_of_resources_decide_as_in_the_scheduler() {
+    let mut cluster = Cluster::new(true);
+    let pool = |name: &str, requirements: Value, more: Value| {
+        let mut spec = json!({"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+            "requirements": requirements});
+        if let Some(taints) = more.get("taints") {
+            spec["taints"] = taints.clone();
+        }
+        let mut object = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+            "spec": {"template": {"spec": spec}}
+        });
+        if let Some(limits) = more.get("limits") {
+            object["spec"]["limits"] = limits.clone();
+        }
+        Object::from_json(&object).unwrap()
+    };
+    let is = |key: &str, values: Value| json!({"key": key, "operator": "In", "values": values});
+    let family = |names: Value| is("karpenter.k8s.aws/instance-family", names);
+    for object in [
+        pool("all", json!([]), json!({})),
+        pool("general", json!([family(json!(["m5", "c5", "r5"]))]), json!({})),
+        pool("small", json!([is("karpenter.k8s.aws/instance-size", json!(["large", "xlarge"]))]), json!({})),
+        pool("limited", json!([family(json!(["m5"]))]), json!({"limits": {"cpu": 16}})),
+        pool("retired", json!([family(json!(["m1", "t1"]))]), json!({})),
+        pool("unheard-of", json!([family(json!(["zz9"]))]), json!({})),
+        pool(
+            "several",
+            json!([{"key": "karpenter.k8s.aws/instance-family", "operator": "In",
+            "values": ["g5", "g6"], "minValues": 2}]),
+            json!({}),
+        ),
+        pool(
+            "gpu",
+            json!([family(json!(["g5", "p5"]))]),
+            json!({"taints":
+            [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}),
+        ),
+        pool(
+            "preferred",
+            json!([family(json!(["g5", "m5"]))]),
+            json!({"taints":
+            [{"key": "cpu", "effect": "PreferNoSchedule"}]}),
+        ),
+    ] {
+        cluster.apply(object);
+    }
+    let selectors = [
+        json!({}),
+        json!({"nodeSelector": {"node.kubernetes.io/instance-type": "g5.xlarge"}}),
+        json!({"nodeSelector": {"karpenter.k8s.aws/instance-category": "m"}}),
+        json!({"nodeSelector": {"karpenter.sh/nodepool": "gpu"}}),
+        terms(json!([
+            {"matchExpressions": [is("karpenter.k8s.aws/instance-family", json!(["m5"]))]},
+            {"matchExpressions": [is("karpenter.k8s.aws/instance-family", json!(["g5", "g6"]))]}
+        ])),
+    ];
+    let needs = [
+        json!({}),
+        json!({"cpu": "250m", "memory": "1Gi"}),
+        json!({"cpu": "14", "memory": "20Gi"}),
+        json!({"cpu": "15900m"}),
+        json!({"memory": "700Gi"}),
+        json!({"cpu": 5000}),
+        json!({"nvidia.com/gpu": 1}),
+        json!({"nvidia.com/gpu": 8, "cpu": 100}),
+        json!({"nvidia.com/gpu": 8, "cpu": 190}),
+        json!({"example.com/licence": 1}),
+        json!({"ephemeral-storage": "40Gi"}),
+        json!({"vpc.amazonaws.com/pod-eni": 1}),
+    ];
+    let all = cluster.table::<CandidatePools>().get(&PoolKey::All);
+    let (mut admitted, mut refused) = (0, 0);
+    for selector in &selectors {
+        for need in &needs {
+            let mut pod = asks(selector.clone());
+            let container = json!({"name": "c", "resources": {"requests": need}});
+            let object = Object::from_json(&json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}
+            }))
+            .unwrap();
+            pod.containers = to_scheduling_pod(&templates(&object)[0]).unwrap().containers;
+            let key = FeasibleKey { shape: Arc::new(PodShape::new(pod)), eks: true };
+            let evaluation = Evaluation::new(&cluster, &key);
+            let fast = evaluation.admit(all).unwrap();
+            for (pool, fast) in all.iter().zip(fast) {
+                let name = pool.object().name();
+                assert_eq!(fast, evaluation.decide(pool).unwrap(), "{name}, {selector}, {need}");
+                *(if fast { &mut admitted } else { &mut refused }) += 1;
+            }
+        }
+    }
+    assert!(admitted > 50 && refused > 50, "{admitted} {refused}");
 }

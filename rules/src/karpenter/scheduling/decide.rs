@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use super::super::requirement::{Operator, Requirement, Requirements};
 use super::resources::{POD_ENI, add, allocatable, capacity, crashes, pod_requests};
 use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict};
-use crate::catalog::{CAPACITY_TYPE, InstanceType, REGION, TypeSet, ZONE, ZONE_ID};
+use crate::catalog::{CAPACITY_TYPE, InstanceType, REGION, TypeSet, ZONE, ZONE_ID, retired};
 use crate::karpenter::scheduling::input::{
     AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass, Overlay, Pod, Pool,
     ResourceList, SchedulerOptions, Taint, Term, Toleration,
@@ -55,14 +55,39 @@ pub struct Scheduler<'a> {
 pub(super) struct Candidate<'a> {
     pub(super) position: usize,
     pub(super) pool: &'a Pool,
+    pub(super) nodes: Arc<PoolNodes>,
+    pub(super) daemons: Vec<DaemonPod<'a>>,
+    /// The overlays for the types of the pool, lowest priority first.
+    overlays: Vec<(TypeSet, &'a ResourceList)>,
+}
+
+/// The nodes that a pool can start.
+pub(super) struct PoolNodes {
     pub(super) requirements: Requirements,
     pub(super) types: TypeSet,
     /// The subset of `types` within the limits of the pool.
     within_limits: TypeSet,
-    pub(super) daemons: Vec<DaemonPod<'a>>,
-    /// The overlays for the types of the pool, lowest priority first.
-    overlays: Vec<(TypeSet, &'a ResourceList)>,
     uncertainties: Vec<Uncertainty>,
+}
+
+/// What does not depend on pods, DaemonSets and overlays in the decisions about a pool, computed once for many schedulers.
+pub struct PreparedPool(Result<Arc<PoolNodes>, RejectionStage>);
+
+impl PreparedPool {
+    /// Applies the requirements and the limits of a pool. Pods that EKS changes are not a part of it: `settings.eks`
+    /// has no effect.
+    pub fn new(pool: &Pool, settings: &SchedulerOptions) -> Self {
+        Self(PoolNodes::new(pool, &[], settings).map(Arc::new))
+    }
+}
+
+/// The instance types of a pool that suit a pod, whatever the amounts of resources that it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SuitedTypes {
+    /// Karpenter starts a node for the pod exactly if one of these has room for it.
+    Types(TypeSet),
+    /// The decision depends on more.
+    Undecided,
 }
 
 /// A DaemonSet on the nodes of a pool.
@@ -72,8 +97,8 @@ pub(super) struct DaemonPod<'a> {
     pub(super) ports: Vec<&'a HostPort>,
 }
 
-pub(super) enum AdmitResult {
-    Admitted(TypeSet),
+/// Why a pool does not certainly admit a pod.
+pub(super) enum NotAdmitted {
     Rejected(RejectionStage),
     Undecided(Vec<Uncertainty>),
 }
@@ -97,6 +122,63 @@ impl<'a> Scheduler<'a> {
             self.with_overlays = Some(Box::new(with));
         }
         self
+    }
+
+    /// The scheduler for one pool alone.
+    pub fn of_prepared(pool: &'a Pool, prepared: &PreparedPool, settings: &SchedulerOptions) -> Self {
+        let mut crash = Vec::new();
+        if pool.class.as_ref().is_some_and(crashes) {
+            crash.push(Uncertainty::Crash(pool.node_class.name.clone()));
+        }
+        let (candidates, excluded) = match &prepared.0 {
+            Ok(nodes) => {
+                let nodes = Arc::clone(nodes);
+                let alone = Candidate { position: 0, pool, nodes, daemons: Vec::new(), overlays: Vec::new() };
+                (vec![alone], Vec::new())
+            }
+            Err(stage) => (Vec::new(), vec![(0, stage.clone())]),
+        };
+        Self {
+            pools: std::slice::from_ref(pool),
+            daemonsets: Vec::new(),
+            settings: settings.clone(),
+            overlays: Vec::new(),
+            candidates,
+            excluded,
+            crash,
+            without_multi_term_daemonsets: OnceLock::new(),
+            without_memory_overhead: OnceLock::new(),
+            with_overlays: None,
+        }
+    }
+
+    /// The types that suit a pod, in a scheduler for one pool and without DaemonSets and overlays.
+    pub fn suited_types(&self, pod: &Pod) -> SuitedTypes {
+        let simple = self.crash.is_empty()
+            && self.daemonsets.is_empty()
+            && self.with_overlays.is_none()
+            && self.candidates.len() < 2
+            && pod.uncertainties.is_empty()
+            && !pod.preferred_pod_affinity;
+        if !simple {
+            return SuitedTypes::Undecided;
+        }
+        let mut all = TypeSet::EMPTY;
+        let Some(candidate) = self.candidates.first() else {
+            return SuitedTypes::Types(all);
+        };
+        if ignore_reason(pod, &self.settings).is_some() {
+            return SuitedTypes::Types(all);
+        }
+        let tolerations = effective_tolerations(pod, &self.settings);
+        for state in self.relaxations(pod) {
+            match candidate.suited(pod, &state, &tolerations, &self.settings) {
+                SuitedTypes::Types(types) => all = all.or(&types),
+                SuitedTypes::Undecided => return SuitedTypes::Undecided,
+            }
+        }
+        // A node of a type that EC2 no longer offers is not certain.
+        SuitedTypes::Types(all.without(retired()))
     }
 
     fn with(
@@ -215,8 +297,8 @@ impl<'a> Scheduler<'a> {
         }
         let candidate = self.candidates.iter().find(|candidate| candidate.position == position);
         Ok(candidate.map_or((TypeSet::EMPTY, Vec::new()), |candidate| {
-            let class = candidate.pool.class.as_ref();
-            (candidate.types, launch_order(&candidate.requirements, &candidate.types, class))
+            let (nodes, class) = (&candidate.nodes, candidate.pool.class.as_ref());
+            (nodes.types, launch_order(&nodes.requirements, &nodes.types, class))
         }))
     }
 
@@ -263,9 +345,9 @@ impl<'a> Scheduler<'a> {
         for state in self.relaxations(pod) {
             for (candidate, deepest) in self.candidates.iter().zip(&mut steps) {
                 match candidate.admit(pod, &state, &tolerations, &need, &self.settings) {
-                    AdmitResult::Admitted(types) => return fits(pod, &state, candidate, types, doubts),
-                    AdmitResult::Undecided(why) => doubts.extend(why),
-                    AdmitResult::Rejected(step) => {
+                    Ok(types) => return fits(pod, &state, candidate, types, doubts),
+                    Err(NotAdmitted::Undecided(why)) => doubts.extend(why),
+                    Err(NotAdmitted::Rejected(step)) => {
                         if deepest.as_ref().is_none_or(|known| known.depth() < step.depth()) {
                             *deepest = Some(step);
                         }
@@ -351,14 +433,10 @@ fn sorted_unique(mut doubts: Vec<Uncertainty>) -> Vec<Uncertainty> {
     doubts
 }
 
-impl<'a> Candidate<'a> {
-    fn new(
-        position: usize,
-        pool: &'a Pool,
-        daemonsets: &[&'a DaemonSet],
-        overlays: &[&'a Overlay],
-        settings: &SchedulerOptions,
-    ) -> Result<Self, RejectionStage> {
+impl PoolNodes {
+    /// # Errors
+    /// The pool starts no nodes for pending pods.
+    fn new(pool: &Pool, overlays: &[&Overlay], settings: &SchedulerOptions) -> Result<Self, RejectionStage> {
         if pool.replicas {
             return Err(RejectionStage::Static);
         }
@@ -388,19 +466,24 @@ impl<'a> Candidate<'a> {
             let of = |name: &str| overlaid(&overlays, instance, name).unwrap_or_else(|| node.get(name));
             pool.limits.iter().all(|(name, limit)| of(name) <= *limit)
         });
-        let affordable = if pool.limits.is_empty() { types } else { affordable.collect() };
-        let daemons =
-            daemonsets.iter().filter_map(|set| DaemonPod::new(set, pool, &requirements, settings)).collect();
-        Ok(Self {
-            position,
-            pool,
-            requirements,
-            types,
-            within_limits: affordable,
-            daemons,
-            overlays,
-            uncertainties: doubts,
-        })
+        let within_limits = if pool.limits.is_empty() { types } else { affordable.collect() };
+        Ok(Self { requirements, types, within_limits, uncertainties: doubts })
+    }
+}
+
+impl<'a> Candidate<'a> {
+    fn new(
+        position: usize,
+        pool: &'a Pool,
+        daemonsets: &[&'a DaemonSet],
+        overlays: &[&'a Overlay],
+        settings: &SchedulerOptions,
+    ) -> Result<Self, RejectionStage> {
+        let nodes = PoolNodes::new(pool, overlays, settings)?;
+        let of_pool = |set: &&'a DaemonSet| DaemonPod::new(set, pool, &nodes.requirements, settings);
+        let daemons = daemonsets.iter().filter_map(of_pool).collect();
+        let overlays = overlays_of(overlays, &nodes.requirements, pool.class.as_ref(), settings);
+        Ok(Self { position, pool, nodes: Arc::new(nodes), daemons, overlays })
     }
 
     /// What the pool makes of the pod by itself.
@@ -416,14 +499,14 @@ impl<'a> Candidate<'a> {
         let mut deepest: Option<RejectionStage> = None;
         for (relaxations, state) in states.iter().enumerate() {
             match self.admit(pod, state, tolerations, need, settings) {
-                AdmitResult::Admitted(types) => {
-                    let mut both = self.requirements.clone();
+                Ok(types) => {
+                    let mut both = self.nodes.requirements.clone();
                     both.add_all(&pod_requirements(pod, state));
                     let capacity_types = launch_order(&both, &types, self.pool.class.as_ref());
                     return Outcome::Admits(Admission { types, capacity_types, relaxations });
                 }
-                AdmitResult::Undecided(why) => doubts.extend(why),
-                AdmitResult::Rejected(step) => {
+                Err(NotAdmitted::Undecided(why)) => doubts.extend(why),
+                Err(NotAdmitted::Rejected(step)) => {
                     if deepest.as_ref().is_none_or(|known| known.depth() < step.depth()) {
                         deepest = Some(step);
                     }
@@ -443,33 +526,8 @@ impl<'a> Candidate<'a> {
         tolerations: &[Toleration],
         need: &ResourceList,
         settings: &SchedulerOptions,
-    ) -> AdmitResult {
-        let tolerated = |taint: &Taint| {
-            steps::take(tolerations.len());
-            (state.tolerate_prefer_no_schedule && taint.effect == PREFER_NO_SCHEDULE)
-                || tolerations.iter().any(|toleration| tolerates(toleration, taint))
-        };
-        if let Some(taint) = self.pool.taints.iter().find(|taint| !tolerated(taint)) {
-            return AdmitResult::Rejected(RejectionStage::Taint(taint.clone()));
-        }
-        let asked = pod_requirements(pod, state);
-        if let Err(clash) = self.requirements.compatible(&asked) {
-            return AdmitResult::Rejected(RejectionStage::Label(clash));
-        }
-        if self.pool.limits.iter().any(|(name, limit)| name == "nodes" && *limit == 0) {
-            return AdmitResult::Rejected(RejectionStage::NodesLimit);
-        }
-        if let Some((name, _)) = self.pool.limits.iter().find(|(_, limit)| *limit < 0) {
-            return AdmitResult::Rejected(RejectionStage::Limits(vec![name.clone()]));
-        }
-        steps::take(20 * self.requirements.len());
-        let mut both = self.requirements.clone();
-        both.add_all(&asked);
-        let mut doubts = self.uncertainties.clone();
-        doubts.extend(uncatalogued_types(&both));
-        if !doubts.is_empty() {
-            return AdmitResult::Undecided(doubts);
-        }
+    ) -> Result<TypeSet, NotAdmitted> {
+        let both = self.constrained(pod, state, tolerations)?;
         let class = self.pool.class.as_ref();
         let types = match self.remaining_types(pod, &both, need, class, settings) {
             Ok(types) => types,
@@ -479,20 +537,79 @@ impl<'a> Candidate<'a> {
                         .remaining_types(pod, &both, need, Some(most_permissive_class()), settings)
                         .is_ok() =>
             {
-                return AdmitResult::Undecided(vec![Uncertainty::NoClass(self.pool.node_class.name.clone())]);
+                let class = Uncertainty::NoClass(self.pool.node_class.name.clone());
+                return Err(NotAdmitted::Undecided(vec![class]));
             }
-            Err(step) => return AdmitResult::Rejected(step),
+            Err(step) => return Err(NotAdmitted::Rejected(step)),
         };
         if !settings.best_effort_min_values
             && let Some((key, wanted, found)) = unmet_min_values(&both, &types, class)
         {
-            return AdmitResult::Rejected(RejectionStage::MinValues { key: key.to_owned(), wanted, found });
+            let stage = RejectionStage::MinValues { key: key.to_owned(), wanted, found };
+            return Err(NotAdmitted::Rejected(stage));
         }
         let mut doubts = cluster_uncertainties(self.pool, &both, &types, settings);
         if need.get(POD_ENI).is_some_and(|amount| *amount > 0) && types.iter().any(|t| t.pod_eni.is_none()) {
             doubts.push(Uncertainty::BranchInterfaces);
         }
-        if doubts.is_empty() { AdmitResult::Admitted(types) } else { AdmitResult::Undecided(doubts) }
+        if doubts.is_empty() { Ok(types) } else { Err(NotAdmitted::Undecided(doubts)) }
+    }
+
+    /// What the pool and the pod require of a node together, or what stops the pod before instance types are looked at.
+    fn constrained(
+        &self,
+        pod: &Pod,
+        state: &Relaxation,
+        tolerations: &[Toleration],
+    ) -> Result<Requirements, NotAdmitted> {
+        let tolerated = |taint: &Taint| {
+            steps::take(tolerations.len());
+            (state.tolerate_prefer_no_schedule && taint.effect == PREFER_NO_SCHEDULE)
+                || tolerations.iter().any(|toleration| tolerates(toleration, taint))
+        };
+        if let Some(taint) = self.pool.taints.iter().find(|taint| !tolerated(taint)) {
+            return Err(NotAdmitted::Rejected(RejectionStage::Taint(taint.clone())));
+        }
+        let asked = pod_requirements(pod, state);
+        if let Err(clash) = self.nodes.requirements.compatible(&asked) {
+            return Err(NotAdmitted::Rejected(RejectionStage::Label(clash)));
+        }
+        if self.pool.limits.iter().any(|(name, limit)| name == "nodes" && *limit == 0) {
+            return Err(NotAdmitted::Rejected(RejectionStage::NodesLimit));
+        }
+        if let Some((name, _)) = self.pool.limits.iter().find(|(_, limit)| *limit < 0) {
+            return Err(NotAdmitted::Rejected(RejectionStage::Limits(vec![name.clone()])));
+        }
+        steps::take(20 * self.nodes.requirements.len());
+        let mut both = self.nodes.requirements.clone();
+        both.add_all(&asked);
+        let mut doubts = self.nodes.uncertainties.clone();
+        doubts.extend(uncatalogued_types(&both));
+        if !doubts.is_empty() {
+            return Err(NotAdmitted::Undecided(doubts));
+        }
+        Ok(both)
+    }
+
+    /// The types that suit a pod, as far as that does not depend on the amounts of resources that it needs.
+    fn suited(
+        &self,
+        pod: &Pod,
+        state: &Relaxation,
+        tolerations: &[Toleration],
+        settings: &SchedulerOptions,
+    ) -> SuitedTypes {
+        let both = match self.constrained(pod, state, tolerations) {
+            Ok(both) => both,
+            Err(NotAdmitted::Rejected(_)) => return SuitedTypes::Types(TypeSet::EMPTY),
+            Err(_) => return SuitedTypes::Undecided,
+        };
+        let class = self.pool.class.as_ref();
+        let types = filter_types(self.nodes.types, &both, class, settings).and(&self.nodes.within_limits);
+        let depends = types.is_empty()
+            || both.iter().any(|(_, requirement)| requirement.min_values.is_some())
+            || !cluster_uncertainties(self.pool, &both, &types, settings).is_empty();
+        if depends { SuitedTypes::Undecided } else { SuitedTypes::Types(types) }
     }
 
     /// The types that remain after limits, requirements, host ports and resources, or the first stage that
@@ -505,11 +622,11 @@ impl<'a> Candidate<'a> {
         class: Option<&NodeClass>,
         settings: &SchedulerOptions,
     ) -> Result<TypeSet, RejectionStage> {
-        let suited = filter_types(self.types, requirements, class, settings);
+        let suited = filter_types(self.nodes.types, requirements, class, settings);
         if suited.is_empty() {
             return Err(RejectionStage::Requirements);
         }
-        let mut types = suited.and(&self.within_limits);
+        let mut types = suited.and(&self.nodes.within_limits);
         if types.is_empty() {
             return Err(RejectionStage::Limits(self.exceeded(&suited, settings)));
         }

@@ -10,11 +10,12 @@ mod instance_types;
 mod packing;
 mod pod_requirements;
 mod resources;
+mod room;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub use decide::{Scheduler, decide};
+pub use decide::{PreparedPool, Scheduler, SuitedTypes, decide};
 pub use input::{
     AmiFamily, BlockDevice, Container, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass,
     NodeClassRef, Overlay, Pod, Pool, Preference, RequirementSpec, ResourceList, SchedulerOptions, Taint,
@@ -27,6 +28,7 @@ pub use instance_types::{
 pub use packing::{Batch, Full, HostRule, Left, NodesOf, Packing};
 pub use pod_requirements::{effective_tolerations, tolerates};
 pub use resources::{NodeResources, allocatable, capacity, crashes, pod_requests};
+pub use room::types_with_room;
 pub use verdict::{
     Admission, Cause, Conflict, IgnoreReason, Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict,
 };

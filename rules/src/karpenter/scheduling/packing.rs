@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::karpenter::requirement::Requirements;
-use crate::karpenter::scheduling::decide::{AdmitResult, Candidate, Scheduler};
+use crate::karpenter::scheduling::decide::{Candidate, NotAdmitted, Scheduler};
 use crate::karpenter::scheduling::input::{HostPort, Pod, ResourceList};
 use crate::karpenter::scheduling::instance_types::{filter_types, launch_order, unmet_min_values};
 use crate::karpenter::scheduling::pod_requirements::{
@@ -180,8 +180,8 @@ struct Room {
 impl<'s, 'a> Packer<'s, 'a> {
     fn new(scheduler: &'s Scheduler<'a>, batches: &[Batch<'s>], region: Option<&'s str>) -> Self {
         let current = |candidate: &Candidate<'_>| {
-            let current = candidate.types.without(retired());
-            if current.is_empty() { candidate.types } else { current }
+            let current = candidate.nodes.types.without(retired());
+            if current.is_empty() { candidate.nodes.types } else { current }
         };
         let candidates = &scheduler.candidates;
         let pods = batches.iter().map(|batch| prepare(scheduler, batch)).collect();
@@ -369,7 +369,7 @@ impl<'s, 'a> Packer<'s, 'a> {
         let from = &self.scheduler.candidates[candidate];
         let node = Open {
             candidate,
-            requirements: from.requirements.clone(),
+            requirements: from.nodes.requirements.clone(),
             types,
             used: ResourceList::new(),
             pods: BTreeMap::new(),
@@ -646,9 +646,9 @@ fn prepare<'s>(scheduler: &Scheduler<'_>, batch: &Batch<'s>) -> Prepared<'s> {
             &need,
             &scheduler.settings,
         ) {
-            AdmitResult::Admitted(types) => Some(types),
-            AdmitResult::Rejected(_) => None,
-            AdmitResult::Undecided(why) => {
+            Ok(types) => Some(types),
+            Err(NotAdmitted::Rejected(_)) => None,
+            Err(NotAdmitted::Undecided(why)) => {
                 doubts.extend(why);
                 None
             }

@@ -37,8 +37,10 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
+use crate::catalog::TypeSet;
 use crate::facts::quantity::Quantity;
 use crate::karpenter::nodepool::hardware;
+use crate::platform::Platform;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
@@ -90,15 +92,33 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             ),
             None => format!("GPU pool `{name}` has no limit on `{resource}`"),
         };
-        ctx.report(&node, message)
-            .severity(if few { Severity::Info } else { Severity::Warning })
-            .help(format!("add `{resource}` to `spec.limits`: the number that you are ready to pay for"));
+        let help = help(pool, resource, "the number that you are ready to pay for", ctx.platform());
+        let severity = if few { Severity::Info } else { Severity::Warning };
+        ctx.report(&node, message).severity(severity).help(help);
         return None;
     }
-    ctx.report(&node, format!("GPU pool `{name}` has no limit on `{resource}`")).help(format!(
-        "add `{resource}` to `spec.limits`, or a runaway autoscaler buys all that the quota allows"
-    ));
+    let help = help(pool, resource, "a runaway autoscaler buys all that the quota allows", ctx.platform());
+    ctx.report(&node, format!("GPU pool `{name}` has no limit on `{resource}`")).help(help);
     None
+}
+
+/// What to write, with what a node of the dearest type costs, or `why` where that is not known.
+fn help(pool: &NodePool<'_>, resource: &str, why: &str, platform: &Platform) -> String {
+    let region = platform.region.as_deref();
+    let types = pool.types().unwrap_or(TypeSet::EMPTY);
+    let priced = types.iter().filter(|instance| instance.devices(resource) > 0 && !instance.is_retired());
+    let priced = priced.filter_map(|instance| Some((instance.list_price(region)?, instance.name)));
+    match priced.max_by_key(|(price, name)| (price.micro_dollars, *name)) {
+        Some((price, name)) => {
+            let list =
+                if region == Some(price.region) { String::new() } else { format!(" in {}", price.region) };
+            let (dollars, date) = (price.dollars(), price.date);
+            format!(
+                "add `{resource}` to `spec.limits`: `{name}` is ${dollars:.2} an hour{list} (list price on {date})"
+            )
+        }
+        None => format!("add `{resource}` to `spec.limits`: {why}"),
+    }
 }
 
 /// A limit on CPU or memory that allows no more accelerators than this is a cap that somebody chose.
