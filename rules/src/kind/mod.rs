@@ -69,6 +69,10 @@ impl Kind {
     pub const NAMESPACE: Kind = Kind::new("", "Namespace");
     /// RuntimeClass.
     pub const RUNTIME_CLASS: Kind = Kind::new("node.k8s.io", "RuntimeClass");
+    /// Flux's HelmRelease.
+    pub const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
+    /// Argo CD's Application.
+    pub const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
     /// Service.
     pub const SERVICE: Kind = Kind::new("", "Service");
     /// ReplicaSet.

@@ -273,6 +273,11 @@ fn a_pool_that_nobody_tolerates_is_advice_of_a_whole_cluster() {
         ]
     );
     assert_eq!(lint(std::slice::from_ref(&gpu), RULE, true), none, "no workload at all is in the input");
+    let chart = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "llm"},
+        "spec": {"source": {"chart": "llm"}},
+    });
+    assert_eq!(lint(&[gpu.clone(), workload(json!([])), chart], RULE, true), none, "the chart has workloads");
     assert_eq!(lint(&[gpu.clone(), workload(json!([{"operator": "Exists"}]))], RULE, true), none);
     assert_eq!(lint(&[gpu, workload(json!([{"key": "${KEY}"}]))], RULE, true), none);
     // What pod-fits-no-pool says of the pod is not said of the pool again.

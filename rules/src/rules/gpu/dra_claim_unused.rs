@@ -54,8 +54,7 @@ use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::RESOURCE_CLAIM_TEMPLATE]);
 
 /// Objects that install charts, whose workloads are not in the input.
-const CHARTS: [Kind; 2] =
-    [Kind::new("helm.toolkit.fluxcd.io", "HelmRelease"), Kind::new("argoproj.io", "Application")];
+const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 const READS: [Kind; WORKLOAD_KINDS.len() + CHARTS.len()] = with_workloads(&CHARTS);
 
 pub(crate) static RULE: Rule = Rule {

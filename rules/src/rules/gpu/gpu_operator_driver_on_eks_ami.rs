@@ -48,12 +48,10 @@
 use crate::rules::prelude::*;
 
 const POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
-const RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
-const APPLICATION: Kind = Kind::new("argoproj.io", "Application");
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-operator-driver-on-eks-ami",
-    kinds: &[POLICY, RELEASE, APPLICATION],
+    kinds: &[POLICY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
     reads: &[Kind::EC2_NODE_CLASS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_operator_driver_on_eks_ami.rs")),
@@ -105,7 +103,7 @@ fn settings(object: &Object) -> Option<Node<'_>> {
     if object.is(POLICY) {
         return Some(spec);
     }
-    if object.is(RELEASE) {
+    if object.is(Kind::HELM_RELEASE) {
         let chart = spec.path(&["chart", "spec", "chart"]);
         return (chart.text()? == "gpu-operator").then(|| spec.get("values"));
     }

@@ -43,12 +43,9 @@
 
 use crate::rules::prelude::*;
 
-const RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
-const APPLICATION: Kind = Kind::new("argoproj.io", "Application");
-
 pub(crate) static RULE: Rule = Rule {
     id: "feature-gate-off",
-    kinds: &[Kind::DEPLOYMENT, RELEASE, APPLICATION],
+    kinds: &[Kind::DEPLOYMENT, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
     reads: &[Kind::NODE_OVERLAY, Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("feature_gate_off.rs")),
@@ -136,7 +133,7 @@ fn off_in_environment<'a>(container: &Node<'a>, gate: &Gate) -> Option<Node<'a>>
 /// The values of Karpenter's chart.
 fn values(object: &Object) -> Option<Node<'_>> {
     let spec = object.get("spec");
-    if object.is(RELEASE) {
+    if object.is(Kind::HELM_RELEASE) {
         let chart = spec.path(&["chart", "spec", "chart"]);
         return (chart.text()? == "karpenter").then(|| spec.get("values"));
     }

@@ -63,8 +63,6 @@ use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
-const RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
-const APPLICATION: Kind = Kind::new("argoproj.io", "Application");
 const RESOURCE: &str = "nvidia.com/gpu";
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
@@ -72,7 +70,14 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-helper-missing",
     kinds: &KINDS,
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET, POLICY, RELEASE, APPLICATION],
+    reads: &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::DAEMON_SET,
+        POLICY,
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
+    ],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_helper_missing.rs")),
@@ -306,11 +311,11 @@ fn has_plugin(ctx: &Context<'_>) -> bool {
         says(object.name()) || images.any(|image| image.raw_text().is_none_or(says))
     };
     // A chart, a folder or a repository that says nothing may bring everything.
-    let charts = [RELEASE, APPLICATION].into_iter().flat_map(|kind| index.of(kind));
+    let charts = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION].into_iter().flat_map(|kind| index.of(kind));
     let opaque = |object: &Object| {
         let spec = object.get("spec");
         let chart = spec.path(&["chart", "spec", "chart"]);
-        let chart = if object.is(RELEASE) { chart } else { spec.path(&["source", "chart"]) };
+        let chart = if object.is(Kind::HELM_RELEASE) { chart } else { spec.path(&["source", "chart"]) };
         chart.text().is_none_or(says)
     };
     index.has_any(POLICY)

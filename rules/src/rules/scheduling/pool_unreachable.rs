@@ -5,8 +5,8 @@
 //! them. Where no workload tolerates all of them, Karpenter never starts a node of the pool, and the
 //! pods that were meant for it wait or land elsewhere: nothing says so. It is a warning where a
 //! workload selects the pool and fits no other one, and information where such a workload tolerates
-//! some of the taints, or where the input is the whole cluster (`--complete`). On EKS a pod tolerates
-//! the taint of each extended resource that it requests.
+//! some of the taints, or where the input is the whole cluster (`--complete`) and installs no charts.
+//! On EKS a pod tolerates the taint of each extended resource that it requests.
 //!
 //! # Fix
 //! Add the missing toleration to the workloads that are meant for the pool, or remove the taint. Taints
@@ -65,7 +65,10 @@ use crate::rules::prelude::*;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS]);
+/// Objects that install charts, whose workloads are not in the input.
+const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
+    with_workloads(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS, CHARTS[0], CHARTS[1]]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-unreachable",
@@ -122,7 +125,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let evidence = selecting(pool, ctx)
         .map(Evidence::Selected)
         .or_else(|| near_miss(&known, &taints, ctx).map(Evidence::Tolerated))
-        .or_else(|| ctx.index().is_complete().then_some(Evidence::Whole))?;
+        .or_else(|| is_whole(ctx).then_some(Evidence::Whole))?;
     if let Evidence::Selected(workload) | Evidence::Tolerated(workload) = evidence
         && is_of_another_rule(workload, object, ctx)
     {
@@ -171,6 +174,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         Evidence::Whole => _ = finding.severity(Severity::Info),
     }
     None
+}
+
+/// Whether the input has all workloads of the cluster.
+fn is_whole(ctx: &Context<'_>) -> bool {
+    ctx.index().is_complete() && !CHARTS.iter().any(|kind| ctx.index().has_any(*kind))
 }
 
 /// Whether a RuntimeClass adds a toleration of a taint to the pods that name it, or may. The classes of NVIDIA's operator
