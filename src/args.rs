@@ -3,9 +3,11 @@
 #[cfg(feature = "webhook")]
 pub(crate) mod webhook;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use gpulint_rules::{Product, Severity, Version};
 
@@ -95,9 +97,17 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) diff: bool,
 
-    /// How to report: text, concise (one line a finding) or json; with =FILE into a file.
-    /// May be given several times, once without =FILE [default: text]
-    #[arg(long = "format", short = 'f', value_name = "FORMAT[=FILE]")]
+    /// How to report; with =FILE into a file. May be given several times, or several formats separated by
+    /// commas, one of them without =FILE [default: text]
+    #[arg(
+        long = "format",
+        short = 'f',
+        value_name = "FORMAT[=FILE]",
+        value_parser = FormatParser,
+        value_delimiter = ',',
+        env = "GPULINT_FORMAT",
+        hide_env_values = true
+    )]
     pub(crate) formats: Vec<Format>,
 
     /// The lowest severity that makes the exit code 1 [default: warning]
@@ -410,19 +420,25 @@ pub(crate) enum Schema {
 }
 
 /// A report format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Style {
-    /// Snippets with labels, for people.
+    /// Findings with excerpts of the files, for people
     Text,
-    /// One line per finding.
+    /// One line a finding
     Concise,
-    /// Version 1 of the JSON report.
+    /// Everything, for programs; `gpulint schema diagnostics` describes it
     Json,
+    /// SARIF 2.1.0, for code scanning of GitHub and for editors
+    Sarif,
+    /// Workflow commands of GitHub Actions, which annotate the changed files
+    Github,
 }
 
 impl Style {
-    const ALL: [(&'static str, Style); 3] =
-        [("text", Style::Text), ("concise", Style::Concise), ("json", Style::Json)];
+    /// The name that users write.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
 }
 
 /// A report format and its destination.
@@ -443,11 +459,41 @@ impl FromStr for Format {
             Some((name, file)) => (name, Some(PathBuf::from(file))),
             None => (text, None),
         };
-        let style = Style::ALL.iter().find(|(known, _)| *known == name);
-        match style {
-            Some((_, style)) => Ok(Format { style: *style, file }),
-            None => Err("the formats are text, concise and json".to_owned()),
+        match <Style as ValueEnum>::from_str(name, false) {
+            Ok(style) => Ok(Format { style, file }),
+            Err(_) => Err(format!("the formats are {}", list_of_styles())),
         }
+    }
+}
+
+/// `text, concise and json`
+fn list_of_styles() -> String {
+    let names: Vec<String> = Style::value_variants().iter().map(|style| style.name()).collect();
+    match names.as_slice() {
+        [names @ .., last] => format!("{} and {last}", names.join(", ")),
+        [] => String::new(),
+    }
+}
+
+/// Reads a format. The help and the completions show the styles.
+#[derive(Clone, Debug)]
+struct FormatParser;
+
+impl TypedValueParser for FormatParser {
+    type Value = Format;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Format, clap::Error> {
+        let parser = StringValueParser::new().try_map(|text| text.parse::<Format>());
+        parser.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Style::value_variants().iter().filter_map(ValueEnum::to_possible_value)))
     }
 }
 
@@ -472,7 +518,7 @@ mod tests {
         let json: Format = "json=a=b.json".parse().unwrap();
         assert_eq!(json.style, Style::Json);
         assert_eq!(json.file.unwrap().to_str(), Some("a=b.json"));
-        assert!("sarif".parse::<Format>().is_err());
+        assert!("xml".parse::<Format>().is_err());
         assert!("json=".parse::<Format>().is_err());
     }
 }

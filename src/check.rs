@@ -17,7 +17,7 @@ use crate::files::{FoundFiles, SkipReason};
 use crate::preview::Before;
 use crate::render::{RenderOptions, Renders};
 use crate::report;
-use crate::report::{Report, Summary};
+use crate::report::{Outcome, Report, Summary};
 use crate::terminal;
 use crate::terminal::{print_error, print_note};
 use crate::{context, fix, output};
@@ -127,12 +127,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         }
         return Ok(ExitCode::from(2));
     }
-    let complete = checked.errors.is_empty() && !checked.render_failed;
-    Ok(match (complete, checked.failed) {
-        (false, _) => ExitCode::from(2),
-        (true, true) => ExitCode::from(1),
-        (true, false) => ExitCode::SUCCESS,
-    })
+    Ok(ExitCode::from(checked.exit_code(args)))
 }
 
 /// Prints what is applied together.
@@ -143,6 +138,10 @@ fn show_sets(set: &Batch<'_>, args: &CheckArgs) -> Result<ExitCode, CliError> {
         let print = |out: &mut dyn Write| match format.style {
             Style::Json => report::sets::json(out, set),
             Style::Text | Style::Concise => report::sets::text(out, set),
+            other => Err(CliError::Usage(format!(
+                "--show-sets has no format `{}`; use text or json",
+                other.name()
+            ))),
         };
         match &format.file {
             Some(path) => output::to_file(path, print)?,
@@ -311,8 +310,13 @@ impl CheckOutcome {
             sort(&mut findings);
         }
         summary.count(&findings);
+        let inputs = set.inputs.iter().map(|one| &one.input);
+        let paths = inputs
+            .filter(|input| input.absolute.to_str().is_none())
+            .map(|input| (input.display_path.clone(), input.absolute.clone()))
+            .collect();
         CheckOutcome {
-            report: Report { summary, findings, unfixed: BTreeMap::new(), preview: None },
+            report: Report { summary, findings, unfixed: BTreeMap::new(), preview: None, paths },
             failed,
             render_failed,
             unparsable,
@@ -333,6 +337,21 @@ impl CheckOutcome {
     /// Whether nothing was there to be checked.
     fn is_empty(&self) -> bool {
         self.report.summary.objects == 0 && self.unparsable == 0 && self.report.findings.is_empty()
+    }
+
+    /// 0 nothing that fails the run, 1 findings, 2 the work could not be done.
+    fn exit_code(&self, args: &CheckArgs) -> u8 {
+        let is_complete = self.errors.is_empty() && !self.render_failed;
+        match (is_complete && self.empty_input_message(args).is_none(), self.failed) {
+            (false, _) => 2,
+            (true, failed) => u8::from(failed),
+        }
+    }
+
+    /// What programs learn of the run beside its findings.
+    fn outcome(&self, args: &CheckArgs) -> Outcome {
+        let problems = self.errors.iter().cloned().chain(self.empty_input_message(args)).collect();
+        Outcome { problems, exit_code: self.exit_code(args), root: report::Root::find() }
     }
 
     /// Whether the text ends in a summary: "no findings" would contradict an error that says why nothing was checked.
@@ -381,6 +400,7 @@ enum Output {
 
 fn write(checked: &CheckOutcome, args: &CheckArgs, color: Color, output: Output) -> Result<(), CliError> {
     let report = &checked.report;
+    let outcome = checked.outcome(args);
     let default = [Format { style: Style::Text, file: None }];
     let formats = if args.formats.is_empty() { &default[..] } else { &args.formats };
     for format in formats {
@@ -392,6 +412,8 @@ fn write(checked: &CheckOutcome, args: &CheckArgs, color: Color, output: Output)
             Style::Text => report::text::write(out, report, look, checked.has_summary(args), !args.no_fold),
             Style::Concise => report::concise::write(out, report, !args.no_fold),
             Style::Json => report::json::write(out, report),
+            Style::Sarif => report::sarif::write(out, report, &outcome),
+            Style::Github => report::github::write(out, report, &outcome),
         };
         match (&format.file, output) {
             (Some(path), _) => output::to_file(path, print)?,

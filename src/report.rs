@@ -4,19 +4,26 @@ pub(crate) mod capacity;
 pub(crate) mod concise;
 mod excerpt;
 mod fold;
+pub(crate) mod github;
 pub(crate) mod json;
+mod line_hash;
+mod place;
 pub(crate) mod pools;
 mod preview;
+pub(crate) mod sarif;
 pub(crate) mod sets;
 pub(crate) mod text;
 pub(crate) mod why;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use gpulint_rules::{Finding, Safety, Severity};
 
 use crate::files::Skipped;
 use crate::preview::Preview;
+
+pub(crate) use place::Root;
 
 /// The result of a run.
 #[derive(Debug)]
@@ -29,6 +36,8 @@ pub(crate) struct Report {
     pub(crate) unfixed: BTreeMap<usize, String>,
     /// What the versions of the command line change, if they are not those of the configuration.
     pub(crate) preview: Option<Preview>,
+    /// The files whose path is not UTF-8: the reported path, and the absolute one.
+    pub(crate) paths: BTreeMap<String, PathBuf>,
 }
 
 impl Report {
@@ -36,6 +45,17 @@ impl Report {
     fn mark(&self, finding: usize) -> Option<String> {
         self.preview.as_ref()?.mark(finding)
     }
+}
+
+/// What reports for programs say of a run beside its findings.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Why the work could not be done, or not all of it.
+    pub(crate) problems: Vec<String>,
+    /// The exit code.
+    pub(crate) exit_code: u8,
+    /// What paths are relative to.
+    pub(crate) root: Root,
 }
 
 /// Counts of a run.

@@ -249,7 +249,7 @@ fn diagnostic(finding: &Finding, fingerprint: String) -> Diagnostic<'_> {
 }
 
 /// The line of a place in what was rendered.
-fn rendered_line(rendered: &Rendered) -> &str {
+pub(super) fn rendered_line(rendered: &Rendered) -> &str {
     let Some((source, _, span)) = rendered.place.resolve_span() else { return "" };
     let (text, lines) = (source.text(), source.lines());
     let line = lines.line_of(span.start);

@@ -73,7 +73,9 @@ fn bad_usage_is_2() {
     let folder = Folder::new().with("a.yaml", CONFIG_MAP);
     folder.run(&[]).exits(2).complains("Usage");
     folder.run(&["chekc"]).exits(2).complains("check");
-    folder.run(&["check", "--format", "sarif"]).exits(2).complains("text, concise and json");
+    folder.run(&["check", "--format", "xml"]).exits(2).complains("the formats are text, concise, json, ");
+    folder.run(&["check", "--format", "json=a.json,xml"]).exits(2).complains("invalid value 'xml'");
+    folder.run(&["check", "--show-sets", "-f", "sarif"]).exits(2).complains("use text or json");
     folder
         .run(&["check", "--format", "json", "--format", "text"])
         .exits(2)

@@ -7,6 +7,7 @@ mod cluster;
 mod context;
 mod fix;
 mod fixtures;
+mod formats;
 mod noise;
 mod pools;
 mod preview;

@@ -1,0 +1,131 @@
+//! Workflow commands of GitHub Actions: `::error file=a.yaml,line=3::message`. The runner makes annotations of
+//! them, which a pull request shows beside the changed lines.
+
+use std::io::Write;
+
+use gpulint_rules::Severity;
+
+use crate::error::CliError;
+
+use super::place::{Place, point, words, worst_first};
+use super::text::count;
+use super::{Outcome, Report};
+
+/// GitHub shows so many annotations of a level for a step.
+const SHOWN: usize = 10;
+
+/// Writes the findings, the worst first.
+///
+/// Where there are more than GitHub shows, a notice says so. It comes before the findings of severity info,
+/// because it is one of ten notices that are shown.
+pub(crate) fn write(out: &mut dyn Write, report: &Report, outcome: &Outcome) -> Result<(), CliError> {
+    for problem in &outcome.problems {
+        command(out, "error", &[("title", "gpulint".to_owned())], problem)?;
+    }
+    let mut told = false;
+    for at in worst_first(report) {
+        if report.findings[at].severity == Severity::Info && !told {
+            told = true;
+            write_rest(out, report, outcome)?;
+        }
+        finding(out, report, outcome, at)?;
+    }
+    if !told {
+        write_rest(out, report, outcome)?;
+    }
+    Ok(())
+}
+
+fn finding(out: &mut dyn Write, report: &Report, outcome: &Outcome, at: usize) -> Result<(), CliError> {
+    let finding = &report.findings[at];
+    let mut properties: Vec<(&str, String)> = Vec::new();
+    let mut lines = words(report, at);
+    let place = finding.location.path().map(|path| outcome.root.place(report, path));
+    match (place, finding.location.resolve_span()) {
+        // No file of the repository, so that the place is part of the words.
+        (Some(Place::Stream(name)), Some((source, _, span))) => {
+            let start = point(source, span.start);
+            lines[0] = format!("{name}:{}:{}: {}", start.line, start.column, lines[0]);
+        }
+        (Some(_), Some((source, _, span))) => {
+            let (start, end) = (point(source, span.start), point(source, span.end));
+            properties.push(("file", outcome.root.path(report, source.path())));
+            properties.push(("line", start.line.to_string()));
+            properties.push(("endLine", end.line.to_string()));
+            // Columns count only within one line.
+            if start.line == end.line {
+                properties.push(("col", start.column.to_string()));
+                properties.push(("endColumn", end.column.to_string()));
+            }
+        }
+        (Some(_), None) => {
+            let path = finding.location.path().unwrap_or_default();
+            properties.push(("file", outcome.root.path(report, path)));
+        }
+        (None, _) => {}
+    }
+    properties.push(("title", format!("gpulint: {}", finding.rule.id)));
+    lines.push(finding.rule.summary().to_owned());
+    lines.push(format!("gpulint explain {}", finding.rule.id));
+    command(out, level(finding.severity), &properties, &lines.join("\n"))
+}
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "notice",
+    }
+}
+
+/// Says how many findings there are, where GitHub does not show all of them.
+fn write_rest(out: &mut dyn Write, report: &Report, outcome: &Outcome) -> Result<(), CliError> {
+    let summary = &report.summary;
+    let errors = summary.errors + outcome.problems.len();
+    // The notice that says so is one of ten.
+    if errors <= SHOWN && summary.warnings <= SHOWN && summary.infos <= SHOWN {
+        return Ok(());
+    }
+    let all = [(summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info")];
+    let all: Vec<String> = all.into_iter().filter(|(n, _)| *n > 0).map(|(n, name)| count(n, name)).collect();
+    let text = format!(
+        "{}: GitHub shows {SHOWN} of each level for a step; all are in the log of this step",
+        all.join(", ")
+    );
+    command(out, "notice", &[("title", "gpulint".to_owned())], &text)
+}
+
+fn command(
+    out: &mut dyn Write,
+    name: &str,
+    properties: &[(&str, String)],
+    message: &str,
+) -> Result<(), CliError> {
+    let properties: Vec<String> =
+        properties.iter().map(|(key, value)| format!("{key}={}", escape_property(value))).collect();
+    writeln!(out, "::{name} {}::{}", properties.join(","), escape(message))?;
+    Ok(())
+}
+
+/// The runner reads `%25`, `%0D` and `%0A` as a percent sign and line ends.
+fn escape(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// In a property, also `:` and `,`.
+fn escape_property(text: &str) -> String {
+    escape(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn what_would_end_a_property_or_a_line_is_escaped() {
+        let mut out = Vec::new();
+        command(&mut out, "error", &[("file", "a:b,c%.yaml".to_owned())], "100%\r\nof: it, all").unwrap();
+        let line = String::from_utf8(out).unwrap();
+        assert_eq!(line, "::error file=a%3Ab%2Cc%25.yaml::100%25%0D%0Aof: it, all\n");
+    }
+}

@@ -1,0 +1,188 @@
+//! Where findings are, as programs read it: paths below the root of the repository, columns, edits, words.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpulint_rules::lint::fix::text;
+use gpulint_rules::lint::fix::text::Edit;
+use gpulint_rules::source::Source;
+use gpulint_rules::{Finding, Location};
+
+use crate::files;
+use crate::files::display_path;
+use crate::terminal::printable;
+
+use super::Report;
+use super::json::rendered_line;
+
+/// The folder that paths of a report are relative to: the nearest one above the current folder that has `.git`,
+/// otherwise the current folder.
+#[derive(Debug)]
+pub(crate) struct Root {
+    folder: PathBuf,
+}
+
+/// A path as programs read it.
+pub(super) enum Place {
+    /// Below the root, relative to it.
+    Below(PathBuf),
+    /// Elsewhere, as an absolute path.
+    Elsewhere(PathBuf),
+    /// Standard input or another stream, which no path leads to.
+    Stream(String),
+}
+
+impl Root {
+    /// The root for the current folder.
+    pub(crate) fn find() -> Root {
+        let here = files::absolute(Path::new("."));
+        let root = here.ancestors().find(|folder| folder.join(".git").exists());
+        Root { folder: root.unwrap_or(&here).to_owned() }
+    }
+
+    /// The folder itself.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The place of a file that is reported under a path.
+    pub(super) fn place(&self, report: &Report, path: &str) -> Place {
+        if path.starts_with('<') {
+            return Place::Stream(path.to_owned());
+        }
+        let absolute = match report.paths.get(path) {
+            Some(absolute) => absolute.clone(),
+            None => files::absolute(Path::new(path)),
+        };
+        match absolute.strip_prefix(&self.folder) {
+            Ok(below) => Place::Below(below.to_owned()),
+            Err(_) => Place::Elsewhere(absolute),
+        }
+    }
+
+    /// The path relative to the root, or the absolute path of a file elsewhere. What is not UTF-8 is replaced.
+    pub(super) fn path(&self, report: &Report, path: &str) -> String {
+        match self.place(report, path) {
+            Place::Below(path) | Place::Elsewhere(path) => display_path(&path),
+            Place::Stream(name) => name,
+        }
+    }
+}
+
+impl Place {
+    /// As a URI reference: relative for what is below the root.
+    pub(super) fn uri(&self) -> String {
+        match self {
+            Place::Below(path) => percent_encoded(path),
+            Place::Elsewhere(path) => file_uri(path),
+            Place::Stream(name) => percent_encoded(Path::new(name)),
+        }
+    }
+}
+
+/// `file:///a/b`
+pub(super) fn file_uri(path: &Path) -> String {
+    let path = percent_encoded(path);
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    format!("file://{slash}{path}")
+}
+
+/// The path with everything but unreserved characters and `/` as `%` and two digits.
+fn percent_encoded(path: &Path) -> String {
+    let mut out = String::new();
+    for byte in path_bytes(path) {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                out.push(char::from(byte));
+            }
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(unix)]
+fn path_bytes(path: &Path) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().to_vec()
+}
+
+#[cfg(not(unix))]
+fn path_bytes(path: &Path) -> Vec<u8> {
+    display_path(path).into_bytes()
+}
+
+/// A line and a column, both from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Point {
+    pub(super) line: u32,
+    pub(super) column: u32,
+}
+
+/// The position of an offset; columns are Unicode characters.
+pub(super) fn point(source: &Source, at: u32) -> Point {
+    let at = source.lines().position(source.text(), at);
+    Point { line: at.line, column: at.column }
+}
+
+/// Positions whose columns are UTF-16 code units; a byte order mark is not counted.
+#[derive(Default)]
+pub(super) struct Utf16 {
+    /// For each source, by its address, the offsets of the characters that are two units.
+    pairs: HashMap<*const Source, Vec<u32>>,
+}
+
+impl Utf16 {
+    /// The position of an offset.
+    pub(super) fn point(&mut self, source: &Arc<Source>, at: u32) -> Point {
+        let pairs = self.pairs.entry(Arc::as_ptr(source)).or_insert_with(|| {
+            let bytes = source.text().bytes().enumerate();
+            bytes.filter(|(_, byte)| *byte >= 0xF0).map(|(at, _)| at as u32).collect()
+        });
+        let before = |at: u32| pairs.partition_point(|pair| *pair < at) as u32;
+        let line = source.lines().line_of(at);
+        let start = source.lines().start_of(line, source.text());
+        let point = point(source, at);
+        Point { column: point.column + before(at) - before(start), ..point }
+    }
+}
+
+/// The edits that the fix of a finding makes, and the file that they are in. `None` if there is no fix, or it
+/// cannot be applied as text.
+pub(super) fn edits(finding: &Finding) -> Option<(Arc<Source>, Vec<Edit>)> {
+    let fix = finding.fix.as_ref()?;
+    let (source, edits) = match &finding.location {
+        Location::Rendered(rendered) => (&rendered.source, rendered.repair.as_ref()?.edits.clone()),
+        _ => (finding.location.resolve_span()?.0, text::edits(finding.location.object()?, fix).ok()?),
+    };
+    (!edits.is_empty()).then(|| (Arc::clone(source), edits))
+}
+
+/// What is said of a finding, a line each: the message with notes, the help, and what was rendered.
+pub(super) fn words(report: &Report, at: usize) -> Vec<String> {
+    let finding = &report.findings[at];
+    let notes: Vec<String> = report.mark(at).into_iter().chain(super::only_in(finding)).collect();
+    let mut lines = vec![match notes.as_slice() {
+        [] => finding.message.clone(),
+        notes => format!("{} ({})", finding.message, notes.join("; ")),
+    }];
+    lines.extend(finding.help.as_ref().map(|help| format!("help: {help}")));
+    if let Some(rendered) = finding.location.rendered() {
+        let text = rendered_line(rendered).trim();
+        if !rendered.is_literal && !text.is_empty() {
+            lines.push(format!("rendered: {text}"));
+        }
+        if !rendered.commands.is_empty() {
+            lines.push(format!("printed by: {}", rendered.commands.join(", ")));
+        }
+    }
+    lines.iter().map(|line| printable(line, false).into_owned()).collect()
+}
+
+/// The indices of the findings, the worst first; within a severity in the order of the report.
+pub(super) fn worst_first(report: &Report) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..report.findings.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(report.findings[*at].severity));
+    order
+}
