@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page in roff, for `man`
     Man,
+    /// Write the pages of the manual that follow from this version: rules, configuration, commands
+    Docs(DocsArgs),
 }
 
 /// `gpulint check`.
@@ -359,6 +361,20 @@ pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// `gpulint docs`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The pages are Markdown: one for each rule with what gpulint reports for its examples, one for each \
+group, the reference of gpulint.yaml, the reference of the command line; and the JSON Schemas. The \
+other pages of the manual are in docs/src of gpulint's repository, where mdBook makes a site of all.
+
+  gpulint docs --out docs/src && mdbook build docs")]
+pub(crate) struct DocsArgs {
+    /// The folder to write to; files of the same names in it are replaced
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 /// When to use colour.

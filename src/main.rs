@@ -11,6 +11,7 @@ mod check;
 mod config;
 mod context;
 mod crds;
+mod docs;
 mod error;
 mod explain;
 mod files;
@@ -65,5 +66,6 @@ fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Schema(args) => schema::schema(&args),
         Command::Completions(args) => schema::completions(&args),
         Command::Man => schema::man(),
+        Command::Docs(args) => docs::run(&args),
     }
 }

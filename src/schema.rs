@@ -14,13 +14,16 @@ pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, CliError> {
         Schema::Diagnostics => report::json::SCHEMA.to_owned(),
         Schema::Why => report::why::SCHEMA.to_owned(),
         Schema::Pools => report::pools::SCHEMA.to_owned(),
-        Schema::Config => {
-            let mut text = serde_json::to_string_pretty(&gpulint_rules::lint::config::Config::schema())?;
-            text.push('\n');
-            text
-        }
+        Schema::Config => config()?,
     };
     print(text.as_bytes())
+}
+
+/// The schema of the configuration.
+pub(crate) fn config() -> Result<String, CliError> {
+    let mut text = serde_json::to_string_pretty(&gpulint_rules::lint::config::Config::schema())?;
+    text.push('\n');
+    Ok(text)
 }
 
 /// `gpulint completions`.

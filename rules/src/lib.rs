@@ -48,7 +48,7 @@ pub use lint::finding::{Finding, Location, Related, Rendered, Severity};
 pub use lint::fix::{Fix, FixError, Operation, Safety};
 pub use lint::identity::{Identity, fingerprints};
 pub use lint::report::CheckReport;
-pub use lint::rule::{Check, Group, Param, ParamDefault, Rule, docs};
+pub use lint::rule::{Check, Group, MANUAL, Param, ParamDefault, Rule, docs};
 pub use lint::run::{FilledSet, RunInput, check_run, fill_sets};
 pub use lint::settings::Settings;
 pub use object::{Object, ObjectId, Origin};

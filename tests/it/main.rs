@@ -5,6 +5,7 @@
 mod cli;
 mod cluster;
 mod context;
+mod docs;
 mod fix;
 mod fixtures;
 mod formats;

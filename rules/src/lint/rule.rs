@@ -297,6 +297,9 @@ pub const fn docs(source: &'static str) -> &'static str {
     source.split_at(at).0
 }
 
+/// Where the manual (`docs/`) is published. Everything that links to it begins with this.
+pub const MANUAL: &str = "https://gpulint.dev";
+
 impl Rule {
     /// Defaults of a rule whose findings are errors.
     #[must_use]
@@ -378,9 +381,9 @@ impl Rule {
         }
     }
 
-    /// Where the manual stands on the web.
+    /// The page of the manual that `gpulint docs` and mdBook make of it.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("https://gpulint.dev/rules/{}", self.id)
+        format!("{MANUAL}/rules/{}.html", self.id)
     }
 }
