@@ -448,6 +448,8 @@ pub(crate) enum Style {
     Sarif,
     /// Workflow commands of GitHub Actions, which annotate the changed files
     Github,
+    /// One page with the findings, the NodePools and who lands where, to open in a browser
+    Html,
 }
 
 impl Style {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use gpulint_rules::lint::report::sort;
-use gpulint_rules::{CheckReport, Engine, Finding, Safety};
+use gpulint_rules::{CheckReport, Engine, Finding, Platform, Safety};
 
 use crate::args::{CheckArgs, Color, Format, Style};
 use crate::batch::{Batch, scope};
@@ -20,7 +21,7 @@ use crate::report;
 use crate::report::{Outcome, Report, Summary};
 use crate::terminal;
 use crate::terminal::{print_error, print_note};
-use crate::{context, fix, output};
+use crate::{context, fix, output, pools};
 
 /// Checks files and folders, and fixes them if requested.
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> {
@@ -44,6 +45,10 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
     let before = Before::of(&scopes);
+    let platform = args.formats.iter().any(|format| format.style == Style::Html).then(|| {
+        let here = scopes.scope_of(&files::absolute(Path::new("gpulint.yaml")));
+        scopes.get(here).settings.platform.clone()
+    });
     if !args.quiet {
         for note in scopes.notes() {
             print_note(&format!("note: {note}"));
@@ -78,12 +83,14 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         None => {
             let mut checked = CheckOutcome::new(&set, &renders, reports, found);
             checked.preview(before.as_ref(), &mut set, &renders);
+            checked.add_pools(platform.as_ref(), &set);
             write(&checked, args, color, Output::Stdout)?;
             checked
         }
         Some(most) if args.diff => {
             let plans = fix::plan_round(&reports, most);
-            let checked = CheckOutcome::new(&set, &renders, reports, found);
+            let mut checked = CheckOutcome::new(&set, &renders, reports, found);
+            checked.add_pools(platform.as_ref(), &set);
             let fixed = fix::run(&mut set, plans, most);
             let planned = fix::plan_rendered(&renders.check(&set).findings, most);
             output::to_stdout(|out| {
@@ -108,6 +115,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             };
             let mut checked = apply_fixes(&mut set, &mut renders, reports, found, most, &again);
             checked.preview(before.as_ref(), &mut set, &renders);
+            checked.add_pools(platform.as_ref(), &set);
             let stream = set.stream();
             if let Some(text) = stream {
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
@@ -316,7 +324,7 @@ impl CheckOutcome {
             .map(|input| (input.display_path.clone(), input.absolute.clone()))
             .collect();
         CheckOutcome {
-            report: Report { summary, findings, unfixed: BTreeMap::new(), preview: None, paths },
+            report: Report { summary, findings, unfixed: BTreeMap::new(), preview: None, paths, pools: None },
             failed,
             render_failed,
             unparsable,
@@ -328,6 +336,11 @@ impl CheckOutcome {
     /// Adds what the versions of the command line change.
     fn preview<'e>(&mut self, before: Option<&'e Before>, set: &mut Batch<'e>, renders: &Renders) {
         self.report.preview = before.map(|before| before.compare(set, renders, &self.report.findings));
+    }
+
+    /// Adds what the NodePools admit, if a format shows it.
+    fn add_pools(&mut self, platform: Option<&Platform>, set: &Batch<'_>) {
+        self.report.pools = platform.map(|platform| pools::of_run(set, platform));
     }
 
     fn summary(&self) -> String {
@@ -414,6 +427,7 @@ fn write(checked: &CheckOutcome, args: &CheckArgs, color: Color, output: Output)
             Style::Json => report::json::write(out, report),
             Style::Sarif => report::sarif::write(out, report, &outcome),
             Style::Github => report::github::write(out, report, &outcome),
+            Style::Html => report::html::write(out, report),
         };
         match (&format.file, output) {
             (Some(path), _) => output::to_file(path, print)?,

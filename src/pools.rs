@@ -3,14 +3,29 @@
 use std::process::ExitCode;
 
 use gpulint_rules::fit::{FitVerdict, Situation};
+use gpulint_rules::{Platform, fill_sets};
+use serde_json::Value;
 
 use crate::args::{Color, ExplainFormat, PoolsArgs};
+use crate::batch::Batch;
 use crate::error::CliError;
 use crate::files::display_path;
 use crate::loaded::Loaded;
 use crate::output;
 use crate::report::{capacity, pools};
 use crate::terminal::RenderOptions;
+
+/// The overview of what a run has read, as `gpulint pools --format json` prints it.
+pub(crate) fn of_run(batch: &Batch<'_>, platform: &Platform) -> Value {
+    let mut overviews = Vec::new();
+    for set in fill_sets(&batch.run_inputs(), &batch.sets.partition) {
+        let situation = Situation::read(&set.cluster, platform, None);
+        if !situation.is_empty() {
+            overviews.push((set.name.clone(), situation.overview(&set.cluster, platform)));
+        }
+    }
+    pools::value(&overviews, Vec::new(), platform)
+}
 
 /// Prints the overview.
 pub(crate) fn run(args: &PoolsArgs, color: Color) -> Result<ExitCode, CliError> {

@@ -5,6 +5,7 @@ pub(crate) mod concise;
 mod excerpt;
 mod fold;
 pub(crate) mod github;
+pub(crate) mod html;
 pub(crate) mod json;
 mod line_hash;
 mod place;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gpulint_rules::{Finding, Safety, Severity};
+use serde_json::Value;
 
 use crate::files::Skipped;
 use crate::preview::Preview;
@@ -38,6 +40,8 @@ pub(crate) struct Report {
     pub(crate) preview: Option<Preview>,
     /// The files whose path is not UTF-8: the reported path, and the absolute one.
     pub(crate) paths: BTreeMap<String, PathBuf>,
+    /// The NodePools as `gpulint pools` says them, where a format shows them.
+    pub(crate) pools: Option<Value>,
 }
 
 impl Report {

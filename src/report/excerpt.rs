@@ -147,7 +147,7 @@ impl Excerpt {
 
 /// The displayed bytes of a line: about `width` characters around `label`, and whether text is cut before and
 /// after. Examines no more of the line than that.
-fn window(line: &str, label: Option<usize>, width: usize) -> (std::ops::Range<usize>, bool, bool) {
+pub(super) fn window(line: &str, label: Option<usize>, width: usize) -> (std::ops::Range<usize>, bool, bool) {
     let mut label = label.unwrap_or(0).min(line.len());
     while !line.is_char_boundary(label) {
         label -= 1;

@@ -20,12 +20,13 @@ use crate::preview::Preview;
 /// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("diagnostics.schema.json");
 
+/// The whole report.
 #[derive(Serialize)]
-struct Root<'a> {
+pub(super) struct Root<'a> {
     version: u32,
     tool: Tool,
     summary: Summary<'a>,
-    diagnostics: Vec<Diagnostic<'a>>,
+    pub(super) diagnostics: Vec<Diagnostic<'a>>,
     preview: Option<PreviewJson<'a>>,
 }
 
@@ -55,8 +56,9 @@ struct Skipped<'a> {
     partial: bool,
 }
 
+/// A finding.
 #[derive(Serialize)]
-struct Diagnostic<'a> {
+pub(super) struct Diagnostic<'a> {
     rule: &'static str,
     group: &'static str,
     severity: &'static str,
@@ -153,8 +155,15 @@ struct Change<'a> {
 
 /// Writes the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
+    serde_json::to_writer_pretty(&mut *out, &root(report))?;
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+/// The report as other formats say it too.
+pub(super) fn root(report: &Report) -> Root<'_> {
     let summary = &report.summary;
-    let root = Root {
+    Root {
         version: 1,
         tool: Tool { name: "gpulint", version: env!("CARGO_PKG_VERSION") },
         summary: Summary {
@@ -178,10 +187,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError
         },
         diagnostics: diagnostics(&report.findings),
         preview: report.preview.as_ref().map(|known| preview(known, &fingerprints(&report.findings))),
-    };
-    serde_json::to_writer_pretty(&mut *out, &root)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    }
 }
 
 /// The findings of a report.

@@ -30,6 +30,13 @@ pub(crate) fn json(
     capacity: Vec<Value>,
     platform: &Platform,
 ) -> Result<(), CliError> {
+    serde_json::to_writer_pretty(&mut *out, &value(overviews, capacity, platform))?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// The overviews and capacities as a value.
+pub(crate) fn value(overviews: &Overviews, capacity: Vec<Value>, platform: &Platform) -> Value {
     let region = platform.region.as_deref();
     let mut pools = Vec::new();
     let mut homeless = Vec::new();
@@ -47,7 +54,7 @@ pub(crate) fn json(
             value
         }));
     }
-    let report = json!({
+    json!({
         "version": 1,
         "tool": {"name": "gpulint", "version": env!("CARGO_PKG_VERSION")},
         "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
@@ -55,10 +62,7 @@ pub(crate) fn json(
         "fitNoPool": homeless,
         "unknown": unknown,
         "capacity": capacity,
-    });
-    serde_json::to_writer_pretty(&mut *out, &report)?;
-    writeln!(out)?;
-    Ok(())
+    })
 }
 
 pub(super) fn object_json(object: &Object) -> Value {

@@ -9,6 +9,7 @@ mod docs;
 mod fix;
 mod fixtures;
 mod formats;
+mod html;
 mod noise;
 mod pools;
 mod preview;
