@@ -1,7 +1,10 @@
 //! The arguments. The doc comments here are the help that users read.
 
+mod hint;
 #[cfg(feature = "webhook")]
 pub(crate) mod webhook;
+
+pub(crate) use hint::parse;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -35,10 +38,14 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Show what each NodePool admits, costs at most, and takes
     Pools(PoolsArgs),
-    /// Show the manual page of a rule: why it matters, what to do, examples
+    /// Show the manual of a rule: why it matters, what to do, examples; or the rules of a group
     Explain(ExplainArgs),
     /// List all rules
     Rules(RulesArgs),
+    /// Look at a folder, and write a commented gpulint.yaml for it
+    Init(InitArgs),
+    /// Show the configuration that holds for a file or folder, and where each value comes from
+    Config(ConfigArgs),
     /// Answer an AdmissionReview as the admission webhook would
     #[cfg(feature = "webhook")]
     Review(ReviewArgs),
@@ -155,6 +162,33 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with_all = ["fix", "unsafe_fixes", "diff"])]
     pub(crate) show_sets: bool,
 
+    /// Do not report the findings that are in this baseline, and do not fix them; they are counted. Entries that no
+    /// longer match are noted [default: `baseline` of the configuration]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+
+    /// Report and fix also what is in the baseline of the configuration
+    #[arg(long, conflicts_with_all = ["baseline", "update_baseline", "write_baseline"])]
+    pub(crate) no_baseline: bool,
+
+    /// Write all findings into a baseline, as YAML, and succeed. Entries of files and rules that are not checked now stay
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "unsafe_fixes", "diff", "baseline", "update_baseline", "show_sets"])]
+    pub(crate) write_baseline: Option<PathBuf>,
+
+    /// Remove the entries of the baseline that no longer match; none is added
+    #[arg(long)]
+    pub(crate) update_baseline: bool,
+
+    /// Write comments that suppress the findings, `# gpulint: allow[RULE] REASON`, and report what is left. Where no comment
+    /// can be written, a note says why; nothing else in the files changes
+    #[arg(long, conflicts_with_all = ["fix", "unsafe_fixes", "diff", "no_suppressions", "write_baseline", "show_sets"])]
+    pub(crate) add_suppressions: bool,
+
+    /// The reason that --add-suppressions writes; it may begin with a last day, as in `until=2027-01-31 ticket 12`
+    /// [default: was here before gpulint]
+    #[arg(long, value_name = "TEXT", requires = "add_suppressions")]
+    pub(crate) reason: Option<String>,
+
     /// Also report what comments and annotations suppress
     #[arg(long)]
     pub(crate) no_suppressions: bool,
@@ -266,6 +300,10 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
+    /// Without any configuration file
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) isolated: bool,
+
     /// Karpenter's version, such as 1.14
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Karpenter))]
     pub(crate) karpenter: Option<Version>,
@@ -295,12 +333,18 @@ pub(crate) struct RuleArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
+    /// Without any configuration file
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) isolated: bool,
+
     /// Only these rules or groups, separated by commas; also those that the configuration turns off
-    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    #[arg(long, value_name = "RULE", value_delimiter = ',', hide_possible_values = true)]
+    #[arg(value_parser = hint::hinted(hint::selectable, text))]
     pub(crate) select: Vec<String>,
 
     /// Without these rules or groups, separated by commas
-    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    #[arg(long, value_name = "RULE", value_delimiter = ',', hide_possible_values = true)]
+    #[arg(value_parser = hint::hinted(hint::selectable, text))]
     pub(crate) ignore: Vec<String>,
 
     /// Karpenter's version, such as 1.14, instead of `platform.karpenter` of the configuration
@@ -319,8 +363,68 @@ pub(crate) struct RuleArgs {
 /// `gpulint explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
-    /// The rule's id, such as gpu-pool-untainted
-    pub(crate) rule: String,
+    /// A rule, such as gpu-pool-untainted, or a group of rules, such as nodepool; without it, all rules are listed
+    #[arg(value_name = "RULE|GROUP", hide_possible_values = true)]
+    #[arg(value_parser = hint::hinted(hint::rules_and_groups, text))]
+    pub(crate) rule: Option<String>,
+
+    /// How to show it
+    #[arg(long, short, value_enum, default_value_t = ManualFormat::Text)]
+    pub(crate) format: ManualFormat,
+}
+
+/// A manual as text, as Markdown or as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ManualFormat {
+    /// For a terminal
+    Text,
+    /// As it is written
+    Markdown,
+    /// Everything about each rule, with its manual as Markdown
+    Json,
+}
+
+/// `gpulint init`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+What the files show is set: the versions of Karpenter, KEDA and Kubernetes that charts (HelmRelease, Application, Chart.yaml), \
+images, eksctl and Terraform pin. What they only hint at is a comment: the sets of manifests, charts to render, the rules with \
+most findings.
+
+Exit codes: 0 done, 2 there is a configuration already, or it cannot be written.")]
+pub(crate) struct InitArgs {
+    /// The folder that gets the configuration; `-` is the current one with --print
+    #[arg(value_name = "FOLDER", default_value = ".")]
+    pub(crate) folder: PathBuf,
+
+    /// Write the configuration to standard output
+    #[arg(long)]
+    pub(crate) print: bool,
+
+    /// Overwrite the configuration of the folder
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `gpulint config`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+What is printed is a configuration with the place of each value: FILE:LINE, a flag, or `default`. Of the rules, those are \
+printed that are not as they come; overrides that do not fit the path are left out.
+
+  gpulint config --show clusters/prod/pool.yaml")]
+pub(crate) struct ConfigArgs {
+    /// The file or folder
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub(crate) path: PathBuf,
+
+    /// Show it, which is what this command does also without the flag
+    #[arg(long)]
+    pub(crate) show: bool,
+
+    /// Configuration, platform and rules.
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
 }
 
 /// `gpulint rules`.
@@ -513,6 +617,11 @@ impl TypedValueParser for FormatParser {
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(Style::value_variants().iter().filter_map(ValueEnum::to_possible_value)))
     }
+}
+
+/// Any text: what it names is looked up later.
+fn text(value: &str) -> Result<String, std::convert::Infallible> {
+    Ok(value.to_owned())
 }
 
 fn version(text: &str, product: Product) -> Result<Version, String> {

@@ -12,7 +12,7 @@ use crate::config::Scopes;
 use crate::files;
 use crate::files::sets::{SetFile, Sets};
 use crate::files::{Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped, display_path};
-
+use crate::known::Baselines;
 use crate::progress::Progress;
 
 /// What is reported of a file that is checked as rendered: what is wrong with its text.
@@ -70,6 +70,8 @@ pub(crate) struct Batch<'e> {
     /// The inputs that are checked as rendered, not as they are written, by their numbers.
     pub(crate) covered: BTreeSet<usize>,
     pub(crate) engines: &'e [Engine],
+    /// The findings that are not reported.
+    pub(crate) baselines: Baselines,
     folders: Folders,
 }
 
@@ -88,7 +90,15 @@ impl<'e> Batch<'e> {
             })
             .collect();
         let sets = discover_sets(&inputs, &reads, engines, &folders);
-        Batch { inputs, reads, sets, covered: BTreeSet::new(), engines, folders }
+        Batch {
+            inputs,
+            reads,
+            sets,
+            covered: BTreeSet::new(),
+            engines,
+            baselines: Baselines::default(),
+            folders,
+        }
     }
 
     /// Leaves out the context that nothing claims for a set of the files that are checked. Returns the names of those
@@ -223,6 +233,11 @@ impl<'e> Batch<'e> {
             if let Some(Some(report)) = reports.get_mut(*at) {
                 report.findings.retain(|finding| READER_RULES.contains(&finding.rule.id));
                 report.suppressed = 0;
+            }
+        }
+        for (one, report) in self.inputs.iter().zip(&mut reports) {
+            if let Some(report) = report {
+                self.baselines.filter(one.scope, &one.input.absolute, report);
             }
         }
         reports

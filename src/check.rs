@@ -10,6 +10,7 @@ use gpulint_rules::lint::report::sort;
 use gpulint_rules::{CheckReport, Engine, Finding, Platform, Safety};
 
 use crate::args::{CheckArgs, Color, Format, Style};
+use crate::baseline;
 use crate::batch::{Batch, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
@@ -21,7 +22,7 @@ use crate::report;
 use crate::report::{Outcome, Report, Summary};
 use crate::terminal;
 use crate::terminal::{print_error, print_note};
-use crate::{context, fix, output, pools};
+use crate::{context, fix, output, pools, suppressions};
 
 /// Checks files and folders, and fixes them if requested.
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> {
@@ -55,6 +56,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         }
     }
     let mut set = Batch::read(inputs, &engines, !args.quiet);
+    set.baselines = baseline::load(args, &scopes)?;
     let mut claimed = Vec::new();
     match context {
         context::Origin::Found => claimed = set.retain_claimed_context(),
@@ -78,8 +80,24 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let mut renders = Renders::of(&set, &scopes, &rendering);
     set.covered = renders.covered(&set);
     context::say(args, &set, claimed, renders.context());
-    let reports = set.check(None);
+    let mut reports = set.check(None);
+    if let Some(path) = &args.write_baseline {
+        baseline::write(path, args, &mut set, &renders, &mut reports)?;
+    }
     let checked = match requested_safety(args) {
+        None if args.add_suppressions => {
+            let again = |set: &Batch<'_>| {
+                Renders::of(set, &scopes, &RenderOptions { excluded: &found.excluded, ..rendering_of(args) })
+            };
+            let added = suppressions::add(&mut set, &mut renders, reports, args.reason.as_deref(), &again)?;
+            if !args.quiet {
+                added.notes().iter().for_each(|note| print_note(note));
+            }
+            let mut checked = CheckOutcome::new(&set, &renders, added.reports, found);
+            checked.errors.extend(added.errors);
+            write(&checked, args, color, Output::Stdout)?;
+            checked
+        }
         None => {
             let mut checked = CheckOutcome::new(&set, &renders, reports, found);
             checked.preview(before.as_ref(), &mut set, &renders);
@@ -128,6 +146,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     for error in &checked.errors {
         print_error(error);
     }
+    baseline::finish(&set.baselines, &checked.baselined, args, &set, &renders)?;
     if let Some(nothing) = checked.empty_input_message(args) {
         print_error(&nothing);
         if let Some(line) = report::text::unrendered_line(&checked.report.summary) {
@@ -261,6 +280,8 @@ struct CheckOutcome {
     ignored: BTreeMap<String, usize>,
     /// Paths that could not be read, with the reason.
     errors: Vec<String>,
+    /// What the baselines took away, by configuration and fingerprint.
+    baselined: Vec<(usize, String)>,
 }
 
 impl CheckOutcome {
@@ -298,11 +319,14 @@ impl CheckOutcome {
         let count = reports.iter().flatten().map(|report| report.findings.len());
         let mut findings: Vec<Finding> = Vec::with_capacity(count.sum());
         let mut failed = false;
+        let mut baselined = rendered.baselined;
         for (at, report) in reports.into_iter().enumerate() {
             let Some(report) = report else { continue };
             let from = set.engine(at).settings().fail_on;
             failed |= from.is_some_and(|from| report.findings.iter().any(|f| f.severity >= from));
             summary.suppressed += report.suppressed;
+            let scope = set.inputs[at].scope;
+            baselined.extend(report.baselined.into_iter().map(|name| (scope, name)));
             findings.extend(report.findings);
         }
         summary.suppressed += rendered.suppressed;
@@ -323,6 +347,7 @@ impl CheckOutcome {
             .filter(|input| input.absolute.to_str().is_none())
             .map(|input| (input.display_path.clone(), input.absolute.clone()))
             .collect();
+        summary.baselined = baselined.len();
         CheckOutcome {
             report: Report { summary, findings, unfixed: BTreeMap::new(), preview: None, paths, pools: None },
             failed,
@@ -330,6 +355,7 @@ impl CheckOutcome {
             unparsable,
             ignored: found.ignored,
             errors,
+            baselined,
         }
     }
 
@@ -349,7 +375,10 @@ impl CheckOutcome {
 
     /// Whether nothing was there to be checked.
     fn is_empty(&self) -> bool {
-        self.report.summary.objects == 0 && self.unparsable == 0 && self.report.findings.is_empty()
+        self.report.summary.objects == 0
+            && self.unparsable == 0
+            && self.report.findings.is_empty()
+            && self.baselined.is_empty()
     }
 
     /// 0 nothing that fails the run, 1 findings, 2 the work could not be done.

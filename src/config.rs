@@ -16,7 +16,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::args::{CheckArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
-use crate::files::{absolute, display_path};
+use crate::files::{absolute, display_path, relative};
 
 /// The names that the configuration file may have. A folder has one.
 pub(crate) const NAMES: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];
@@ -25,7 +25,7 @@ pub(crate) const NAMES: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.ya
 ///
 /// # Errors
 /// Both names if it has several.
-fn in_folder(folder: &Path) -> Result<Option<PathBuf>, String> {
+pub(crate) fn in_folder(folder: &Path) -> Result<Option<PathBuf>, String> {
     let mut files = NAMES.iter().map(|name| folder.join(name)).filter(|path| path.is_file());
     match (files.next(), files.next()) {
         (Some(one), Some(other)) => Err(format!(
@@ -51,6 +51,10 @@ pub(crate) struct Scope {
     pub(crate) configured: Platform,
     /// What is rendered.
     pub(crate) render: RenderConfig,
+    /// The absolute path of its baseline.
+    pub(crate) baseline: Option<PathBuf>,
+    /// Its files: its own, and those that it extends, nearest first.
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl Scope {
@@ -61,7 +65,8 @@ impl Scope {
             let _ = ignore.add_line(None, &without_current_folder(pattern));
         }
         let ignore = ignore.build().unwrap_or_else(|_| Gitignore::empty());
-        Scope { folder, name, ignore, settings, configured, render: RenderConfig::default() }
+        let render = RenderConfig::default();
+        Scope { folder, name, ignore, settings, configured, render, baseline: None, files: Vec::new() }
     }
 
     /// Whether `ignore` of the configuration names a path, or excepts it with `!`; `None` if it does neither.
@@ -112,6 +117,8 @@ pub(crate) struct Scopes {
     list: Vec<Scope>,
     by_folder: HashMap<PathBuf, usize>,
     explicit: Option<usize>,
+    /// Whether no configuration file counts.
+    isolated: bool,
     errors: Vec<String>,
     flags: Flags,
 }
@@ -202,10 +209,19 @@ impl Scopes {
 
     /// The configurations of a command that explains a set of objects.
     pub(crate) fn for_set(args: &SetArgs) -> Result<Scopes, CliError> {
-        let rules =
-            RuleArgs { config: args.config.clone(), karpenter: args.karpenter, ..RuleArgs::default() };
+        let rules = RuleArgs {
+            config: args.config.clone(),
+            isolated: args.isolated,
+            karpenter: args.karpenter,
+            ..RuleArgs::default()
+        };
         let flags = Flags { complete: args.complete, ..Flags::new(&rules)? };
         Scopes::new(&rules, flags)
+    }
+
+    /// The configurations as far as rules depend on them.
+    pub(crate) fn for_rules(args: &RuleArgs) -> Result<Scopes, CliError> {
+        Scopes::new(args, Flags::new(args)?)
     }
 
     fn new(args: &RuleArgs, flags: Flags) -> Result<Scopes, CliError> {
@@ -217,6 +233,7 @@ impl Scopes {
             list: vec![Scope::new(None, String::new(), settings, Platform::default())],
             by_folder: HashMap::new(),
             explicit: None,
+            isolated: args.isolated,
             errors: Vec::new(),
             flags,
         };
@@ -231,6 +248,9 @@ impl Scopes {
     pub(crate) fn scope_of(&mut self, file: &Path) -> usize {
         if let Some(fixed) = self.explicit {
             return fixed;
+        }
+        if self.isolated {
+            return 0;
         }
         let Some(folder) = file.parent() else {
             return 0;
@@ -264,14 +284,8 @@ impl Scopes {
     /// Reads a configuration; its errors are kept for [`Scopes::finish`].
     fn load(&mut self, path: &Path) -> usize {
         let named = display_config_path(path);
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => {
-                self.errors.push(format!("{named}: {error}"));
-                return 0;
-            }
-        };
-        match Config::parse(&named, &text) {
+        let mut files = Vec::new();
+        match read_with_base(path, None, &mut files) {
             Ok(config) => {
                 let folder = absolute(path).parent().map(Path::to_owned);
                 let settings = config.resolve();
@@ -288,11 +302,17 @@ impl Scopes {
                 }
                 let mut scope = Scope::new(folder, named, settings, configured);
                 scope.render = config.render().clone();
+                scope.baseline = config.baseline().and_then(|path| scope.resolve(path));
+                scope.files = files;
                 self.list.push(scope);
                 self.list.len() - 1
             }
             Err(errors) => {
-                self.errors.extend(errors.iter().map(ToString::to_string));
+                for error in errors {
+                    if !self.errors.contains(&error) {
+                        self.errors.push(error);
+                    }
+                }
                 0
             }
         }
@@ -329,6 +349,40 @@ impl Scopes {
     }
 }
 
+/// Reads a configuration over those that it extends, and adds their files, nearest first. `place` is where the file is
+/// named, if another configuration extends it.
+pub(crate) fn read_with_base(
+    path: &Path,
+    place: Option<&str>,
+    files: &mut Vec<PathBuf>,
+) -> Result<Config, Vec<String>> {
+    let named = display_config_path(path);
+    let at = place.map_or_else(String::new, |place| format!("{place}: "));
+    let own = absolute(path);
+    // Two paths may lead to one file.
+    let identity = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if files.iter().any(|known| identity(known) == identity(&own)) {
+        let chain: Vec<String> = files.iter().map(|file| display_config_path(file)).collect();
+        return Err(vec![format!("{at}configurations extend each other: {} -> {named}", chain.join(" -> "))]);
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        vec![match place {
+            Some(_) => format!("{at}`extends` cannot be read: {named}: {error}"),
+            None => format!("{named}: {error}"),
+        }]
+    })?;
+    files.push(own.clone());
+    let config = Config::parse(&named, &text)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let Some(extends) = config.extends().cloned() else { return Ok(config) };
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let other = absolute(&folder.join(&extends.path));
+    let base = read_with_base(&other, Some(&extends.place), files)?;
+    let above = other.parent().unwrap_or(Path::new("/"));
+    let below = folder.strip_prefix(above).ok().map(display_path);
+    Ok(config.merged_over(base, &relative(folder, above), below.as_deref()))
+}
+
 /// Resolves a path of a configuration, which is relative to its folder; short if it is below the current
 /// folder.
 fn relative_to(folder: Option<&Path>, path: &str) -> PathBuf {
@@ -338,7 +392,7 @@ fn relative_to(folder: Option<&Path>, path: &str) -> PathBuf {
 }
 
 /// The path of a configuration, relative to the current folder if that is shorter.
-fn display_config_path(path: &Path) -> String {
+pub(crate) fn display_config_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     display_path(path.strip_prefix(here).unwrap_or(path))
 }
@@ -351,6 +405,15 @@ pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, CliError> {
     let scope = scopes.scope_of(&absolute(Path::new(NAMES[0])));
     scopes.finish()?;
     Ok(scopes.get(scope).settings.clone())
+}
+
+/// A configuration and the files that it extends.
+#[cfg(feature = "webhook")]
+pub(crate) fn files_of(path: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    // What is wrong with it is said where it is used.
+    let _ = read_with_base(path, None, &mut files);
+    if files.is_empty() { vec![path.to_owned()] } else { files }
 }
 
 /// The configuration nearest to the current folder.

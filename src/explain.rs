@@ -3,27 +3,82 @@
 use std::process::ExitCode;
 
 use gpulint_rules::facts::suggest::nearest;
-use gpulint_rules::{Check, ParamDefault, RULES, Rule, Safety, find_rule};
+use gpulint_rules::{Check, Group, ParamDefault, RULES, Rule, Safety, find_rule};
 use serde_json::{Value, json};
 
-use crate::args::{Color, ExplainArgs, ListFormat, RulesArgs};
+use crate::args::{Color, ExplainArgs, ListFormat, ManualFormat, RulesArgs};
 use crate::error::CliError;
 use crate::terminal::RenderOptions;
 use crate::{markdown, output};
 
-/// Shows a rule's manual page.
+/// Shows the manual page of a rule, or lists the rules of a group or all of them.
 pub(crate) fn explain(args: &ExplainArgs, color: Color) -> Result<ExitCode, CliError> {
-    let id = args.rule.as_str();
-    let Some(rule) = find_rule(id) else {
-        let hint = match nearest(id, RULES.iter().map(|rule| rule.id)) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "`gpulint rules` lists all".to_owned(),
-        };
-        return Err(CliError::Usage(format!("there is no rule `{id}`; {hint}")));
+    let is_in = |group: Group| move |rule: &&Rule| rule.group == group;
+    let text = match (args.rule.as_deref(), args.format) {
+        (None, ManualFormat::Text) => list(None),
+        (None, ManualFormat::Markdown) => book(RULES),
+        (None, ManualFormat::Json) => json_text(&RULES.iter().map(|rule| manual(rule)).collect())?,
+        (Some(name), format) => match (find_rule(name), Group::ALL.iter().find(|group| group.name() == name))
+        {
+            (Some(rule), _) => match format {
+                ManualFormat::Text => markdown::render(&page(rule), RenderOptions::for_stdout(color)),
+                ManualFormat::Markdown => book(&[rule]),
+                ManualFormat::Json => json_text(&manual(rule))?,
+            },
+            (None, Some(group)) => {
+                let rules: Vec<&'static Rule> = RULES.iter().copied().filter(is_in(*group)).collect();
+                match format {
+                    ManualFormat::Text => list(Some(*group)),
+                    ManualFormat::Markdown => book(&rules),
+                    ManualFormat::Json => json_text(&rules.iter().map(|rule| manual(rule)).collect())?,
+                }
+            }
+            (None, None) => return Err(unknown(name)),
+        },
     };
-    let page = markdown::render(&page(rule), RenderOptions::for_stdout(color));
-    output::to_stdout(|out| Ok(out.write_all(page.as_bytes())?))?;
+    output::to_stdout(|out| Ok(out.write_all(text.as_bytes())?))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn unknown(name: &str) -> CliError {
+    let names = RULES.iter().map(|rule| rule.id).chain(Group::ALL.iter().map(|group| group.name()));
+    let hint = match nearest(name, names) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "`gpulint rules` lists all".to_owned(),
+    };
+    CliError::Usage(format!("there is no rule or group `{name}`; {hint}"))
+}
+
+fn json_text(value: &Value) -> Result<String, CliError> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Everything about a rule, with its manual.
+fn manual(rule: &Rule) -> Value {
+    let mut value = describe(rule);
+    value["manual"] = rule.markdown().into();
+    value
+}
+
+/// Manuals as Markdown, each with its id as the heading.
+fn book(rules: &[&Rule]) -> String {
+    let mut out = String::new();
+    for rule in rules {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let page = page(rule);
+        let mut is_code = false;
+        for (at, line) in page.lines().enumerate() {
+            is_code ^= line.trim_start().starts_with("```");
+            if at > 0 && line.starts_with('#') && !is_code {
+                out.push('#');
+            }
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
 }
 
 /// The manual page with the metadata of the rule table.
@@ -50,7 +105,7 @@ fn page(rule: &Rule) -> String {
                 ParamDefault::Strings(list) => (format!("[{}]", list.join(", ")), String::new()),
             };
             let (name, about) = (param.name, param.description);
-            page.push_str(&format!("- {name}: {about} (default {default}{bounds})\n"));
+            page.push_str(&format!("- `{name}`: {about} (default {default}{bounds})\n"));
         }
     }
     page
@@ -66,7 +121,7 @@ fn fix(rule: &Rule) -> Option<&'static str> {
 /// Lists all rules.
 pub(crate) fn rules(args: &RulesArgs) -> Result<ExitCode, CliError> {
     let text = match args.format {
-        ListFormat::Text => list(),
+        ListFormat::Text => list(None),
         ListFormat::Json => {
             let rules: Vec<Value> = RULES.iter().map(|rule| describe(rule)).collect();
             let mut text = serde_json::to_string_pretty(&rules)?;
@@ -78,11 +133,13 @@ pub(crate) fn rules(args: &RulesArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list() -> String {
-    let width = RULES.iter().map(|r| r.id.len()).max().unwrap_or_default();
+/// The rules of a group, or all of them.
+fn list(only: Option<Group>) -> String {
+    let rules = || RULES.iter().filter(|rule| only.is_none_or(|group| rule.group == group));
+    let width = rules().map(|r| r.id.len()).max().unwrap_or_default();
     let mut out = String::new();
     let mut group = None;
-    for rule in RULES {
+    for rule in rules() {
         if group != Some(rule.group) {
             if group.is_some() {
                 out.push('\n');

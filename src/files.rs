@@ -121,3 +121,33 @@ pub(crate) fn display_path(path: &Path) -> String {
         text.replace(std::path::MAIN_SEPARATOR, "/")
     }
 }
+
+/// The path of a file from a folder on, with `/` between its parts.
+pub(crate) fn relative(folder: &Path, file: &Path) -> String {
+    let common = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
+    let mut parts: Vec<String> = folder.components().skip(common).map(|_| "..".to_owned()).collect();
+    parts.extend(file.components().skip(common).filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+        _ => None,
+    }));
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::relative;
+
+    #[test]
+    fn paths_are_relative_to_a_folder() {
+        for (folder, file, path) in [
+            ("/a/b", "/a/b/c/d.yaml", "c/d.yaml"),
+            ("/a/b", "/a/d.yaml", "../d.yaml"),
+            ("/a/b", "/x/d.yaml", "../../x/d.yaml"),
+            ("/", "/d.yaml", "d.yaml"),
+        ] {
+            assert_eq!(relative(Path::new(folder), Path::new(file)), path);
+        }
+    }
+}

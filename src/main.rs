@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod baseline;
 mod batch;
 mod check;
 mod config;
@@ -16,6 +17,8 @@ mod error;
 mod explain;
 mod files;
 mod fix;
+mod init;
+mod known;
 mod loaded;
 mod markdown;
 mod output;
@@ -27,6 +30,8 @@ mod report;
 #[cfg(feature = "webhook")]
 mod review;
 mod schema;
+mod show;
+mod suppressions;
 mod terminal;
 #[cfg(feature = "webhook")]
 mod webhook;
@@ -34,13 +39,11 @@ mod why;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Args, Command};
 use error::CliError;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = args::parse();
     match run(args) {
         Ok(code) => code,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
@@ -58,6 +61,8 @@ fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Why(args) => why::run(&args, color),
         Command::Pools(args) => pools::run(&args, color),
         Command::Explain(args) => explain::explain(&args, color),
+        Command::Init(args) => init::run(&args),
+        Command::Config(args) => show::run(&args),
         Command::Rules(args) => explain::rules(&args),
         #[cfg(feature = "webhook")]
         Command::Review(args) => review::run(&args),

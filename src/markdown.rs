@@ -75,6 +75,11 @@ impl Page {
         if text.is_empty() {
             return;
         }
+        // A link is followed only where it is whole.
+        if !hang.is_empty() && text.contains("https://") {
+            self.line("", &text.replace("<https://", "https://").replace('>', ""));
+            return;
+        }
         for (at, line) in wrap(&text, self.width - hang.len()).iter().enumerate() {
             self.line(if at == 0 { "" } else { &hang }, line);
         }
@@ -118,6 +123,13 @@ mod tests {
         assert!(page.lines().all(|line| line.chars().count() <= 80));
         assert!(page.starts_with("Title.\n\nWhy\nword word"));
         assert!(page.ends_with("- a\n- b\n\n  a:  1\n\n  b: 2\n"), "{page}");
+    }
+
+    #[test]
+    fn links_stay_on_one_line() {
+        let url = format!("https://example.com/{}", "a".repeat(90));
+        let page = render(&format!("# References\n- <{url}>\n- what it says: <{url}>\n"), LOOK);
+        assert_eq!(page, format!("References\n- {url}\n- what it says: {url}\n"));
     }
 
     #[test]

@@ -131,6 +131,8 @@ pub(crate) struct RenderReport {
     /// Each with the configuration that it was found under.
     pub(crate) findings: Vec<(usize, Finding)>,
     pub(crate) suppressed: usize,
+    /// The fingerprints of those that a baseline took away.
+    pub(crate) baselined: Vec<(usize, String)>,
 }
 
 impl Renders {
@@ -171,6 +173,42 @@ impl Renders {
     /// How many renders failed.
     pub(crate) fn failures(&self) -> usize {
         self.failures.len()
+    }
+
+    /// Whether anything was rendered.
+    pub(crate) fn has_runs(&self) -> bool {
+        self.runs().next().is_some()
+    }
+
+    /// The numbers of findings by the file of the user that has them.
+    pub(crate) fn by_file(&self, findings: &[(usize, Finding)]) -> BTreeMap<PathBuf, Vec<usize>> {
+        let mut files: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+        for (at, (_, finding)) in findings.iter().enumerate() {
+            if let Some(path) = finding.location.path().and_then(|path| self.sources.absolute(path)) {
+                files.entry(path).or_default().push(at);
+            }
+        }
+        files
+    }
+
+    /// Takes out what the baselines know.
+    fn without_baselined(&self, report: &mut RenderReport, batch: &Batch<'_>) {
+        let mut known: Vec<Option<String>> = vec![None; report.findings.len()];
+        for (file, numbers) in self.by_file(&report.findings) {
+            let scope = report.findings[numbers[0]].0;
+            let own = numbers.iter().map(|at| &report.findings[*at].1);
+            for (at, name) in numbers.iter().zip(batch.baselines.known(scope, &file, own)) {
+                known[*at] = name;
+            }
+        }
+        let mut known = known.into_iter();
+        report.findings.retain(|(scope, _)| match known.next().flatten() {
+            Some(name) => {
+                report.baselined.push((*scope, name));
+                false
+            }
+            None => true,
+        });
     }
 
     /// The file that a text was read from.
@@ -313,6 +351,7 @@ impl Renders {
             let whole = finding.location.rendered().is_none_or(|r| r.commands.len() >= r.renders);
             finding.rule.id != "suppression-unused" || whole
         });
+        self.without_baselined(&mut report, batch);
         report
     }
 

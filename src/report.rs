@@ -87,6 +87,8 @@ pub(crate) struct Summary {
     pub(crate) fixed: Option<usize>,
     /// Findings that were suppressed.
     pub(crate) suppressed: usize,
+    /// Findings that are in the baseline.
+    pub(crate) baselined: usize,
 }
 
 impl Summary {

@@ -67,8 +67,10 @@ fn options(args: ServeArgs) -> Result<Options, CliError> {
     };
     let config = match &args.rules.config {
         Some(given) => Some(given.clone()),
+        None if args.rules.isolated => None,
         None => config::nearest_config()?,
     };
+    let config = config.map_or_else(Vec::new, |path| config::files_of(&path));
     let rules = args.rules;
     Ok(Options {
         listen: args.listen,
@@ -157,7 +159,14 @@ fn validated_config(path: &PathBuf) -> Result<(String, Config), CliError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| CliError::Usage(format!("{name}: {e}")))?;
     match Config::parse(&name, &text) {
-        Ok(config) => Ok((text, config)),
+        Ok(config) => match config.extends() {
+            // The ConfigMap has one file.
+            Some(extends) => Err(CliError::Usage(format!(
+                "{}: `extends` has no file to read in the cluster: write both configurations into one",
+                extends.place
+            ))),
+            None => Ok((text, config)),
+        },
         Err(errors) => Err(CliError::Several(errors.iter().map(ToString::to_string).collect())),
     }
 }

@@ -46,6 +46,7 @@ struct Summary<'a> {
     infos: usize,
     fixable: usize,
     suppressed: usize,
+    baselined: usize,
 }
 
 #[derive(Serialize)]
@@ -184,6 +185,7 @@ pub(super) fn root(report: &Report) -> Root<'_> {
             infos: summary.infos,
             fixable: summary.fixable,
             suppressed: summary.suppressed,
+            baselined: summary.baselined,
         },
         diagnostics: diagnostics(&report.findings),
         preview: report.preview.as_ref().map(|known| preview(known, &fingerprints(&report.findings))),

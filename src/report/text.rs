@@ -329,6 +329,9 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     if summary.suppressed > 0 {
         line.push_str(&format!("; {} suppressed", summary.suppressed));
     }
+    if summary.baselined > 0 {
+        line.push_str(&format!("; {} in the baseline", summary.baselined));
+    }
     // The configuration of gpulint is not counted as skipped.
     let skipped = |of: &dyn Fn(SkipReason) -> bool| summary.skipped.iter().filter(|s| of(s.reason)).count();
     let unapplied = |reason| matches!(reason, SkipReason::TestData | SkipReason::Archived);

@@ -76,6 +76,8 @@ fn bad_usage_is_2() {
     folder.run(&["check", "--format", "xml"]).exits(2).complains("the formats are text, concise, json, ");
     folder.run(&["check", "--format", "json=a.json,xml"]).exits(2).complains("invalid value 'xml'");
     folder.run(&["check", "--show-sets", "-f", "sarif"]).exits(2).complains("use text or json");
+    folder.run(&["a.yaml"]).exits(2).complains("did you mean `gpulint check a.yaml`?");
+    folder.run(&["--fix", "./a"]).exits(2).complains("did you mean `gpulint check --fix ./a`?");
     folder
         .run(&["check", "--format", "json", "--format", "text"])
         .exits(2)
@@ -628,6 +630,19 @@ fn explain_and_rules_know_every_rule() {
     run_in(here, &["explain", "yaml-syntax"], "").exits(0).prints("Why\n");
     run_in(here, &["explain", "yaml-syntx"], "").exits(2).complains("did you mean `yaml-syntax`?");
     run_in(here, &["explain", "nothing-like-it"], "").exits(2).complains("`gpulint rules` lists all");
+    run_in(here, &["explain", "nodepol"], "").exits(2).complains("did you mean `nodepool`?");
+    let all = run_in(here, &["rules"], "").out;
+    assert_eq!(run_in(here, &["explain"], "").exits(0).out, all);
+    let group = run_in(here, &["explain", "nodepool"], "").exits(0).prints("  gpu-pool-untainted ");
+    assert!(group.out.starts_with("nodepool: ") && group.out.len() < all.len() / 2, "{}", group.out);
+    let page = run_in(here, &["explain", "probe-missing", "--format", "markdown"], "").exits(0);
+    assert!(page.out.starts_with("# probe-missing\n") && page.out.contains("\n## Why\n"), "{}", page.out);
+    let rule = run_in(here, &["explain", "probe-missing", "-f", "json"], "").exits(0);
+    let rule: Value = serde_json::from_str(&rule.out).unwrap();
+    assert!(rule["manual"].as_str().unwrap().contains("# Why"));
+    let group = run_in(here, &["explain", "nodepool", "-f", "json"], "").exits(0);
+    let group: Value = serde_json::from_str(&group.out).unwrap();
+    assert!(group.as_array().unwrap().iter().all(|rule| rule["group"] == "nodepool"));
     let list = run_in(here, &["rules", "--format", "json"], "").exits(0);
     let list: Value = serde_json::from_str(&list.out).unwrap();
     let text = run_in(here, &["rules"], "").exits(0);
@@ -652,7 +667,15 @@ fn what_gpulint_prints_of_itself() {
     let here = Path::new(".");
     run_in(here, &["--version"], "").exits(0).prints(env!("CARGO_PKG_VERSION"));
     run_in(here, &["check", "--help"], "").exits(0).prints("--stdin-filename");
-    run_in(here, &["completions", "bash"], "").exits(0).prints("_gpulint");
+    let script = run_in(here, &["completions", "bash"], "").exits(0).prints("_gpulint");
+    for word in ["gpu-pool-untainted", "nodepool", "concise"] {
+        assert!(script.out.contains(word), "{word}");
+    }
+    for shell in ["zsh", "fish"] {
+        run_in(here, &["completions", shell], "").exits(0).prints("gpu-pool-untainted");
+    }
+    let help = run_in(here, &["check", "--help"], "").exits(0);
+    assert!(!help.out.contains("gpu-limit-mismatch"), "the help does not list all rules");
     run_in(here, &["man"], "").exits(0).prints(".TH gpulint");
     for of in ["config", "diagnostics"] {
         let schema = run_in(here, &["schema", of], "").exits(0);

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod baseline;
 mod cli;
 mod cluster;
+mod config;
 mod context;
 mod docs;
 mod fix;
@@ -17,6 +19,7 @@ mod readme;
 mod render;
 mod sets;
 mod support;
+mod suppressions;
 #[cfg(feature = "webhook")]
 mod webhook;
 mod why;

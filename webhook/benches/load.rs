@@ -152,7 +152,7 @@ async fn gpulint(certificate: &str, key: &str) -> (SocketAddr, tokio::sync::ones
         registration: None,
         install: Install::default(),
         read: Arc::new(|| Ok(Settings::default())),
-        config: None,
+        config: Vec::new(),
         log_denies: false,
         events: false,
         context: None,

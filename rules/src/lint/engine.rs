@@ -493,7 +493,10 @@ impl Engine {
 
     /// The same for a file without suppressions.
     pub(crate) fn assemble_unsuppressed(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
-        CheckReport { findings: arranged(self.with_parser_findings(file, findings)), suppressed: 0 }
+        CheckReport {
+            findings: arranged(self.with_parser_findings(file, findings)),
+            ..CheckReport::default()
+        }
     }
 
     fn with_parser_findings(&self, file: &File, findings: Vec<Finding>) -> Vec<Finding> {

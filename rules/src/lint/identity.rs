@@ -70,6 +70,20 @@ impl Finding {
             parameters: self.parameters.clone(),
         }
     }
+
+    /// Its identity among the findings of a file. One that was made of several is what they have in common: the first of
+    /// them may go while others stay.
+    fn identity_in_file(&self) -> Identity {
+        match &self.merge {
+            Some(merge) => Identity {
+                rule: self.rule.id,
+                object: Default::default(),
+                place: String::new(),
+                parameters: vec![merge.key().to_owned()],
+            },
+            None => self.identity(),
+        }
+    }
 }
 
 /// A pointer whose list items are named by their key; an item without one has no name. `~[` begins no step of a
@@ -101,25 +115,28 @@ fn keyed_pointer(object: &Object, pointer: &Pointer) -> String {
 /// path of its file, and its ordinal among the findings that have both. No two findings of a report share one.
 #[must_use]
 pub fn fingerprints(findings: &[Finding]) -> Vec<String> {
-    let mut seen: HashMap<(Identity, &str), usize> = HashMap::with_capacity(findings.len());
-    findings
-        .iter()
-        .map(|finding| {
-            let identity = finding.identity();
-            let path = finding.location.path().unwrap_or_default();
-            let mut hash = Fnv::new();
-            hash.write(identity.rule);
-            identity.object.iter().for_each(|part| hash.write(part));
-            hash.write(&identity.place);
-            identity.parameters.iter().for_each(|parameter| hash.write(parameter));
-            hash.write("");
-            hash.write(path);
-            let ordinal = seen.entry((identity, path)).or_default();
-            hash.write(&ordinal.to_string());
-            *ordinal += 1;
-            format!("{:016x}", hash.0)
-        })
-        .collect()
+    fingerprints_at(findings.iter().map(|finding| (finding, finding.location.path().unwrap_or_default())))
+}
+
+/// The same for findings with the paths that are to count, which need not be those that are reported.
+#[must_use]
+pub fn fingerprints_at<'f>(findings: impl Iterator<Item = (&'f Finding, &'f str)>) -> Vec<String> {
+    let mut seen: HashMap<(Identity, &str), usize> = HashMap::new();
+    let name = |(finding, path): (&'f Finding, &'f str)| {
+        let identity = finding.identity_in_file();
+        let mut hash = Fnv::new();
+        hash.write(identity.rule);
+        identity.object.iter().for_each(|part| hash.write(part));
+        hash.write(&identity.place);
+        identity.parameters.iter().for_each(|parameter| hash.write(parameter));
+        hash.write("");
+        hash.write(path);
+        let ordinal = seen.entry((identity, path)).or_default();
+        hash.write(&ordinal.to_string());
+        *ordinal += 1;
+        format!("{:016x}", hash.0)
+    };
+    findings.map(name).collect()
 }
 
 /// FNV-1a, 64 bits: stable over versions of Rust, unlike the standard hasher.
@@ -145,7 +162,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::lint::finding::Location;
+    use crate::lint::finding::{Location, Merge};
     use crate::lint::rule::{Group, Rule};
     use crate::tree::pointer::Pointer;
 
@@ -205,5 +222,29 @@ mod tests {
         // What stands before does not change the names of what follows.
         assert_eq!(fingerprints(&all[1..3]), names[1..3]);
         assert!(names.iter().all(|name| name.len() == 16));
+    }
+
+    #[test]
+    fn copies_in_two_files_have_two_fingerprints() {
+        let object = deployment(3, json!([]));
+        let one = finding(&object, "/spec", "x");
+        let names = fingerprints_at([(&one, "a.yaml"), (&one, "b.yaml"), (&one, "a.yaml")].into_iter());
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 3, "{names:?}");
+        assert_eq!(fingerprints_at(std::iter::once((&one, "b.yaml"))), names[1..2]);
+    }
+
+    #[test]
+    fn what_was_made_of_several_findings_does_not_depend_on_the_first() {
+        let of = |name: &str| {
+            let mut found = finding(
+                &object(json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": name}})),
+                "/spec",
+                "x",
+            );
+            found.merge = Some(Box::new(Merge::new("key", name, |merge| merge.key().to_owned())));
+            found
+        };
+        assert_eq!(fingerprints(&[of("a")]), fingerprints(&[of("b")]));
+        assert_ne!(of("a").identity(), of("b").identity());
     }
 }

@@ -9,6 +9,8 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// Findings that a suppression took away.
     pub suppressed: usize,
+    /// The fingerprints of findings that a baseline of the caller took away; the engine leaves it empty.
+    pub baselined: Vec<String>,
 }
 
 /// Sorts by file, place, rule and message.

@@ -1,4 +1,4 @@
-//! The configuration in force. It is read again when its file or the date changes. An invalid configuration is
+//! The configuration in force. It is read again when one of its files or the date changes. An invalid configuration is
 //! logged and counted, and the old one stays in force.
 
 use std::path::PathBuf;
@@ -18,22 +18,22 @@ pub type ReadSettings = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
 pub(crate) struct LiveConfig {
     engine: ArcSwap<Versioned<Engine>>,
     read: ReadSettings,
-    /// The file that is polled.
-    path: Option<PathBuf>,
+    /// The files that are polled.
+    paths: Vec<PathBuf>,
     /// Namespaces that are exempt in every configuration.
     exempt: Vec<String>,
 }
 
 impl std::fmt::Debug for LiveConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LiveConfig").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("LiveConfig").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 
 /// The state on which the configuration depends; it is read again when this differs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
-    text: Option<Vec<u8>>,
+    texts: Vec<Option<Vec<u8>>>,
     day: u64,
 }
 
@@ -41,7 +41,7 @@ impl LiveConfig {
     /// Reads the configuration, which has to be valid at start.
     pub(crate) fn new(
         read: ReadSettings,
-        path: Option<PathBuf>,
+        paths: Vec<PathBuf>,
         exempt: Vec<String>,
     ) -> Result<LiveConfig, String> {
         let settings = with_exempt(read()?, &exempt);
@@ -49,7 +49,7 @@ impl LiveConfig {
         Ok(LiveConfig {
             engine: ArcSwap::from_pointee(Versioned { version: 0, value: Engine::new(settings) }),
             read,
-            path,
+            paths,
             exempt,
         })
     }
@@ -59,10 +59,10 @@ impl LiveConfig {
         self.engine.load_full()
     }
 
-    /// The file's content and the date.
+    /// The content of the files and the date.
     pub(crate) fn fingerprint(&self, unix_seconds: u64) -> Fingerprint {
         Fingerprint {
-            text: self.path.as_ref().and_then(|p| std::fs::read(p).ok()),
+            texts: self.paths.iter().map(|path| std::fs::read(path).ok()).collect(),
             day: unix_seconds / 86_400,
         }
     }
@@ -73,7 +73,7 @@ impl LiveConfig {
         if now == *seen {
             return;
         }
-        let only_the_day = now.text == seen.text;
+        let only_the_day = now.texts == seen.texts;
         *seen = now;
         match (self.read)() {
             Ok(settings) => {

@@ -67,8 +67,8 @@ pub struct Options {
     pub install: Install,
     /// Reads the configuration.
     pub read: ReadSettings,
-    /// The file of the configuration, which is polled.
-    pub config: Option<PathBuf>,
+    /// The files of the configuration, which are polled.
+    pub config: Vec<PathBuf>,
     /// Whether denials are logged.
     pub log_denies: bool,
     /// Whether denials are written as Events.

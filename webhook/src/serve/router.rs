@@ -371,7 +371,7 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let read = Arc::new(|| Ok(Settings::default()));
         Arc::new(Shared {
-            live_config: LiveConfig::new(read, None, Vec::new()).unwrap(),
+            live_config: LiveConfig::new(read, Vec::new(), Vec::new()).unwrap(),
             cache: Arc::new(Cache::new(false, Arc::clone(&metrics))),
             evaluation_cache: EvaluationCache::new(Arc::clone(&metrics)),
             peers: Peers::new(limits.clone()),

@@ -3,12 +3,13 @@
 //! It is read from our own tree, so that each error has its place. Rules declare their own
 //! parameters; nothing here knows one. Where the file is found is the caller's business.
 
+mod merge;
 mod reader;
 mod schema;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Group, RuleSet};
@@ -27,6 +28,7 @@ use reader::ConfigReader;
 pub struct Config {
     /// Every rule that it may name.
     known_rules: RuleSet,
+    extends: Option<Extends>,
     fail_on: Option<SeverityThreshold>,
     platform: Platform,
     rules: RuleTable,
@@ -36,7 +38,19 @@ pub struct Config {
     crds: Vec<String>,
     webhook: WebhookSettings,
     render: RenderConfig,
+    baseline: Option<String>,
     notes: Vec<String>,
+    /// The keys of `platform`, `render` and `webhook` that are set, as `platform.eks`.
+    written: BTreeSet<String>,
+}
+
+/// `extends`: the configuration that another one is based on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extends {
+    /// The path as written.
+    pub path: String,
+    /// Where it is written, as `FILE:LINE:COLUMN`.
+    pub place: String,
 }
 
 /// From which severity on something happens; `None`: never.
@@ -119,6 +133,18 @@ impl Config {
     #[must_use]
     pub fn crds(&self) -> &[String] {
         &self.crds
+    }
+
+    /// The configuration that this one is based on.
+    #[must_use]
+    pub fn extends(&self) -> Option<&Extends> {
+        self.extends.as_ref()
+    }
+
+    /// The baseline of findings, as written: relative to the folder of the configuration.
+    #[must_use]
+    pub fn baseline(&self) -> Option<&str> {
+        self.baseline.as_deref()
     }
 
     /// What is rendered.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use globset::Glob;
 
 use super::{
-    BTreeMap, Config, ConfigError, Globs, Group, HelmConfig, Override, OverrideTable, ParamValue, Platform,
-    RenderConfig, RuleSettings, RuleTable, Severity, SeverityThreshold, WebhookSettings,
+    BTreeMap, Config, ConfigError, Extends, Globs, Group, HelmConfig, Override, OverrideTable, ParamValue,
+    Platform, RenderConfig, RuleSettings, RuleTable, Severity, SeverityThreshold, WebhookSettings,
 };
 use crate::catalog;
 use crate::facts::names::is_dns_subdomain;
@@ -21,8 +21,21 @@ use crate::tree::scalar::Scalar;
 use crate::tree::{Span, Tree};
 
 /// The keys of each map; the schema is held to them by a test.
-pub(super) const ROOT: &[&str] =
-    &["fail-on", "platform", "rules", "overrides", "ignore", "clusters", "crds", "render", "webhook"];
+pub(super) const ROOT: &[&str] = &[
+    "extends",
+    "fail-on",
+    "platform",
+    "rules",
+    "overrides",
+    "ignore",
+    "clusters",
+    "crds",
+    "render",
+    "baseline",
+    "webhook",
+];
+/// The parts of which each key is set by itself.
+const SECTIONS: [&str; 3] = ["platform", "render", "webhook"];
 pub(super) const RENDER: &[&str] = &["enabled", "helm"];
 pub(super) const HELM: &[&str] = &["chart", "values"];
 pub(super) const CLUSTER: &[&str] = &["name", "paths"];
@@ -80,6 +93,7 @@ impl<'s> ConfigReader<'s> {
         let root = Node::new(tree, 0);
         for (key, node) in self.map(&root, ROOT, "") {
             match key {
+                "extends" => config.extends = self.extends(&node),
                 "fail-on" => config.fail_on = self.threshold(&node, "never"),
                 "platform" => config.platform = self.platform(&node),
                 "rules" => config.rules = self.rules(&node),
@@ -91,11 +105,26 @@ impl<'s> ConfigReader<'s> {
                 "clusters" => config.clusters = self.clusters(&node),
                 "crds" => config.crds = self.strings(&node),
                 "render" => config.render = self.render(&node),
+                "baseline" => config.baseline = self.string(&node),
                 "webhook" => config.webhook = self.webhook(&node),
                 _ => {}
             }
+            if SECTIONS.contains(&key) {
+                let own = node.entries().into_iter().filter(|(_, value)| value.is_set());
+                config.written.extend(own.map(|(name, _)| format!("{key}.{name}")));
+            }
         }
         config
+    }
+
+    /// The configuration that this one is based on, with its place.
+    fn extends(&mut self, node: &Node<'_>) -> Option<Extends> {
+        let path = self.string(node)?;
+        if path.trim().is_empty() {
+            self.error(value_span(node), "expected the path of a configuration".to_owned(), None);
+            return None;
+        }
+        Some(Extends { path, place: self.place(node) })
     }
 
     fn render(&mut self, node: &Node<'_>) -> RenderConfig {

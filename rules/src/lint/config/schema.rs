@@ -20,6 +20,7 @@ pub fn schema(known_rules: RuleSet) -> Value {
         "type": ["object", "null"],
         "additionalProperties": false,
         "properties": {
+            "extends": {"type": ["string", "null"], "minLength": 1, "description": "Another configuration, relative to this file: what is set here wins, and lists go on with what is here. Patterns of paths of a configuration above this folder count from its own folder, those of others from this one"},
             "fail-on": {
                 "enum": ["error", "warning", "info", "never"],
                 "default": "warning",
@@ -88,6 +89,7 @@ pub fn schema(known_rules: RuleSet) -> Value {
                     }
                 }
             },
+            "baseline": {"type": ["string", "null"], "description": "The baseline of `gpulint check`, relative to this file: findings that are not reported because they were there before"},
             "webhook": {
                 "type": ["object", "null"],
                 "additionalProperties": false,

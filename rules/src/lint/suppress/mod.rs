@@ -27,6 +27,31 @@ use grammar::{AllowEntry, Directive, ellipsize};
 /// Name of the annotation that suppresses findings.
 pub const ANNOTATION: &str = "gpulint.dev/allow";
 
+/// The comment that suppresses some rules for a reason.
+///
+/// # Errors
+/// What is wrong with the reason.
+pub fn comment(rules: &[&str], reason: &str) -> Result<String, String> {
+    let text = format!("# gpulint: allow[{}] {}", rules.join(", "), reason.trim());
+    if text.contains(|c: char| c.is_control()) {
+        return Err("the reason of a suppression is one line".to_owned());
+    }
+    let said = grammar::parse_comment(&text).unwrap_or_default();
+    if let Some(error) = said.errors.first() {
+        return Err(error.message.clone());
+    }
+    if !said.entries.iter().all(|entry| entry.has_reason) {
+        return Err("the reason of a suppression has no word".to_owned());
+    }
+    Ok(text)
+}
+
+/// Whether comments may suppress a rule.
+#[must_use]
+pub fn is_suppressible(rule: &Rule) -> bool {
+    rule.group != Group::Suppression
+}
+
 /// Removes suppressed findings, and reports suppressions that are unused, expired or not valid.
 pub(crate) fn apply(
     rules: &ResolvedRules,

@@ -1,0 +1,135 @@
+//! What shells complete, and what was probably meant by arguments without a command.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, CommandFactory, Parser};
+use gpulint_rules::{Group, RULES};
+
+use super::{Args, Command};
+
+/// Reads values as another parser does, and names values that shells complete. Others stay possible: what is wrong with a
+/// value is said where it is used.
+#[derive(Clone)]
+pub(super) struct Hinted<P> {
+    parser: P,
+    values: fn() -> Vec<PossibleValue>,
+}
+
+/// A parser of text that names values.
+pub(super) fn hinted<T, P>(values: fn() -> Vec<PossibleValue>, parser: P) -> Hinted<P>
+where
+    T: Clone + Send + Sync + 'static,
+    P: TypedValueParser<Value = T>,
+{
+    Hinted { parser, values }
+}
+
+impl<P: TypedValueParser> TypedValueParser for Hinted<P>
+where
+    P::Value: Send + Sync + Clone,
+{
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<P::Value, clap::Error> {
+        self.parser.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.values)().into_iter()))
+    }
+}
+
+/// Rules and groups.
+pub(super) fn rules_and_groups() -> Vec<PossibleValue> {
+    let rules = RULES.iter().map(|rule| PossibleValue::new(rule.id).help(rule.summary()));
+    let groups = Group::ALL.iter().map(|group| PossibleValue::new(group.name()).help(group.description()));
+    groups.chain(rules).collect()
+}
+
+/// Rules, groups and the word for all of them.
+pub(super) fn selectable() -> Vec<PossibleValue> {
+    let mut values = rules_and_groups();
+    values.push(PossibleValue::new("all").help("Every rule"));
+    values
+}
+
+/// The arguments of the process; ends it where they cannot be read.
+pub(crate) fn parse() -> Args {
+    match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let given: Vec<OsString> = std::env::args_os().skip(1).collect();
+            match check_was_meant(error.kind(), &given) {
+                Some(meant) => {
+                    let message = format!("there is no command; did you mean `{meant}`?\n");
+                    Args::command().error(ErrorKind::InvalidSubcommand, message).exit()
+                }
+                None => error.exit(),
+            }
+        }
+    }
+}
+
+/// `gpulint check …`, if that is what arguments without a command mean.
+fn check_was_meant(kind: ErrorKind, given: &[OsString]) -> Option<String> {
+    if !matches!(kind, ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
+        return None;
+    }
+    let known = Args::command();
+    let is_command = |text: &OsString| known.get_subcommands().any(|command| command.get_name() == text);
+    if given.first().is_none_or(is_command) {
+        return None;
+    }
+    let words = [OsStr::new("gpulint"), OsStr::new("check")].into_iter();
+    let Command::Check(args) =
+        Args::try_parse_from(words.chain(given.iter().map(OsString::as_os_str))).ok()?.command
+    else {
+        return None;
+    };
+    let is_path = |path: &Path| {
+        let text = path.to_string_lossy();
+        path.exists()
+            || text == "-"
+            || text.contains('/')
+            || [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end))
+    };
+    if !args.paths.iter().all(|path| is_path(path)) {
+        return None;
+    }
+    let words = given.iter().map(|word| {
+        let word = word.to_string_lossy();
+        if word.contains([' ', '\'', '"', '*', '$']) { format!("'{word}'") } else { word.into_owned() }
+    });
+    Some(format!("gpulint check {}", words.collect::<Vec<_>>().join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use clap::error::ErrorKind;
+
+    use super::check_was_meant;
+
+    #[test]
+    fn paths_without_a_command_are_to_be_checked() {
+        let meant = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            check_was_meant(ErrorKind::InvalidSubcommand, &words)
+        };
+        assert_eq!(meant(&["./manifests"]).as_deref(), Some("gpulint check ./manifests"));
+        assert_eq!(meant(&["src", "a b.yaml"]).as_deref(), Some("gpulint check src 'a b.yaml'"));
+        assert_eq!(meant(&["--fix", "./x"]).as_deref(), Some("gpulint check --fix ./x"));
+        assert_eq!(meant(&["chekc"]), None);
+        assert_eq!(meant(&["check", "--nonsense"]), None);
+        assert_eq!(meant(&["./x", "--nonsense"]), None);
+    }
+}

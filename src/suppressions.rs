@@ -1,0 +1,344 @@
+//! `--add-suppressions`: writes comments that suppress findings, where comments can stand.
+//!
+//! A comment stands alone above the line of the finding, or at its end. It is written only if the file then still
+//! gives the same values, and the comment is read as one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gpulint_rules::lint::suppress;
+use gpulint_rules::source::{Document, Source, read};
+use gpulint_rules::{CheckReport, Finding};
+
+use crate::batch::Batch;
+use crate::error::CliError;
+use crate::fix;
+use crate::render::Renders;
+use crate::report::text::count;
+
+/// The reason if none is given.
+const REASON: &str = "was here before gpulint";
+/// Findings of one place may take the place of others, which a file reports as one; after so many rounds the rest stays.
+const MAX_ROUNDS: usize = 50;
+/// Most notes on what was not suppressed.
+const MAX_NOTES: usize = 10;
+
+const NO_COMMENTS: &str = "JSON has no comments: set the annotation `gpulint.dev/allow`, or use a baseline";
+const IN_SCALAR: &str =
+    "no comment can stand there: set the annotation `gpulint.dev/allow`, or use a baseline";
+const TEMPLATE: &str = "it is in a template: write the comment above the line by hand";
+const BROKEN: &str = "the document does not parse";
+const STREAM: &str = "it is not in a file";
+const ITSELF: &str = "what is wrong with a suppression cannot be suppressed";
+
+/// What was written.
+pub(crate) struct Added {
+    /// The findings that are left.
+    pub(crate) reports: Vec<Option<CheckReport>>,
+    /// Files that could not be written.
+    pub(crate) errors: Vec<String>,
+    comments: usize,
+    files: BTreeSet<PathBuf>,
+    /// Why findings have no comment, by the place and the rule.
+    refused: BTreeMap<(String, u32, &'static str), &'static str>,
+}
+
+/// The findings of a file that need a comment: rules by line.
+struct Target {
+    path: PathBuf,
+    source: Arc<Source>,
+    lines: BTreeMap<usize, BTreeSet<&'static str>>,
+}
+
+impl Added {
+    /// What is to be said.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = vec![format!(
+            "note: wrote {} in {}",
+            count(self.comments, "comment"),
+            count(self.files.len(), "file")
+        )];
+        for ((path, line, rule), reason) in self.refused.iter().take(MAX_NOTES) {
+            notes.push(format!("note: {path}:{line}: {rule} is not suppressed: {reason}"));
+        }
+        if self.refused.len() > MAX_NOTES {
+            notes.push(format!("note: {} more are not suppressed", self.refused.len() - MAX_NOTES));
+        }
+        notes
+    }
+}
+
+/// Writes comments for all findings, until nothing is left that can have one.
+pub(crate) fn add<'e>(
+    set: &mut Batch<'e>,
+    renders: &mut Renders,
+    reports: Vec<Option<CheckReport>>,
+    reason: Option<&str>,
+    again: &dyn Fn(&Batch<'e>) -> Renders,
+) -> Result<Added, CliError> {
+    let reason = reason.unwrap_or(REASON);
+    suppress::comment(&["x"], reason).map_err(|error| CliError::Usage(format!("--reason: {error}")))?;
+    let mut added =
+        Added { reports, errors: Vec::new(), comments: 0, files: BTreeSet::new(), refused: BTreeMap::new() };
+    for _ in 0..MAX_ROUNDS {
+        added.refused.clear();
+        let mut changed = false;
+        for target in added.targets(set, renders) {
+            let Some((text, comments)) = added.edit(&target, reason) else { continue };
+            match fix::replace_file(&target.path, target.source.text(), &text) {
+                Ok(()) => {
+                    set.read_again(&target.path, &text);
+                    added.comments += comments;
+                    added.files.insert(target.path);
+                    changed = true;
+                }
+                Err(error) => {
+                    let error = format!("{}: not changed: {error}", target.source.path());
+                    if !added.errors.contains(&error) {
+                        added.errors.push(error);
+                    }
+                }
+            }
+        }
+        if !changed {
+            break;
+        }
+        *renders = again(set);
+        set.covered = renders.covered(set);
+        added.reports = set.check(None);
+    }
+    Ok(added)
+}
+
+impl Added {
+    /// The lines that need comments, by file.
+    fn targets(&mut self, set: &Batch<'_>, renders: &Renders) -> Vec<Target> {
+        let mut targets: Vec<Target> = Vec::new();
+        let reports = std::mem::take(&mut self.reports);
+        for (at, report) in reports.iter().enumerate() {
+            let input = &set.inputs[at].input;
+            for finding in report.iter().flat_map(|report| &report.findings) {
+                let path = input.stream.is_none().then(|| input.absolute.clone());
+                self.add_target(&mut targets, finding, path);
+            }
+        }
+        self.reports = reports;
+        for (_, finding) in renders.check(set).findings {
+            let source = finding.location.resolve_span().map(|(source, ..)| Arc::clone(source));
+            let path = source.and_then(|source| renders.path_of(&source));
+            self.add_target(&mut targets, &finding, path);
+        }
+        targets
+    }
+
+    fn add_target(&mut self, targets: &mut Vec<Target>, finding: &Finding, path: Option<PathBuf>) {
+        let Some((source, _, span)) = finding.location.resolve_span() else { return };
+        let line = source.lines().line_of(span.start);
+        let rule = finding.rule;
+        let refusal = match &path {
+            _ if !suppress::is_suppressible(rule) => ITSELF,
+            Some(path) if path.extension().is_some_and(|ending| ending == "json") => NO_COMMENTS,
+            Some(path) => {
+                let known = targets.iter().position(|target| target.path == *path);
+                let at = known.unwrap_or_else(|| {
+                    let (path, source) = (path.clone(), Arc::clone(source));
+                    targets.push(Target { path, source, lines: BTreeMap::new() });
+                    targets.len() - 1
+                });
+                targets[at].lines.entry(line).or_default().insert(rule.id);
+                return;
+            }
+            None => STREAM,
+        };
+        self.refuse(source, line, rule.id, refusal);
+    }
+
+    fn refuse(&mut self, source: &Source, line: usize, rule: &'static str, reason: &'static str) {
+        let line = u32::try_from(line).unwrap_or(u32::MAX).saturating_add(1);
+        self.refused.insert((source.path().to_owned(), line, rule), reason);
+    }
+
+    /// The text of a file with comments, and how many there are.
+    fn edit(&mut self, target: &Target, reason: &str) -> Option<(String, usize)> {
+        let before = target.source.text();
+        let documents = read(&target.source);
+        // All at once is fast; one by one finds those that cannot be written.
+        let above: Vec<(usize, Place, String)> = (target.lines.iter())
+            .filter_map(|(line, rules)| Some((*line, Place::Above, comment(rules, reason)?)))
+            .collect();
+        let text = with_comments(&target.source, &above);
+        let joins = target.lines.keys().any(|line| joins_lines(&target.source, *line));
+        if !joins && is_equal(&documents, &text, above.len()) {
+            return Some((text, above.len()));
+        }
+        let mut written = Vec::new();
+        for (line, rules) in &target.lines {
+            let Some(comment) = comment(rules, reason) else { continue };
+            if joins_lines(&target.source, *line) {
+                rules.iter().for_each(|rule| self.refuse(&target.source, *line, rule, TEMPLATE));
+                continue;
+            }
+            let place = [Place::Above, Place::End].into_iter().find(|place| {
+                let text = with_comments(&target.source, &[(*line, *place, comment.clone())]);
+                is_equal(&documents, &text, 1)
+            });
+            match place {
+                Some(place) => written.push((*line, place, comment)),
+                None => {
+                    let reason = if documents.iter().all(|document| document.tree.is_some()) {
+                        if before.trim_start().starts_with(['{', '[']) { NO_COMMENTS } else { IN_SCALAR }
+                    } else if before.contains("{{") {
+                        TEMPLATE
+                    } else {
+                        BROKEN
+                    };
+                    rules.iter().for_each(|rule| self.refuse(&target.source, *line, rule, reason));
+                }
+            }
+        }
+        let text = with_comments(&target.source, &written);
+        let is_sound = !written.is_empty() && is_equal(&documents, &text, written.len());
+        is_sound.then_some((text, written.len()))
+    }
+}
+
+/// Where a comment stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// On a line of its own above the line that it covers.
+    Above,
+    /// At the end of that line.
+    End,
+}
+
+fn comment(rules: &BTreeSet<&'static str>, reason: &str) -> Option<String> {
+    suppress::comment(&rules.iter().copied().collect::<Vec<_>>(), reason).ok()
+}
+
+/// The text with comments at some lines, which are in order.
+fn with_comments(source: &Source, comments: &[(usize, Place, String)]) -> String {
+    let (text, lines) = (source.text(), source.lines());
+    let mut out = String::with_capacity(text.len() + comments.iter().map(|c| c.2.len() + 40).sum::<usize>());
+    let mut done = 0;
+    for (line, place, comment) in comments {
+        let mut from = lines.start_of(*line, text) as usize;
+        let to = lines.start_of(line + 1, text) as usize;
+        if text[from..].starts_with('\u{FEFF}') {
+            from += '\u{FEFF}'.len_utf8();
+        }
+        let whole = &text[from..to];
+        let content = whole.trim_end_matches(['\r', '\n']);
+        match place {
+            Place::Above => {
+                out.push_str(&text[done..from]);
+                let indent = content.len() - content.trim_start_matches([' ', '\t']).len();
+                out.push_str(&content[..indent]);
+                out.push_str(comment);
+                // The last line may have no end; the file before it shows which it would have.
+                let ends_in_crlf = if whole.len() == content.len() {
+                    text[..from].ends_with("\r\n")
+                } else {
+                    whole.ends_with("\r\n")
+                };
+                out.push_str(if ends_in_crlf { "\r\n" } else { "\n" });
+                done = from;
+            }
+            Place::End => {
+                let end = from + content.len();
+                out.push_str(&text[done..end]);
+                out.push(' ');
+                out.push_str(comment);
+                done = end;
+            }
+        }
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
+/// Whether a template removes the line break before or after a line that is written above another one.
+fn joins_lines(source: &Source, line: usize) -> bool {
+    let (text, lines) = (source.text(), source.lines());
+    let from = lines.start_of(line, text) as usize;
+    text[from..].trim_start().starts_with("{{-") || text[..from].trim_end().ends_with("-}}")
+}
+
+/// Whether a text has the values of some documents, and so many more comments that are read.
+fn is_equal(before: &[Document], text: &str, comments: usize) -> bool {
+    let source = Source::from_text("", text);
+    let after = read(&source);
+    let count =
+        |documents: &[Document]| documents.iter().map(|document| document.comments.len()).sum::<usize>();
+    let is_same = |one: &Document, other: &Document| match (one.root(), other.root()) {
+        (Some(one), Some(other)) => one.to_json() == other.to_json(),
+        (None, None) => one.diagnostics.len() == other.diagnostics.len(),
+        _ => false,
+    };
+    // A comment may stand alone in front of the first document.
+    before.len() == after.len()
+        && count(&after) == count(before) + comments
+        && before.iter().zip(&after).all(|(one, other)| is_same(one, other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str, lines: &[usize]) -> Option<String> {
+        let source = Arc::new(Source::from_text("a.yaml", text));
+        let lines = lines.iter().map(|line| (*line, BTreeSet::from(["some-rule"]))).collect();
+        let target = Target { path: PathBuf::from("a.yaml"), source, lines };
+        let mut added = Added {
+            reports: Vec::new(),
+            errors: Vec::new(),
+            comments: 0,
+            files: BTreeSet::new(),
+            refused: BTreeMap::new(),
+        };
+        added.edit(&target, "so").map(|(text, _)| text)
+    }
+
+    const COMMENT: &str = "# gpulint: allow[some-rule] so";
+
+    #[test]
+    fn comments_stand_above_the_line() {
+        for (text, line, expected) in [
+            ("a: 1\nb:\n  c: 2\n", 2, "a: 1\nb:\n  @\n  c: 2\n"),
+            ("a: 1", 0, "@\na: 1"),
+            ("a: 1\r\nb: 2", 1, "a: 1\r\n@\r\nb: 2"),
+            ("\u{FEFF}a: 1\n", 0, "\u{FEFF}@\na: 1\n"),
+            ("a: 1\n---\nb: 2\n", 2, "a: 1\n---\n@\nb: 2\n"),
+            ("a: [1,\n  2,\n  3]\n", 1, "a: [1,\n  @\n  2,\n  3]\n"),
+            ("a: {b: 1,\n  c: 2}\n", 1, "a: {b: 1,\n  @\n  c: 2}\n"),
+            ("a: |\n  text\nb: 1\n", 0, "@\na: |\n  text\nb: 1\n"),
+            ("- a: 1 # why\n  b: 2\n", 0, "@\n- a: 1 # why\n  b: 2\n"),
+            ("# gpulint: allow[x] one\n# two\na: 1\n", 2, "# gpulint: allow[x] one\n# two\n@\na: 1\n"),
+        ] {
+            assert_eq!(written(text, &[line]), Some(expected.replace('@', COMMENT)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_where_it_would_be_text() {
+        for (text, line) in [("a: |\n  text\n  more\n", 2), ("a: 'one\n  two\n  three'\n", 1)] {
+            assert_eq!(written(text, &[line]), None, "{text:?}");
+        }
+        let both = written("a: |\n  text\nb: 1\n", &[1, 2]).unwrap();
+        assert_eq!(both, format!("a: |\n  text\n{COMMENT}\nb: 1\n"));
+    }
+
+    #[test]
+    fn nothing_is_written_where_a_template_joins_lines() {
+        for text in ["a: {{ x -}}\nb: 1\n", "a: 1\n{{- if x }}: 1\n"] {
+            assert_eq!(written(text, &[1]), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_comment_may_stand_at_the_end() {
+        // The line begins within a quoted text.
+        let text = "a: ['one\n  two', 3]\n";
+        assert_eq!(written(text, &[1]), Some(format!("a: ['one\n  two', 3] {COMMENT}\n")));
+    }
+}
