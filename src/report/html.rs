@@ -302,7 +302,8 @@ fn finding(out: &mut Markup, finding: &Finding, json: &Value, is_open: bool, is_
     let severity = finding.severity.name();
     let object = &json["object"];
     let sets: Vec<&str> = list(json, "sets").iter().filter_map(Value::as_str).collect();
-    out.raw("<details class=\"f ").raw(severity).raw("\" id=\"f-").text(text(json, "fingerprint"));
+    let fingerprint = text(json, "fingerprint");
+    out.raw("<details class=\"f ").raw(severity).raw("\" id=\"f-").text(fingerprint);
     out.raw("\" data-severity=\"")
         .raw(severity)
         .raw("\" data-rule=\"")
@@ -358,7 +359,9 @@ fn finding(out: &mut Markup, finding: &Finding, json: &Value, is_open: bool, is_
     if !sets.is_empty() {
         out.raw("<dt>Sets</dt><dd>").text(&sets.join(", ")).raw("</dd>");
     }
-    out.raw("</dl></div></details>\n");
+    out.raw("<dt class=\"of\">Rule</dt><dd class=\"of\"><a href=\"#rule=").raw(finding.rule.id).raw("\">");
+    out.raw(finding.rule.id).raw("</a></dd><dt>Fingerprint</dt><dd><a class=\"id\" href=\"#f-");
+    out.text(fingerprint).raw("\">").text(fingerprint).raw("</a></dd></dl></div></details>\n");
 }
 
 /// `path:3:5`.

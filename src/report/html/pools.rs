@@ -47,7 +47,7 @@ pub(super) fn sections(out: &mut Markup, pools: &Value) {
         open_set(out, *set);
         overview(out, &own);
         for (number, pool) in own {
-            card(out, number, pool);
+            card(out, number, pool, set.is_some());
         }
         out.raw("</div>");
     }
@@ -151,9 +151,10 @@ fn workload(out: &mut Markup, object: &Value) {
     out.text(&text(object, "kind").to_lowercase()).raw("/").text(name_of(object)).raw("</span>");
 }
 
-fn card(out: &mut Markup, number: usize, pool: &Value) {
-    out.raw("<article class=\"pool\" id=\"pool-").digits(number as u64).raw("\"><h4>").text(name_of(pool));
-    out.raw("</h4>");
+fn card(out: &mut Markup, number: usize, pool: &Value, is_below_set: bool) {
+    let (open, close) = if is_below_set { ("<h4>", "</h4>") } else { ("<h3>", "</h3>") };
+    out.raw("<article class=\"pool\" id=\"pool-").digits(number as u64).raw("\">").raw(open);
+    out.text(name_of(pool)).raw(close);
     place(out, pool);
     out.raw("<dl class=\"facts\">");
     if let Some(reason) = pool["closed"].as_str() {
