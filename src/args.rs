@@ -92,16 +92,17 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "PATH", default_value = "<stdin>")]
     pub(crate) stdin_filename: PathBuf,
 
-    /// Apply the safe fixes to the files, and report what is left. For standard input the fixed
-    /// text is written to standard output, and the report to standard error
+    /// Apply the safe fixes to the files, and report what was fixed and what is left. For standard input
+    /// the fixed text is written to standard output, and the report to standard error
     #[arg(long)]
     pub(crate) fix: bool,
 
-    /// Also apply fixes that need a review
+    /// Count fixes that need a review as well: --fix applies them, --diff shows them. Without --fix
+    /// nothing is written
     #[arg(long)]
     pub(crate) unsafe_fixes: bool,
 
-    /// Print what the fixes would change as a diff, and change nothing. A report is written only
+    /// Print what --fix would change as a diff, and change nothing. A report is written only
     /// in the formats that --format names, to standard error if it does not name a file
     #[arg(long)]
     pub(crate) diff: bool,
@@ -193,10 +194,33 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) no_suppressions: bool,
 
-    /// Show every finding: without it, text and concise show one of many that read alike, and where
+    /// In text and concise, list findings by file, or by severity with errors last, above the table and
+    /// the total [default: severity on a terminal, file elsewhere]
+    #[arg(long, value_name = "BY", value_enum)]
+    pub(crate) sort: Option<SortBy>,
+
+    /// In text and concise, list findings below a heading for each rule or file
+    #[arg(long, value_name = "BY", value_enum)]
+    pub(crate) group_by: Option<GroupBy>,
+
+    /// Print only the table of how many findings each rule has, which ends reports of more than 20 findings,
+    /// and the total. In JSON it is `summary.rules`
+    #[arg(long)]
+    pub(crate) statistics: bool,
+
+    /// List every finding: without it, text and concise show one of many that read alike, and where
     /// the others are
     #[arg(long)]
     pub(crate) no_fold: bool,
+
+    /// Show every finding in full: without it, text has three findings of a rule with their excerpts,
+    /// and a line for each of the others. Implies --no-fold
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Report paths relative to this folder, such as the root of the repository
+    #[arg(long, value_name = "DIR")]
+    pub(crate) relative_to: Option<PathBuf>,
 
     /// Also check test data, archives and backups: in folders, gpulint skips `testdata`, tests beside
     /// the sources of a program, `archive`, `deprecated` and the like, unless a kustomization lists
@@ -212,7 +236,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// Say which files were read as context
+    /// Say which configuration judges which files, what is applied together, what was skipped and why, and
+    /// which files were read as context
     #[arg(long, short, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 
@@ -490,6 +515,24 @@ pub(crate) enum Color {
     Always,
     /// Never
     Never,
+}
+
+/// In which order a report for people has its findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortBy {
+    /// Errors last; those of a rule together
+    Severity,
+    /// By file and line
+    File,
+}
+
+/// What the findings below a heading have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupBy {
+    /// The rule
+    Rule,
+    /// The file
+    File,
 }
 
 /// From which severity on a run fails.

@@ -80,7 +80,7 @@ impl<'e> Batch<'e> {
     pub(crate) fn read(inputs: Vec<ScopedInput>, engines: &'e [Engine], progress: bool) -> Batch<'e> {
         let plain: Vec<Input> = inputs.iter().map(|one| one.input.clone()).collect();
         let folders = Folders::discover(plain);
-        let progress = Progress::start(inputs.len(), progress);
+        let progress = Progress::counting("reading", inputs.len(), progress);
         let reads: Vec<ReadOutcome> = inputs
             .par_iter()
             .map(|one| {

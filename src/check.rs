@@ -1,6 +1,6 @@
 //! `gpulint check`: finds, reads and checks files, and reports the findings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,14 +11,17 @@ use gpulint_rules::{CheckReport, Engine, Finding, Platform, Safety};
 
 use crate::args::{CheckArgs, Color, Format, Style};
 use crate::baseline;
-use crate::batch::{Batch, scope};
+use crate::batch::{Batch, ScopedInput, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files;
 use crate::files::{FoundFiles, SkipReason};
 use crate::preview::Before;
+use crate::progress::Progress;
 use crate::render::{RenderOptions, Renders};
 use crate::report;
+use crate::report::layout::Layout;
+use crate::report::paint::Paint;
 use crate::report::{Outcome, Report, Summary};
 use crate::terminal;
 use crate::terminal::{print_error, print_note};
@@ -27,6 +30,9 @@ use crate::{context, fix, output, pools, suppressions};
 /// Checks files and folders, and fixes them if requested.
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> {
     reject_shared_destinations(&args.formats)?;
+    if args.statistics && args.formats.iter().any(|format| !has_statistics(format.style)) {
+        return Err(CliError::Usage("--statistics needs the format text, concise or json".to_owned()));
+    }
     if let Some(threads) = args.threads {
         // Fails only if the thread pool has already been created, which is not the case.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
@@ -43,6 +49,9 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     }
     let mut inputs = scope(&mut found, &mut scopes, args.no_default_ignore);
     let context = context::add(args, &mut inputs, &mut found, &mut scopes);
+    if let Some(folder) = &args.relative_to {
+        report_relative_to(folder, &mut inputs, &mut found)?;
+    }
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
     let before = Before::of(&scopes);
@@ -77,10 +86,21 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         print_note(&format!("note: {note}"));
     }
     let rendering = RenderOptions { excluded: &found.excluded, ..rendering_of(args) };
-    let mut renders = Renders::of(&set, &scopes, &rendering);
+    let mut renders = {
+        let _progress = Progress::waiting("rendering charts and kustomizations", !args.quiet);
+        Renders::of(&set, &scopes, &rendering)
+    };
     set.covered = renders.covered(&set);
     context::say(args, &set, claimed, renders.context());
-    let mut reports = set.check(None);
+    if args.verbose {
+        let skipped = found.skipped.iter().chain(renders.skipped());
+        report::verbose::write(&set, &scopes, skipped, &found.ignored)?;
+    }
+    let checking = format!("checking {}", report::text::count(set.inputs.len(), "file"));
+    let mut reports = {
+        let _progress = Progress::waiting(&checking, !args.quiet);
+        set.check(None)
+    };
     if let Some(path) = &args.write_baseline {
         baseline::write(path, args, &mut set, &renders, &mut reports)?;
     }
@@ -93,33 +113,35 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             if !args.quiet {
                 added.notes().iter().for_each(|note| print_note(note));
             }
-            let mut checked = CheckOutcome::new(&set, &renders, added.reports, found);
+            let mut checked = CheckOutcome::new(&set, &scopes, &renders, added.reports, found);
             checked.errors.extend(added.errors);
-            write(&checked, args, color, Output::Stdout)?;
+            write(&mut checked, args, color, Output::Stdout)?;
             checked
         }
         None => {
-            let mut checked = CheckOutcome::new(&set, &renders, reports, found);
+            let mut checked = CheckOutcome::new(&set, &scopes, &renders, reports, found);
             checked.preview(before.as_ref(), &mut set, &renders);
             checked.add_pools(platform.as_ref(), &set);
-            write(&checked, args, color, Output::Stdout)?;
+            write(&mut checked, args, color, Output::Stdout)?;
             checked
         }
         Some(most) if args.diff => {
             let plans = fix::plan_round(&reports, most);
-            let mut checked = CheckOutcome::new(&set, &renders, reports, found);
+            let mut checked = CheckOutcome::new(&set, &scopes, &renders, reports, found);
+            checked.report.summary.with_unsafe = args.unsafe_fixes;
             checked.add_pools(platform.as_ref(), &set);
             let fixed = fix::run(&mut set, plans, most);
             let planned = fix::plan_rendered(&renders.check(&set).findings, most);
+            let paint = Paint { color: terminal::RenderOptions::for_stdout(color).color, links: false };
             output::to_stdout(|out| {
-                fixed.diff(&set, out)?;
+                fixed.diff(&set, out, paint)?;
                 planned.iter().try_for_each(|(source, edit)| {
-                    fix::write_diff(out, source.path(), source.text(), &edit.text)
+                    fix::write_diff(out, source.path(), source.text(), &edit.text, paint)
                 })
             })?;
-            let count = fixed.count() + planned.iter().map(|(_, edit)| edit.fixes).sum::<usize>();
+            let count = fixed.log.count() + planned.iter().map(|(_, edit)| edit.fixes.len()).sum::<usize>();
             if !args.formats.is_empty() {
-                write(&checked, args, color, Output::Stderr)?;
+                write(&mut checked, args, color, Output::Stderr)?;
             }
             // A report on standard error is not mixed with other text.
             if checked.has_summary(args) && args.formats.iter().all(|format| format.file.is_some()) {
@@ -131,7 +153,10 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             let again = |set: &Batch<'_>, found: &FoundFiles| {
                 Renders::of(set, &scopes, &RenderOptions { excluded: &found.excluded, ..rendering_of(args) })
             };
-            let mut checked = apply_fixes(&mut set, &mut renders, reports, found, most, &again);
+            let mut checked = {
+                let _progress = Progress::waiting("fixing", !args.quiet);
+                apply_fixes(&mut set, &scopes, &mut renders, reports, found, most, &again)
+            };
             checked.preview(before.as_ref(), &mut set, &renders);
             checked.add_pools(platform.as_ref(), &set);
             let stream = set.stream();
@@ -139,7 +164,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
             }
             let output = stream.map_or(Output::Stdout, |_| Output::Stderr);
-            write(&checked, args, color, output)?;
+            write(&mut checked, args, color, output)?;
             checked
         }
     };
@@ -195,14 +220,45 @@ fn rendering_of(args: &CheckArgs) -> RenderOptions<'static> {
     RenderOptions { requested: args.render, limit, excluded: &[], is_alone: args.no_context }
 }
 
-/// The highest safety of the fixes to apply. `None` if no fixes were requested.
+/// The highest safety of the fixes to apply, or to show as a diff. `None` if neither was requested.
 fn requested_safety(args: &CheckArgs) -> Option<Safety> {
-    if args.unsafe_fixes { Some(Safety::Unsafe) } else { (args.fix || args.diff).then_some(Safety::Safe) }
+    let most = if args.unsafe_fixes { Safety::Unsafe } else { Safety::Safe };
+    (args.fix || args.diff).then_some(most)
+}
+
+/// Whether a format can have the counts alone.
+fn has_statistics(style: Style) -> bool {
+    matches!(style, Style::Text | Style::Concise | Style::Json)
+}
+
+/// Reports the paths of files relative to a folder, and sorts the files by them.
+fn report_relative_to(
+    folder: &Path,
+    inputs: &mut [ScopedInput],
+    found: &mut FoundFiles,
+) -> Result<(), CliError> {
+    if !folder.is_dir() {
+        return Err(CliError::Usage(format!("--relative-to {}: not a folder", folder.display())));
+    }
+    let folder = files::absolute(folder);
+    let is_path = |shown: &str| !shown.starts_with('<');
+    for one in inputs.iter_mut().filter(|one| is_path(&one.input.display_path)) {
+        one.input.display_path = files::relative_path(&folder, &one.input.absolute);
+    }
+    for skipped in found.skipped.iter_mut().filter(|skipped| is_path(&skipped.file)) {
+        skipped.file = files::relative_path(&folder, &files::absolute(Path::new(&skipped.file)));
+    }
+    inputs.sort_by(|a, b| {
+        let key = |one: &'_ ScopedInput| (one.is_context, one.input.display_path.clone());
+        key(a).cmp(&key(b))
+    });
+    Ok(())
 }
 
 /// Fixes the files, and reports the remaining findings of all inputs.
 fn apply_fixes(
     set: &mut Batch<'_>,
+    scopes: &Scopes,
     renders: &mut Renders,
     reports: Vec<Option<CheckReport>>,
     found: FoundFiles,
@@ -212,7 +268,7 @@ fn apply_fixes(
     let plans = fix::plan_round(&reports, most);
     let mut fixed = fix::run(set, plans, most);
     let mut errors = fixed.write(set);
-    let mut count = fixed.count();
+    let mut log = fixed.log;
     for _ in 0..MAX_RENDERS {
         let planned = fix::plan_rendered(&renders.check(set).findings, most);
         if planned.is_empty() {
@@ -230,7 +286,7 @@ fn apply_fixes(
         let is_sound = rendered.failures() <= renders.failures();
         for (path, source, edit) in &written {
             if is_sound {
-                count += edit.fixes;
+                log.add(source.path(), edit);
                 set.read_again(path, &edit.text);
             } else if let Err(error) = fix::replace_file(path, &edit.text, source.text()) {
                 errors.push(format!("{}: not restored: {error}", source.path()));
@@ -241,9 +297,11 @@ fn apply_fixes(
         }
         *renders = rendered;
     }
-    let reports = if count > 0 { set.check(None) } else { reports };
-    let mut checked = CheckOutcome::new(set, renders, reports, found);
-    checked.report.summary.fixed = Some(count);
+    let reports = if log.count() > 0 { set.check(None) } else { reports };
+    let mut checked = CheckOutcome::new(set, scopes, renders, reports, found);
+    checked.report.summary.fixed = Some(log.count());
+    checked.report.summary.with_unsafe = most == Safety::Unsafe;
+    checked.report.fixed = log.list();
     checked.report.unfixed = fix::unfixed_reasons(&checked.report.findings, most);
     checked.errors.extend(errors);
     checked
@@ -272,8 +330,8 @@ struct CheckOutcome {
     report: Report,
     /// Whether there is a finding with a severity that makes the run fail.
     failed: bool,
-    /// Whether there is a finding that something could not be rendered.
-    render_failed: bool,
+    /// How many findings say that something could not be rendered.
+    render_failed: usize,
     /// Number of documents that do not parse.
     unparsable: usize,
     /// How many files each configuration ignores.
@@ -287,6 +345,7 @@ struct CheckOutcome {
 impl CheckOutcome {
     fn new(
         set: &Batch<'_>,
+        scopes: &Scopes,
         renders: &Renders,
         reports: Vec<Option<CheckReport>>,
         found: FoundFiles,
@@ -330,12 +389,17 @@ impl CheckOutcome {
             findings.extend(report.findings);
         }
         summary.suppressed += rendered.suppressed;
-        let mut render_failed = false;
+        let mut render_failed = 0;
+        let mut configurations = configurations(set, scopes);
         let has_rendered = !rendered.findings.is_empty();
         for (scope, finding) in rendered.findings {
             let from = set.engines[scope].settings().fail_on;
             failed |= from.is_some_and(|from| finding.severity >= from);
-            render_failed |= finding.rule.id == "render-failed";
+            render_failed += usize::from(finding.rule.id == "render-failed");
+            let name = &scopes.get(scope).name;
+            if let Some(path) = finding.location.path().filter(|_| !name.is_empty()) {
+                configurations.entry(path.to_owned()).or_insert_with(|| name.clone());
+            }
             findings.push(finding);
         }
         if has_rendered {
@@ -344,12 +408,24 @@ impl CheckOutcome {
         summary.count(&findings);
         let inputs = set.inputs.iter().map(|one| &one.input);
         let paths = inputs
-            .filter(|input| input.absolute.to_str().is_none())
+            // A path that is not UTF-8, or relative to another folder.
+            .filter(|input| files::absolute(Path::new(&input.display_path)) != input.absolute)
             .map(|input| (input.display_path.clone(), input.absolute.clone()))
             .collect();
         summary.baselined = baselined.len();
         CheckOutcome {
-            report: Report { summary, findings, unfixed: BTreeMap::new(), preview: None, paths, pools: None },
+            report: Report {
+                summary,
+                findings,
+                unfixed: BTreeMap::new(),
+                preview: None,
+                paths,
+                pools: None,
+                fixed: Vec::new(),
+                failures: Vec::new(),
+                configurations,
+                statistics: false,
+            },
             failed,
             render_failed,
             unparsable,
@@ -383,7 +459,7 @@ impl CheckOutcome {
 
     /// 0 nothing that fails the run, 1 findings, 2 the work could not be done.
     fn exit_code(&self, args: &CheckArgs) -> u8 {
-        let is_complete = self.errors.is_empty() && !self.render_failed;
+        let is_complete = self.errors.is_empty() && self.render_failed == 0;
         match (is_complete && self.empty_input_message(args).is_none(), self.failed) {
             (false, _) => 2,
             (true, failed) => u8::from(failed),
@@ -392,14 +468,24 @@ impl CheckOutcome {
 
     /// What programs learn of the run beside its findings.
     fn outcome(&self, args: &CheckArgs) -> Outcome {
-        let problems = self.errors.iter().cloned().chain(self.empty_input_message(args)).collect();
-        Outcome { problems, exit_code: self.exit_code(args), root: report::Root::find() }
+        Outcome { problems: self.failures(args), exit_code: self.exit_code(args), root: report::Root::find() }
     }
 
     /// Whether the text ends in a summary: "no findings" would contradict an error that says why nothing was checked.
     fn has_summary(&self, args: &CheckArgs) -> bool {
         let has_error = self.is_empty() && (!self.errors.is_empty() || !args.allow_empty);
         !args.quiet && !has_error
+    }
+
+    /// Why the exit code is 2, if it is.
+    fn failures(&self, args: &CheckArgs) -> Vec<String> {
+        let mut failures = self.errors.clone();
+        failures.extend(self.empty_input_message(args));
+        if self.render_failed > 0 {
+            let renders = report::text::count(self.render_failed, "render");
+            failures.push(format!("{renders} failed: see the findings of render-failed"));
+        }
+        failures
     }
 
     /// The message if the input contains no object.
@@ -425,11 +511,18 @@ impl CheckOutcome {
             all @ [first, ..] if all.iter().all(|s| s.reason == first.reason) => {
                 reasons.push(format!("{} skipped, all {}", all.len(), first.reason.name()));
             }
-            more => reasons.push(format!("{} skipped: see --format json", more.len())),
+            more => reasons.push(format!("{} skipped: --verbose lists them", more.len())),
         }
         let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
         Some(format!("no Kubernetes object found{reasons}; --allow-empty makes this a success"))
     }
+}
+
+/// The configuration of each file that has one, by their reported paths.
+fn configurations(set: &Batch<'_>, scopes: &Scopes) -> HashMap<String, String> {
+    let inputs = set.inputs.iter().map(|one| (&one.input.display_path, &scopes.get(one.scope).name));
+    let configured = inputs.filter(|(_, name)| !name.is_empty());
+    configured.map(|(path, name)| (path.clone(), name.clone())).collect()
 }
 
 /// The destination of reports that are not written to a file.
@@ -440,19 +533,20 @@ enum Output {
     Stderr,
 }
 
-fn write(checked: &CheckOutcome, args: &CheckArgs, color: Color, output: Output) -> Result<(), CliError> {
+fn write(checked: &mut CheckOutcome, args: &CheckArgs, color: Color, output: Output) -> Result<(), CliError> {
+    checked.report.failures = checked.failures(args);
+    checked.report.statistics = args.statistics;
+    checked.report.summary.with_unsafe = args.unsafe_fixes;
     let report = &checked.report;
     let outcome = checked.outcome(args);
     let default = [Format { style: Style::Text, file: None }];
     let formats = if args.formats.is_empty() { &default[..] } else { &args.formats };
     for format in formats {
-        let look = match (&format.file, output) {
-            (None, Output::Stdout) => terminal::RenderOptions::for_stdout(color),
-            _ => terminal::RenderOptions::for_file(color),
-        };
+        let is_stdout = format.file.is_none() && output == Output::Stdout;
+        let layout = Layout { summary: checked.has_summary(args), ..Layout::of(args, color, is_stdout) };
         let print = |out: &mut dyn Write| match format.style {
-            Style::Text => report::text::write(out, report, look, checked.has_summary(args), !args.no_fold),
-            Style::Concise => report::concise::write(out, report, !args.no_fold),
+            Style::Text => report::text::write(out, report, &layout),
+            Style::Concise => report::concise::write(out, report, &layout),
             Style::Json => report::json::write(out, report),
             Style::Sarif => report::sarif::write(out, report, &outcome),
             Style::Github => report::github::write(out, report, &outcome),

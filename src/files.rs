@@ -72,6 +72,29 @@ pub(crate) enum SkipReason {
 }
 
 impl SkipReason {
+    /// What it means, for people.
+    pub(crate) fn description(self) -> &'static str {
+        match self {
+            SkipReason::HelmTemplate => "a template of a chart; --render checks what it gives",
+            SkipReason::HelmValues => "the values of a chart",
+            SkipReason::Kustomization => "a kustomization",
+            SkipReason::KustomizePatch => "a patch: only what is there is checked",
+            SkipReason::PodTemplate => "a pod template of Spark: only what is there is checked",
+            SkipReason::Crd => "a CustomResourceDefinition; --crds checks objects against it",
+            SkipReason::TerraformTemplate => "a template of Terraform",
+            SkipReason::RemoteBase => "an entry of a kustomization that is not in the file system",
+            SkipReason::Foreign => "not a Kubernetes object",
+            SkipReason::Empty => "only comments and separators",
+            SkipReason::NotText => "binary",
+            SkipReason::DanglingLink => "a link to what is not there",
+            SkipReason::NotAFile => "a pipe, a socket or a device",
+            SkipReason::Config => "the configuration of gpulint",
+            SkipReason::Ignored => "named by `ignore` of its configuration",
+            SkipReason::TestData => "test data; --no-default-ignore checks it",
+            SkipReason::Archived => "out of use, or a backup; --no-default-ignore checks it",
+        }
+    }
+
     /// The name used in the JSON report.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -110,6 +133,16 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+/// The path of a file relative to a folder, `/` between its parts. Both are absolute.
+pub(crate) fn relative_path(folder: &Path, file: &Path) -> String {
+    for (up, above) in folder.ancestors().enumerate() {
+        if let Ok(below) = file.strip_prefix(above) {
+            return format!("{}{}", "../".repeat(up), display_path(below));
+        }
+    }
+    display_path(file)
 }
 
 /// The path with `/` between its parts.

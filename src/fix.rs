@@ -1,4 +1,4 @@
-//! `--fix`, `--unsafe-fixes`, `--diff`: applies fixes to files.
+//! `--fix` and `--diff`: applies fixes to files, with `--unsafe-fixes` also those that need a review.
 //!
 //! The engine's fix loop ([`Engine::fix`]) edits the files in memory. A file is only written if its content
 //! on disk has not changed since it was read. It is replaced atomically.
@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use gpulint_rules::lint::fix::rounds::{FileEdit, FixTarget, applicable_repair};
+use gpulint_rules::lint::fix::rounds::{AppliedFix, FileEdit, FixTarget, applicable_repair};
 use gpulint_rules::source::Source;
 use gpulint_rules::{CheckReport, Engine, Finding, Safety};
 use rayon::prelude::*;
@@ -20,19 +20,70 @@ use similar::{Algorithm, TextDiff};
 use crate::batch::Batch;
 use crate::error::CliError;
 use crate::files::ReadOutcome;
+use crate::interrupt::Temporary;
+use crate::report::Fixed;
+use crate::report::paint::{Paint, Style};
 use crate::terminal::printable;
 
 /// The files that fixes changed.
 #[derive(Default)]
 pub(crate) struct FixRun {
     changes: BTreeMap<usize, FileChange>,
+    /// What was fixed in them.
+    pub(crate) log: FixLog,
 }
 
 struct FileChange {
     /// What was read from disk.
     before: ReadOutcome,
     source: Arc<Source>,
-    fixes: usize,
+}
+
+/// What was fixed, by the reported path of the file.
+#[derive(Debug, Default)]
+pub(crate) struct FixLog {
+    files: BTreeMap<String, LoggedFile>,
+}
+
+#[derive(Debug, Default)]
+struct LoggedFile {
+    /// The text after all fixes so far.
+    text: String,
+    /// Their places are in that text.
+    fixes: Vec<AppliedFix>,
+}
+
+impl FixLog {
+    /// Adds an edit of a file.
+    pub(crate) fn add(&mut self, path: &str, edit: &FileEdit) {
+        let file = self.files.entry(path.to_owned()).or_default();
+        file.fixes.extend(edit.fixes.iter().cloned());
+        for fix in &mut file.fixes {
+            fix.offset = edit.moved(fix.offset);
+        }
+        file.text.clone_from(&edit.text);
+    }
+
+    /// Number of findings that were fixed.
+    pub(crate) fn count(&self) -> usize {
+        self.files.values().map(|file| file.fixes.len()).sum()
+    }
+
+    /// The fixes, by their places in the files as they are now.
+    pub(crate) fn list(&self) -> Vec<Fixed> {
+        let mut list = Vec::with_capacity(self.count());
+        for (path, file) in &self.files {
+            let source = Source::from_text(path, &file.text);
+            let mut fixes: Vec<&AppliedFix> = file.fixes.iter().collect();
+            fixes.sort_by_key(|fix| fix.offset);
+            list.extend(fixes.into_iter().map(|fix| {
+                let at = source.lines().position(source.text(), fix.offset);
+                let title = fix.title.clone();
+                Fixed { rule: fix.rule, path: path.clone(), line: at.line, column: at.column, title }
+            }));
+        }
+        list
+    }
 }
 
 /// The edits of one round, by the index of the input.
@@ -64,9 +115,9 @@ impl FixTarget for FilesToFix<'_, '_> {
         let Some(source) = self.batch.source(unit).cloned() else {
             return;
         };
+        self.run.log.add(source.path(), &edit);
         let before = self.batch.rewrite(unit, edit.text);
-        let change = self.run.changes.entry(unit).or_insert(FileChange { before, source, fixes: 0 });
-        change.fixes += edit.fixes;
+        self.run.changes.entry(unit).or_insert(FileChange { before, source });
     }
 }
 
@@ -99,11 +150,6 @@ pub(crate) fn unfixed_reasons(findings: &[Finding], max_safety: Safety) -> BTree
 }
 
 impl FixRun {
-    /// Number of findings that were fixed.
-    pub(crate) fn count(&self) -> usize {
-        self.changes.values().map(|change| change.fixes).sum()
-    }
-
     /// Writes the files. If a file cannot be written, its input is reset to what was read, and an error is
     /// returned for it.
     pub(crate) fn write(&mut self, set: &mut Batch<'_>) -> Vec<String> {
@@ -123,6 +169,7 @@ impl FixRun {
                 }
                 Err(error) => {
                     errors.push(format!("{}: not fixed: {error}", input.display_path));
+                    self.log.files.remove(&input.display_path);
                     set.reads[at] = change.before;
                 }
             }
@@ -131,23 +178,45 @@ impl FixRun {
     }
 
     /// Prints the changes as a unified diff.
-    pub(crate) fn diff(&self, set: &Batch<'_>, out: &mut dyn Write) -> Result<(), CliError> {
+    pub(crate) fn diff(&self, set: &Batch<'_>, out: &mut dyn Write, paint: Paint) -> Result<(), CliError> {
         for (at, change) in &self.changes {
             let new = set.source(*at).map_or("", |source| source.text());
             let name = &set.inputs[*at].input.display_path;
-            write_diff(out, name, change.source.text(), new)?;
+            write_diff(out, name, change.source.text(), new, paint)?;
         }
         Ok(())
     }
 }
 
 /// Prints the changes of a file as a unified diff.
-pub(crate) fn write_diff(out: &mut dyn Write, name: &str, old: &str, new: &str) -> Result<(), CliError> {
+pub(crate) fn write_diff(
+    out: &mut dyn Write,
+    name: &str,
+    old: &str,
+    new: &str,
+    paint: Paint,
+) -> Result<(), CliError> {
     let name = printable(name, false);
     // Patience is fast for few changes in long files.
     let diff = TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(old, new);
     let mut unified = diff.unified_diff();
-    write!(out, "{}", unified.context_radius(3).header(&name, &name))?;
+    let unified = unified.context_radius(3).header(&name, &name);
+    if !paint.color {
+        write!(out, "{unified}")?;
+        return Ok(());
+    }
+    let text = unified.to_string();
+    for (at, whole) in text.split_inclusive('\n').enumerate() {
+        let line = whole.trim_end_matches(['\n', '\r']);
+        let style = match line.chars().next() {
+            _ if at < 2 => Style::Bold,
+            Some('@') => Style::Place,
+            Some('-') => Style::Removed,
+            Some('+') => Style::Added,
+            _ => Style::Plain,
+        };
+        write!(out, "{}{}", paint.text(style, line), &whole[line.len()..])?;
+    }
     Ok(())
 }
 
@@ -188,19 +257,10 @@ pub(crate) fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> 
         return Err(io::Error::other("it is read-only"));
     }
     fs::OpenOptions::new().write(true).open(&target)?;
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let beside = target.with_file_name(format!(".{name}.gpulint-{}", std::process::id()));
-    let written = write_new(&beside, &target, new).and_then(|()| fs::rename(&beside, &target));
-    if written.is_err() {
-        // The file may not exist.
-        let _ = fs::remove_file(&beside);
-    }
-    written
-}
-
-fn write_new(beside: &Path, target: &Path, text: &str) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(beside)?;
-    file.set_permissions(fs::metadata(target)?.permissions())?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let (temporary, mut file) = Temporary::file(Temporary::beside(&target))?;
+    file.set_permissions(fs::metadata(&target)?.permissions())?;
+    file.write_all(new.as_bytes())?;
+    file.sync_all()?;
+    drop(file);
+    temporary.replace(&target)
 }

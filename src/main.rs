@@ -18,6 +18,7 @@ mod explain;
 mod files;
 mod fix;
 mod init;
+mod interrupt;
 mod known;
 mod loaded;
 mod markdown;

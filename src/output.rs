@@ -1,11 +1,14 @@
-//! Destinations of reports: standard output or a file, buffered.
+//! Destinations of reports: standard output or a file, buffered. A file is written beside its place and takes it when it is
+//! complete; pipes and devices are written as they are.
 
+use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
+use crate::interrupt::Temporary;
 
 /// Writes to standard output, buffered.
 pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>) -> Result<(), CliError> {
@@ -17,16 +20,61 @@ pub(crate) fn to_stderr(write: impl FnOnce(&mut dyn Write) -> Result<(), CliErro
     through(io::stderr().lock(), write)
 }
 
-/// Writes to a file, buffered.
+/// Writes to a file, buffered: the whole of it, or nothing.
 pub(crate) fn to_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let name = |e: io::Error| CliError::Usage(format!("cannot write {}: {e}", path.display()));
-    through(File::create(path).map_err(name)?, write).map_err(|failure| match failure {
+    let place = Place::of(path).map_err(name)?;
+    let written = match place {
+        Place::Direct(file) => through(file, write),
+        Place::Beside { temporary, file, target } => {
+            through(file, write).and_then(|()| temporary.replace(&target).map_err(CliError::Output))
+        }
+    };
+    written.map_err(|failure| match failure {
         CliError::Output(error) => name(error),
         other => other,
     })
+}
+
+/// Where the text of a file goes.
+enum Place {
+    Direct(File),
+    Beside { temporary: Temporary, file: File, target: PathBuf },
+}
+
+impl Place {
+    fn of(path: &Path) -> io::Result<Place> {
+        // `/dev/stdout` may be a file that a shell has opened, and which has to stay that one.
+        let is_descriptor = ["/dev", "/proc"].iter().any(|root| path.starts_with(root));
+        let target = match (fs::canonicalize(path), fs::symlink_metadata(path)) {
+            (Ok(target), _) => target,
+            // A link to what is not there yet.
+            (Err(_), Ok(_)) => return File::create(path).map(Place::Direct),
+            (Err(_), Err(_)) => path.to_owned(),
+        };
+        let before = fs::metadata(&target).ok();
+        if is_descriptor || before.as_ref().is_some_and(|data| !data.is_file()) {
+            return File::create(path).map(Place::Direct);
+        }
+        if before.is_some() {
+            // The folder alone would allow another file in its place.
+            fs::OpenOptions::new().write(true).open(&target)?;
+        }
+        match Temporary::file(Temporary::beside(&target)) {
+            Ok((temporary, file)) => {
+                if let Some(before) = before {
+                    file.set_permissions(before.permissions())?;
+                }
+                Ok(Place::Beside { temporary, file, target })
+            }
+            // A file may be writable in a folder that is not.
+            Err(_) if before.is_some() => File::create(path).map(Place::Direct),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 fn through(

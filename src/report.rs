@@ -2,21 +2,26 @@
 
 pub(crate) mod capacity;
 pub(crate) mod concise;
+mod end;
 mod excerpt;
 mod fold;
 pub(crate) mod github;
 pub(crate) mod html;
 pub(crate) mod json;
+pub(crate) mod layout;
 mod line_hash;
+pub(crate) mod paint;
 mod place;
 pub(crate) mod pools;
 mod preview;
 pub(crate) mod sarif;
 pub(crate) mod sets;
+mod table;
 pub(crate) mod text;
+pub(crate) mod verbose;
 pub(crate) mod why;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use gpulint_rules::{Finding, Safety, Severity};
@@ -38,10 +43,32 @@ pub(crate) struct Report {
     pub(crate) unfixed: BTreeMap<usize, String>,
     /// What the versions of the command line change, if they are not those of the configuration.
     pub(crate) preview: Option<Preview>,
-    /// The files whose path is not UTF-8: the reported path, and the absolute one.
+    /// The files that the reported path does not lead to, because it is not UTF-8 or relative to another folder: that
+    /// path, and the absolute one.
     pub(crate) paths: BTreeMap<String, PathBuf>,
     /// The NodePools as `gpulint pools` says them, where a format shows them.
     pub(crate) pools: Option<Value>,
+    /// What was fixed.
+    pub(crate) fixed: Vec<Fixed>,
+    /// Why the run failed: the exit code is 2 where there is a reason.
+    pub(crate) failures: Vec<String>,
+    /// The configuration of each file that has one, by their reported paths.
+    pub(crate) configurations: HashMap<String, String>,
+    /// Whether only counts were asked for.
+    pub(crate) statistics: bool,
+}
+
+/// A finding that was fixed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fixed {
+    /// The id of the rule.
+    pub(crate) rule: &'static str,
+    /// The file, and the place in it after the fixes.
+    pub(crate) path: String,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+    /// What the fix did.
+    pub(crate) title: String,
 }
 
 impl Report {
@@ -85,6 +112,8 @@ pub(crate) struct Summary {
     pub(crate) safely_fixable: usize,
     /// Findings that were fixed, if fixing was requested.
     pub(crate) fixed: Option<usize>,
+    /// Whether fixes that need a review are requested as well.
+    pub(crate) with_unsafe: bool,
     /// Findings that were suppressed.
     pub(crate) suppressed: usize,
     /// Findings that are in the baseline.

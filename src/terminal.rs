@@ -64,6 +64,17 @@ fn supports_unicode() -> bool {
     })
 }
 
+/// Whether standard output is a terminal.
+pub(crate) fn stdout_is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Whether the terminal of standard output shows links.
+pub(crate) fn stdout_takes_links() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    !is_dumb && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout)
+}
+
 /// Whether standard error is a terminal.
 pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()

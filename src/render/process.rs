@@ -3,13 +3,15 @@
 use std::fs;
 use std::io;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gpulint_rules::source::MAX_BYTES;
+
+use crate::interrupt::{Group, Temporary, end_group};
 
 /// How often a program is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(5);
@@ -31,7 +33,7 @@ pub(crate) enum Failure {
 
 /// A folder of its own, removed with everything in it when it is dropped.
 #[derive(Debug)]
-pub(crate) struct TempFolder(PathBuf);
+pub(crate) struct TempFolder(Temporary);
 
 impl TempFolder {
     pub(crate) fn new() -> io::Result<TempFolder> {
@@ -43,19 +45,11 @@ impl TempFolder {
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&path)?;
-        Ok(TempFolder(path))
+        Ok(TempFolder(Temporary::create(path, |path| builder.create(path))?.0))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TempFolder {
-    fn drop(&mut self) {
-        // What is left is found by whoever empties the folder of temporary files.
-        let _ = fs::remove_dir_all(&self.0);
+        self.0.path()
     }
 }
 
@@ -88,8 +82,8 @@ pub(crate) fn command(program: &str, home: &Path) -> Command {
 
 /// What the program prints.
 pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>, Failure> {
-    let mut child = match command.spawn() {
-        Ok(child) => child,
+    let (_group, mut child) = match Group::spawn(&mut command) {
+        Ok(started) => started,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Failure::Missing),
         Err(error) => return Err(Failure::Failed(error.to_string())),
     };
@@ -143,11 +137,7 @@ fn read(from: impl Read, most: u64) -> Vec<u8> {
 
 /// Ends the program and everything that it has started.
 fn end(child: &mut Child) {
-    #[cfg(unix)]
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        // It fails where nothing is left of the group.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
+    end_group(child.id());
     let _ = child.kill();
     let _ = child.wait();
 }

@@ -22,18 +22,20 @@ pub(super) struct Folded {
     pub(super) more: Vec<usize>,
 }
 
-/// The findings that are shown: all of them, or with `folds` the first of those that are equal but for their values.
-pub(super) fn fold(report: &Report, folds: bool) -> Vec<Folded> {
+/// The findings that are shown: all of them, or with `folds` the first of those that are equal but for their values, or the
+/// first of each file.
+pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
     let alone = |first: usize| Folded { first, more: Vec::new() };
     if !folds {
         return (0..report.findings.len()).map(alone).collect();
     }
-    let mut groups: HashMap<(Key<'_>, bool), Vec<usize>> = HashMap::new();
+    let mut groups: HashMap<(Key<'_>, bool, &str), Vec<usize>> = HashMap::new();
     for (at, finding) in report.findings.iter().enumerate() {
         // A fix that was not applied has a reason of its own.
         if !report.unfixed.contains_key(&at) {
             let is_new = report.mark(at).is_some();
-            groups.entry((Key::of(finding), is_new)).or_default().push(at);
+            let file = finding.location.path().filter(|_| by_file).unwrap_or_default();
+            groups.entry((Key::of(finding), is_new, file)).or_default().push(at);
         }
     }
     let mut more: HashMap<usize, Vec<usize>> = HashMap::new();

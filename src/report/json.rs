@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::error::CliError;
 
 use super::Report;
+use super::table::{Row, rows};
 use crate::preview::Preview;
 
 /// The JSON Schema of the report, draft 2020-12.
@@ -26,6 +27,8 @@ pub(super) struct Root<'a> {
     version: u32,
     tool: Tool,
     summary: Summary<'a>,
+    /// Why the exit code is 2.
+    failures: &'a [String],
     pub(super) diagnostics: Vec<Diagnostic<'a>>,
     preview: Option<PreviewJson<'a>>,
 }
@@ -45,8 +48,20 @@ struct Summary<'a> {
     warnings: usize,
     infos: usize,
     fixable: usize,
+    fixed: usize,
     suppressed: usize,
     baselined: usize,
+    rules: Vec<RuleCount>,
+}
+
+/// The findings of a rule that have one severity.
+#[derive(Serialize)]
+struct RuleCount {
+    rule: &'static str,
+    severity: &'static str,
+    count: usize,
+    fixable: usize,
+    summary: &'static str,
 }
 
 #[derive(Serialize)]
@@ -70,6 +85,8 @@ pub(super) struct Diagnostic<'a> {
     help: Option<&'a str>,
     url: Option<String>,
     file: &'a str,
+    /// The configuration that judged it.
+    configuration: Option<&'a str>,
     document: u32,
     object: Option<Identity<'a>>,
     pointer: Option<String>,
@@ -122,9 +139,11 @@ struct Related<'a> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Fix<'a> {
     title: String,
     safety: &'static str,
+    replaces_nodes: bool,
     edits: Vec<Edit>,
     patch: Vec<Change<'a>>,
 }
@@ -184,21 +203,36 @@ pub(super) fn root(report: &Report) -> Root<'_> {
             warnings: summary.warnings,
             infos: summary.infos,
             fixable: summary.fixable,
+            fixed: summary.fixed.unwrap_or_default(),
             suppressed: summary.suppressed,
             baselined: summary.baselined,
+            rules: rule_counts(&report.findings),
         },
-        diagnostics: diagnostics(&report.findings),
-        preview: report.preview.as_ref().map(|known| preview(known, &fingerprints(&report.findings))),
+        failures: &report.failures,
+        diagnostics: if report.statistics { Vec::new() } else { diagnostics(&report.findings, report) },
+        preview: report.preview.as_ref().map(|known| preview(known, report)),
     }
 }
 
-/// The findings of a report.
-fn diagnostics(findings: &[Finding]) -> Vec<Diagnostic<'_>> {
-    let all = findings.par_iter().zip(fingerprints(findings));
-    all.map(|(finding, fingerprint)| diagnostic(finding, fingerprint)).collect()
+/// How many findings each rule has: errors first, and the most first.
+fn rule_counts(findings: &[Finding]) -> Vec<RuleCount> {
+    let count = |row: Row| RuleCount {
+        rule: row.rule.id,
+        severity: row.severity.name(),
+        count: row.count,
+        fixable: row.safe + row.unsafe_,
+        summary: row.rule.summary(),
+    };
+    rows(findings).into_iter().rev().map(count).collect()
 }
 
-fn diagnostic(finding: &Finding, fingerprint: String) -> Diagnostic<'_> {
+/// The findings of a report.
+fn diagnostics<'a>(findings: &'a [Finding], report: &'a Report) -> Vec<Diagnostic<'a>> {
+    let all = findings.par_iter().zip(fingerprints(findings));
+    all.map(|(finding, fingerprint)| diagnostic(finding, fingerprint, report)).collect()
+}
+
+fn diagnostic<'a>(finding: &'a Finding, fingerprint: String, report: &'a Report) -> Diagnostic<'a> {
     let place = finding.location.resolve_span();
     let file = finding.location.path().unwrap_or_default();
     Diagnostic {
@@ -210,6 +244,7 @@ fn diagnostic(finding: &Finding, fingerprint: String) -> Diagnostic<'_> {
         help: finding.help.as_deref(),
         url: Some(finding.rule.url()),
         file,
+        configuration: report.configurations.get(file).map(String::as_str),
         document: place.map_or(0, |(_, document, _)| document),
         object: finding.location.object().map(|object| {
             let id = object.id();
@@ -239,6 +274,7 @@ fn diagnostic(finding: &Finding, fingerprint: String) -> Diagnostic<'_> {
                 Safety::Safe => "safe",
                 Safety::Unsafe => "unsafe",
             },
+            replaces_nodes: fix.replaces_nodes,
             edits: edits(finding, fix),
             patch: fix.operations.iter().map(change).collect(),
         }),
@@ -329,8 +365,9 @@ struct ChangeJson<'a> {
     range: Option<Range>,
 }
 
-/// The preview, given the fingerprints of the findings.
-fn preview<'a>(preview: &'a Preview, fingerprints: &[String]) -> PreviewJson<'a> {
+/// The preview.
+fn preview<'a>(preview: &'a Preview, report: &'a Report) -> PreviewJson<'a> {
+    let fingerprints = fingerprints(&report.findings);
     PreviewJson {
         products: preview
             .steps
@@ -343,7 +380,7 @@ fn preview<'a>(preview: &'a Preview, fingerprints: &[String]) -> PreviewJson<'a>
             })
             .collect(),
         new: preview.new.iter().filter_map(|at| fingerprints.get(*at).cloned()).collect(),
-        gone: diagnostics(&preview.gone),
+        gone: diagnostics(&preview.gone, report),
         changes: preview
             .changes
             .iter()

@@ -1,5 +1,6 @@
 //! The report as text: a header, the lines with labels, help.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
@@ -14,49 +15,56 @@ use miette::{
 
 use crate::error::CliError;
 use crate::files::SkipReason;
-use crate::markdown::wrap;
 use crate::terminal::{RenderOptions, printable};
 
 use super::excerpt::{Annotation, CONTEXT, Excerpt};
-use super::fold::fold;
-use super::{Report, Summary, preview};
+use super::layout::Layout;
+use super::paint::{Line, Paint, Style, split_word};
+use super::{Report, Summary, concise, end, preview};
 
 /// Columns that the line number and the frame use.
 const GUTTER: usize = 12;
 
-/// Writes the findings, with `folds` one for those that read alike, and optionally the summary.
-pub(crate) fn write(
-    out: &mut dyn Write,
-    report: &Report,
-    look: RenderOptions,
-    summary: bool,
-    folds: bool,
-) -> Result<(), CliError> {
-    let drawer = TextRenderer::new(look);
+/// Writes the findings, some of each rule in full, and what a report ends in.
+pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
+    let drawer = TextRenderer::new(layout);
     let mut text = String::new();
-    for folded in fold(report, folds) {
-        text.clear();
-        let finding = &report.findings[folded.first];
-        let more = folded.summary(&report.findings);
-        let notes = Notes {
-            refused: report.unfixed.get(&folded.first).map(String::as_str),
-            folded: more.as_deref(),
-            new: report.mark(folded.first),
-        };
-        drawer.finding(&mut text, finding, &notes)?;
-        out.write_all(text.as_bytes())?;
-    }
-    if let Some(known) = &report.preview {
-        out.write_all(printable(&preview::text(known, look), true).as_bytes())?;
-        writeln!(out)?;
-    }
-    if summary {
-        writeln!(out, "{}", summary_line(&report.summary))?;
-        if let Some(line) = unrendered_line(&report.summary) {
-            writeln!(out, "{line}")?;
+    let mut drawn = HashMap::new();
+    for section in layout.sections(report) {
+        if let Some(heading) = section.heading {
+            end::heading(out, report, heading, &section.findings, layout)?;
+        }
+        // A block of lines ends like a finding that is drawn, in an empty line.
+        let mut is_block = false;
+        for folded in &section.findings {
+            let finding = &report.findings[folded.first];
+            if !layout.draws(&mut drawn, finding.rule) {
+                concise::write_line(out, report, folded, section.heading, layout)?;
+                is_block = true;
+                continue;
+            }
+            if std::mem::take(&mut is_block) {
+                writeln!(out)?;
+            }
+            text.clear();
+            let more = folded.summary(&report.findings);
+            let notes = Notes {
+                refused: report.unfixed.get(&folded.first).map(String::as_str),
+                folded: more.as_deref(),
+                new: report.mark(folded.first),
+            };
+            drawer.finding(&mut text, finding, &notes)?;
+            out.write_all(text.as_bytes())?;
+        }
+        if is_block {
+            writeln!(out)?;
         }
     }
-    Ok(())
+    if let Some(known) = &report.preview {
+        out.write_all(printable(&preview::text(known, layout.look), true).as_bytes())?;
+        writeln!(out)?;
+    }
+    end::write(out, report, layout)
 }
 
 /// What is said of a finding in this report.
@@ -71,13 +79,16 @@ struct Notes<'a> {
 
 struct TextRenderer {
     options: RenderOptions,
+    paint: Paint,
     theme: GraphicalTheme,
 }
 
 impl TextRenderer {
-    fn new(options: RenderOptions) -> TextRenderer {
+    fn new(layout: &Layout) -> TextRenderer {
+        let options = layout.look;
         TextRenderer {
             options,
+            paint: layout.paint(),
             theme: GraphicalTheme {
                 characters: if options.unicode {
                     ThemeCharacters::unicode()
@@ -91,16 +102,13 @@ impl TextRenderer {
 
     fn finding(&self, out: &mut String, finding: &Finding, notes: &Notes<'_>) -> Result<(), CliError> {
         use fmt::Write as _;
-        let styles = &self.theme.styles;
-        let style = match finding.severity {
-            Severity::Error => styles.error,
-            Severity::Warning => styles.warning,
-            Severity::Info => styles.advice,
-        };
         let head = format!("{}[{}]", finding.severity.name(), finding.rule.id);
-        let bold = if self.options.color { style.bold() } else { style };
-        let message = printable(&finding.message, false);
-        writeln!(out, "{}: {message}", bold.style(head))?;
+        let mut title = Line::default();
+        title.add_link(Style::Of(finding.severity), &head, finding.rule);
+        title.add(Style::Plain, ":").add(Style::Plain, &format!(" {}", printable(&finding.message, false)));
+        for line in title.lines(Some(self.options.width), 2, self.paint) {
+            writeln!(out, "{line}")?;
+        }
 
         let mut others: Vec<(Arc<Source>, Vec<Annotation>)> = Vec::new();
         if let Some((source, _, span)) = finding.location.resolve_span() {
@@ -151,7 +159,7 @@ impl TextRenderer {
             self.line(out, "note", &some)?;
         }
         if let Some(folded) = notes.folded {
-            self.line(out, "note", &format!("{folded} (--no-fold shows all)"))?;
+            self.line(out, "note", &format!("{folded} (--no-fold lists them)"))?;
         }
         self.line(out, "more", &format!("gpulint explain {}", finding.rule.id))?;
         out.push('\n');
@@ -204,7 +212,10 @@ impl TextRenderer {
         let mut drawn = String::new();
         handler.render_report(&mut drawn, &Snippet(excerpt))?;
         // The first line of the handler is for a message, which is already printed above.
-        out.push_str(drawn.split_once('\n').map_or("", |(_, rest)| rest));
+        let drawn = drawn.split_once('\n').map_or("", |(_, rest)| rest);
+        for line in drawn.split_inclusive('\n') {
+            out.push_str(&broken_place(line, &printable(name, false), self.options));
+        }
         Ok(())
     }
 
@@ -255,9 +266,10 @@ impl TextRenderer {
     fn line(&self, out: &mut String, name: &str, text: &str) -> fmt::Result {
         use fmt::Write as _;
         let indent = " ".repeat(name.len() + 4);
-        let text = printable(text, false);
         let room = self.options.width.saturating_sub(indent.len()).max(20);
-        for (at, line) in wrap(&text, room).iter().enumerate() {
+        let mut words = Line::default();
+        words.add(Style::Plain, &printable(text, false));
+        for (at, line) in words.lines(Some(room), 0, self.paint).iter().enumerate() {
             if at == 0 {
                 let name = format!("{name}:");
                 writeln!(out, "  {} {line}", self.theme.styles.help.style(name))?;
@@ -267,6 +279,35 @@ impl TextRenderer {
         }
         Ok(())
     }
+}
+
+/// The line above an excerpt that has a path; where it is longer than the terminal is wide, the path is broken at `/`.
+fn broken_place(line: &str, name: &str, options: RenderOptions) -> String {
+    let (corner, bar) = if options.unicode { ('╭', '│') } else { (',', '|') };
+    let frame = line.trim_start_matches(' ');
+    let margin = line.len() - frame.len();
+    let Some(start) = line.find(name).filter(|_| frame.starts_with(corner) && !name.is_empty()) else {
+        return line.to_owned();
+    };
+    // The path, and the place that follows it, up to the end of its style or of the bracket.
+    let after = start + name.len();
+    let Some(end) = line[after..].find(['\x1b', ']']).map(|length| after + length) else {
+        return line.to_owned();
+    };
+    let style = line[..start].rfind('\x1b').map_or("", |at| &line[at..start]);
+    let close = if style.is_empty() { "" } else { "\x1b[0m" };
+    // The margin, the corner, a dash and the bracket.
+    let indent = margin + 3;
+    let whole = options.width.saturating_sub(indent + 1).max(10);
+    let mut parts = Vec::new();
+    let mut rest = &line[start..end];
+    while !rest.is_empty() {
+        let (part, later) = split_word(rest, whole, whole);
+        parts.push(part);
+        rest = later;
+    }
+    let next = format!("{close}\n{}{bar}  {style}", " ".repeat(margin));
+    format!("{}{}{}", &line[..start], parts.join(&next), &line[end..])
 }
 
 /// Which of several renders have a finding, if not all have it.
@@ -304,7 +345,7 @@ pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{s}")
 }
 
-/// `3 errors, 1 warning in 2 files (5 objects); 1 skipped: see --format json`
+/// `3 errors, 1 warning in 2 files (5 objects); 1 skipped: --verbose lists them`
 pub(crate) fn summary_line(summary: &Summary) -> String {
     let found: Vec<String> =
         [(summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info")]
@@ -318,12 +359,21 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
         let left = summary.errors + summary.warnings + summary.infos;
         line.insert_str(0, &format!("{fixed} fixed, {left} left: "));
     }
-    match (summary.safely_fixable, summary.fixable - summary.safely_fixable) {
+    // What was to be fixed and is left cannot be fixed.
+    let was_fixed = summary.fixed.is_some();
+    let (safe, more) = (summary.safely_fixable, summary.fixable - summary.safely_fixable);
+    let (safe, more) = match (was_fixed, summary.with_unsafe) {
+        (true, true) => (0, 0),
+        (true, false) => (0, more),
+        (false, true) => (0, safe + more),
+        (false, false) => (safe, more),
+    };
+    match (safe, more) {
         (0, 0) => {}
         (safe, 0) => line.push_str(&format!("; {safe} fixable with --fix")),
-        (0, more) => line.push_str(&format!("; {more} fixable with --unsafe-fixes")),
+        (0, more) => line.push_str(&format!("; {more} fixable with --fix --unsafe-fixes")),
         (safe, more) => {
-            line.push_str(&format!("; {safe} fixable with --fix, {more} more with --unsafe-fixes"))
+            line.push_str(&format!("; {safe} fixable with --fix, {more} more with --fix --unsafe-fixes"));
         }
     }
     if summary.suppressed > 0 {
@@ -344,7 +394,7 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     }
     match skipped(&|reason| reason != SkipReason::Config && !unapplied(reason)) {
         0 => {}
-        n => line.push_str(&format!("; {n} skipped: see --format json")),
+        n => line.push_str(&format!("; {n} skipped: --verbose lists them")),
     }
     line
 }
@@ -379,7 +429,7 @@ fn shell_word(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Summary, summary_line, unrendered_line};
+    use super::{RenderOptions, Summary, broken_place, summary_line, unrendered_line};
 
     #[test]
     fn a_command_renders_the_chart() {
@@ -413,5 +463,36 @@ mod tests {
         summary.warnings = 1;
         summary.files = 1;
         assert_eq!(summary_line(&summary), "3 errors, 1 warning in 1 file (5 objects)");
+    }
+
+    #[test]
+    fn the_summary_says_how_to_fix() {
+        let said = |fixable, safely_fixable, with_unsafe, fixed| {
+            let summary = Summary { fixable, safely_fixable, with_unsafe, fixed, ..Summary::default() };
+            let line = summary_line(&summary);
+            line.split_once("; ").map(|(_, fixes)| fixes.to_owned()).unwrap_or_default()
+        };
+        assert_eq!(said(5, 2, false, None), "2 fixable with --fix, 3 more with --fix --unsafe-fixes");
+        assert_eq!(said(2, 2, false, None), "2 fixable with --fix");
+        assert_eq!(said(3, 0, false, None), "3 fixable with --fix --unsafe-fixes");
+        assert_eq!(said(5, 2, true, None), "5 fixable with --fix --unsafe-fixes");
+        // What --fix left cannot be fixed.
+        assert_eq!(said(5, 2, false, Some(7)), "3 fixable with --fix --unsafe-fixes");
+        assert_eq!(said(5, 2, true, Some(7)), "");
+    }
+
+    #[test]
+    fn a_long_path_above_an_excerpt_breaks_at_slashes() {
+        let look = RenderOptions { color: false, unicode: true, width: 30 };
+        let name = "clusters/production/eu-west-1/pools.yaml";
+        let line = format!("    ╭─[{name}:12:5]\n");
+        let broken = broken_place(&line, name, look);
+        assert_eq!(broken, "    ╭─[clusters/production/\n    │  eu-west-1/pools.yaml:12:5]\n");
+        assert_eq!(broken_place("    ╭─[a.yaml:1:2]\n", "a.yaml", look), "    ╭─[a.yaml:1:2]\n");
+        let styled = format!("    ╭─[\x1b[36m{name}:12:5\x1b[0m]\n");
+        assert_eq!(
+            broken_place(&styled, name, look),
+            "    ╭─[\x1b[36mclusters/production/\x1b[0m\n    │  \x1b[36meu-west-1/pools.yaml:12:5\x1b[0m]\n"
+        );
     }
 }

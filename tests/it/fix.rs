@@ -63,15 +63,71 @@ fn safe_fixes_are_written_and_nothing_else_is_touched() {
     let run = folder.run(&check(&["--fix"])).exits(1);
     assert_eq!(read(&folder, "safe.yaml"), repaired());
     assert_eq!(read(&folder, "unsafe.yaml"), UNSAFE);
-    run.prints("2 fixed, 1 left: 1 error in 2 files (2 objects); 1 fixable with --unsafe-fixes\n");
-    folder.run(&check(&["--unsafe-fixes"])).exits(0).prints("1 fixed, 0 left: no findings in 2 files");
+    run.prints("2 fixed, 1 left: 1 error in 2 files (2 objects); 1 fixable with --fix --unsafe-fixes\n");
+    // Without --fix nothing is written.
+    folder.run(&check(&["--unsafe-fixes"])).exits(1).prints("; 1 fixable with --fix --unsafe-fixes\n");
+    assert_eq!(read(&folder, "unsafe.yaml"), UNSAFE);
+    let both = ["--fix", "--unsafe-fixes"];
+    folder.run(&check(&both)).exits(0).prints("1 fixed, 0 left: no findings in 2 files");
     let tainted = read(&folder, "unsafe.yaml");
     let taint =
         "      taints:\n      - key: nvidia.com/gpu\n        value: \"true\"\n        effect: NoSchedule\n";
     assert_eq!(tainted, UNSAFE.replace("  limits", &format!("{taint}  limits")));
-    folder.run(&check(&["--unsafe-fixes"])).exits(0).prints("0 fixed, 0 left: no findings");
+    folder.run(&check(&both)).exits(0).prints("0 fixed, 0 left: no findings");
     let names: Vec<_> = fs::read_dir(&folder.0).unwrap().collect();
     assert_eq!(names.len(), 2, "nothing else is left in the folder");
+}
+
+/// Each with the place where it is now.
+#[test]
+fn what_was_fixed_is_listed_and_counted() {
+    let folder = Folder::new().with("a/safe.yaml", SAFE).with("unsafe.yaml", UNSAFE);
+    let run = folder.run(&check(&["--fix", "-f", "concise", "-f", "json=report.json"])).exits(1);
+    let lines: Vec<&str> = run.out.lines().filter(|line| line.contains(" fixed[")).collect();
+    assert_eq!(
+        lines,
+        [
+            "a/safe.yaml:11:66: fixed[capacity-type-invalid] write `on-demand`",
+            "a/safe.yaml:13:3: fixed[consolidate-after-missing] add `consolidateAfter: 0s`",
+        ],
+        "{run:#?}"
+    );
+    assert!(read(&folder, "a/safe.yaml").lines().nth(10).unwrap()[65..].starts_with("\"on-demand\""));
+    let report: serde_json::Value = serde_json::from_str(&read(&folder, "report.json")).unwrap();
+    validate(&report);
+    assert_eq!(report["summary"]["fixed"], 2);
+    let fix = &report["diagnostics"][0]["fix"];
+    assert_eq!((&fix["safety"], &fix["replacesNodes"]), (&"unsafe".into(), &true.into()), "{fix:#}");
+    // A place moves with the lines that later fixes add above it.
+    let folder = Folder::new().with("a.yaml", format!("{SAFE}---\n{}", SAFE.replace("web}", "more}")));
+    let run = folder.run(&check(&["--fix"])).exits(0);
+    let text = read(&folder, "a.yaml");
+    let lines: Vec<&str> = text.lines().collect();
+    let mut listed = 0;
+    for line in run.out.lines().filter(|line| line.contains("fixed[consolidate-after-missing]")) {
+        let number: usize = line.split(':').nth(1).unwrap().parse().unwrap();
+        assert_eq!(lines[number - 1], "  disruption:", "{line}");
+        listed += 1;
+    }
+    assert_eq!(listed, 2, "{run:#?}");
+    // Of many, some of each rule.
+    let pools: String =
+        (0..30).map(|at| format!("---\n{}", SAFE.replace("web}", &format!("p{at}}}")))).collect();
+    let many = || Folder::new().with("a.yaml", &pools);
+    let run = many().run(&check(&["--fix"])).exits(0);
+    let run = run.prints("\nfixed[consolidate-after-missing] 27 more (--all lists them)\n60 fixed, 0 left: ");
+    assert_eq!(run.out.matches(" fixed[").count(), 6, "{run:#?}");
+    let run = many().run(&check(&["--fix", "--all"])).exits(0);
+    assert_eq!(run.out.matches(" fixed[").count(), 60);
+    assert_eq!(many().run(&check(&["--fix", "-q"])).exits(0).out, "");
+}
+
+#[test]
+fn diffs_are_coloured() {
+    let folder = Folder::new().with("safe.yaml", SAFE);
+    let run = folder.run(&check(&["--diff", "--color", "always"])).exits(1);
+    let run = run.prints("\x1b[1m--- safe.yaml\x1b[0m\n").prints("\n\x1b[36m@@ -8,8 +8,9 @@\x1b[0m\n");
+    run.prints("\n\x1b[32m+    consolidateAfter: 0s\x1b[0m\n").prints("\n\x1b[31m-      - {key");
 }
 
 #[test]
@@ -140,7 +196,7 @@ fn a_report_beside_a_diff_goes_to_standard_error() {
     validate(&report);
     assert_eq!(report["diagnostics"].as_array().unwrap().len(), 2);
     let run = folder.run(&check(&["--diff", "-f", "concise"])).exits(1);
-    assert_eq!((run.out, run.err.lines().count()), (diff.out.clone(), 2));
+    assert_eq!((run.out, run.err.lines().count()), (diff.out.clone(), 3));
     let run = folder.run(&check(&["--diff", "-f", "json=report.json"])).exits(1);
     assert_eq!((run.out, run.err), (diff.out, diff.err));
     assert!(read(&folder, "report.json").contains("consolidate-after-missing"));
@@ -295,7 +351,7 @@ fn an_old_set_is_converted_in_one_run() {
     let text = |when: &str, file: &str| fs::read_to_string(case.join(when).join(file)).unwrap();
     let files = ["class.yaml", "pool.yaml"];
     let folder = files.iter().fold(Folder::new(), |folder, file| folder.with(file, text("before", file)));
-    let args = ["check", "--select", "migration", "--unsafe-fixes"];
+    let args = ["check", "--select", "migration", "--fix", "--unsafe-fixes"];
     folder.run(&args).exits(0).prints("3 fixed, 0 left");
     for file in files {
         assert_eq!(read(&folder, file), text("after", file));

@@ -17,6 +17,7 @@ mod pools;
 mod preview;
 mod readme;
 mod render;
+mod screen;
 mod sets;
 mod support;
 mod suppressions;

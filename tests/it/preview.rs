@@ -33,7 +33,7 @@ spec:
 const SELECT: [&str; 2] =
     ["--select", "duration-undecodable,crashes-karpenter,invalid-value,field-needs-newer-version"];
 
-fn folder(version: &str) -> Folder {
+pub(crate) fn folder(version: &str) -> Folder {
     Folder::new()
         .with("pool.yaml", POOL)
         .with("pod.yaml", CLAIM)

@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::lint::engine::Engine;
 use crate::lint::finding::Finding;
-use crate::lint::fix::text::{Repair, apply_edits, repair};
+use crate::lint::fix::text::{Edit, Repair, apply_edits, repair};
 use crate::lint::fix::{FixError, Safety};
 
 /// Fixes that would be applied after this many rounds are left for the next run.
@@ -93,21 +93,51 @@ fn hash(content: &str) -> u64 {
     hasher.finish()
 }
 
+/// A fix that an edit makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppliedFix {
+    /// The id of the rule.
+    pub rule: &'static str,
+    /// What the fix does.
+    pub title: String,
+    /// The place of the finding, as an offset into the text before the edit.
+    pub offset: u32,
+}
+
 /// The text of a file after the fixes of one round.
 #[derive(Clone, Debug)]
 pub struct FileEdit {
     /// The text.
     pub text: String,
-    /// Number of fixes applied.
-    pub fixes: usize,
+    /// The fixes, in the order of the findings.
+    pub fixes: Vec<AppliedFix>,
+    /// The edits of the text before, in order.
+    edits: Vec<Edit>,
 }
 
 impl FileEdit {
+    /// Where what stood at an offset of the text before stands after the edit; what was replaced stands where its replacement
+    /// begins.
+    #[must_use]
+    pub fn moved(&self, offset: u32) -> u32 {
+        let mut moved = i64::from(offset);
+        for edit in self.edits.iter().take_while(|edit| edit.span.start <= offset) {
+            if edit.span.end > offset {
+                moved -= i64::from(offset - edit.span.start);
+                break;
+            }
+            let length = i64::try_from(edit.text.len()).unwrap_or_default();
+            moved += length - i64::from(edit.span.end - edit.span.start);
+        }
+        u32::try_from(moved).unwrap_or_default()
+    }
+
     /// For each object of a file, the first fix that is at most `max_safety` and can be applied. `None` if
     /// there is none. `findings` are those of the file.
     #[must_use]
     pub fn of(findings: &[Finding], max_safety: Safety) -> Option<FileEdit> {
         let mut source = None;
+        let mut fixes = Vec::new();
         // By the start of their scopes, which must not overlap.
         let mut repairs: BTreeMap<u32, Repair> = BTreeMap::new();
         let mut last = None;
@@ -126,13 +156,18 @@ impl FileEdit {
             if overlaps || repair.edits.is_empty() {
                 continue;
             }
-            source = source.or_else(|| finding.location.resolve_span().map(|(source, ..)| source));
+            let place = finding.location.resolve_span();
+            source = source.or(place.map(|(source, ..)| source));
+            fixes.push(AppliedFix {
+                rule: finding.rule.id,
+                title: finding.fix.as_ref().map(|fix| fix.title_with_effect()).unwrap_or_default(),
+                offset: place.map_or(repair.scope.start, |(_, _, span)| span.start),
+            });
             last = Some(object);
             repairs.insert(repair.scope.start, repair);
         }
-        let fixes = repairs.len();
         let edits: Vec<_> = repairs.into_values().flat_map(|repair| repair.edits).collect();
-        Some(FileEdit { text: apply_edits(source?.text(), &edits)?, fixes })
+        Some(FileEdit { text: apply_edits(source?.text(), &edits)?, fixes, edits })
     }
 }
 
@@ -143,5 +178,22 @@ pub fn applicable_repair(finding: &Finding, max_safety: Safety) -> Option<Result
     match finding.location.rendered() {
         Some(rendered) => rendered.repair.clone().map(Ok),
         None => Some(repair(finding.location.object()?, fix)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileEdit;
+    use crate::lint::fix::text::Edit;
+    use crate::tree::Span;
+
+    #[test]
+    fn a_place_moves_with_the_text_around_it() {
+        let edit = |start, end, text: &str| Edit { span: Span::new(start, end), text: text.to_owned() };
+        // `0123456789` becomes `0a12367bc89`.
+        let edits = vec![edit(1, 1, "a"), edit(4, 6, ""), edit(8, 8, "bc")];
+        let edit = FileEdit { text: "0a12367bc89".to_owned(), fixes: Vec::new(), edits };
+        let moved: Vec<u32> = (0..10).map(|offset| edit.moved(offset)).collect();
+        assert_eq!(moved, [0, 2, 3, 4, 5, 5, 5, 6, 9, 10]);
     }
 }

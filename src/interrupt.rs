@@ -1,0 +1,129 @@
+//! Ctrl-C and SIGTERM leave nothing half-written: temporary files and the programs that render are gone afterwards.
+//!
+//! Without them, a signal ends gpulint as it ends every program. What there is to clear up is registered under one lock, which the
+//! thread that waits for signals takes and keeps: what is not registered by then is not begun any more.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+/// What is removed when a signal arrives.
+struct Leftovers {
+    /// Files and folders.
+    paths: BTreeSet<PathBuf>,
+    /// Process groups.
+    groups: BTreeSet<u32>,
+}
+
+static LEFTOVERS: Mutex<Leftovers> =
+    Mutex::new(Leftovers { paths: BTreeSet::new(), groups: BTreeSet::new() });
+
+fn leftovers() -> MutexGuard<'static, Leftovers> {
+    static LISTENS: Once = Once::new();
+    LISTENS.call_once(listen);
+    LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file or folder that is removed when this value is dropped, or when the program is interrupted.
+#[derive(Debug)]
+pub(crate) struct Temporary(PathBuf);
+
+impl Temporary {
+    /// Creates what is at the path.
+    pub(crate) fn create<T>(
+        path: PathBuf,
+        create: impl FnOnce(&Path) -> io::Result<T>,
+    ) -> io::Result<(Temporary, T)> {
+        let mut all = leftovers();
+        let made = create(&path)?;
+        all.paths.insert(path.clone());
+        Ok((Temporary(path), made))
+    }
+
+    /// A new file.
+    pub(crate) fn file(path: PathBuf) -> io::Result<(Temporary, fs::File)> {
+        Temporary::create(path, |path| fs::OpenOptions::new().write(true).create_new(true).open(path))
+    }
+
+    /// A name for a file beside another one, which takes its place once it is written.
+    pub(crate) fn beside(target: &Path) -> PathBuf {
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        target.with_file_name(format!(".{name}.gpulint-{}", std::process::id()))
+    }
+
+    /// Puts the file in the place of another one.
+    pub(crate) fn replace(self, target: &Path) -> io::Result<()> {
+        // Nothing is left to remove then.
+        fs::rename(&self.0, target)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        remove(&self.0);
+        leftovers().paths.remove(&self.0);
+    }
+}
+
+/// Removes a file, or a folder with what is in it. It may not exist.
+fn remove(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+}
+
+/// A program in a process group of its own, which is ended when gpulint is interrupted.
+pub(crate) struct Group(u32);
+
+impl Group {
+    /// Starts the program.
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<(Group, Child)> {
+        let mut all = leftovers();
+        let child = command.spawn()?;
+        all.groups.insert(child.id());
+        Ok((Group(child.id()), child))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        leftovers().groups.remove(&self.0);
+    }
+}
+
+/// Ends a process group.
+pub(crate) fn end_group(id: u32) {
+    #[cfg(unix)]
+    if let Some(group) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) {
+        // It fails where nothing is left of the group.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    #[cfg(not(unix))]
+    let _ = id;
+}
+
+#[cfg(unix)]
+fn listen() {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else {
+        return;
+    };
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
+            all.groups.iter().for_each(|group| end_group(*group));
+            all.paths.iter().for_each(|path| remove(path));
+            // The shell sees which signal it was. The lock is held until the end.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            std::process::exit(128 + signal);
+        }
+    });
+}
+
+#[cfg(not(unix))]
+fn listen() {}

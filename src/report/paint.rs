@@ -1,0 +1,228 @@
+//! Colours, links, and lines that break at words.
+
+use gpulint_rules::{Rule, Severity};
+
+/// Whether text is coloured, and rules are links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Paint {
+    pub(crate) color: bool,
+    /// Whether the terminal takes links (OSC 8).
+    pub(crate) links: bool,
+}
+
+/// What a piece of text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Bold,
+    Dim,
+    /// Where something is.
+    Place,
+    /// A line of a diff that goes away.
+    Removed,
+    /// A line of a diff that is new, and what was fixed.
+    Added,
+    /// A severity, and what has it.
+    Of(Severity),
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Style::Plain => "",
+            Style::Bold => "1",
+            Style::Dim => "2",
+            Style::Place => "36",
+            Style::Removed => "31",
+            Style::Added => "32",
+            Style::Of(Severity::Error) => "1;31",
+            Style::Of(Severity::Warning) => "1;33",
+            Style::Of(Severity::Info) => "1;36",
+        }
+    }
+}
+
+impl Paint {
+    /// The text in a style.
+    pub(crate) fn text(self, style: Style, text: &str) -> String {
+        match style.code() {
+            code if self.color && !code.is_empty() && !text.is_empty() => {
+                format!("\x1b[{code}m{text}\x1b[0m")
+            }
+            _ => text.to_owned(),
+        }
+    }
+
+    /// The text as a link to the page of a rule.
+    pub(crate) fn link(self, rule: &Rule, text: &str) -> String {
+        self.link_to(&rule.url(), text)
+    }
+
+    fn link_to(self, url: &str, text: &str) -> String {
+        if self.links { format!("\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\") } else { text.to_owned() }
+    }
+}
+
+/// Pieces of text that make one paragraph.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    words: Vec<Word>,
+}
+
+#[derive(Debug)]
+struct Word {
+    text: String,
+    style: Style,
+    /// The address that it links to.
+    url: Option<String>,
+    /// Whether there is a space before it.
+    is_separate: bool,
+}
+
+impl Line {
+    /// Adds text. Spaces begin new words; without one, it goes on with the word before.
+    pub(super) fn add(&mut self, style: Style, text: &str) -> &mut Line {
+        self.push(style, text, None)
+    }
+
+    /// Adds text that links to the page of a rule.
+    pub(super) fn add_link(&mut self, style: Style, text: &str, rule: &Rule) -> &mut Line {
+        self.push(style, text, Some(&rule.url()))
+    }
+
+    fn push(&mut self, style: Style, text: &str, url: Option<&str>) -> &mut Line {
+        let mut is_separate = text.starts_with(' ');
+        for word in text.strip_prefix(' ').unwrap_or(text).split(' ') {
+            let url = url.map(ToOwned::to_owned);
+            self.words.push(Word { text: word.to_owned(), style, url, is_separate });
+            is_separate = true;
+        }
+        self
+    }
+
+    /// The text in lines of at most `width` columns; all but the first are indented. A word that is longer breaks after `/`, or
+    /// where the line is full. Without a width it is one line.
+    pub(super) fn lines(&self, width: Option<usize>, indent: usize, paint: Paint) -> Vec<String> {
+        let mut out =
+            Layouter { width: width.unwrap_or(usize::MAX), indent, lines: vec![String::new()], used: 0 };
+        let mut rest = self.words.as_slice();
+        while let Some(first) = rest.first() {
+            // What is written together stays together.
+            let joined = rest[1..].iter().take_while(|word| !word.is_separate).count() + 1;
+            let (together, after) = rest.split_at(joined);
+            rest = after;
+            let length = together.iter().map(|word| word.text.chars().count()).sum::<usize>();
+            let space = usize::from(first.is_separate && out.used > 0);
+            let begins = out.lines.len() == 1 && out.used == 0 || out.used == indent && out.lines.len() > 1;
+            if !begins && out.used + space + length > out.width {
+                out.next_line();
+            } else if space > 0 && !begins {
+                out.push(" ", " ");
+            }
+            for word in together {
+                out.word(word, paint);
+            }
+        }
+        out.lines
+    }
+}
+
+struct Layouter {
+    width: usize,
+    indent: usize,
+    lines: Vec<String>,
+    /// Columns of the last line.
+    used: usize,
+}
+
+impl Layouter {
+    fn next_line(&mut self) {
+        self.lines.push(" ".repeat(self.indent));
+        self.used = self.indent;
+    }
+
+    /// Adds text to the last line, given how it reads.
+    fn push(&mut self, text: &str, painted: &str) {
+        if let Some(line) = self.lines.last_mut() {
+            line.push_str(painted);
+        }
+        self.used += text.chars().count();
+    }
+
+    fn word(&mut self, word: &Word, paint: Paint) {
+        let mut text = word.text.as_str();
+        loop {
+            let room = self.width.saturating_sub(self.used).max(1);
+            let (now, later) = split_word(text, room, self.width.saturating_sub(self.indent).max(1));
+            let painted = paint.text(word.style, now);
+            let linked = word.url.as_deref().map(|url| paint.link_to(url, &painted));
+            self.push(now, &linked.unwrap_or(painted));
+            if later.is_empty() {
+                return;
+            }
+            self.next_line();
+            text = later;
+        }
+    }
+}
+
+/// What of a word fits into `room` columns of a line. `whole` are those of an empty line.
+pub(super) fn split_word(word: &str, room: usize, whole: usize) -> (&str, &str) {
+    let length = word.chars().count();
+    if length <= room {
+        return (word, "");
+    }
+    let end = |columns: usize| word.char_indices().nth(columns).map_or(word.len(), |(at, _)| at);
+    let fits = &word[..end(room)];
+    match fits.rfind('/') {
+        Some(slash) if slash > 0 => word.split_at(slash + 1),
+        // It fits a line of its own.
+        _ if length <= whole && room < whole => ("", word),
+        _ => word.split_at(end(room)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpulint_rules::{Severity, find_rule};
+
+    use super::{Line, Paint, Style, split_word};
+
+    const PLAIN: Paint = Paint { color: false, links: false };
+
+    #[test]
+    fn lines_break_at_words_and_paths_at_slashes() {
+        let mut line = Line::default();
+        line.add(Style::Place, "clusters/prod/pools.yaml:12:5:")
+            .add(Style::Bold, " error[a]")
+            .add(Style::Plain, " one two");
+        assert_eq!(line.lines(None, 2, PLAIN), ["clusters/prod/pools.yaml:12:5: error[a] one two"]);
+        assert_eq!(line.lines(Some(40), 2, PLAIN), ["clusters/prod/pools.yaml:12:5: error[a]", "  one two"]);
+        let narrow = line.lines(Some(20), 2, PLAIN);
+        assert_eq!(narrow, ["clusters/prod/", "  pools.yaml:12:5:", "  error[a] one two"]);
+        assert!(narrow.iter().all(|line| line.chars().count() <= 20));
+    }
+
+    #[test]
+    fn a_word_without_a_slash_breaks_where_the_line_is_full() {
+        assert_eq!(split_word("abcdef", 4, 4), ("abcd", "ef"));
+        assert_eq!(split_word("abcdef", 4, 8), ("", "abcdef"));
+        assert_eq!(split_word("ab/def", 4, 4), ("ab/", "def"));
+        let mut line = Line::default();
+        line.add(Style::Plain, "abcdefghij k");
+        assert_eq!(line.lines(Some(6), 2, PLAIN), ["abcdef", "  ghij", "  k"]);
+    }
+
+    #[test]
+    fn styles_and_links_take_no_room() {
+        let rule = find_rule("yaml-syntax").unwrap();
+        let mut line = Line::default();
+        line.add_link(Style::Of(Severity::Error), "error[yaml-syntax]:", rule).add(Style::Plain, " a b");
+        let painted = line.lines(Some(23), 2, Paint { color: true, links: true });
+        assert_eq!(
+            painted,
+            [format!("\x1b]8;;{}\x1b\\\x1b[1;31merror[yaml-syntax]:\x1b[0m\x1b]8;;\x1b\\ a b", rule.url())]
+        );
+        assert_eq!(line.lines(Some(22), 2, PLAIN), ["error[yaml-syntax]: a", "  b"]);
+    }
+}

@@ -1,0 +1,134 @@
+//! How many findings each rule has: the table at the end of the reports for people, and of `--statistics`.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use gpulint_rules::{Finding, Rule, Safety, Severity};
+
+use crate::error::CliError;
+
+use super::layout::Layout;
+use super::paint::Style;
+
+/// Reports with more findings end in a table.
+pub(super) const MIN_FINDINGS: usize = 20;
+/// A summary of a rule that has less room is left out.
+const MIN_SUMMARY: usize = 16;
+
+/// The findings of a rule that have one severity.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) rule: &'static Rule,
+    pub(crate) severity: Severity,
+    pub(crate) count: usize,
+    /// How many have a safe fix.
+    pub(crate) safe: usize,
+    /// How many have a fix that needs a review.
+    pub(crate) unsafe_: usize,
+}
+
+/// The rows, by severity, then by count: what matters most is last.
+pub(crate) fn rows(findings: &[Finding]) -> Vec<Row> {
+    let mut at: HashMap<(&'static str, Severity), usize> = HashMap::new();
+    let mut rows: Vec<Row> = Vec::new();
+    for finding in findings {
+        let (rule, severity) = (finding.rule, finding.severity);
+        let row = *at.entry((rule.id, severity)).or_insert_with(|| {
+            rows.push(Row { rule, severity, count: 0, safe: 0, unsafe_: 0 });
+            rows.len() - 1
+        });
+        let row = &mut rows[row];
+        row.count += 1;
+        match finding.fix.as_ref().map(|fix| fix.safety) {
+            Some(Safety::Safe) => row.safe += 1,
+            Some(Safety::Unsafe) => row.unsafe_ += 1,
+            None => {}
+        }
+    }
+    rows.sort_by(|a, b| {
+        let order = |row: &Row| (row.severity, row.count);
+        order(a).cmp(&order(b)).then_with(|| b.rule.id.cmp(a.rule.id))
+    });
+    rows
+}
+
+impl Row {
+    /// How many can be fixed; with a star those that need more than `--fix`.
+    fn fixable(&self, with_unsafe: bool) -> String {
+        match (self.safe, self.unsafe_) {
+            (0, 0) => String::new(),
+            (safe, more) if with_unsafe || more == 0 => (safe + more).to_string(),
+            (0, more) => format!("{more}*"),
+            (safe, more) => format!("{safe}+{more}*"),
+        }
+    }
+}
+
+/// Prints the table.
+pub(super) fn write(out: &mut dyn Write, findings: &[Finding], layout: &Layout) -> Result<(), CliError> {
+    let rows = rows(findings);
+    let fixable: Vec<String> = rows.iter().map(|row| row.fixable(layout.with_unsafe)).collect();
+    let width = |cells: &mut dyn Iterator<Item = usize>, head: &str| cells.max().unwrap_or(0).max(head.len());
+    let counts = width(&mut rows.iter().map(|row| row.count.to_string().len()), "count");
+    let ids = width(&mut rows.iter().map(|row| row.rule.id.len()), "rule");
+    let fixes = width(&mut fixable.iter().map(String::len), "fix") + 2;
+    let is_narrow = layout.is_terminal && counts + "severity".len() + fixes + ids + 4 > layout.look.width;
+    let fixes = if is_narrow || fixable.iter().all(String::is_empty) { 0 } else { fixes };
+    let before = counts + 2 + "severity".len() + 2 + fixes + ids + 2;
+    // Lines of a file or a log may be longer.
+    let room = if layout.is_terminal { layout.look.width.saturating_sub(before) } else { usize::MAX };
+    let room = if room < MIN_SUMMARY { 0 } else { room };
+    let head = if fixes > 0 { format!("{:fixes$}", "fix") } else { String::new() };
+    let what = if room > 0 { "what it finds" } else { "" };
+    let head = format!("{:>counts$}  severity  {head}{:ids$}  {what}", "count", "rule");
+    writeln!(out, "{}", layout.paint().text(Style::Dim, head.trim_end()))?;
+    let paint = layout.paint();
+    for (row, fixable) in rows.iter().zip(&fixable) {
+        let fixable = if fixes > 0 { fixable.as_str() } else { "" };
+        let severity = row.severity.name();
+        let name = paint.text(Style::Of(row.severity), severity);
+        let pad = "severity".len() - severity.len();
+        let rule = paint.link(row.rule, row.rule.id);
+        let summary = shorten(row.rule.summary(), room, layout.look.unicode);
+        let gap = if summary.is_empty() { 0 } else { ids - row.rule.id.len() + 2 };
+        writeln!(
+            out,
+            "{:>counts$}  {name}{:pad$}  {fixable:fixes$}{rule}{:gap$}{}",
+            row.count,
+            "",
+            "",
+            paint.text(Style::Dim, &summary)
+        )?;
+    }
+    if fixes > 0 && fixable.iter().any(|cell| cell.ends_with('*')) {
+        writeln!(out, "{}", paint.text(Style::Dim, "* fixed with --fix --unsafe-fixes"))?;
+    }
+    Ok(())
+}
+
+/// The first words of a text.
+fn shorten(text: &str, room: usize, unicode: bool) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let more = if unicode { "…" } else { "..." };
+    let Some(room) = room.checked_sub(more.chars().count()) else { return String::new() };
+    let end = text.char_indices().nth(room + 1).map_or(text.len(), |(at, _)| at);
+    let words = text[..end].rfind(' ').map_or("", |space| &text[..space]);
+    format!("{}{more}", words.trim_end_matches([',', ';', ':']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shorten;
+
+    #[test]
+    fn a_summary_is_cut_at_a_word() {
+        assert_eq!(shorten("one two three", 13, true), "one two three");
+        assert_eq!(shorten("one two three", 12, true), "one two…");
+        assert_eq!(shorten("one two three", 8, true), "one two…");
+        assert_eq!(shorten("one two three", 7, true), "one…");
+        assert_eq!(shorten("one two, three", 11, false), "one two...");
+        assert_eq!(shorten("one two", 0, true), "");
+    }
+}

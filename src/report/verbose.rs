@@ -1,0 +1,95 @@
+//! What `--verbose` says on standard error before the report: configurations, sets, what was skipped and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+
+use crate::batch::Batch;
+use crate::config::Scopes;
+use crate::error::CliError;
+use crate::files::{self, SkipReason, Skipped, display_path};
+use crate::output;
+use crate::terminal::printable;
+
+use super::sets;
+use super::text::count;
+
+/// Of more files without a configuration, the folders are counted.
+const MAX_FOLDERS: usize = 5;
+
+/// Writes it. `found` are the files that were skipped before they were read.
+pub(crate) fn write<'s>(
+    set: &'s Batch<'_>,
+    scopes: &Scopes,
+    found: impl Iterator<Item = &'s Skipped>,
+    ignored: &BTreeMap<String, usize>,
+) -> Result<(), CliError> {
+    output::to_stderr(|out| {
+        configurations(out, set, scopes)?;
+        writeln!(out, "\nsets:")?;
+        sets::text(out, set)?;
+        let read = (set.reads.iter().enumerate())
+            .filter(|(at, _)| !set.inputs[*at].is_context && !set.covered.contains(at))
+            .flat_map(|(_, read)| &read.skipped);
+        skipped(out, found.chain(read), ignored)?;
+        Ok(writeln!(out)?)
+    })
+}
+
+/// Which configuration judges which folder.
+fn configurations(out: &mut dyn Write, set: &Batch<'_>, scopes: &Scopes) -> Result<(), CliError> {
+    writeln!(out, "configurations:")?;
+    let here = files::absolute(Path::new("."));
+    let shown = |folder: &Path| match display_path(folder.strip_prefix(&here).unwrap_or(folder)) {
+        path if path.is_empty() => ".".to_owned(),
+        path => printable(&path, false).into_owned(),
+    };
+    for (number, scope) in scopes.all().iter().enumerate() {
+        let inputs = set.inputs.iter().filter(|one| one.scope == number && !one.is_context);
+        let folders: Vec<&Path> = inputs.filter_map(|one| one.input.absolute.parent()).collect();
+        if folders.is_empty() {
+            continue;
+        }
+        let files = count(folders.len(), "file");
+        let name = if scope.name.is_empty() { "none".into() } else { printable(&scope.name, false) };
+        let distinct: BTreeSet<&Path> = folders.iter().copied().collect();
+        // The folders that are in no other one of them.
+        let tops: Vec<String> = (distinct.iter())
+            .filter(|folder| !folder.ancestors().skip(1).any(|above| distinct.contains(above)))
+            .map(|folder| shown(folder))
+            .collect();
+        let more = tops.len().saturating_sub(MAX_FOLDERS);
+        let more = if more > 0 { format!(" and {} more", count(more, "folder")) } else { String::new() };
+        let tops = tops[..tops.len().min(MAX_FOLDERS)].join(", ");
+        writeln!(out, "  {name}: {files} in {tops}{more}")?;
+    }
+    Ok(())
+}
+
+/// What was skipped, by the reason.
+fn skipped<'s>(
+    out: &mut dyn Write,
+    all: impl Iterator<Item = &'s Skipped>,
+    ignored: &BTreeMap<String, usize>,
+) -> Result<(), CliError> {
+    let mut by_reason: BTreeMap<SkipReason, Vec<&Skipped>> = BTreeMap::new();
+    for one in all {
+        by_reason.entry(one.reason).or_default().push(one);
+    }
+    if by_reason.is_empty() && ignored.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nskipped:")?;
+    for (config, files) in ignored {
+        writeln!(out, "  {}: named by `ignore` of {}", count(*files, "file"), printable(config, false))?;
+    }
+    for (reason, list) in &mut by_reason {
+        list.sort();
+        writeln!(out, "  {}, {}: {}", reason.name(), reason.description(), list.len())?;
+        for one in list {
+            let document = one.document.map(|number| format!(" (document {})", number + 1));
+            writeln!(out, "    {}{}", printable(&one.file, false), document.unwrap_or_default())?;
+        }
+    }
+    Ok(())
+}
