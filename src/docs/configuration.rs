@@ -32,6 +32,12 @@ pub(super) fn page() -> String {
         }
         let mut rows = Vec::new();
         rows_of(&schema, key, name, &mut rows);
+        // What the text above says.
+        if rows.len() > 1 && value_of(key) == "mapping" {
+            rows.remove(0);
+        } else if let Some([_, _, _, about]) = rows.first_mut() {
+            about.clear();
+        }
         out.push_str("| key | value | default | |\n|---|---|---|---|\n");
         for row in rows {
             out.push_str(&format!("| {} |\n", row.map(|text| cell(&text)).join(" | ")));

@@ -16,7 +16,7 @@ use super::{Page, cell, prose};
 /// What marks the line of a finding in the manual of a rule.
 const MARK: &str = "# <-";
 /// Columns of what gpulint reports.
-const WIDTH: usize = 90;
+const WIDTH: usize = 80;
 
 /// All of them.
 pub(super) fn pages() -> Vec<Page> {
@@ -211,7 +211,8 @@ fn findings(rule: &'static Rule, text: &str) -> Vec<Finding> {
 
 /// A finding with its line, as the text report has it.
 fn frame(out: &mut String, finding: &Finding) {
-    out.push_str(&format!("{}[{}]: {}\n", finding.severity.name(), finding.rule.id, finding.message));
+    let head = format!("{}[{}]: {}", finding.severity.name(), finding.rule.id, finding.message);
+    out.push_str(&format!("{}\n", wrap(&head, WIDTH).join("\n  ")));
     if let Some((source, _, span)) = finding.location.resolve_span() {
         let start = source.lines().position(source.text(), span.start);
         let line = source.text().lines().nth(start.line as usize - 1).unwrap_or_default();

@@ -143,6 +143,29 @@ fn commands_of_the_manual_exist() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What recipes install is this version.
+#[test]
+fn recipes_install_this_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut wrong = Vec::new();
+    let mut found = 0;
+    for (file, marks) in [
+        ("action.yml", &["    default: 0"][..]),
+        ("templates/gpulint.yml", &["      default: 0"][..]),
+        ("docs/src/ci.md", &["gpulint==", "gpulint/gpulint@v", "gpulint/gpulint@", "rev: v"][..]),
+    ] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        for line in text.lines() {
+            let Some(mark) = marks.iter().find(|mark| line.contains(**mark)) else { continue };
+            found += 1;
+            if !line.contains(version) {
+                wrong.push(format!("{file}: {mark}: {line}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty() && found >= 7, "{found} found: {}", wrong.join("\n"));
+}
+
 /// Builds the book with mdBook where it is installed (`MDBOOK` names another one), and follows every internal link.
 #[test]
 fn the_book_builds_and_its_links_lead_somewhere() {
