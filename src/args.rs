@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::parser::ValueSource;
 use clap::{Parser, Subcommand, ValueEnum};
 use gpulint_rules::{Product, Severity, Version};
 
@@ -193,6 +194,11 @@ pub(crate) struct CheckArgs {
     /// Also report what comments and annotations suppress
     #[arg(long)]
     pub(crate) no_suppressions: bool,
+
+    /// In SARIF, also write what comments and annotations suppress, marked as suppressed and with the reason.
+    /// Code scanning of GitHub shows it as open
+    #[arg(long, conflicts_with = "no_suppressions")]
+    pub(crate) show_suppressed: bool,
 
     /// In text and concise, list findings by file, or by severity with errors last, above the table and
     /// the total [default: severity on a terminal, file elsewhere]
@@ -595,6 +601,12 @@ pub(crate) enum Style {
     Sarif,
     /// Workflow commands of GitHub Actions, which annotate the changed files
     Github,
+    /// Code Quality of GitLab, which merge requests show
+    Gitlab,
+    /// JUnit XML, which most CI systems show as tests
+    Junit,
+    /// The format of reviewdog, which comments on changes in several forges
+    Rdjson,
     /// One page with the findings, the NodePools and who lands where, to open in a browser
     Html,
 }
@@ -655,6 +667,20 @@ impl TypedValueParser for FormatParser {
     ) -> Result<Format, clap::Error> {
         let parser = StringValueParser::new().try_map(|text| text.parse::<Format>());
         parser.parse_ref(command, arg, value)
+    }
+
+    /// An empty variable of the environment is one that is not set.
+    fn parse_ref_(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+        source: ValueSource,
+    ) -> Result<Format, clap::Error> {
+        if source == ValueSource::EnvVariable && value.is_empty() {
+            return Ok(Format { style: Style::Text, file: None });
+        }
+        self.parse_ref(command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

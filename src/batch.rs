@@ -233,6 +233,7 @@ impl<'e> Batch<'e> {
             if let Some(Some(report)) = reports.get_mut(*at) {
                 report.findings.retain(|finding| READER_RULES.contains(&finding.rule.id));
                 report.suppressed = 0;
+                report.kept.clear();
             }
         }
         for (one, report) in self.inputs.iter().zip(&mut reports) {

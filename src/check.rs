@@ -379,22 +379,30 @@ impl CheckOutcome {
         let mut findings: Vec<Finding> = Vec::with_capacity(count.sum());
         let mut failed = false;
         let mut baselined = rendered.baselined;
+        let mut fail_on = BTreeMap::new();
+        let mut suppressed = Vec::new();
         for (at, report) in reports.into_iter().enumerate() {
             let Some(report) = report else { continue };
             let from = set.engine(at).settings().fail_on;
             failed |= from.is_some_and(|from| report.findings.iter().any(|f| f.severity >= from));
+            if !report.findings.is_empty() {
+                fail_on.insert(set.inputs[at].input.display_path.clone(), from);
+            }
             summary.suppressed += report.suppressed;
             let scope = set.inputs[at].scope;
             baselined.extend(report.baselined.into_iter().map(|name| (scope, name)));
+            suppressed.extend(report.kept);
             findings.extend(report.findings);
         }
         summary.suppressed += rendered.suppressed;
+        suppressed.extend(rendered.kept);
         let mut render_failed = 0;
         let mut configurations = configurations(set, scopes);
         let has_rendered = !rendered.findings.is_empty();
         for (scope, finding) in rendered.findings {
             let from = set.engines[scope].settings().fail_on;
             failed |= from.is_some_and(|from| finding.severity >= from);
+            fail_on.insert(finding.location.path().unwrap_or_default().to_owned(), from);
             render_failed += usize::from(finding.rule.id == "render-failed");
             let name = &scopes.get(scope).name;
             if let Some(path) = finding.location.path().filter(|_| !name.is_empty()) {
@@ -419,6 +427,8 @@ impl CheckOutcome {
                 findings,
                 unfixed: BTreeMap::new(),
                 preview: None,
+                suppressed,
+                fail_on,
                 paths,
                 pools: None,
                 fixed: Vec::new(),
@@ -550,6 +560,9 @@ fn write(checked: &mut CheckOutcome, args: &CheckArgs, color: Color, output: Out
             Style::Json => report::json::write(out, report),
             Style::Sarif => report::sarif::write(out, report, &outcome),
             Style::Github => report::github::write(out, report, &outcome),
+            Style::Gitlab => report::gitlab::write(out, report, &outcome),
+            Style::Junit => report::junit::write(out, report, &outcome),
+            Style::Rdjson => report::rdjson::write(out, report, &outcome),
             Style::Html => report::html::write(out, report),
         };
         match (&format.file, output) {

@@ -133,6 +133,7 @@ struct Flags {
     platform: [Option<gpulint_rules::Version>; 3],
     complete: bool,
     no_suppressions: bool,
+    show_suppressed: bool,
     /// Paths of definitions that replace those of the configuration. `None`: no definitions are read, because
     /// the command checks objects that an API server has validated.
     crds: Option<Vec<PathBuf>>,
@@ -178,6 +179,7 @@ impl Flags {
         }
         settings.complete |= self.complete;
         settings.suppressions &= !self.no_suppressions;
+        settings.keep_suppressed |= self.show_suppressed;
         settings.today = Some(today());
         settings
     }
@@ -203,6 +205,7 @@ impl Scopes {
         flags.fail_on = args.fail_on.map(crate::args::FailOn::severity);
         flags.complete = args.complete;
         flags.no_suppressions = args.no_suppressions;
+        flags.show_suppressed = args.show_suppressed;
         flags.crds = Some(args.crds.clone());
         Scopes::new(&args.rules, flags)
     }

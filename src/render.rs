@@ -22,8 +22,8 @@ use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{
-    Bond, Finding, Fix, Location, ManifestSet, Membership, Partition, Related, Rendered, Rule, RunInput,
-    check_run,
+    Bond, Engine, Finding, Fix, Location, ManifestSet, Membership, Partition, Related, Rendered, Rule,
+    RunInput, SuppressedFinding, check_run,
 };
 use rayon::prelude::*;
 
@@ -133,6 +133,17 @@ pub(crate) struct RenderReport {
     pub(crate) suppressed: usize,
     /// The fingerprints of those that a baseline took away.
     pub(crate) baselined: Vec<(usize, String)>,
+    /// These findings, if they are kept.
+    pub(crate) kept: Vec<SuppressedFinding>,
+}
+
+impl RenderReport {
+    fn suppress(&mut self, engine: &Engine, finding: Finding, reason: String) {
+        self.suppressed += 1;
+        if engine.settings().keep_suppressed {
+            self.kept.push(SuppressedFinding { finding, reason });
+        }
+    }
 }
 
 impl Renders {
@@ -286,10 +297,9 @@ impl Renders {
             };
             finding.help(failure.help.clone());
             let line = failure.source.lines().line_of(failure.span.start);
-            if engine.is_allowed_on_line(&failure.source, line, finding.rule) {
-                report.suppressed += 1;
-            } else {
-                report.findings.push((failure.scope, finding));
+            match engine.allowed_on_line(&failure.source, line, finding.rule) {
+                Some(reason) => report.suppress(engine, finding, reason),
+                None => report.findings.push((failure.scope, finding)),
             }
         }
         let alone = self.charts.par_iter().map(|run| self.check_runs(std::slice::from_ref(run), batch));
@@ -306,6 +316,7 @@ impl Renders {
         }
         for one in checked {
             report.suppressed += one.suppressed;
+            report.kept.extend(one.kept);
             for (scope, mut finding) in one.findings {
                 let Location::Rendered(rendered) = &mut finding.location else { continue };
                 let from = rendered.place.path().unwrap_or_default();
@@ -423,8 +434,9 @@ impl Renders {
                     continue;
                 }
                 let line = rendered.source.lines().line_of(rendered.span.start);
-                if engines[scope].is_allowed_on_line(&rendered.source, line, finding.rule) {
-                    out.suppressed += 1;
+                if let Some(reason) = engines[scope].allowed_on_line(&rendered.source, line, finding.rule) {
+                    finding.location = location;
+                    out.suppress(&engines[scope], finding, reason);
                     continue;
                 }
                 let Location::Rendered(mut rendered) = location else { continue };

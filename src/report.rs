@@ -6,14 +6,18 @@ mod end;
 mod excerpt;
 mod fold;
 pub(crate) mod github;
+pub(crate) mod gitlab;
 pub(crate) mod html;
 pub(crate) mod json;
+pub(crate) mod junit;
 pub(crate) mod layout;
 mod line_hash;
+mod manual;
 pub(crate) mod paint;
 mod place;
 pub(crate) mod pools;
 mod preview;
+pub(crate) mod rdjson;
 pub(crate) mod sarif;
 pub(crate) mod sets;
 mod table;
@@ -24,7 +28,7 @@ pub(crate) mod why;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use gpulint_rules::{Finding, Safety, Severity};
+use gpulint_rules::{Finding, Safety, Severity, SuppressedFinding};
 use serde_json::Value;
 
 use crate::files::Skipped;
@@ -33,7 +37,7 @@ use crate::preview::Preview;
 pub(crate) use place::Root;
 
 /// The result of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Counts.
     pub(crate) summary: Summary,
@@ -43,6 +47,10 @@ pub(crate) struct Report {
     pub(crate) unfixed: BTreeMap<usize, String>,
     /// What the versions of the command line change, if they are not those of the configuration.
     pub(crate) preview: Option<Preview>,
+    /// What suppressions took away, if it is to be shown.
+    pub(crate) suppressed: Vec<SuppressedFinding>,
+    /// From which severity on a finding makes the run fail, by the reported path of its file.
+    pub(crate) fail_on: BTreeMap<String, Option<Severity>>,
     /// The files that the reported path does not lead to, because it is not UTF-8 or relative to another folder: that
     /// path, and the absolute one.
     pub(crate) paths: BTreeMap<String, PathBuf>,
@@ -72,6 +80,13 @@ pub(crate) struct Fixed {
 }
 
 impl Report {
+    /// Whether a finding makes the run fail.
+    fn fails(&self, finding: &Finding) -> bool {
+        let path = finding.location.path().unwrap_or_default();
+        let from = self.fail_on.get(path).copied().unwrap_or(Some(Severity::Warning));
+        from.is_some_and(|from| finding.severity >= from)
+    }
+
     /// What is to be said of a finding that is new with a version.
     fn mark(&self, finding: usize) -> Option<String> {
         self.preview.as_ref()?.mark(finding)

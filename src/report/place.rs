@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gpulint_rules::lint::fix::text;
 use gpulint_rules::lint::fix::text::Edit;
 use gpulint_rules::source::Source;
+use gpulint_rules::tree::Span;
 use gpulint_rules::{Finding, Location};
 
 use crate::files;
@@ -126,6 +127,13 @@ pub(super) fn point(source: &Source, at: u32) -> Point {
     Point { line: at.line, column: at.column }
 }
 
+/// The position of an offset; columns are bytes of UTF-8, those of a byte order mark included.
+pub(super) fn byte_point(source: &Source, at: u32) -> Point {
+    let line = source.lines().line_of(at);
+    let start = source.lines().start_of(line, source.text());
+    Point { line: line as u32 + 1, column: at - start + 1 }
+}
+
 /// Positions whose columns are UTF-16 code units; a byte order mark is not counted.
 #[derive(Default)]
 pub(super) struct Utf16 {
@@ -159,10 +167,19 @@ pub(super) fn edits(finding: &Finding) -> Option<(Arc<Source>, Vec<Edit>)> {
     (!edits.is_empty()).then(|| (Arc::clone(source), edits))
 }
 
+/// The text between two offsets.
+pub(super) fn slice(source: &Source, span: Span) -> &str {
+    source.text().get(span.start as usize..span.end as usize).unwrap_or_default()
+}
+
 /// What is said of a finding, a line each: the message with notes, the help, and what was rendered.
 pub(super) fn words(report: &Report, at: usize) -> Vec<String> {
-    let finding = &report.findings[at];
-    let notes: Vec<String> = report.mark(at).into_iter().chain(super::only_in(finding)).collect();
+    words_of(&report.findings[at], report.mark(at))
+}
+
+/// The same, with what is said of a finding that is new with a version.
+pub(super) fn words_of(finding: &Finding, mark: Option<String>) -> Vec<String> {
+    let notes: Vec<String> = mark.into_iter().chain(super::only_in(finding)).collect();
     let mut lines = vec![match notes.as_slice() {
         [] => finding.message.clone(),
         notes => format!("{} ({})", finding.message, notes.join("; ")),

@@ -11,18 +11,17 @@ use std::sync::Arc;
 
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Finding, Location, Rule, Safety, Severity, fingerprints};
+use gpulint_rules::{Finding, Location, Rule, Safety, Severity, fingerprints_at};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::error::CliError;
-use crate::markdown;
-use crate::terminal::{RenderOptions, print_note, printable};
+use crate::terminal::{print_note, printable};
 
 use super::line_hash::line_hashes;
-use super::place::{Place, Utf16, edits, file_uri, words, worst_first};
+use super::place::{Place, Utf16, edits, file_uri, words_of, worst_first};
 use super::text::count;
-use super::{Outcome, Report};
+use super::{Outcome, Report, manual};
 
 /// What GitHub accepts.
 #[derive(Clone, Copy, Debug)]
@@ -121,8 +120,18 @@ struct Result {
     partial_fingerprints: Fingerprints,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fixes: Vec<Fix>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suppressions: Vec<Suppression>,
     #[serde(skip_serializing_if = "Option::is_none")]
     properties: Option<serde_json::Value>,
+}
+
+/// That a comment or an annotation allows the finding.
+#[derive(Serialize)]
+struct Suppression {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    justification: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -224,12 +233,12 @@ fn log(
     outcome: &Outcome,
     limits: Limits,
 ) -> std::result::Result<(Vec<u8>, Option<String>), CliError> {
-    let order = worst_first(report);
-    let all = order.len();
+    let entries = entries(report);
+    let all = entries.len();
     let mut kept = all.min(limits.results);
     loop {
         let note = (kept < all).then(|| {
-            let severities = order[kept..].iter().map(|at| report.findings[*at].severity);
+            let severities = entries[kept..].iter().map(|entry| entry.finding.severity);
             let worst = severities.max().map_or("", Severity::name);
             format!(
                 "{} of {} left out, of severity {worst} at most: GitHub accepts {} results and {} MB compressed",
@@ -239,7 +248,7 @@ fn log(
                 limits.bytes / 1_000_000
             )
         });
-        let text = serialize(report, outcome, &order[..kept], note.as_deref())?;
+        let text = serialize(report, outcome, &entries[..kept], note.as_deref())?;
         let size = if text.len() <= limits.bytes { 0 } else { compressed_size(&text)? };
         if size <= limits.bytes || kept == 0 {
             return Ok((text, note));
@@ -248,6 +257,37 @@ fn log(
         let fits = kept as u128 * limits.bytes as u128 / size as u128;
         kept = (fits as usize * 19 / 20).min(kept - 1);
     }
+}
+
+/// A finding of the report, or a suppressed one.
+struct Entry<'a> {
+    finding: &'a Finding,
+    /// What is said of a finding that is new with a version.
+    mark: Option<String>,
+    fingerprint: String,
+    /// Why it is suppressed; `None` if it is not, empty if no reason is given.
+    reason: Option<&'a str>,
+}
+
+/// What the log shows: the worst findings first, and after all of them what is suppressed.
+fn entries(report: &Report) -> Vec<Entry<'_>> {
+    let suppressed = || report.suppressed.iter().map(|one| &one.finding);
+    // Two findings of one identity are told apart by their number.
+    let all = report.findings.iter().chain(suppressed());
+    let own = fingerprints_at(all.map(|finding| (finding, finding.location.path().unwrap_or_default())));
+    let mut own: Vec<Option<String>> = own.into_iter().map(Some).collect();
+    let mut take = |at: usize| own.get_mut(at).and_then(Option::take).unwrap_or_default();
+    let mut entries = Vec::with_capacity(report.findings.len() + report.suppressed.len());
+    for at in worst_first(report) {
+        let finding = &report.findings[at];
+        entries.push(Entry { finding, mark: report.mark(at), fingerprint: take(at), reason: None });
+    }
+    for (at, one) in report.suppressed.iter().enumerate() {
+        let fingerprint = take(report.findings.len() + at);
+        let reason = Some(one.reason.as_str());
+        entries.push(Entry { finding: &one.finding, mark: None, fingerprint, reason });
+    }
+    entries
 }
 
 fn compressed_size(text: &[u8]) -> io::Result<usize> {
@@ -269,20 +309,19 @@ fn compressed_size(text: &[u8]) -> io::Result<usize> {
 fn serialize(
     report: &Report,
     outcome: &Outcome,
-    order: &[usize],
+    entries: &[Entry<'_>],
     left_out: Option<&str>,
 ) -> std::result::Result<Vec<u8>, CliError> {
     let rules: BTreeMap<&str, &'static Rule> =
-        order.iter().map(|at| report.findings[*at].rule).map(|rule| (rule.id, rule)).collect();
+        entries.iter().map(|entry| (entry.finding.rule.id, entry.finding.rule)).collect();
     let mut maker = Maker {
         report,
         outcome,
         indices: rules.keys().copied().zip(0..).collect(),
-        own: fingerprints(&report.findings),
-        lines: hashes_of_lines(order.iter().map(|at| &report.findings[*at])),
+        lines: hashes_of_lines(entries.iter().map(|entry| entry.finding)),
         columns: Utf16::default(),
     };
-    let results: Vec<Result> = order.iter().map(|at| maker.result(*at)).collect();
+    let results: Vec<Result> = entries.iter().map(|entry| maker.result(entry)).collect();
     let descriptors: Vec<Descriptor> = rules.values().map(|rule| descriptor(rule)).collect();
     let problems = outcome.problems.iter().map(|problem| ("error", problem.as_str()));
     let notifications = problems
@@ -350,15 +389,14 @@ struct Maker<'a> {
     outcome: &'a Outcome,
     /// The place of each rule in the list of rules.
     indices: HashMap<&'a str, usize>,
-    own: Vec<String>,
     lines: HashMap<(*const Source, u32), String>,
     columns: Utf16,
 }
 
 impl Maker<'_> {
-    fn result(&mut self, at: usize) -> Result {
-        let finding = &self.report.findings[at];
-        let mut text = words(self.report, at);
+    fn result(&mut self, entry: &Entry<'_>) -> Result {
+        let finding = entry.finding;
+        let mut text = words_of(finding, entry.mark.clone());
         let mut related_locations = Vec::new();
         for related in &finding.related {
             let id = related_locations.len() + 1;
@@ -381,8 +419,16 @@ impl Maker<'_> {
             message: Message { text: text.join("\n") },
             locations: self.place(&finding.location, None, None).into_iter().collect(),
             related_locations,
-            partial_fingerprints: Fingerprints { line, own: self.own[at].clone() },
+            partial_fingerprints: Fingerprints { line, own: entry.fingerprint.clone() },
             fixes: self.fix(finding).into_iter().collect(),
+            suppressions: entry
+                .reason
+                .iter()
+                .map(|reason| Suppression {
+                    kind: "inSource",
+                    justification: (!reason.is_empty()).then(|| printable(reason, false).into_owned()),
+                })
+                .collect(),
             properties: properties(finding),
         }
     }
@@ -476,15 +522,13 @@ fn level(severity: Severity) -> &'static str {
 }
 
 fn descriptor(rule: &Rule) -> Descriptor {
-    let look = RenderOptions { color: false, unicode: true, width: 80 };
-    let manual = rule.markdown();
     Descriptor {
         id: rule.id,
         name: pascal_case(rule.id),
         short_description: Message { text: format!("{}.", rule.summary()) },
-        full_description: Message { text: why(&manual, rule.summary()) },
+        full_description: Message { text: manual::why(rule, MAX_DESCRIPTION) },
         help_uri: rule.url(),
-        help: Help { text: markdown::render(&manual, look), markdown: with_plain_fences(&manual) },
+        help: Help { text: manual::text(rule), markdown: manual::markdown(rule) },
         default_configuration: json!({ "level": level(rule.severity) }),
         properties: RuleProperties {
             tags: [rule.group.name()],
@@ -507,31 +551,62 @@ fn pascal_case(id: &str) -> String {
     id.split('-').map(capital).collect()
 }
 
-/// The paragraphs under `# Why`, each one a line, as far as they fit; otherwise the summary.
-fn why(manual: &str, summary: &str) -> String {
-    let section = manual.split_once("# Why\n").map_or("", |(_, rest)| rest);
-    let section = section.split("\n# ").next().unwrap_or_default();
-    let mut out = String::new();
-    for paragraph in section.split("\n\n") {
-        let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-        let is_code = text.contains("```");
-        if text.is_empty() || is_code || out.len() + text.len() > MAX_DESCRIPTION {
-            break;
-        }
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        out.push_str(&text);
-    }
-    if out.is_empty() { format!("{summary}.") } else { out }
-}
+#[cfg(test)]
+mod tests {
+    use gpulint_rules::source::Source;
+    use gpulint_rules::{Engine, Settings};
+    use serde_json::Value;
 
-/// The manual with fences as other programs know them: `yaml,diff` is a diff, `yaml,bad` is YAML.
-fn with_plain_fences(manual: &str) -> String {
-    let lines = manual.lines().map(|line| match line.trim_start().strip_prefix("```yaml,") {
-        Some("diff") => line.replace("```yaml,diff", "```diff"),
-        Some(_) => line.split_once(',').map_or(line, |(fence, _)| fence).to_owned(),
-        None => line.to_owned(),
-    });
-    lines.map(|line| line + "\n").collect()
+    use super::super::{Outcome, Report, Root};
+    use super::{Limits, compressed_size, log};
+
+    /// GPU pools with an error and a warning each.
+    fn report(pools: usize) -> Report {
+        let pool = |number: usize| {
+            let text = format!(
+                "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: gpu-{number}}}\nspec:\n  template:\n    spec:\n      \
+                 nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}\n      requirements:\n        \
+                 - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [g5]}}\n  limits: {{nvidia.com/gpu: 8}}\n"
+            );
+            Source::from_text(&format!("{number}.yaml"), &text)
+        };
+        let engine = Engine::new(Settings::default());
+        let checked = gpulint_testing::check(&engine, (0..pools).map(pool));
+        Report { findings: checked.findings, ..Report::default() }
+    }
+
+    fn levels(text: &[u8]) -> (Vec<String>, Value) {
+        let log: Value = serde_json::from_slice(text).unwrap();
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        let levels = results.iter().map(|one| one["level"].as_str().unwrap().to_owned()).collect();
+        (levels, log["runs"][0]["invocations"][0]["toolExecutionNotifications"].clone())
+    }
+
+    #[test]
+    fn errors_are_kept_where_github_would_not_take_all() {
+        let report = report(30);
+        let outcome = Outcome { problems: Vec::new(), exit_code: 1, root: Root::find() };
+        let all = report.findings.len();
+        let (text, note) = log(&report, &outcome, Limits { results: all, bytes: 10_000_000 }).unwrap();
+        assert_eq!(note, None);
+        let (every, notifications) = levels(&text);
+        assert_eq!((every.len(), notifications), (all, Value::Null));
+
+        let errors = every.iter().filter(|level| *level == "error").count();
+        let (text, note) = log(&report, &outcome, Limits { results: errors + 3, bytes: 10_000_000 }).unwrap();
+        let (kept, notifications) = levels(&text);
+        assert_eq!(kept, every[..errors + 3]);
+        let note = note.unwrap();
+        assert_eq!(notifications[0]["message"]["text"], note);
+        assert!(
+            note.starts_with(&format!("{} of {all} findings left out, of severity ", all - errors - 3)),
+            "{note}"
+        );
+
+        let size = compressed_size(&text).unwrap();
+        let (text, note) = log(&report, &outcome, Limits { results: all, bytes: size * 2 / 3 }).unwrap();
+        assert!(compressed_size(&text).unwrap() <= size * 2 / 3);
+        let (kept, _) = levels(&text);
+        assert!(kept.len() < errors + 3 && kept == every[..kept.len()] && note.is_some(), "{}", kept.len());
+    }
 }

@@ -1,8 +1,14 @@
 //! The formats for other programs: SARIF, workflow commands of GitHub, Code Quality of GitLab, JUnit, reviewdog.
 
+mod judges;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
 use serde_json::Value;
 
-use crate::support::{Folder, command, finish};
+use crate::support::{Folder, command, finish, run_in};
 
 /// A manifest with one error and one warning.
 const POOL: &str = "\
@@ -50,15 +56,350 @@ fn the_environment_names_formats_that_arguments_replace() {
     run(&["check", "-f", "github"], "json,sarif=other.sarif").exits(1).prints("::error file=a.yaml");
     assert!(!folder.0.join("other.sarif").exists());
     run(&["check"], "xml").exits(2).complains("the formats are text");
+    run(&["check"], "").exits(1).prints("error[gpu-pool-untainted]: ");
 }
 
 #[test]
 fn the_help_and_the_completions_name_the_formats() {
     let folder = Folder::new();
     let help = folder.run(&["check", "--help"]).exits(0);
-    for format in ["text", "concise", "json", "sarif", "github"] {
+    for format in FORMATS {
         assert!(help.out.contains(&format!("- {format}:")), "{format}: {}", help.out);
     }
     assert!(help.out.contains("GPULINT_FORMAT"));
-    folder.run(&["completions", "bash"]).exits(0).prints("text concise json sarif github");
+    folder
+        .run(&["completions", "bash"])
+        .exits(0)
+        .prints("text concise json sarif github gitlab junit rdjson html");
+}
+
+/// A pool with two safe fixes.
+const FIXABLE: &str = "\
+# pools of the web team
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: web}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+      requirements:
+      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c6i, m6i]} # no t3
+      - {key: karpenter.sh/capacity-type, operator: In, values: [\"On-Demand\"]}
+  limits: {cpu: 100}
+  disruption:
+    consolidationPolicy: WhenEmptyOrUnderutilized # saves money
+    budgets: [{nodes: 10%}]
+";
+const FIXES: &str = "consolidate-after-missing,capacity-type-invalid";
+
+/// All formats but text.
+const FORMATS: [&str; 7] = ["concise", "json", "sarif", "github", "gitlab", "junit", "rdjson"];
+
+impl Folder {
+    /// The report in each format, by its name.
+    fn reports(&self, args: &[&str]) -> BTreeMap<&'static str, String> {
+        let formats: Vec<String> = FORMATS.iter().map(|name| format!("{name}=report.{name}")).collect();
+        let formats = formats.join(",");
+        let run = self.run(&[&["check", "-f", formats.as_str()], args].concat());
+        assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
+        let read =
+            |name: &&'static str| (*name, fs::read_to_string(self.0.join(format!("report.{name}"))).unwrap());
+        FORMATS.iter().map(read).collect()
+    }
+}
+
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// The offset in a text of a line and a column, both from 1, whose width of characters is given.
+fn offset(text: &str, line: &Value, column: &Value, width: fn(char) -> usize) -> usize {
+    let line = line.as_u64().unwrap() as usize;
+    let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let mut left = column.as_u64().unwrap() as usize - 1;
+    let mut at = start;
+    for c in text[start..].chars() {
+        if left == 0 {
+            break;
+        }
+        left -= width(c);
+        at += c.len_utf8();
+    }
+    at
+}
+
+/// The text after the replacements of a SARIF result, which are in order.
+fn with_sarif_fix(text: &str, result: &Value) -> String {
+    let width = |c: char| if c == '\u{FEFF}' { 0 } else { c.len_utf16() };
+    let mut out = text.to_owned();
+    for one in result["fixes"][0]["artifactChanges"][0]["replacements"].as_array().unwrap().iter().rev() {
+        let region = &one["deletedRegion"];
+        let start = offset(text, &region["startLine"], &region["startColumn"], width);
+        let end = offset(text, &region["endLine"], &region["endColumn"], width);
+        out.replace_range(start..end, one["insertedContent"]["text"].as_str().unwrap_or_default());
+    }
+    out
+}
+
+/// The text after the suggestion of reviewdog, whose columns are bytes.
+fn with_suggestion(text: &str, diagnostic: &Value) -> String {
+    let suggestion = &diagnostic["suggestions"][0];
+    let at = |end: &str| {
+        let place = &suggestion["range"][end];
+        offset(text, &place["line"], &place["column"], char::len_utf8)
+    };
+    let mut out = text.to_owned();
+    out.replace_range(at("start")..at("end"), suggestion["text"].as_str().unwrap());
+    out
+}
+
+/// A pool on one line, with characters of two, three and four bytes before what is wrong.
+const ONE_LINE: &str = "\u{FEFF}{\"apiVersion\": \"karpenter.sh/v1\", \"kind\": \"NodePool\", \"metadata\": {\"name\": \"web\", \
+    \"annotations\": {\"a\": \"é€𐐀\"}}, \"spec\": {\"template\": {\"spec\": {\"nodeClassRef\": {\"group\": \"karpenter.k8s.aws\", \"kind\": \
+    \"EC2NodeClass\", \"name\": \"web\"}, \"requirements\": [{\"key\": \"karpenter.sh/capacity-type\", \"operator\": \"In\", \"values\": \
+    [\"On-Demand\"]}]}}, \"disruption\": {\"consolidationPolicy\": \"WhenEmpty\"}}}";
+
+#[test]
+fn fixes_of_other_formats_are_those_of_gpulint() {
+    let wide = FIXABLE.replace("{name: web}\nspec", "{name: web, annotations: {a: é€𐐀}}\nspec");
+    let windows = format!("\u{FEFF}{}", wide.replace('\n', "\r\n"));
+    for text in [FIXABLE, &wide, &windows, ONE_LINE] {
+        let folder = Folder::new().with("a.yaml", text);
+        let reports = folder.reports(&["--select", FIXES]);
+        let results = run_of(&reports["sarif"])["results"].take();
+        let diagnostics = parse(&reports["rdjson"])["diagnostics"].take();
+        let results = results.as_array().unwrap();
+        assert_eq!(results.len(), 2, "{text}");
+        for result in results {
+            let rule = result["ruleId"].as_str().unwrap();
+            // One rule alone, so that there is one fix.
+            let alone = Folder::new().with("a.yaml", text);
+            alone.run(&["check", "--select", rule, "--fix", "--unsafe-fixes"]);
+            let fixed = fs::read_to_string(alone.0.join("a.yaml")).unwrap();
+            assert_ne!(fixed, text, "{rule}");
+            assert_eq!(with_sarif_fix(text, result), fixed, "{rule}");
+            let same = |one: &&Value| one["code"]["value"] == rule;
+            let diagnostic = diagnostics.as_array().unwrap().iter().find(same).unwrap();
+            assert_eq!(with_suggestion(text, diagnostic), fixed, "{rule}");
+        }
+    }
+}
+
+/// 𐐀 is one character, two UTF-16 code units and four bytes of UTF-8; the byte order mark is a column of none but bytes.
+#[test]
+fn each_format_counts_columns_in_its_own_unit() {
+    let text = "\u{FEFF}{é: 𐐀, é: 1, apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n";
+    let folder = Folder::new().with("a.yaml", text);
+    let reports = folder.reports(&["--select", "yaml-duplicate-key"]);
+    let run = run_of(&reports["sarif"]);
+    assert_eq!(run["columnKind"], "utf16CodeUnits");
+    let region = &run["results"][0]["locations"][0]["physicalLocation"]["region"];
+    assert_eq!([&region["startColumn"], &region["endColumn"]], [9, 10], "{region}");
+    let range = &parse(&reports["rdjson"])["diagnostics"][0]["location"]["range"];
+    let before = "\u{FEFF}{é: 𐐀, ".len();
+    assert_eq!([&range["start"]["column"], &range["end"]["column"]], [before + 1, before + 3], "{range}");
+    assert!(reports["github"].contains("line=1,endLine=1,col=8,endColumn=9,"), "{}", reports["github"]);
+}
+
+/// Values that a manifest brings: control characters, marks that turn the direction of text, XML, workflow commands.
+#[test]
+fn a_manifest_cannot_break_a_format() {
+    let text = "apiVersion: v1\nkind: ConfigMap\n\"\\e\\0\\u202E]]><a&'\\r\\n::error::x%0A\": 1\n\"\\e\\0\\u202E]]><a&'\\r\\n::error::x%0A\": 2\n";
+    let folder = Folder::new().with("a.yaml", text);
+    let reports = folder.reports(&["--select", "yaml-duplicate-key"]);
+    for (format, report) in reports.iter().filter(|(format, _)| **format != "json") {
+        let bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202E}';
+        assert!(!report.contains(bad), "{format}: {report:?}");
+    }
+    assert_eq!(reports["github"].lines().count(), 1, "{}", reports["github"]);
+    assert!(reports["github"].contains("x%250A"), "{}", reports["github"]);
+    assert!(reports["junit"].contains("]]&gt;&lt;a&amp;"), "{}", reports["junit"]);
+    let message = run_of(&reports["sarif"])["results"][0]["message"]["text"].take();
+    assert!(message.as_str().unwrap().contains("\\u{1b}\\u{0}\\u{202e}]]><a&"), "{message}");
+}
+
+#[test]
+fn paths_are_relative_to_the_root_of_the_repository() {
+    let folder = Folder::new()
+        .with("repo/.git/HEAD", "ref: refs/heads/main\n")
+        .with("repo/clusters/a, b:c 100% ö.yaml", POOL)
+        .with("elsewhere.yaml", POOL.replace("name: gpu}\nspec", "name: other}\nspec"));
+    let args = ["check", "-q", "-f"];
+    let there = folder.0.join("repo/clusters");
+    let report = |format: &str| {
+        let args = [&args[..], &[format, ".", "../../elsewhere.yaml"]].concat();
+        run_in(&there, &args, "").exits(1).out
+    };
+    let run = run_of(&report("sarif"));
+    let files: BTreeSet<String> = run["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| result["locations"][0]["physicalLocation"]["artifactLocation"].to_string())
+        .collect();
+    let root = fs::canonicalize(&folder.0).unwrap();
+    let root = root.to_str().unwrap();
+    let expected = [
+        "{\"uri\":\"clusters/a%2C%20b%3Ac%20100%25%20%C3%B6.yaml\",\"uriBaseId\":\"%SRCROOT%\"}".to_owned(),
+        format!("{{\"uri\":\"file://{root}/elsewhere.yaml\"}}"),
+    ];
+    assert_eq!(files, BTreeSet::from(expected));
+    assert_eq!(run["originalUriBaseIds"]["%SRCROOT%"]["uri"], format!("file://{root}/repo/"));
+    assert!(report("github").contains("::error file=clusters/a%2C b%3Ac 100%25 ö.yaml,line="));
+    for (format, member) in [("gitlab", ""), ("rdjson", "/diagnostics")] {
+        let report = parse(&report(format));
+        let all = report.pointer(member).unwrap().as_array().unwrap();
+        let paths: BTreeSet<&str> = all.iter().map(|one| one["location"]["path"].as_str().unwrap()).collect();
+        let elsewhere = format!("{root}/elsewhere.yaml");
+        assert_eq!(paths, BTreeSet::from(["clusters/a, b:c 100% ö.yaml", &elsewhere]));
+    }
+    assert!(report("junit").contains("<testsuite name=\"clusters/a, b:c 100% ö.yaml\""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_path_that_is_no_utf_8_leads_to_its_file() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    fs::write(folder.0.join(std::ffi::OsStr::from_bytes(b"caf\xE9.yaml")), POOL).unwrap();
+    let reports = folder.reports(&[]);
+    let run = run_of(&reports["sarif"]);
+    let place = &run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"];
+    assert_eq!(place["uri"], "caf%E9.yaml");
+    assert_eq!(parse(&reports["gitlab"])[0]["location"]["path"], "caf\u{FFFD}.yaml");
+}
+
+#[test]
+fn standard_input_is_no_file_unless_it_has_a_name() {
+    let folder = Folder::new();
+    let run =
+        |args: &[&str]| folder.run_with(&[&["check", "-", "-q", "-f"], args].concat(), POOL).exits(1).out;
+    let sarif = run_of(&run(&["sarif"]));
+    let place = &sarif["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"];
+    assert_eq!(place.to_string(), "{\"uri\":\"%3Cstdin%3E\"}");
+    let github = run(&["github"]);
+    assert!(github.starts_with("::error title=gpulint%3A gpu-pool-untainted::<stdin>:6:5: "), "{github}");
+    assert_eq!(parse(&run(&["gitlab"]))[0]["location"]["path"], "<stdin>");
+    let sarif = run_of(&run(&["sarif", "--stdin-filename", "pools/gpu.yaml"]));
+    let place = &sarif["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"];
+    assert_eq!(place["uri"], "pools/gpu.yaml");
+    assert!(
+        run(&["github", "--stdin-filename", "pools/gpu.yaml"]).starts_with("::error file=pools/gpu.yaml,")
+    );
+}
+
+/// What is in no file: a path that cannot be read, no object at all.
+#[test]
+fn what_could_not_be_done_is_said_without_a_place() {
+    let folder = Folder::new().with("a.yaml", POOL);
+    let run = |format: &str| folder.run(&["check", "-q", "-f", format, "a.yaml", "absent.yaml"]).exits(2).out;
+    let sarif = run_of(&run("sarif"));
+    let invocation = &sarif["invocations"][0];
+    assert_eq!(invocation["executionSuccessful"], false);
+    assert_eq!(invocation["exitCode"], 2);
+    let said = invocation["toolExecutionNotifications"][0]["message"]["text"].as_str().unwrap();
+    assert!(said.starts_with("absent.yaml: "), "{said}");
+    assert!(run("github").starts_with("::error title=gpulint::absent.yaml: "));
+    let junit = run("junit");
+    assert!(junit.contains("errors=\"1\""), "{junit}");
+    assert!(junit.contains("<error type=\"error\" message=\"absent.yaml: "), "{junit}");
+    let nothing = Folder::new().with("a.txt", "a").run(&["check", "-q", "-f", "sarif"]).exits(2);
+    let said = &run_of(&nothing.out)["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"];
+    assert!(said.as_str().unwrap().starts_with("no Kubernetes object found"), "{said}");
+}
+
+#[test]
+fn without_findings_every_format_is_whole() {
+    let sound = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: sound, namespace: ml}\n";
+    let folder = Folder::new().with("a.yaml", sound);
+    let reports = folder.reports(&[]);
+    assert_eq!(reports["github"], "");
+    assert_eq!(parse(&reports["gitlab"]).as_array().unwrap().len(), 0);
+    assert_eq!(parse(&reports["rdjson"])["diagnostics"].as_array().unwrap().len(), 0);
+    let sarif = run_of(&reports["sarif"]);
+    assert_eq!(sarif["results"].as_array().unwrap().len(), 0);
+    assert_eq!(sarif["invocations"][0]["executionSuccessful"], true);
+    assert!(reports["junit"].contains("tests=\"1\" failures=\"0\" errors=\"0\""), "{}", reports["junit"]);
+}
+
+#[test]
+fn junit_fails_for_what_fails_the_run() {
+    let folder = Folder::new().with("a.yaml", POOL);
+    let counts = |args: &[&str]| {
+        let report = folder.reports(args)["junit"].clone();
+        (report.matches("<failure ").count(), report.matches("<skipped ").count())
+    };
+    let (failed, skipped) = counts(&[]);
+    assert!(failed >= 2, "{failed}");
+    let (errors, others) = counts(&["--fail-on", "error"]);
+    assert!(errors < failed && errors + others == failed + skipped, "{errors} {others}");
+    assert_eq!(counts(&["--fail-on", "never"]), (0, failed + skipped));
+}
+
+#[test]
+fn github_sees_errors_first_and_what_it_does_not_show() {
+    let mut folder = Folder::new();
+    for number in 0..12 {
+        let pool = POOL.replace("name: gpu}\nspec", &format!("name: gpu-{number}}}\nspec"));
+        folder = folder.with(&format!("{number}.yaml"), pool);
+    }
+    let out = folder.run(&["check", "-q", "-f", "github"]).exits(1).out;
+    let levels: Vec<&str> = out.lines().map(|line| line[2..].split(' ').next().unwrap()).collect();
+    let mut sorted = levels.clone();
+    sorted.sort_by_key(|level| ["error", "warning", "notice"].iter().position(|one| one == level));
+    assert_eq!(levels, sorted);
+    let notice = out.lines().find(|line| line.starts_with("::notice")).unwrap();
+    assert!(notice.starts_with("::notice title=gpulint::12 errors, "), "{notice}");
+    assert!(notice.contains("GitHub shows 10 of each level"), "{notice}");
+    let few = folder.run(&["check", "-q", "-f", "github", "0.yaml"]).exits(1).out;
+    assert!(!few.contains("GitHub shows"), "{few}");
+}
+
+#[test]
+fn suppressed_findings_are_left_out_unless_they_are_shown() {
+    let allowed = POOL.replace(
+        "    spec:\n",
+        "    spec: # gpulint: allow[gpu-pool-untainted] until=2999-01-31: nodes are single-tenant\n",
+    );
+    let folder = Folder::new()
+        .with("a.yaml", &allowed)
+        .with("b.yaml", POOL.replace("name: gpu}\nspec", "name: b}\nspec"));
+    let results = |args: &[&str]| {
+        let run = run_of(&folder.run(&[&["check", "-q", "-f", "sarif"], args].concat()).exits(1).out);
+        let results = run["results"].as_array().unwrap().clone();
+        results.into_iter().filter(|one| one["ruleId"] == "gpu-pool-untainted").collect::<Vec<_>>()
+    };
+    assert_eq!(results(&[]).len(), 1);
+    let shown = results(&["--show-suppressed"]);
+    assert_eq!(shown.len(), 2);
+    assert!(shown[0].get("suppressions").is_none());
+    let place = &shown[1]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+    assert_eq!(place, "a.yaml");
+    let expected = "[{\"kind\":\"inSource\",\"justification\":\"nodes are single-tenant\"}]";
+    assert_eq!(shown[1]["suppressions"].to_string(), expected);
+    folder.run(&["check", "--show-suppressed", "--no-suppressions"]).exits(2);
+}
+
+/// The place is the line of the template; what was rendered is said beside it.
+#[test]
+fn what_is_rendered_is_at_the_text_that_says_it() {
+    let Some(programs) = crate::render::programs() else { return };
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/render/serving");
+    let run = |format: &str| {
+        let mut command = command(&case, &["check", "--render", "-q", "-f", format]);
+        finish(command.env("PATH", &programs).output().unwrap()).exits(1).out
+    };
+    let sarif = run_of(&run("sarif"));
+    let results = sarif["results"].as_array().unwrap();
+    let is_rendered =
+        |one: &&Value| one["message"]["text"].as_str().unwrap().contains("\nprinted by: helm template ");
+    let rendered = results.iter().find(is_rendered).expect("a finding in a template");
+    let place = &rendered["locations"][0]["physicalLocation"];
+    let path = place["artifactLocation"]["uri"].as_str().unwrap();
+    assert!(path.starts_with("tests/it/render/serving/"), "{path}");
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    assert!(place["region"]["startLine"].as_u64().unwrap() as usize <= text.lines().count());
+    let diagnostics = parse(&run("rdjson"))["diagnostics"].take();
+    assert!(diagnostics.as_array().unwrap().iter().any(|one| one["location"]["path"] == path));
 }

@@ -26,7 +26,7 @@ spec:
 ";
 
 /// The folder that holds `helm` and `kustomize`.
-fn programs() -> Option<PathBuf> {
+pub(crate) fn programs() -> Option<PathBuf> {
     let folder = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
     let whole = |folder: &PathBuf| ["helm", "kustomize"].iter().all(|name| folder.join(name).exists());
     let found = folder.filter(whole);

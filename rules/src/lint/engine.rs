@@ -458,10 +458,10 @@ impl Engine {
     }
 
     /// Whether a comment of a file allows a finding of a rule on a line, counted from 0: one at the end of the line, or
-    /// those on the lines above. For text that is no manifest, such as a template.
+    /// those on the lines above. For text that is no manifest, such as a template. Returns its reason, which may be empty.
     #[must_use]
-    pub fn is_allowed_on_line(&self, source: &Source, line: usize, rule: &Rule) -> bool {
-        suppress::is_allowed_on_line(&self.rules, source, line, rule)
+    pub fn allowed_on_line(&self, source: &Source, line: usize, rule: &Rule) -> Option<String> {
+        suppress::allowed_on_line(&self.rules, source, line, rule)
     }
 
     /// Checks one object, as the webhook does, and applies the suppressions of its annotation.
@@ -493,10 +493,8 @@ impl Engine {
 
     /// The same for a file without suppressions.
     pub(crate) fn assemble_unsuppressed(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
-        CheckReport {
-            findings: arranged(self.with_parser_findings(file, findings)),
-            ..CheckReport::default()
-        }
+        let findings = arranged(self.with_parser_findings(file, findings));
+        CheckReport { findings, ..CheckReport::default() }
     }
 
     fn with_parser_findings(&self, file: &File, findings: Vec<Finding>) -> Vec<Finding> {

@@ -11,6 +11,17 @@ pub struct CheckReport {
     pub suppressed: usize,
     /// The fingerprints of findings that a baseline of the caller took away; the engine leaves it empty.
     pub baselined: Vec<String>,
+    /// These findings, if the settings say that they are kept ([`crate::Settings::keep_suppressed`]).
+    pub kept: Vec<SuppressedFinding>,
+}
+
+/// A finding that a comment or an annotation suppresses.
+#[derive(Clone, Debug)]
+pub struct SuppressedFinding {
+    /// The finding.
+    pub finding: Finding,
+    /// The reason that the suppression gives; empty where it gives none.
+    pub reason: String,
 }
 
 /// Sorts by file, place, rule and message.

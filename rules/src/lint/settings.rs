@@ -394,6 +394,8 @@ pub struct Settings {
     pub complete: bool,
     /// Whether suppressions count.
     pub suppressions: bool,
+    /// Whether reports keep the findings that are suppressed ([`crate::CheckReport::kept`]).
+    pub keep_suppressed: bool,
     /// The date that decides which suppressions have ended; `None`: none has.
     pub today: Option<Date>,
     /// The CustomResourceDefinitions that the user brings.
@@ -417,6 +419,7 @@ impl Default for Settings {
             clusters: Vec::new(),
             complete: false,
             suppressions: true,
+            keep_suppressed: false,
             today: None,
             definitions: CustomResourceDefinitions::default(),
             webhook: WebhookSettings::default(),

@@ -19,8 +19,15 @@ pub(super) struct AllowEntry {
     pub(super) id: Range<usize>,
     /// The last day of the suppression, and its range in the text.
     pub(super) until: Option<(Date, Range<usize>)>,
+    /// What follows in words; empty where there is nothing but punctuation.
+    pub(super) reason: String,
+}
+
+impl AllowEntry {
     /// Whether a reason is given.
-    pub(super) has_reason: bool,
+    pub(super) fn has_reason(&self) -> bool {
+        !self.reason.is_empty()
+    }
 }
 
 /// A syntax error.
@@ -45,12 +52,18 @@ impl Directive {
     pub(super) fn continue_with(&mut self, line: &str, offset: u32) {
         for word in words(line, 0, ' ') {
             let at = word.start + offset as usize..word.end + offset as usize;
-            let word = &line[word];
-            if word.starts_with("until=") {
+            if line[word].starts_with("until=") {
                 self.entries.clear();
                 self.error(at, "`until=` belongs directly after the `]`", COMMENT_SYNTAX);
-            } else if is_word(word) {
-                self.entries.iter_mut().for_each(|entry| entry.has_reason = true);
+            }
+        }
+        let more = reason(line.trim_start().trim_start_matches('#'));
+        if !more.is_empty() {
+            for entry in &mut self.entries {
+                if !entry.reason.is_empty() {
+                    entry.reason.push(' ');
+                }
+                entry.reason.push_str(&more);
             }
         }
     }
@@ -99,17 +112,24 @@ pub(super) fn parse_comment(text: &str) -> Option<Directive> {
     let until = parse_comment_until(text, from + length + 1, &mut said);
     let mut rest = words(text, from + length + 1, ' ').peekable();
     rest.next_if(|word| text[word.clone()].starts_with("until="));
-    let reasoned = rest.any(|word| is_word(&text[word]));
+    let reason = rest.next().map(|first| reason(&text[first.start..])).unwrap_or_default();
     if said.errors.is_empty() {
-        said.entries =
-            ids.into_iter().map(|id| AllowEntry { id, until: until.clone(), has_reason: reasoned }).collect();
+        said.entries = ids
+            .into_iter()
+            .map(|id| AllowEntry { id, until: until.clone(), reason: reason.clone() })
+            .collect();
     }
     Some(said)
 }
 
-/// Whether the text contains more than punctuation.
-fn is_word(text: &str) -> bool {
-    text.chars().any(char::is_alphanumeric)
+/// The words of a text on one line, without what separates them from the rule; empty if there is nothing but punctuation.
+fn reason(text: &str) -> String {
+    let separates = |c: char| c.is_whitespace() || matches!(c, ':' | '-' | ',' | ';' | '–' | '—');
+    let text = text.trim_start_matches(separates);
+    if !text.contains(char::is_alphanumeric) {
+        return String::new();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Parses the date, which is the first word after the list; readers would miss one in a later position.
@@ -156,8 +176,7 @@ pub(super) fn parse_annotation(text: &str) -> Directive {
             None => None,
         };
         if said.errors.len() == faults {
-            let reasoned = is_word(&text[head_end..part_end]);
-            said.entries.push(AllowEntry { id, until, has_reason: reasoned });
+            said.entries.push(AllowEntry { id, until, reason: reason(&text[head_end..part_end]) });
         }
     }
     if said.entries.is_empty() && said.errors.is_empty() {
@@ -202,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_more_than_punctuation() {
-        let all = |said: &Directive| said.entries.iter().map(|e| e.has_reason).collect::<Vec<_>>();
+        let all = |said: &Directive| said.entries.iter().map(|e| e.has_reason()).collect::<Vec<_>>();
         let said = |text: &str| all(&parse_comment(text).expect("it speaks to gpulint"));
         assert_eq!(said("# gpulint: allow[a, b] ticket 12"), [true, true]);
         assert_eq!(said("# gpulint: allow[a] until=2027-01-31 agreed"), [true]);
@@ -210,6 +229,11 @@ mod tests {
         assert_eq!(said("# gpulint: allow[a] --"), [false]);
         let written = parse_annotation("a: agreed; b until=2027-01-31:; c");
         assert_eq!(all(&written), [true, false, false]);
+        let mut said = parse_comment("# gpulint: allow[a, b] until=2027-01-31: agreed  with ")
+            .expect("it speaks to gpulint");
+        said.continue_with("  # -- the team #12", 80);
+        assert_eq!(said.entries[1].reason, "agreed with the team #12");
+        assert_eq!(parse_annotation("a: see b: 12; c").entries[0].reason, "see b: 12");
     }
 
     fn show(text: &str, said: &Directive) -> Vec<String> {

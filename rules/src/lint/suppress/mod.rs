@@ -15,7 +15,7 @@ use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
 use crate::lint::finding::{Finding, Location};
-use crate::lint::report::CheckReport;
+use crate::lint::report::{CheckReport, SuppressedFinding};
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Check, Group, Rule};
 use crate::object::{Object, ObjectId};
@@ -40,7 +40,7 @@ pub fn comment(rules: &[&str], reason: &str) -> Result<String, String> {
     if let Some(error) = said.errors.first() {
         return Err(error.message.clone());
     }
-    if !said.entries.iter().all(|entry| entry.has_reason) {
+    if !said.entries.iter().all(|entry| entry.has_reason()) {
         return Err("the reason of a suppression has no word".to_owned());
     }
     Ok(text)
@@ -72,10 +72,15 @@ pub(crate) fn apply(
         all.read_annotation(object);
     }
     for finding in findings {
-        if all.covers(&finding) {
-            checked.suppressed += 1;
-        } else {
-            checked.findings.push(finding);
+        match all.cover(&finding) {
+            None => checked.findings.push(finding),
+            Some(slot) => {
+                checked.suppressed += 1;
+                if rules.settings().keep_suppressed {
+                    let reason = all.reasons[slot].clone();
+                    checked.kept.push(SuppressedFinding { finding, reason });
+                }
+            }
         }
     }
     checked.findings.extend(all.into_findings());
@@ -90,9 +95,16 @@ pub(crate) fn has_suppressions(file: &File) -> bool {
 
 /// Whether a comment allows a finding of a rule on a line of a text that is no manifest. What is wrong with such a comment
 /// is not reported.
-pub(crate) fn is_allowed_on_line(rules: &ResolvedRules, source: &Source, line: usize, rule: &Rule) -> bool {
+///
+/// Returns the reason, which may be empty.
+pub(crate) fn allowed_on_line(
+    rules: &ResolvedRules,
+    source: &Source,
+    line: usize,
+    rule: &Rule,
+) -> Option<String> {
     if !rules.settings().suppressions || rule.group == Group::Suppression {
-        return false;
+        return None;
     }
     let (text, lines) = (source.text(), source.lines());
     let line_text = |line: usize| {
@@ -101,21 +113,19 @@ pub(crate) fn is_allowed_on_line(rules: &ResolvedRules, source: &Source, line: u
     };
     let today = rules.settings().today;
     let allows = |comment: &str| {
-        let said = grammar::parse_comment(comment.trim_end());
-        said.is_some_and(|said| {
-            said.entries.iter().any(|entry| {
-                let holds =
-                    entry.until.as_ref().is_none_or(|(date, _)| today.is_none_or(|today| today <= *date));
-                holds && comment.get(entry.id.clone()) == Some(rule.id)
-            })
-        })
+        let said = grammar::parse_comment(comment.trim_end())?;
+        let entry = said.entries.into_iter().find(|entry| {
+            let holds = entry.until.as_ref().is_none_or(|(date, _)| today.is_none_or(|today| today <= *date));
+            holds && comment.get(entry.id.clone()) == Some(rule.id)
+        });
+        entry.map(|entry| entry.reason)
     };
     let own = line_text(line);
-    if own.match_indices('#').any(|(at, _)| allows(&own[at..])) {
-        return true;
+    if let Some(reason) = own.match_indices('#').find_map(|(at, _)| allows(&own[at..])) {
+        return Some(reason);
     }
-    let above = (0..line).rev().map(line_text).map(str::trim).take_while(|line| line.starts_with('#'));
-    above.into_iter().any(allows)
+    let mut above = (0..line).rev().map(line_text).map(str::trim).take_while(|line| line.starts_with('#'));
+    above.find_map(allows)
 }
 
 /// What a suppression applies to.
@@ -145,6 +155,8 @@ struct Suppressions<'e> {
     rules: &'e ResolvedRules,
     slots: HashMap<(SuppressionTarget, &'static str), usize>,
     used: Vec<bool>,
+    /// The reason of each slot; empty where none is given.
+    reasons: Vec<String>,
     /// Files that have suppression comments.
     files: HashSet<*const Source>,
     entries: Vec<Suppression>,
@@ -179,6 +191,7 @@ impl<'e> Suppressions<'e> {
             rules,
             slots: HashMap::new(),
             used: Vec::new(),
+            reasons: Vec::new(),
             files: HashSet::new(),
             entries: Vec::new(),
             directive_count: 0,
@@ -279,7 +292,8 @@ impl<'e> Suppressions<'e> {
         let today = self.rules.settings().today;
         let mut ended: Option<&Range<usize>> = None;
         self.directive_count += 1;
-        for AllowEntry { id, until, has_reason: reasoned } in &said.entries {
+        for entry in &said.entries {
+            let AllowEntry { id, until, reason } = entry;
             let rule = match suppressible_rule(self.rules, &text[id.clone()]) {
                 Ok(rule) => rule,
                 Err((message, help)) => {
@@ -310,22 +324,23 @@ impl<'e> Suppressions<'e> {
             let slot = *self.slots.entry((cover, rule.id)).or_insert(next);
             if slot == next {
                 self.used.push(false);
+                self.reasons.push(reason.clone());
             }
             self.entries.push(Suppression {
                 rule,
                 slot,
                 place: place(id.clone()),
                 rule_ran: ran(rule),
-                has_reason: *reasoned,
+                has_reason: entry.has_reason(),
                 directive_number: self.directive_count,
             });
         }
     }
 
-    /// Whether a finding is suppressed. Marks the suppressions that apply as used.
-    fn covers(&mut self, finding: &Finding) -> bool {
+    /// The slot of a suppression that applies to a finding. Marks all that apply as used.
+    fn cover(&mut self, finding: &Finding) -> Option<usize> {
         if finding.rule.group == Group::Suppression || self.slots.is_empty() {
-            return false;
+            return None;
         }
         let object = finding.location.object().map(|o| SuppressionTarget::Object(std::ptr::from_ref(o.id())));
         let line = match finding.location.resolve_span() {
@@ -335,11 +350,11 @@ impl<'e> Suppressions<'e> {
             }
             _ => None,
         };
-        let mut covered = false;
+        let mut covered = None;
         for cover in object.into_iter().chain(line) {
             if let Some(slot) = self.slots.get(&(cover, finding.rule.id)) {
                 self.used[*slot] = true;
-                covered = true;
+                covered = Some(*slot);
             }
         }
         covered
