@@ -103,6 +103,10 @@ pub(super) fn write(out: &mut dyn Write, findings: &[Finding], layout: &Layout) 
     if fixes > 0 && fixable.iter().any(|cell| cell.ends_with('*')) {
         writeln!(out, "{}", paint.text(Style::Dim, "* fixed with --fix --unsafe-fixes"))?;
     }
+    if layout.summary {
+        let next = "gpulint explain RULE: why and what to do";
+        writeln!(out, "{}", paint.text(Style::Dim, next))?;
+    }
     Ok(())
 }
 

@@ -56,7 +56,8 @@ fn many_findings_end_in_a_table() {
         let run = check(&folder, &["-f", format]).exits(1);
         let end = run.out.rsplit("\n\n").nth(1).unwrap();
         assert!(end.starts_with(TABLE), "{end}\n{run:#?}");
-        assert!(end.ends_with("\n* fixed with --fix --unsafe-fixes"), "{end}");
+        let notes = "\n* fixed with --fix --unsafe-fixes\ngpulint explain RULE: why and what to do";
+        assert!(end.ends_with(notes), "{end}");
         let total = "\n\n10 errors, 12 infos in 22 files (22 objects); 12 fixable with --fix, 10 more with --fix --unsafe-fixes\n";
         assert!(run.out.ends_with(total), "{run:#?}");
         let quiet = check(&folder, &["-f", format, "-q"]).exits(1);
@@ -76,7 +77,7 @@ fn statistics_are_the_table_alone() {
     let folder = folder(2, 1);
     let run = check(&folder, &["--statistics"]).exits(1);
     assert!(run.out.starts_with("count  severity  fix  rule"), "{run:#?}");
-    assert_eq!(run.out.lines().count(), 6, "{run:#?}");
+    assert_eq!(run.out.lines().count(), 7, "{run:#?}");
     let quiet = check(&folder, &["--statistics", "-q", "-f", "concise", "--unsafe-fixes"]).exits(1);
     assert_eq!(quiet.out.lines().count(), 3, "{quiet:#?}");
     let report = check(&folder, &["--statistics", "-f", "json"]).exits(1).json();
