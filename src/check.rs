@@ -478,7 +478,11 @@ impl CheckOutcome {
 
     /// What programs learn of the run beside its findings.
     fn outcome(&self, args: &CheckArgs) -> Outcome {
-        Outcome { problems: self.failures(args), exit_code: self.exit_code(args), root: report::Root::find() }
+        Outcome {
+            problems: self.failures(args),
+            exit_code: self.exit_code(args),
+            root: report::Root::new(args.relative_to.as_deref()),
+        }
     }
 
     /// Whether the text ends in a summary: "no findings" would contradict an error that says why nothing was checked.

@@ -17,8 +17,8 @@ use crate::terminal::printable;
 use super::Report;
 use super::json::rendered_line;
 
-/// The folder that paths of a report are relative to: the nearest one above the current folder that has `.git`,
-/// otherwise the current folder.
+/// The folder that paths of a report are relative to: the one that the user names, or the nearest one above the current
+/// folder that has `.git`, otherwise the current folder.
 #[derive(Debug)]
 pub(crate) struct Root {
     folder: PathBuf,
@@ -35,8 +35,11 @@ pub(super) enum Place {
 }
 
 impl Root {
-    /// The root for the current folder.
-    pub(crate) fn find() -> Root {
+    /// The root, given the folder that the user names.
+    pub(crate) fn new(named: Option<&Path>) -> Root {
+        if let Some(folder) = named {
+            return Root { folder: files::absolute(folder) };
+        }
         let here = files::absolute(Path::new("."));
         let root = here.ancestors().find(|folder| folder.join(".git").exists());
         Root { folder: root.unwrap_or(&here).to_owned() }

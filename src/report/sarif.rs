@@ -585,7 +585,7 @@ mod tests {
     #[test]
     fn errors_are_kept_where_github_would_not_take_all() {
         let report = report(30);
-        let outcome = Outcome { problems: Vec::new(), exit_code: 1, root: Root::find() };
+        let outcome = Outcome { problems: Vec::new(), exit_code: 1, root: Root::new(None) };
         let all = report.findings.len();
         let (text, note) = log(&report, &outcome, Limits { results: all, bytes: 10_000_000 }).unwrap();
         assert_eq!(note, None);

@@ -255,6 +255,12 @@ fn paths_are_relative_to_the_root_of_the_repository() {
         assert_eq!(paths, BTreeSet::from(["clusters/a, b:c 100% ö.yaml", &elsewhere]));
     }
     assert!(report("junit").contains("<testsuite name=\"clusters/a, b:c 100% ö.yaml\""));
+    // A folder that is named is the root instead.
+    let named = |format: &str| {
+        run_in(&there, &["check", "-q", "--relative-to", "../..", "-f", format], "").exits(1).out
+    };
+    assert_eq!(parse(&named("gitlab"))[0]["location"]["path"], "repo/clusters/a, b:c 100% ö.yaml");
+    assert_eq!(run_of(&named("sarif"))["originalUriBaseIds"]["%SRCROOT%"]["uri"], format!("file://{root}/"));
 }
 
 #[cfg(target_os = "linux")]
