@@ -115,6 +115,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             }
             let mut checked = CheckOutcome::new(&set, &scopes, &renders, added.reports, found);
             checked.errors.extend(added.errors);
+            checked.add_pools(platform.as_ref(), &set);
             write(&mut checked, args, color, Output::Stdout)?;
             checked
         }

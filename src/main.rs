@@ -44,8 +44,7 @@ use args::{Args, Command};
 use error::CliError;
 
 fn main() -> ExitCode {
-    let args = args::parse();
-    match run(args) {
+    match args::parse().map_err(CliError::Usage).and_then(run) {
         Ok(code) => code,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {

@@ -139,6 +139,8 @@ impl Added {
         let refusal = match &path {
             _ if !suppress::is_suppressible(rule) => ITSELF,
             Some(path) if path.extension().is_some_and(|ending| ending == "json") => NO_COMMENTS,
+            // What stands there is one thing, what is rendered another one.
+            Some(_) if finding.location.rendered().is_some() && source.text().contains("{{") => TEMPLATE,
             Some(path) => {
                 let known = targets.iter().position(|target| target.path == *path);
                 let at = known.unwrap_or_else(|| {

@@ -61,21 +61,18 @@ pub(super) fn selectable() -> Vec<PossibleValue> {
     values
 }
 
-/// The arguments of the process; ends it where they cannot be read.
-pub(crate) fn parse() -> Args {
-    match Args::try_parse() {
-        Ok(args) => args,
-        Err(error) => {
-            let given: Vec<OsString> = std::env::args_os().skip(1).collect();
-            match check_was_meant(error.kind(), &given) {
-                Some(meant) => {
-                    let message = format!("there is no command; did you mean `{meant}`?\n");
-                    Args::command().error(ErrorKind::InvalidSubcommand, message).exit()
-                }
-                None => error.exit(),
-            }
+/// The arguments of the process; ends it where they cannot be read, and help was asked for or a message of clap says why.
+///
+/// # Errors
+/// What was probably meant, if a command is missing.
+pub(crate) fn parse() -> Result<Args, String> {
+    Args::try_parse().or_else(|error| {
+        let given: Vec<OsString> = std::env::args_os().skip(1).collect();
+        match check_was_meant(error.kind(), &given) {
+            Some(meant) => Err(format!("there is no command; did you mean `{meant}`?")),
+            None => error.exit(),
         }
-    }
+    })
 }
 
 /// `gpulint check …`, if that is what arguments without a command mean.

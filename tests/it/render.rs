@@ -546,3 +546,34 @@ spec:
     assert_eq!(found[0]["rendered"]["commands"][0], "kustomize build clusters/prod/budgets");
     assert_eq!(found[0]["related"][0]["file"], "clusters/prod/apps/web.yaml");
 }
+
+#[test]
+fn rendered_findings_are_suppressed_and_known_where_their_text_is() {
+    let Some(programs) = programs() else { return };
+    let template = MISMATCH.replace("name: a}", "name: \"{{ .Release.Name }}\"}");
+    let folder = Folder::new()
+        .with("chart/Chart.yaml", CHART)
+        .with("chart/templates/a.yaml", &template)
+        .with("over/kustomization.yaml", "resources: [a.yaml]\n")
+        .with("over/a.yaml", MISMATCH);
+    let select = ["--select", "gpu-limit-mismatch,suppression", "."];
+    let run = |args: &[&str]| folder.render(&programs, &[args, &select[..]].concat());
+    run(&["--write-baseline", "known.yaml"]).exits(0).complains("wrote 2 findings to known.yaml");
+    let baseline = std::fs::read_to_string(folder.0.join("known.yaml")).unwrap();
+    assert_eq!(baseline.matches("rendered: true").count(), 2, "{baseline}");
+    assert_eq!(run(&["--baseline", "known.yaml"]).exits(0).err, "");
+    // Without rendering nobody knows whether they are still there.
+    let plain =
+        ["check", "--baseline", "known.yaml", "--update-baseline", "--select", "gpu-limit-mismatch", "."];
+    folder.run(&plain).exits(0).complains("known.yaml: no entry to remove");
+    let added = run(&["--add-suppressions"]).exits(1).complains("note: wrote 1 comment in 1 file");
+    added
+        .complains("chart/templates/a.yaml:10: gpu-limit-mismatch is not suppressed: it is in a template")
+        .prints("chart/templates/a.yaml:10:36: error[gpu-limit-mismatch]");
+    assert_eq!(std::fs::read_to_string(folder.0.join("chart/templates/a.yaml")).unwrap(), template);
+    let over = std::fs::read_to_string(folder.0.join("over/a.yaml")).unwrap();
+    assert!(
+        over.contains("        # gpulint: allow[gpu-limit-mismatch] was here before gpulint\n"),
+        "{over}"
+    );
+}
