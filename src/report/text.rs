@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_long_path_above_an_excerpt_breaks_at_slashes() {
-        let look = RenderOptions { color: false, unicode: true, width: 30 };
+        let look = RenderOptions { color: false, unicode: true, width: 34 };
         let name = "clusters/production/eu-west-1/pools.yaml";
         let line = format!("    ╭─[{name}:12:5]\n");
         let broken = broken_place(&line, name, look);
