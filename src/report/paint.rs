@@ -55,26 +55,37 @@ impl Paint {
 
     /// The text as a link to the page of a rule.
     pub(crate) fn link(self, rule: &Rule, text: &str) -> String {
-        self.link_to(&rule.url(), text)
+        if self.links { format!("\x1b]8;;{}\x1b\\{text}\x1b]8;;\x1b\\", rule.url()) } else { text.to_owned() }
     }
 
-    fn link_to(self, url: &str, text: &str) -> String {
-        if self.links { format!("\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\") } else { text.to_owned() }
+    /// Text of a piece.
+    fn piece(self, piece: &Piece, text: &str) -> String {
+        let painted = self.text(piece.style, text);
+        match piece.rule {
+            Some(rule) if self.links => self.link(rule, &painted),
+            _ => painted,
+        }
     }
 }
 
 /// Pieces of text that make one paragraph.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    words: Vec<Word>,
+    pieces: Vec<Piece>,
 }
 
 #[derive(Debug)]
-struct Word {
+struct Piece {
     text: String,
     style: Style,
-    /// The address that it links to.
-    url: Option<String>,
+    /// The rule whose page it links to.
+    rule: Option<&'static Rule>,
+}
+
+#[derive(Debug)]
+struct Word<'l> {
+    text: &'l str,
+    piece: &'l Piece,
     /// Whether there is a space before it.
     is_separate: bool,
 }
@@ -82,30 +93,38 @@ struct Word {
 impl Line {
     /// Adds text. Spaces begin new words; without one, it goes on with the word before.
     pub(super) fn add(&mut self, style: Style, text: &str) -> &mut Line {
-        self.push(style, text, None)
+        self.pieces.push(Piece { text: text.to_owned(), style, rule: None });
+        self
     }
 
     /// Adds text that links to the page of a rule.
-    pub(super) fn add_link(&mut self, style: Style, text: &str, rule: &Rule) -> &mut Line {
-        self.push(style, text, Some(&rule.url()))
+    pub(super) fn add_link(&mut self, style: Style, text: &str, rule: &'static Rule) -> &mut Line {
+        self.pieces.push(Piece { text: text.to_owned(), style, rule: Some(rule) });
+        self
     }
 
-    fn push(&mut self, style: Style, text: &str, url: Option<&str>) -> &mut Line {
-        let mut is_separate = text.starts_with(' ');
-        for word in text.strip_prefix(' ').unwrap_or(text).split(' ') {
-            let url = url.map(ToOwned::to_owned);
-            self.words.push(Word { text: word.to_owned(), style, url, is_separate });
-            is_separate = true;
+    fn words(&self) -> Vec<Word<'_>> {
+        let mut words = Vec::new();
+        for piece in &self.pieces {
+            let text = piece.text.as_str();
+            let mut is_separate = text.starts_with(' ');
+            for text in text.strip_prefix(' ').unwrap_or(text).split(' ') {
+                words.push(Word { text, piece, is_separate });
+                is_separate = true;
+            }
         }
-        self
+        words
     }
 
     /// The text in lines of at most `width` columns; all but the first are indented. A word that is longer breaks after `/`, or
     /// where the line is full. Without a width it is one line.
     pub(super) fn lines(&self, width: Option<usize>, indent: usize, paint: Paint) -> Vec<String> {
-        let mut out =
-            Layouter { width: width.unwrap_or(usize::MAX), indent, lines: vec![String::new()], used: 0 };
-        let mut rest = self.words.as_slice();
+        let Some(width) = width else {
+            return vec![self.pieces.iter().map(|piece| paint.piece(piece, &piece.text)).collect()];
+        };
+        let mut out = Layouter { width, indent, lines: vec![String::new()], used: 0 };
+        let words = self.words();
+        let mut rest = words.as_slice();
         while let Some(first) = rest.first() {
             // What is written together stays together.
             let joined = rest[1..].iter().take_while(|word| !word.is_separate).count() + 1;
@@ -149,14 +168,12 @@ impl Layouter {
         self.used += text.chars().count();
     }
 
-    fn word(&mut self, word: &Word, paint: Paint) {
-        let mut text = word.text.as_str();
+    fn word(&mut self, word: &Word<'_>, paint: Paint) {
+        let mut text = word.text;
         loop {
             let room = self.width.saturating_sub(self.used).max(1);
             let (now, later) = split_word(text, room, self.width.saturating_sub(self.indent).max(1));
-            let painted = paint.text(word.style, now);
-            let linked = word.url.as_deref().map(|url| paint.link_to(url, &painted));
-            self.push(now, &linked.unwrap_or(painted));
+            self.push(now, &paint.piece(word.piece, now));
             if later.is_empty() {
                 return;
             }
