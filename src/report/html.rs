@@ -183,12 +183,20 @@ fn open(page: &mut Markup, head: &Value) {
     page.raw("<a class=\"skip\" href=\"#findings\">Skip to the findings</a><header><p class=\"tool\">gpulint</p><h1>");
     page.append(&counts).raw("</h1><p class=\"quiet\">in ").count(number("files"), "file").raw(" with ");
     page.count(number("objects"), "object");
-    for (member, words) in [("fixed", " fixed"), ("fixable", " with a fix"), ("suppressed", " suppressed")] {
+    for (member, words) in [
+        ("fixed", " fixed"),
+        ("fixable", " with a fix"),
+        ("suppressed", " suppressed"),
+        ("baselined", " in the baseline"),
+    ] {
         if number(member) > 0 {
             page.raw("; ").number(number(member)).raw(words);
         }
     }
     page.raw("</p>");
+    for failure in list(head, "failures").iter().take(MAX_LISTED).filter_map(Value::as_str) {
+        page.raw("<p class=\"note\"><b>Incomplete:</b> ").words(failure).raw("</p>");
+    }
 }
 
 fn navigation(page: &mut Markup, head: &Value, pools: Option<&Value>) {

@@ -182,6 +182,15 @@ fn a_page_without_pools_or_findings_is_one_too() {
     tags(&without_assets(&run.out));
 }
 
+#[test]
+fn the_page_says_why_a_run_failed() {
+    let folder = Folder::new().with("a.yaml", POOLS);
+    let run = folder.run(&["check", "a.yaml", "absent.yaml", "--format", "html"]).exits(2);
+    assert!(run.out.contains("<b>Incomplete:</b> ") && run.out.contains("absent.yaml"), "{}", run.err);
+    assert!(run.out.contains("<details class=\"f error\""));
+    tags(&without_assets(&run.out));
+}
+
 /// A repository whose names, values and paths try to become markup.
 fn hostile() -> Folder {
     let name = r#"\"><img src=x onerror=alert(1)></script><script>alert(2)</script><!--"#;
