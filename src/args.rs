@@ -34,7 +34,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Check files and folders
-    Check(CheckArgs),
+    Check(Box<CheckArgs>),
     /// Say which NodePool takes a pod, and what keeps it out of the others
     Why(WhyArgs),
     /// Show what each NodePool admits, costs at most, and takes
