@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::files::{absolute, display_path};
 use crate::known::{Baseline, Baselines, Entry, MARK, entries_of, parse, save};
 use crate::render::Renders;
-use crate::report::text::count;
+use crate::report::total::count;
 use crate::terminal::print_note;
 
 /// What a run has looked at, which decides what may be said of entries without a finding.

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         let skipped = found.skipped.iter().chain(renders.skipped());
         report::verbose::write(&set, &scopes, skipped, &found.ignored)?;
     }
-    let checking = format!("checking {}", report::text::count(set.inputs.len(), "file"));
+    let checking = format!("checking {}", report::total::count(set.inputs.len(), "file"));
     let mut reports = {
         let _progress = Progress::waiting(&checking, !args.quiet);
         set.check(None)
@@ -175,7 +175,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     baseline::finish(&set.baselines, &checked.baselined, args, &set, &renders)?;
     if let Some(nothing) = checked.empty_input_message(args) {
         print_error(&nothing);
-        if let Some(line) = report::text::unrendered_line(&checked.report.summary) {
+        if let Some(line) = report::total::unrendered_line(&checked.report.summary) {
             print_note(&line);
         }
         return Ok(ExitCode::from(2));
@@ -457,7 +457,7 @@ impl CheckOutcome {
     }
 
     fn summary(&self) -> String {
-        report::text::summary_line(&self.report.summary)
+        report::total::summary_line(&self.report.summary)
     }
 
     /// Whether nothing was there to be checked.
@@ -497,7 +497,7 @@ impl CheckOutcome {
         let mut failures = self.errors.clone();
         failures.extend(self.empty_input_message(args));
         if self.render_failed > 0 {
-            let renders = report::text::count(self.render_failed, "render");
+            let renders = report::total::count(self.render_failed, "render");
             failures.push(format!("{renders} failed: see the findings of render-failed"));
         }
         failures
@@ -511,13 +511,13 @@ impl CheckOutcome {
         let summary = &self.report.summary;
         let mut reasons: Vec<String> = Vec::new();
         for (config, files) in &self.ignored {
-            let files = report::text::count(*files, "file");
+            let files = report::total::count(*files, "file");
             reasons.push(format!("{files} ignored by `ignore` of {config}"));
         }
         let hidden = files::count_hidden(&args.paths);
         if hidden > 0 {
             reasons
-                .push(format!("{} ignored by .gitignore and the like", report::text::count(hidden, "file")));
+                .push(format!("{} ignored by .gitignore and the like", report::total::count(hidden, "file")));
         }
         let others = summary.skipped.iter().filter(|s| s.reason != SkipReason::Ignored);
         match others.collect::<Vec<_>>().as_slice() {

@@ -9,7 +9,7 @@ use crate::config::Scopes;
 use crate::files;
 use crate::files::FoundFiles;
 use crate::files::near::Near;
-use crate::report::text::count;
+use crate::report::total::count;
 use crate::terminal::print_note;
 
 /// Checkouts with more manifests are not read for the sake of a few files.

@@ -19,7 +19,7 @@ use crate::error::CliError;
 use crate::files;
 use crate::files::{SkipReason, absolute, display_path};
 use crate::output;
-use crate::report::text::count;
+use crate::report::total::count;
 use crate::terminal::print_note;
 
 use pins::{Pin, Pins};

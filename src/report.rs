@@ -2,6 +2,7 @@
 
 pub(crate) mod capacity;
 pub(crate) mod concise;
+mod counts;
 mod end;
 mod excerpt;
 mod fold;
@@ -22,6 +23,7 @@ pub(crate) mod sarif;
 pub(crate) mod sets;
 mod table;
 pub(crate) mod text;
+pub(crate) mod total;
 pub(crate) mod verbose;
 pub(crate) mod why;
 

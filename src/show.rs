@@ -14,7 +14,7 @@ use crate::config::{Scope, Scopes, display_config_path};
 use crate::error::CliError;
 use crate::files::{absolute, relative};
 use crate::output;
-use crate::report::text::count;
+use crate::report::total::count;
 
 /// Lists whose entries go on from one configuration to the one that extends it.
 const LISTS: [&str; 4] = ["ignore", "clusters", "crds", "overrides"];

@@ -15,7 +15,7 @@ use crate::batch::Batch;
 use crate::error::CliError;
 use crate::fix;
 use crate::render::Renders;
-use crate::report::text::count;
+use crate::report::total::count;
 
 /// The reason if none is given.
 const REASON: &str = "was here before gpulint";

@@ -11,7 +11,7 @@ use crate::terminal::printable;
 use super::fold::Folded;
 use super::layout::{Heading, Layout};
 use super::paint::{Line, Style};
-use super::text::{count, summary_line, unrendered_line};
+use super::total::{count, summary_line, unrendered_line};
 use super::{Fixed, Report, table};
 
 /// Of more fixes, some of each rule are listed.

@@ -8,7 +8,7 @@ use gpulint_rules::Severity;
 use crate::error::CliError;
 
 use super::place::{Place, point, words, worst_first};
-use super::text::count;
+use super::total::count;
 use super::{Outcome, Report};
 
 /// GitHub shows so many annotations of a level for a step.

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::error::CliError;
 
 use super::Report;
-use super::table::{Row, rows};
+use super::counts::{Row, rows};
 use crate::preview::Preview;
 
 /// The JSON Schema of the report, draft 2020-12.

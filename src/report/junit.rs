@@ -147,7 +147,7 @@ fn suites(report: &Report, outcome: &Outcome) -> Vec<(String, Suite)> {
     }
     if suites.is_empty() {
         // Programs complain of a report without tests.
-        let name = super::text::count(report.summary.files, "file") + " without findings";
+        let name = super::total::count(report.summary.files, "file") + " without findings";
         suites.push(("gpulint".to_owned(), Suite { tests: vec![Test { name, state: State::Passed }] }));
     }
     suites

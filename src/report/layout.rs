@@ -9,9 +9,9 @@ use crate::terminal;
 use crate::terminal::RenderOptions;
 
 use super::Report;
+use super::counts;
 use super::fold::{Folded, fold};
 use super::paint::Paint;
-use super::table;
 
 /// So many findings of a rule are drawn in full; the others have a line each.
 const MAX_FRAMES: usize = 3;
@@ -86,7 +86,7 @@ impl Layout {
     /// Whether the table is shown.
     pub(super) fn has_table(&self, report: &Report) -> bool {
         let count = report.findings.len();
-        self.statistics && count > 0 || self.summary && count > table::MIN_FINDINGS
+        self.statistics && count > 0 || self.summary && count > counts::MIN_FINDINGS
     }
 
     /// Whether the next finding of a rule is drawn in full.
@@ -103,7 +103,7 @@ impl Layout {
         }
         let findings = &report.findings;
         let mut shown = fold(report, self.folds, self.group == Some(GroupBy::File));
-        let ranks: HashMap<(&str, Severity), usize> = (table::rows(findings).iter().enumerate())
+        let ranks: HashMap<(&str, Severity), usize> = (counts::rows(findings).iter().enumerate())
             .map(|(rank, row)| ((row.rule.id, row.severity), rank))
             .collect();
         let rank = |one: &Folded| {

@@ -20,7 +20,7 @@ use crate::terminal::{print_note, printable};
 
 use super::line_hash::line_hashes;
 use super::place::{Place, Utf16, edits, file_uri, words_of, worst_first};
-use super::text::count;
+use super::total::count;
 use super::{Outcome, Report, manual};
 
 /// What GitHub accepts.

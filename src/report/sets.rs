@@ -13,7 +13,7 @@ use crate::files::display_path;
 use crate::files::sets::{Evidence, Sign};
 use crate::terminal::printable;
 
-use super::text::count;
+use super::total::count;
 
 /// So many places that say what a set is are named.
 const MAX_PLACES: usize = 3;

@@ -12,7 +12,7 @@ use crate::output;
 use crate::terminal::printable;
 
 use super::sets;
-use super::text::count;
+use super::total::count;
 
 /// Of more files without a configuration, the folders are counted.
 const MAX_FOLDERS: usize = 5;

@@ -1,0 +1,149 @@
+//! The total of a report in words.
+
+use crate::files::SkipReason;
+use crate::terminal::printable;
+
+use super::Summary;
+
+/// `1 file`, `2 files`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{s}")
+}
+
+/// `3 errors, 1 warning in 2 files (5 objects); 1 skipped: --verbose lists them`
+pub(crate) fn summary_line(summary: &Summary) -> String {
+    let found: Vec<String> =
+        [(summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info")]
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, what)| count(n, what))
+            .collect();
+    let mut line = if found.is_empty() { "no findings".to_owned() } else { found.join(", ") };
+    line.push_str(&format!(" in {} ({})", count(summary.files, "file"), count(summary.objects, "object")));
+    if let Some(fixed) = summary.fixed {
+        let left = summary.errors + summary.warnings + summary.infos;
+        line.insert_str(0, &format!("{fixed} fixed, {left} left: "));
+    }
+    // What was to be fixed and is left cannot be fixed.
+    let was_fixed = summary.fixed.is_some();
+    let (safe, more) = (summary.safely_fixable, summary.fixable - summary.safely_fixable);
+    let (safe, more) = match (was_fixed, summary.with_unsafe) {
+        (true, true) => (0, 0),
+        (true, false) => (0, more),
+        (false, true) => (0, safe + more),
+        (false, false) => (safe, more),
+    };
+    match (safe, more) {
+        (0, 0) => {}
+        (safe, 0) => line.push_str(&format!("; {safe} fixable with --fix")),
+        (0, more) => line.push_str(&format!("; {more} fixable with --fix --unsafe-fixes")),
+        (safe, more) => {
+            line.push_str(&format!("; {safe} fixable with --fix, {more} more with --fix --unsafe-fixes"));
+        }
+    }
+    if summary.suppressed > 0 {
+        line.push_str(&format!("; {} suppressed", summary.suppressed));
+    }
+    if summary.baselined > 0 {
+        line.push_str(&format!("; {} in the baseline", summary.baselined));
+    }
+    // The configuration of gpulint is not counted as skipped.
+    let skipped = |of: &dyn Fn(SkipReason) -> bool| summary.skipped.iter().filter(|s| of(s.reason)).count();
+    let unapplied = |reason| matches!(reason, SkipReason::TestData | SkipReason::Archived);
+    match skipped(&unapplied) {
+        0 => {}
+        n => line.push_str(&format!(
+            "; {} of tests and archives skipped: --no-default-ignore checks them",
+            count(n, "file")
+        )),
+    }
+    match skipped(&|reason| reason != SkipReason::Config && !unapplied(reason)) {
+        0 => {}
+        n => line.push_str(&format!("; {n} skipped: --verbose lists them")),
+    }
+    line
+}
+
+/// `29 Helm templates not rendered: gpulint check --render, or helm template . | gpulint check -`; `None` if there are none.
+pub(crate) fn unrendered_line(summary: &Summary) -> Option<String> {
+    let (first, _) = summary.unrendered.first_key_value()?;
+    let templates = count(summary.unrendered.values().sum(), "Helm template");
+    Some(match summary.unrendered.len() {
+        1 => format!(
+            "{templates} not rendered: gpulint check --render, or helm template {} | gpulint check -",
+            shell_word(first)
+        ),
+        charts => {
+            format!(
+                "{templates} of {charts} charts not rendered: gpulint check --render, or for each, helm template CHART | gpulint check -"
+            )
+        }
+    })
+}
+
+/// The text as one word of a shell.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@".contains(c);
+    let word = if text.chars().all(plain) && !text.starts_with('-') {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    };
+    printable(&word, false).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Summary, summary_line, unrendered_line};
+
+    #[test]
+    fn a_command_renders_the_chart() {
+        let line = |charts: &[(&str, usize)]| {
+            let unrendered = charts.iter().map(|(chart, n)| ((*chart).to_owned(), *n)).collect();
+            unrendered_line(&Summary { unrendered, ..Summary::default() })
+        };
+        assert_eq!(line(&[]), None);
+        let one = line(&[(".", 1)]).unwrap();
+        assert_eq!(
+            one,
+            "1 Helm template not rendered: gpulint check --render, or helm template . | gpulint check -"
+        );
+        let quoted = line(&[("it's a", 29)]).unwrap();
+        assert_eq!(
+            quoted,
+            "29 Helm templates not rendered: gpulint check --render, or helm template 'it'\\''s a' | gpulint check -"
+        );
+        let two = line(&[("a", 2), ("b", 3)]).unwrap();
+        assert_eq!(
+            two,
+            "5 Helm templates of 2 charts not rendered: gpulint check --render, or for each, helm template CHART | gpulint check -"
+        );
+    }
+
+    #[test]
+    fn the_summary_counts_in_words() {
+        let mut summary = Summary { files: 2, objects: 5, ..Summary::default() };
+        assert_eq!(summary_line(&summary), "no findings in 2 files (5 objects)");
+        summary.errors = 3;
+        summary.warnings = 1;
+        summary.files = 1;
+        assert_eq!(summary_line(&summary), "3 errors, 1 warning in 1 file (5 objects)");
+    }
+
+    #[test]
+    fn the_summary_says_how_to_fix() {
+        let said = |fixable, safely_fixable, with_unsafe, fixed| {
+            let summary = Summary { fixable, safely_fixable, with_unsafe, fixed, ..Summary::default() };
+            let line = summary_line(&summary);
+            line.split_once("; ").map(|(_, fixes)| fixes.to_owned()).unwrap_or_default()
+        };
+        assert_eq!(said(5, 2, false, None), "2 fixable with --fix, 3 more with --fix --unsafe-fixes");
+        assert_eq!(said(2, 2, false, None), "2 fixable with --fix");
+        assert_eq!(said(3, 0, false, None), "3 fixable with --fix --unsafe-fixes");
+        assert_eq!(said(5, 2, true, None), "5 fixable with --fix --unsafe-fixes");
+        // What --fix left cannot be fixed.
+        assert_eq!(said(5, 2, false, Some(7)), "3 fixable with --fix --unsafe-fixes");
+        assert_eq!(said(5, 2, true, Some(7)), "");
+    }
+}
