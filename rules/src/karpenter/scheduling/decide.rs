@@ -57,6 +57,8 @@ pub(super) struct Candidate<'a> {
     pub(super) pool: &'a Pool,
     pub(super) nodes: Arc<PoolNodes>,
     pub(super) daemons: Vec<DaemonPod<'a>>,
+    /// The types of the pool by what DaemonSets request on them.
+    daemon_requests: Vec<(TypeSet, ResourceList)>,
     /// The overlays for the types of the pool, lowest priority first.
     overlays: Vec<(TypeSet, &'a ResourceList)>,
 }
@@ -133,8 +135,7 @@ impl<'a> Scheduler<'a> {
         let (candidates, excluded) = match &prepared.0 {
             Ok(nodes) => {
                 let nodes = Arc::clone(nodes);
-                let alone = Candidate { position: 0, pool, nodes, daemons: Vec::new(), overlays: Vec::new() };
-                (vec![alone], Vec::new())
+                (vec![Candidate::of_nodes(0, pool, nodes, Vec::new(), Vec::new())], Vec::new())
             }
             Err(stage) => (Vec::new(), vec![(0, stage.clone())]),
         };
@@ -483,7 +484,34 @@ impl<'a> Candidate<'a> {
         let of_pool = |set: &&'a DaemonSet| DaemonPod::new(set, pool, &nodes.requirements, settings);
         let daemons = daemonsets.iter().filter_map(of_pool).collect();
         let overlays = overlays_of(overlays, &nodes.requirements, pool.class.as_ref(), settings);
-        Ok(Self { position, pool, nodes: Arc::new(nodes), daemons, overlays })
+        Ok(Self::of_nodes(position, pool, Arc::new(nodes), daemons, overlays))
+    }
+
+    fn of_nodes(
+        position: usize,
+        pool: &'a Pool,
+        nodes: Arc<PoolNodes>,
+        daemons: Vec<DaemonPod<'a>>,
+        overlays: Vec<(TypeSet, &'a ResourceList)>,
+    ) -> Self {
+        let mut daemon_requests = vec![(nodes.types, ResourceList::new())];
+        for daemon in daemons.iter().filter(|daemon| !daemon.requests.is_empty()) {
+            let mut split = Vec::with_capacity(daemon_requests.len());
+            for (types, requests) in daemon_requests {
+                let with = types.and(&daemon.types);
+                let without = types.without(&daemon.types);
+                if !with.is_empty() {
+                    let mut requests = requests.clone();
+                    add(&mut requests, &daemon.requests);
+                    split.push((with, requests));
+                }
+                if !without.is_empty() {
+                    split.push((without, requests));
+                }
+            }
+            daemon_requests = split;
+        }
+        Self { position, pool, nodes, daemons, daemon_requests, overlays }
     }
 
     /// What the pool makes of the pod by itself.
@@ -643,30 +671,34 @@ impl<'a> Candidate<'a> {
         }
         let mut room = TypeSet::EMPTY;
         let mut lacking: Option<Vec<String>> = None;
-        for instance in types.iter() {
-            steps::take(10);
-            let node = allocatable(instance, class, settings);
-            let mut total = Cow::Borrowed(need);
-            for daemon in self.daemons.iter().filter(|daemon| daemon.types.contains(instance)) {
-                add(total.to_mut(), &daemon.requests);
+        for (of, requests) in &self.daemon_requests {
+            let of = types.and(of);
+            if of.is_empty() {
+                continue;
             }
-            let short: BTreeSet<&str> = if self.overlays.is_empty() {
-                node.insufficient(&total).collect()
-            } else {
-                let of =
-                    |name: &str| overlaid(&self.overlays, instance, name).unwrap_or_else(|| node.get(name));
-                total
-                    .iter()
-                    .filter(|(name, amount)| **amount > of(name))
-                    .map(|(name, _)| name.as_str())
-                    .collect()
-            };
-            if short.is_empty() {
-                room.insert(instance);
-            } else if let Some(names) = &mut lacking {
-                names.retain(|name| short.contains(name.as_str()));
-            } else {
-                lacking = Some(short.into_iter().map(str::to_owned).collect());
+            let mut total = Cow::Borrowed(need);
+            if !requests.is_empty() {
+                add(total.to_mut(), requests);
+            }
+            for instance in of.iter() {
+                steps::take(10);
+                let node = allocatable(instance, class, settings);
+                let short: BTreeSet<&str> = if self.overlays.is_empty() {
+                    node.insufficient(&total).collect()
+                } else {
+                    let of = |name: &str| {
+                        overlaid(&self.overlays, instance, name).unwrap_or_else(|| node.get(name))
+                    };
+                    let more = total.iter().filter(|(name, amount)| **amount > of(name));
+                    more.map(|(name, _)| name.as_str()).collect()
+                };
+                if short.is_empty() {
+                    room.insert(instance);
+                } else if let Some(names) = &mut lacking {
+                    names.retain(|name| short.contains(name.as_str()));
+                } else {
+                    lacking = Some(short.into_iter().map(str::to_owned).collect());
+                }
             }
         }
         if room.is_empty() { Err(RejectionStage::Resources(lacking.unwrap_or_default())) } else { Ok(room) }
