@@ -20,7 +20,7 @@ use similar::{Algorithm, TextDiff};
 use crate::batch::Batch;
 use crate::error::CliError;
 use crate::files::ReadOutcome;
-use crate::interrupt::Temporary;
+use crate::output;
 use crate::report::Fixed;
 use crate::report::paint::{Paint, Style};
 use crate::terminal::printable;
@@ -257,10 +257,5 @@ pub(crate) fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> 
         return Err(io::Error::other("it is read-only"));
     }
     fs::OpenOptions::new().write(true).open(&target)?;
-    let (temporary, mut file) = Temporary::file(Temporary::beside(&target))?;
-    file.set_permissions(fs::metadata(&target)?.permissions())?;
-    file.write_all(new.as_bytes())?;
-    file.sync_all()?;
-    drop(file);
-    temporary.replace(&target)
+    output::replace(&target, new)
 }

@@ -13,6 +13,7 @@ use gpulint_rules::{CheckReport, Finding, Node, fingerprints_at};
 
 use crate::error::CliError;
 use crate::files::{absolute, display_path, relative};
+use crate::output;
 
 /// The version of the file.
 const VERSION: i64 = 1;
@@ -221,14 +222,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         }
         _ => {}
     }
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let beside = target.with_file_name(format!(".{name}.gpulint-{}", std::process::id()));
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &target));
-    if written.is_err() {
-        // The file may not exist.
-        let _ = fs::remove_file(&beside);
-    }
-    written
+    output::replace(&target, text)
 }
 
 #[cfg(test)]

@@ -39,6 +39,19 @@ pub(crate) fn to_file(
     })
 }
 
+/// Puts a text in the place of a file, whose mode is kept, or makes the file: the whole of it, or nothing. Links are not
+/// followed.
+pub(crate) fn replace(target: &Path, text: &str) -> io::Result<()> {
+    let (temporary, mut file) = Temporary::file(Temporary::beside(target))?;
+    if let Ok(before) = fs::metadata(target) {
+        file.set_permissions(before.permissions())?;
+    }
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    drop(file);
+    temporary.replace(target)
+}
+
 /// Where the text of a file goes.
 enum Place {
     Direct(File),

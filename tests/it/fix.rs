@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::{Folder, run_in, validate};
 
 /// A pool of plain machines without `consolidateAfter`, which has a safe fix.
-const SAFE: &str = "\
+pub(crate) const SAFE: &str = "\
 # pools of the web team
 apiVersion: karpenter.sh/v1
 kind: NodePool

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::fix::SAFE;
 use crate::support::{Folder, command, finish, run_in};
 
 /// A manifest with one error and one warning.
@@ -73,24 +74,7 @@ fn the_help_and_the_completions_name_the_formats() {
         .prints("text concise json sarif github gitlab junit rdjson html");
 }
 
-/// A pool with two safe fixes.
-const FIXABLE: &str = "\
-# pools of the web team
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: web}
-spec:
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-      requirements:
-      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c6i, m6i]} # no t3
-      - {key: karpenter.sh/capacity-type, operator: In, values: [\"On-Demand\"]}
-  limits: {cpu: 100}
-  disruption:
-    consolidationPolicy: WhenEmptyOrUnderutilized # saves money
-    budgets: [{nodes: 10%}]
-";
+/// The rules of the fixes of [`SAFE`].
 const FIXES: &str = "consolidate-after-missing,capacity-type-invalid";
 
 /// All formats but text.
@@ -162,9 +146,9 @@ const ONE_LINE: &str = "\u{FEFF}{\"apiVersion\": \"karpenter.sh/v1\", \"kind\": 
 
 #[test]
 fn fixes_of_other_formats_are_those_of_gpulint() {
-    let wide = FIXABLE.replace("{name: web}\nspec", "{name: web, annotations: {a: é€𐐀}}\nspec");
+    let wide = SAFE.replace("{name: web}\nspec", "{name: web, annotations: {a: é€𐐀}}\nspec");
     let windows = format!("\u{FEFF}{}", wide.replace('\n', "\r\n"));
-    for text in [FIXABLE, &wide, &windows, ONE_LINE] {
+    for text in [SAFE, &wide, &windows, ONE_LINE] {
         let folder = Folder::new().with("a.yaml", text);
         let reports = folder.reports(&["--select", FIXES]);
         let results = run_of(&reports["sarif"])["results"].take();
