@@ -12,6 +12,7 @@ mod fix;
 mod fixtures;
 mod formats;
 mod html;
+mod lsp;
 mod noise;
 mod pools;
 mod preview;
