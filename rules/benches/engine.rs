@@ -127,7 +127,7 @@ fn edits_among(what: &str, file: &dyn Fn(usize) -> String, edits: &[Edit<'_>], e
     let read = |path: &str, text: &str| File::read(Source::from_text(path, text));
     for complete in [false, true] {
         let engine = &Arc::new(Engine::new(Settings { complete, ..engine.settings().clone() }));
-        let mut workspace = Workspace::new(complete);
+        let mut workspace = Workspace::new();
         let start = Instant::now();
         workspace.open(
             (0..1400)

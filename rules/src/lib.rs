@@ -56,4 +56,4 @@ pub use platform::{Platform, Product, Version};
 pub use rules::{RULES, find as find_rule};
 pub use tree::node::{Node, Shape};
 pub use tree::pointer::Pointer;
-pub use workspace::Workspace;
+pub use workspace::{FileChange, Workspace};

@@ -179,6 +179,23 @@ impl Location {
     }
 }
 
+/// Whether an offset is the same line and column in two texts, whatever unit columns are counted in.
+fn is_at_one_column(source: &Source, other: &Source, at: u32) -> bool {
+    let line = |source: &Source| {
+        let number = source.lines().line_of(at);
+        (number, source.lines().start_of(number, source.text()))
+    };
+    let (number, start) = line(source);
+    if line(other) != (number, start) {
+        return false;
+    }
+    let widths = |source: &Source| {
+        let before = source.text().get(start as usize..at as usize).unwrap_or_default();
+        (before.chars().count(), before.encode_utf16().count())
+    };
+    widths(source) == widths(other)
+}
+
 fn field_span(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
     let mut node = object.root();
     let mut exact = true;
@@ -229,13 +246,20 @@ impl Location {
         if self.ptr_eq(other) {
             return true;
         }
-        let bytes = |place: &Location| {
-            let (source, document, span) = place.resolve_span()?;
-            Some((source.path().to_owned(), document, span))
+        let same_place = match (self.resolve_span(), other.resolve_span()) {
+            (Some((source, document, span)), Some((other, number, bytes))) => {
+                let at = |offset: u32| Arc::ptr_eq(source, other) || is_at_one_column(source, other, offset);
+                source.path() == other.path()
+                    && (document, span) == (number, bytes)
+                    && at(span.start)
+                    && at(span.end)
+            }
+            (None, None) => true,
+            _ => false,
         };
-        self.pointer() == other.pointer()
+        same_place
+            && self.pointer() == other.pointer()
             && self.object().map(Object::id) == other.object().map(Object::id)
-            && bytes(self) == bytes(other)
     }
 
     /// Whether two places are the same field of the very same object.

@@ -21,20 +21,22 @@ use crate::lint::report::CheckReport;
 use set::{PlaceKey, PlacedFile, SetWorkspace};
 
 /// Files with the findings of the rules.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Workspace {
-    complete: bool,
-    /// Whether the whole input is one set.
-    is_whole: bool,
+    /// What the files belong to; none where they all are one set.
+    partition: Vec<ManifestSet>,
+    /// Whether each of these sets, and last what none of them has, is a whole cluster.
+    complete: Vec<bool>,
     sets: BTreeMap<SetKey, SetWorkspace>,
     files: BTreeMap<Arc<str>, FileState>,
 }
 
+/// A file with its engine, or nothing where it is removed.
+pub type FileChange = (String, Option<(File, Arc<Engine>)>);
+
 /// A set, and what its cluster depends on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SetKey {
-    /// Its place among the sets; what no set has comes last.
-    order: usize,
     /// Its name; none where the whole input is one, and for what no set has.
     name: Option<Arc<str>>,
     is_certain: bool,
@@ -47,9 +49,18 @@ struct SetKey {
 struct FileState {
     file: File,
     engine: Arc<Engine>,
-    roles: Vec<Role>,
+    places: Places,
     /// The findings of all roles; absent where there is only one, whose report is that of the file.
     joined: Option<CheckReport>,
+}
+
+/// The sets that a file belongs to.
+#[derive(Clone, Debug)]
+struct Places {
+    /// As the partition has them; none where no set has the file.
+    memberships: Vec<Membership>,
+    /// A role for each of them; one among what no set has where there are none.
+    roles: Vec<Role>,
 }
 
 /// How a file takes part in a set.
@@ -58,65 +69,60 @@ struct Role {
     set: SetKey,
     /// Its number among the roles of the file in the set.
     number: usize,
-    membership: Membership,
 }
 
-/// The objects of a file as each of its roles applies them.
-fn applied(roles: &[Role], file: &File) -> Vec<AppliedObjects> {
-    // Roles of one set are those with one number here.
-    let number = |role: &Role| roles.iter().position(|other| other.set == role.set).unwrap_or_default();
-    let memberships: Vec<Membership> =
-        roles.iter().map(|role| Membership { set: number(role), ..role.membership.clone() }).collect();
-    sets::apply(&memberships, &file.objects)
-}
+/// The memberships of files by path.
+type Memberships = BTreeMap<String, Vec<Membership>>;
 
-/// A file with its new text and roles, or nothing where it is removed.
-type Change = (Arc<str>, Option<(File, Arc<Engine>, Vec<Role>)>);
+/// A file with its new text and places, or nothing where it is removed.
+type Change = (Arc<str>, Option<(File, Arc<Engine>, Places)>);
 
 impl Workspace {
-    /// Creates an empty workspace. `complete` is true if the files are whole clusters, so that an object that is not in
-    /// them does not exist.
+    /// Creates an empty workspace. A file that is not in a set does not exist in its cluster where the settings of one of
+    /// the engines of its files say so, as in a run.
     #[must_use]
-    pub fn new(complete: bool) -> Workspace {
-        Workspace { complete, is_whole: true, sets: BTreeMap::new(), files: BTreeMap::new() }
+    pub fn new() -> Workspace {
+        Workspace::default()
     }
 
-    /// Adds many files at once, each checked by its engine, all of them one set. Faster than adding them one by one.
+    /// Adds, replaces and removes files, each with the engine of its configuration, and says which sets all files belong to
+    /// from now on: `memberships` by path. A file that is there already may get another engine. Of several changes of one
+    /// path the last one holds. Returns the paths of all files whose findings have changed, in order: those that were
+    /// changed, those of others, and those of removed files that had any.
+    pub fn update(
+        &mut self,
+        changes: Vec<FileChange>,
+        sets: &[ManifestSet],
+        memberships: &BTreeMap<String, Vec<Membership>>,
+    ) -> Vec<String> {
+        self.change(changes, Some((sets, memberships)))
+    }
+
+    /// Adds many files at once, each checked by its engine; no set has those that are new. Faster than adding them one by
+    /// one.
     pub fn open(&mut self, files: impl IntoIterator<Item = (File, Arc<Engine>)>) {
-        self.open_in_sets(files, &Partition::default());
+        let of_path = |(file, engine): (File, Arc<Engine>)| {
+            let path = file.source.path().to_owned();
+            (path, Some((file, engine)))
+        };
+        self.change(files.into_iter().map(of_path).collect(), None);
     }
 
-    /// Adds many files at once that belong to sets: `partition` has them in the order of `files`.
+    /// Adds many files at once that belong to sets: `partition` has them in the order of `files`. No set has files that were
+    /// there before.
     pub fn open_in_sets(
         &mut self,
         files: impl IntoIterator<Item = (File, Arc<Engine>)>,
         partition: &Partition,
     ) {
-        self.is_whole = partition.is_whole();
-        let mut known = Vec::new();
-        let mut added = BTreeSet::new();
-        let mut placed: BTreeMap<SetKey, Vec<(PlaceKey, PlacedFile)>> = BTreeMap::new();
+        let mut memberships = Memberships::new();
+        let mut changes = Vec::new();
         for (number, (file, engine)) in files.into_iter().enumerate() {
-            let path: Arc<str> = Arc::from(file.source.path());
-            let roles = self.roles(&partition.sets, partition.memberships(number));
-            if self.files.contains_key(&path) || !added.insert(Arc::clone(&path)) {
-                known.push((path, Some((file, engine, roles))));
-                continue;
-            }
-            for (role, objects) in roles.iter().zip(applied(&roles, &file)) {
-                let place = (role.key(&path), place(objects, &file, &engine));
-                placed.entry(role.set.clone()).or_default().push(place);
-            }
-            self.files.insert(path, FileState { file, engine, roles, joined: None });
+            let path = file.source.path().to_owned();
+            memberships.insert(path.clone(), partition.memberships(number).to_vec());
+            changes.push((path, Some((file, engine))));
         }
-        for (key, files) in placed {
-            self.set_workspace(&key).open(files);
-        }
-        self.apply(known);
-        let paths: Vec<Arc<str>> = self.files.keys().cloned().collect();
-        for path in paths {
-            self.join(&path);
-        }
+        self.update(changes, &partition.sets, &memberships);
     }
 
     /// Sets which sets the files belong to: `memberships` by path. Returns the paths of the files whose findings have
@@ -126,24 +132,22 @@ impl Workspace {
         sets: &[ManifestSet],
         memberships: &BTreeMap<String, Vec<Membership>>,
     ) -> Vec<String> {
-        self.is_whole = sets.is_empty();
-        let mut changes = Vec::new();
-        for (path, kept) in &self.files {
-            let roles = self.roles(sets, memberships.get(&**path).map_or(&[], Vec::as_slice));
-            if roles != kept.roles {
-                changes.push((Arc::clone(path), Some((kept.file.clone(), Arc::clone(&kept.engine), roles))));
-            }
-        }
-        let before: Vec<(Arc<str>, CheckReport)> = changes
-            .iter()
-            .filter_map(|(path, _)| Some((Arc::clone(path), self.report(path)?.clone())))
-            .collect();
-        let mut changed = self.apply(changes);
-        let own = before
-            .into_iter()
-            .filter(|(path, before)| self.report(path).is_none_or(|report| !report.renders_equal(before)));
-        changed.extend(own.map(|(path, _)| path.to_string()));
-        changed.sort();
+        self.update(Vec::new(), sets, memberships)
+    }
+
+    /// Adds a file, or replaces its text; its sets stay what they are. Returns the paths of the other files whose findings
+    /// have changed.
+    pub fn set(&mut self, file: File, engine: &Arc<Engine>) -> Vec<String> {
+        let path = file.source.path().to_owned();
+        let mut changed = self.change(vec![(path.clone(), Some((file, Arc::clone(engine))))], None);
+        changed.retain(|other| *other != path);
+        changed
+    }
+
+    /// Removes a file. Returns the paths of the other files whose findings have changed.
+    pub fn remove(&mut self, path: &str) -> Vec<String> {
+        let mut changed = self.change(vec![(path.to_owned(), None)], None);
+        changed.retain(|other| other != path);
         changed
     }
 
@@ -158,11 +162,17 @@ impl Workspace {
         self.files.get(path).map(|kept| &kept.file)
     }
 
+    /// The engine of a file.
+    #[must_use]
+    pub fn engine(&self, path: &str) -> Option<&Arc<Engine>> {
+        self.files.get(path).map(|kept| &kept.engine)
+    }
+
     /// The findings of a file.
     #[must_use]
     pub fn report(&self, path: &str) -> Option<&CheckReport> {
         let (path, kept) = self.files.get_key_value(path)?;
-        match (&kept.joined, kept.roles.as_slice()) {
+        match (&kept.joined, kept.places.roles.as_slice()) {
             (Some(joined), _) => Some(joined),
             (None, roles) => {
                 let role = roles.first()?;
@@ -173,51 +183,95 @@ impl Workspace {
 
     /// The clusters that a file belongs to, each with the name of its set; one without a name where the whole input is one.
     pub fn clusters_of(&self, path: &str) -> impl Iterator<Item = (Option<&str>, &Cluster)> {
-        let roles = self.files.get(path).map_or(&[][..], |kept| &kept.roles);
+        let roles = self.files.get(path).map_or(&[][..], |kept| &kept.places.roles);
         let first = roles.iter().filter(|role| role.number == 0);
         first.filter_map(|role| Some((role.set.name.as_deref(), self.sets.get(&role.set)?.cluster())))
     }
 
-    /// Adds a file, or replaces its text; its sets stay what they are. Returns the paths of the other files whose findings
-    /// have changed.
-    pub fn set(&mut self, file: File, engine: &Arc<Engine>) -> Vec<String> {
-        let path: Arc<str> = Arc::from(file.source.path());
-        let roles = match self.files.get(&path) {
-            Some(kept) => kept.roles.clone(),
-            None => self.roles(&[], &[]),
-        };
-        self.apply(vec![(path, Some((file, Arc::clone(engine), roles)))])
+    /// Changes files, and which sets all files belong to, unless that stays as it is.
+    fn change(
+        &mut self,
+        changes: Vec<FileChange>,
+        partition: Option<(&[ManifestSet], &Memberships)>,
+    ) -> Vec<String> {
+        let new: BTreeMap<Arc<str>, _> =
+            changes.into_iter().map(|(path, new)| (Arc::from(path), new)).collect();
+        let mut is_same_partition = true;
+        if let Some((sets, _)) = partition
+            && sets != self.partition
+        {
+            self.partition = sets.to_vec();
+            is_same_partition = false;
+        }
+        let complete = self.complete_sets(&new, partition.map(|(_, memberships)| memberships));
+        is_same_partition &= complete == self.complete;
+        self.complete = complete;
+        let mut moved: Vec<Change> = Vec::new();
+        for (path, kept) in self.files.iter_mut().filter(|(path, _)| !new.contains_key(*path)) {
+            let memberships = match partition {
+                Some((_, memberships)) => memberships.get(&**path).map_or(&[][..], Vec::as_slice),
+                None => &kept.places.memberships,
+            };
+            if is_same_partition && memberships == kept.places.memberships {
+                continue;
+            }
+            let places = places(&self.partition, &self.complete, memberships.to_vec());
+            if places.are_equal(&kept.places) {
+                kept.places = places;
+            } else {
+                moved.push((Arc::clone(path), Some((kept.file.clone(), Arc::clone(&kept.engine), places))));
+            }
+        }
+        let new = new.into_iter().map(|(path, new)| {
+            let new = new.map(|(file, engine)| {
+                let memberships = match partition {
+                    Some((_, memberships)) => memberships.get(&*path).cloned(),
+                    None => self.files.get(&path).map(|kept| kept.places.memberships.clone()),
+                };
+                let places = places(&self.partition, &self.complete, memberships.unwrap_or_default());
+                (file, engine, places)
+            });
+            (path, new)
+        });
+        let changes: Vec<Change> = new.chain(moved).collect();
+        let before: Vec<(Arc<str>, CheckReport)> = changes
+            .iter()
+            .map(|(path, _)| (Arc::clone(path), self.report(path).cloned().unwrap_or_default()))
+            .collect();
+        let mut changed = self.apply(changes);
+        let none = CheckReport::default();
+        let own =
+            before.iter().filter(|(path, before)| !self.report(path).unwrap_or(&none).renders_equal(before));
+        changed.extend(own.map(|(path, _)| path.to_string()));
+        changed.sort();
+        changed
     }
 
-    /// Removes a file. Returns the paths of the files whose findings have changed.
-    pub fn remove(&mut self, path: &str) -> Vec<String> {
-        match self.files.get_key_value(path) {
-            Some((path, _)) => self.apply(vec![(Arc::clone(path), None)]),
-            None => Vec::new(),
+    /// Which sets are whole clusters once some files are `new`, as a run decides it: where one of their files says so.
+    fn complete_sets(
+        &self,
+        new: &BTreeMap<Arc<str>, Option<(File, Arc<Engine>)>>,
+        memberships: Option<&Memberships>,
+    ) -> Vec<bool> {
+        let sets = &self.partition;
+        let mut said = vec![false; sets.len() + 1];
+        let kept = self.files.iter().filter(|(path, _)| !new.contains_key(*path));
+        let kept = kept.map(|(path, kept)| (path, &kept.engine));
+        let new = new.iter().filter_map(|(path, new)| Some((path, &new.as_ref()?.1)));
+        for (path, _) in kept.chain(new).filter(|(_, engine)| engine.settings().complete) {
+            let memberships = match memberships {
+                Some(memberships) => memberships.get(&**path),
+                None => self.files.get(path).map(|kept| &kept.places.memberships),
+            };
+            match memberships {
+                Some(memberships) if !memberships.is_empty() => {
+                    memberships.iter().for_each(|membership| said[membership.set] = true);
+                }
+                _ => said[sets.len()] = true,
+            }
         }
-    }
-
-    /// The roles of a file with these memberships. A file that no set has is with all others that no set has.
-    fn roles(&self, sets: &[ManifestSet], memberships: &[Membership]) -> Vec<Role> {
-        let key = |order: usize, name: Option<Arc<str>>, bond: Bond, complete: bool| SetKey {
-            order,
-            name,
-            is_certain: bond == Bond::Certain,
-            is_likely: bond == Bond::Likely,
-            complete: complete && self.complete,
-        };
-        if memberships.is_empty() {
-            let rest = key(usize::MAX, None, Bond::Folders, self.is_whole);
-            return vec![Role { set: rest, number: 0, membership: Membership::default() }];
-        }
-        let mut roles: Vec<Role> = Vec::with_capacity(memberships.len());
-        for membership in memberships {
-            let set = &sets[membership.set];
-            let key = key(membership.set, Some(Arc::clone(&set.name)), set.bond, set.may_be_complete);
-            let number = roles.iter().filter(|role| role.set == key).count();
-            roles.push(Role { set: key, number, membership: membership.clone() });
-        }
-        roles
+        let may_be = sets.iter().map(|set| set.may_be_complete).chain([sets.is_empty()]);
+        said.into_iter().zip(may_be).map(|(said, may_be)| said && may_be).collect()
     }
 
     fn set_workspace(&mut self, key: &SetKey) -> &mut SetWorkspace {
@@ -236,16 +290,16 @@ impl Workspace {
         let mut by_set: BTreeMap<SetKey, BTreeMap<PlaceKey, Option<PlacedFile>>> = BTreeMap::new();
         let mut own: BTreeSet<Arc<str>> = BTreeSet::new();
         for (path, new) in changes {
-            for role in self.files.get(&path).into_iter().flat_map(|kept| &kept.roles) {
+            for role in self.files.get(&path).into_iter().flat_map(|kept| &kept.places.roles) {
                 by_set.entry(role.set.clone()).or_default().insert(role.key(&path), None);
             }
             match new {
-                Some((file, engine, roles)) => {
-                    for (role, objects) in roles.iter().zip(applied(&roles, &file)) {
+                Some((file, engine, places)) => {
+                    for (role, objects) in places.roles.iter().zip(places.applied(&file)) {
                         let place = place(objects, &file, &engine);
                         by_set.entry(role.set.clone()).or_default().insert(role.key(&path), Some(place));
                     }
-                    self.files.insert(Arc::clone(&path), FileState { file, engine, roles, joined: None });
+                    self.files.insert(Arc::clone(&path), FileState { file, engine, places, joined: None });
                 }
                 None => _ = self.files.remove(&path),
             }
@@ -282,17 +336,18 @@ impl Workspace {
 
     /// Joins the findings of a file that has several roles.
     fn join(&mut self, path: &Arc<str>) {
-        let Some(kept) = self.files.get(path).filter(|kept| kept.roles.len() > 1) else {
+        let Some(kept) = self.files.get(path).filter(|kept| kept.places.roles.len() > 1) else {
             return;
         };
-        let applied = applied(&kept.roles, &kept.file);
+        let roles = &kept.places.roles;
+        let applied = kept.places.applied(&kept.file);
         // The number of the next object in each role: a set may leave some out.
-        let mut next = vec![0; kept.roles.len()];
+        let mut next = vec![0; roles.len()];
         let mut findings = Vec::new();
         for at in 0..kept.file.objects.len() {
             let mut found = Vec::new();
             let mut names = Vec::new();
-            for ((role, objects), next) in kept.roles.iter().zip(&applied).zip(&mut next) {
+            for ((role, objects), next) in roles.iter().zip(&applied).zip(&mut next) {
                 let is_applied = objects.get(&kept.file.objects, at).is_some();
                 let Some(set) = self.sets.get(&role.set).filter(|_| is_applied) else {
                     continue;
@@ -304,11 +359,52 @@ impl Workspace {
             findings.extend(join(found, names.into_iter()));
         }
         let mut joined = kept.engine.assemble_report(&kept.file, findings);
-        let names = kept.roles.iter().filter_map(|role| Some(self.sets.get(&role.set)?.name()));
+        let names = roles.iter().filter_map(|role| Some(self.sets.get(&role.set)?.name()));
         name_unjudged(&mut joined.findings, names);
         if let Some(kept) = self.files.get_mut(path) {
             kept.joined = Some(joined);
         }
+    }
+}
+
+/// The places of a file with these memberships. A file that no set has is with all others that no set has. `complete` says
+/// of each set, and last of what no set has, whether it is a whole cluster.
+fn places(sets: &[ManifestSet], complete: &[bool], memberships: Vec<Membership>) -> Places {
+    let key = |name: Option<Arc<str>>, bond: Bond, complete: bool| SetKey {
+        name,
+        is_certain: bond == Bond::Certain,
+        is_likely: bond == Bond::Likely,
+        complete,
+    };
+    let mut roles: Vec<Role> = Vec::with_capacity(memberships.len().max(1));
+    for membership in &memberships {
+        let set = &sets[membership.set];
+        let key = key(Some(Arc::clone(&set.name)), set.bond, complete[membership.set]);
+        let number = roles.iter().filter(|role| role.set == key).count();
+        roles.push(Role { set: key, number });
+    }
+    if memberships.is_empty() {
+        roles.push(Role { set: key(None, Bond::Folders, complete[sets.len()]), number: 0 });
+    }
+    Places { memberships, roles }
+}
+
+impl Places {
+    /// The objects of a file as each of its roles applies them.
+    fn applied(&self, file: &File) -> Vec<AppliedObjects> {
+        match self.memberships.as_slice() {
+            [] => vec![AppliedObjects::Written],
+            memberships => sets::apply(memberships, &file.objects),
+        }
+    }
+
+    /// Whether both are the same but for the numbers of the sets.
+    fn are_equal(&self, other: &Places) -> bool {
+        let same =
+            |(one, other): (&Membership, &Membership)| *one == Membership { set: one.set, ..other.clone() };
+        self.roles == other.roles
+            && self.memberships.len() == other.memberships.len()
+            && self.memberships.iter().zip(&other.memberships).all(same)
     }
 }
 

@@ -49,8 +49,10 @@ pub(super) struct SetWorkspace {
     name: Option<Arc<str>>,
     cluster: Cluster,
     files: BTreeMap<PlaceKey, usize>,
-    /// By index in `files`; the index of a removed file is reused.
+    /// By index in `files`.
     file_states: Vec<Option<FileState>>,
+    /// The indices of removed files, which are reused.
+    free: Vec<usize>,
     dependents: Dependents<CheckId>,
 }
 
@@ -82,6 +84,7 @@ impl SetWorkspace {
             cluster: Cluster::incremental(complete).with_bond(bond),
             files: BTreeMap::new(),
             file_states: Vec::new(),
+            free: Vec::new(),
             dependents: Dependents::default(),
         }
     }
@@ -111,26 +114,13 @@ impl SetWorkspace {
         rules.flat_map(|rule| rule.findings.iter().cloned()).collect()
     }
 
-    /// Adds many files at once. Faster than adding them one by one.
-    pub(super) fn open(&mut self, files: Vec<(PlaceKey, PlacedFile)>) {
-        let mut added = BTreeSet::new();
-        for (key, placed) in files {
-            self.cluster.replace(&[], &placed.objects);
-            added.insert(self.add_file(key, placed));
-        }
-        // Results of existing files may depend on the new ones.
-        let before = self.file_ids().filter(|at| !added.contains(at)).collect();
-        self.check_files(&added);
-        self.check_files(&before);
-    }
-
     /// Adds, replaces and removes files. Returns the other files whose results were computed again.
     pub(super) fn replace(&mut self, changes: Vec<(PlaceKey, Option<PlacedFile>)>) -> Vec<Renewed> {
         let mut old_objects = Vec::new();
         for (key, new) in &changes {
             old_objects.extend(self.detach(key).into_iter().flat_map(|kept| kept.placed.objects));
             if new.is_none() {
-                self.files.remove(key);
+                self.free.extend(self.files.remove(key));
             }
         }
         let mut new_objects: Vec<Object> =
@@ -144,15 +134,11 @@ impl SetWorkspace {
         let placed = changes.into_iter().filter_map(|(key, new)| Some((key, new?)));
         let added: BTreeSet<usize> = placed.map(|(key, placed)| self.add_file(key, placed)).collect();
         self.check_files(&added);
-        self.recheck_invalidated(&touched, &added)
+        if added.len() == self.files.len() { Vec::new() } else { self.recheck_invalidated(&touched, &added) }
     }
 
     fn file_state(&self, key: &PlaceKey) -> Option<&FileState> {
         self.file_states[*self.files.get(key)?].as_ref()
-    }
-
-    fn file_ids(&self) -> impl Iterator<Item = usize> {
-        self.files.values().copied()
     }
 
     /// Assigns an index to a file without checking it.
@@ -166,10 +152,7 @@ impl SetWorkspace {
         });
         let at = match self.files.entry(key) {
             Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(free) => {
-                let place = self.file_states.iter().position(Option::is_none);
-                *free.insert(place.unwrap_or(self.file_states.len()))
-            }
+            Entry::Vacant(vacant) => *vacant.insert(self.free.pop().unwrap_or(self.file_states.len())),
         };
         if at == self.file_states.len() {
             self.file_states.push(kept);

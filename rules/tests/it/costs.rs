@@ -164,7 +164,7 @@ fn what_is_cut_short_is_said_and_what_finished_holds() {
     let has = |rule: &str| report.findings.iter().any(|finding| finding.rule.id == rule);
     assert!(has("step-limit-exceeded") && has("consolidate-after-missing"), "{:?}", report.findings);
     // In another order of files, and where files are edited, it is the same.
-    let mut workspace = Workspace::new(false);
+    let mut workspace = Workspace::new();
     workspace.open([(file.clone(), Arc::clone(&engine))]);
     let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\n";
     workspace.set(File::read(Source::from_text("class.yaml", class)), &engine);

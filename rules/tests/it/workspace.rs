@@ -10,10 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpulint_rules::file::File;
+use gpulint_rules::lint::settings::RuleSettings;
 use gpulint_rules::source::{PatchTarget, PatchedReplicas, Source, split_documents};
 use gpulint_rules::{
-    Bond, CheckReport, Cluster, Engine, Finding, Location, ManifestSet, Membership, Partition, RunInput,
-    Settings, Workspace, check_run,
+    Bond, CheckReport, Cluster, Engine, Finding, Location, ManifestSet, Membership, Partition, RULES,
+    RunInput, Settings, Workspace, check_run,
 };
 
 /// Numbers that are the same in every run.
@@ -125,9 +126,15 @@ fn guard(dice: &mut Dice) -> String {
 }
 
 fn place(place: &Location) -> String {
-    let at = place
-        .resolve_span()
-        .map(|(source, document, span)| (source.path().to_owned(), document, span.start, span.end));
+    let at = place.resolve_span().map(|(source, document, span)| {
+        // An editor counts columns in other units than a report.
+        let positions = [span.start, span.end].map(|at| {
+            let position = source.lines().position(source.text(), at);
+            let start = source.lines().start_of(position.line as usize - 1, source.text());
+            (position, source.text()[start as usize..at as usize].encode_utf16().count())
+        });
+        (source.path().to_owned(), document, span.start, span.end, positions)
+    });
     let pointer = place.pointer().map(ToString::to_string);
     format!("{at:?} {pointer:?} {:?}", place.object().map(|o| o.id().clone()))
 }
@@ -247,7 +254,7 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
     let settings = Settings { complete, ..Settings::default() };
     let engine = Arc::new(Engine::new(settings));
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
-    let mut workspace = Workspace::new(complete);
+    let mut workspace = Workspace::new();
     // Below each other, and beside each other, where nothing of one is said of the other.
     let folders = ["", "a/", "a/b/", "a/c/", "d/"];
     let paths: Vec<String> = (0..24).map(|n| format!("{}file-{n}.yaml", folders[n % 5])).collect();
@@ -337,7 +344,7 @@ fn law_in_sets(documents: &[String], complete: bool, seed: u64, steps: usize) {
         texts.insert(path.clone(), text);
         places.insert(path.clone(), memberships(&mut dice));
     }
-    let mut workspace = Workspace::new(complete);
+    let mut workspace = Workspace::new();
     let partition = Partition { sets: sets(), files: places.values().cloned().collect() };
     let files: Vec<_> = texts.iter().map(|(path, text)| (read(path, text), Arc::clone(&engine))).collect();
     workspace.open_in_sets(files, &partition);
@@ -366,6 +373,120 @@ fn law_in_sets(documents: &[String], complete: bool, seed: u64, steps: usize) {
     }
 }
 
+/// Configurations of files that differ.
+fn engines() -> [Arc<Engine>; 3] {
+    let mut quiet = Settings { complete: true, ..Settings::default() };
+    for rule in RULES.iter().step_by(3) {
+        let off = RuleSettings { enabled: Some(false), ..RuleSettings::default() };
+        quiet.rules.insert(rule.id.to_owned(), off);
+    }
+    [Settings::default(), Settings { complete: true, ..Settings::default() }, quiet]
+        .map(|set| Arc::new(Engine::new(set)))
+}
+
+/// A file as a run over all files is given it.
+#[derive(Clone)]
+struct Written {
+    text: String,
+    engine: usize,
+}
+
+/// What a run over all files says of each, where they have several configurations.
+fn afresh_of_all(
+    files: &BTreeMap<String, Written>,
+    sets: &[ManifestSet],
+    places: &BTreeMap<String, Vec<Membership>>,
+    engines: &[Arc<Engine>],
+) -> BTreeMap<String, Vec<String>> {
+    let read: Vec<(File, &Engine)> =
+        files.iter().map(|(path, file)| (read(path, &file.text), &*engines[file.engine])).collect();
+    let inputs: Vec<_> = read.iter().map(|(file, engine)| Some(RunInput { engine, file })).collect();
+    let memberships = files.keys().map(|path| places.get(path).cloned().unwrap_or_default());
+    let partition = Partition { sets: sets.to_vec(), files: memberships.collect() };
+    let reports = check_run(&inputs, &partition, None);
+    files.keys().cloned().zip(reports.iter().map(|report| shown(report.as_ref().unwrap()))).collect()
+}
+
+/// Many changes at once: of texts, of configurations, and of what belongs to which sets.
+fn law_of_updates(documents: &[String], seed: u64, steps: usize) {
+    let mut dice = Dice(seed);
+    let engines = engines();
+    let paths: Vec<String> = (0..16).map(|n| format!("{}/file-{n}.yaml", ["a", "b"][n % 2])).collect();
+    let mut files: BTreeMap<String, Written> = BTreeMap::new();
+    let mut places: BTreeMap<String, Vec<Membership>> = BTreeMap::new();
+    let mut present: Vec<usize> = Vec::new();
+    let mut workspace = Workspace::new();
+    let mut before: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut complete = 0;
+    for step in 0..steps {
+        let mut changed: BTreeSet<String> = BTreeSet::new();
+        for _ in 0..if step == 0 { 10 } else { dice.below(4) } {
+            let path = dice.one(&paths).clone();
+            match (files.get(&path).cloned(), dice.below(6)) {
+                (Some(_), 0) => _ = files.remove(&path),
+                (Some(file), 1) => {
+                    let engine = dice.below(engines.len());
+                    files.insert(path.clone(), Written { engine, ..file });
+                }
+                (file, _) => {
+                    let old = file.unwrap_or_else(|| Written {
+                        text: (0..3).map(|_| dice.one(documents).clone()).collect::<Vec<_>>().join("\n---\n"),
+                        // Few files say that the input is complete, so that sets come to be complete and cease to be.
+                        engine: if dice.below(6) == 0 { 1 } else { 0 },
+                    });
+                    let text = edited(&old.text, documents, &mut dice);
+                    files.insert(path.clone(), Written { text, ..old });
+                }
+            }
+            changed.insert(path);
+        }
+        if step % 3 == 0 {
+            // Sets come and go, and have other numbers than before.
+            present = (0..3).filter(|_| dice.below(4) > 0).collect();
+            if dice.below(2) == 0 {
+                present.reverse();
+            }
+        }
+        if step == 0 || dice.below(3) == 0 {
+            let path = dice.one(&paths).clone();
+            places.insert(path, memberships(&mut dice));
+        }
+        let all = sets();
+        let sets: Vec<ManifestSet> = present.iter().map(|set| all[*set].clone()).collect();
+        let numbered = |membership: &Membership| {
+            let set = present.iter().position(|set| *set == membership.set)?;
+            Some(Membership { set, ..membership.clone() })
+        };
+        let of_file = |(path, all): (&String, &Vec<Membership>)| {
+            let mut numbered: Vec<Membership> = all.iter().filter_map(numbered).collect();
+            numbered.sort_by_key(|membership| membership.set);
+            (path.clone(), numbered)
+        };
+        let memberships: BTreeMap<String, Vec<Membership>> = places.iter().map(of_file).collect();
+        let change = |path: &String| {
+            let new = files.get(path);
+            let new = new.map(|file| (read(path, &file.text), Arc::clone(&engines[file.engine])));
+            (path.clone(), new)
+        };
+        let told = workspace.update(changed.iter().map(change).collect(), &sets, &memberships);
+        let now = afresh_of_all(&files, &sets, &memberships, &engines);
+        let at = format!("step {step}, seed {seed}");
+        assert!(workspace.paths().eq(now.keys().map(String::as_str)), "{at}");
+        for (path, expected) in &now {
+            let checked = shown(workspace.report(path).unwrap());
+            assert_same(&checked, expected, &format!("{at}: {path}"));
+        }
+        let nothing = shown(&CheckReport::default());
+        let said = |all: &BTreeMap<String, Vec<String>>, path| all.get(path).unwrap_or(&nothing).clone();
+        let different = paths.iter().filter(|path| said(&now, *path) != said(&before, *path));
+        assert_eq!(told.iter().collect::<BTreeSet<_>>(), different.collect(), "{at}");
+        assert!(told.is_sorted(), "{at}");
+        complete += workspace.clusters_of(&paths[0]).filter(|(_, cluster)| cluster.is_complete()).count();
+        before = now;
+    }
+    assert!(complete > 0, "some sets are whole clusters");
+}
+
 fn steps() -> usize {
     let asked = std::env::var("WORKSPACE_STEPS").ok();
     asked.and_then(|n| n.parse().ok()).unwrap_or(60)
@@ -391,6 +512,12 @@ fn files_of_several_clusters_are_judged_in_each_of_them() {
     law_in_sets(&cluster(), false, 4, 2 * steps());
     law_in_sets(&cluster(), true, 5, 2 * steps());
     law_in_sets(&documents(), true, 6, steps());
+}
+
+#[test]
+fn many_changes_at_once_are_one_update() {
+    law_of_updates(&cluster(), 21, 3 * steps());
+    law_of_updates(&documents(), 22, steps());
 }
 
 /// Given the partition, what is found in a set does not depend on which other sets the input has.
@@ -440,7 +567,7 @@ fn of_the_pools_of_many_clusters_nobody_knows_who_goes_where() {
     };
     let engine = Arc::new(Engine::new(Settings::default()));
     let most: Vec<String> = (0..500).map(pool).collect();
-    let mut workspace = Workspace::new(false);
+    let mut workspace = Workspace::new();
     workspace.set(read("pools.yaml", &most.join("---\n")), &engine);
     workspace.set(read("run.yaml", run), &engine);
     assert!(on_spot(&workspace));
@@ -460,7 +587,7 @@ fn files_come_and_go() {
     };
     let settings = Settings { complete: true, ..Settings::default() };
     let engine = Arc::new(Engine::new(settings));
-    let mut workspace = Workspace::new(true);
+    let mut workspace = Workspace::new();
     assert_eq!(workspace.set(read("pool.yaml", pool), &engine), [] as [&str; 0]);
     assert!(missing(&workspace));
     assert_eq!(workspace.set(read("class.yaml", class), &engine), ["pool.yaml"]);
