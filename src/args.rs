@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// List all rules
     Rules(RulesArgs),
+    /// Run the language server, for editors
+    Lsp(LspArgs),
     /// Look at a folder, and write a commented gpulint.yaml for it
     Init(InitArgs),
     /// Show the configuration that holds for a file or folder, and where each value comes from
@@ -389,6 +391,30 @@ pub(crate) struct RuleArgs {
     /// Kubernetes' version, such as 1.34, instead of `platform.kubernetes`
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Kubernetes))]
     pub(crate) kubernetes: Option<Version>,
+}
+
+/// `gpulint lsp`.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(after_help = "\
+An editor starts this command and speaks the Language Server Protocol with it on standard input and \
+output. Each folder of the editor is checked as `gpulint check` would check it there, with the texts \
+of open files as they are in the editor. Charts and kustomizations are not rendered.")]
+pub(crate) struct LspArgs {
+    /// The configuration, and what it applies to.
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+
+    /// The folders are whole clusters: an object that is not in them does not exist
+    #[arg(long)]
+    pub(crate) complete: bool,
+
+    /// Also what comments and annotations suppress
+    #[arg(long)]
+    pub(crate) no_suppressions: bool,
+
+    /// On standard input and output, which is the only way; editors name it
+    #[arg(long, hide = true)]
+    pub(crate) stdio: bool,
 }
 
 /// `gpulint explain`.

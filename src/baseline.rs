@@ -1,6 +1,6 @@
 //! `--baseline`, `--write-baseline` and `--update-baseline`.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -31,30 +31,10 @@ struct Coverage<'a> {
 
 /// Reads the baselines of the flags or of the configurations.
 pub(crate) fn load(args: &CheckArgs, scopes: &Scopes) -> Result<Baselines, CliError> {
-    let mut all = Baselines { list: Vec::new(), of_scope: vec![None; scopes.all().len()] };
     if args.write_baseline.is_some() || args.no_baseline || args.show_sets {
-        return Ok(all);
+        return Ok(Baselines { list: Vec::new(), of_scope: vec![None; scopes.all().len()] });
     }
-    let mut errors = Vec::new();
-    let mut failed = BTreeSet::new();
-    for (number, scope) in scopes.all().iter().enumerate() {
-        let Some(path) = args.baseline.as_ref().or(scope.baseline.as_ref()) else { continue };
-        let known = all.list.iter().position(|baseline| baseline.path == absolute(path));
-        if known.is_some() || failed.contains(path) {
-            all.of_scope[number] = known;
-            continue;
-        }
-        match Baseline::load(path) {
-            Ok(baseline) => {
-                all.of_scope[number] = Some(all.list.len());
-                all.list.push(baseline);
-            }
-            Err(error) => {
-                failed.insert(path.clone());
-                errors.push(error);
-            }
-        }
-    }
+    let (all, errors) = Baselines::load(scopes, args.baseline.as_ref());
     if !errors.is_empty() {
         return Err(CliError::Several(errors));
     }

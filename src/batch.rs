@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::config::Scopes;
 use crate::files;
 use crate::files::sets::{SetFile, Sets};
-use crate::files::{Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped, display_path};
+use crate::files::{Disk, Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped, display_path};
 use crate::known::Baselines;
 use crate::progress::Progress;
 
@@ -20,6 +20,7 @@ const READER_RULES: [&str; 4] =
     ["yaml-syntax", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-text-after-end"];
 
 /// An input, the index of its configuration, and its path relative to the folder of that configuration.
+#[derive(Clone, Debug)]
 pub(crate) struct ScopedInput {
     pub(crate) input: Input,
     pub(crate) scope: usize,
@@ -79,7 +80,7 @@ impl<'e> Batch<'e> {
     /// Reads all inputs.
     pub(crate) fn read(inputs: Vec<ScopedInput>, engines: &'e [Engine], progress: bool) -> Batch<'e> {
         let plain: Vec<Input> = inputs.iter().map(|one| one.input.clone()).collect();
-        let folders = Folders::discover(plain);
+        let folders = Folders::discover(plain, &Disk::default());
         let progress = Progress::counting("reading", inputs.len(), progress);
         let reads: Vec<ReadOutcome> = inputs
             .par_iter()
@@ -254,7 +255,7 @@ fn discover_sets(
     let files = inputs.iter().zip(reads).map(|(one, read)| SetFile {
         input: &one.input,
         objects: read.file.as_ref().filter(|_| read.manifest).map_or(&[], |file| &file.objects),
-        clusters: clusters(one, engines),
+        clusters: clusters(one, &engines[one.scope]),
     });
     files::sets::discover(&files.collect::<Vec<_>>(), folders)
 }
@@ -266,7 +267,7 @@ fn retain<T>(list: &mut Vec<T>, kept: &[bool]) {
 }
 
 /// The clusters that the configuration of an input assigns it to.
-fn clusters(one: &ScopedInput, engines: &[Engine]) -> Vec<(usize, String)> {
-    let clusters = engines[one.scope].settings().clusters.iter();
+pub(crate) fn clusters(one: &ScopedInput, engine: &Engine) -> Vec<(usize, String)> {
+    let clusters = engine.settings().clusters.iter();
     clusters.filter_map(|cluster| Some((one.scope, cluster.cluster_of(&one.path)?.to_owned()))).collect()
 }

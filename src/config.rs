@@ -13,7 +13,7 @@ use gpulint_rules::{Group, Platform, Product, RULES, Settings};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::args::{CheckArgs, RuleArgs, SetArgs};
+use crate::args::{CheckArgs, LspArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
 use crate::files::{absolute, display_path, relative};
@@ -53,6 +53,8 @@ pub(crate) struct Scope {
     pub(crate) render: RenderConfig,
     /// The absolute path of its baseline.
     pub(crate) baseline: Option<PathBuf>,
+    /// The absolute paths of its CustomResourceDefinitions.
+    pub(crate) crds: Vec<PathBuf>,
     /// Its files: its own, and those that it extends, nearest first.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -65,8 +67,17 @@ impl Scope {
             let _ = ignore.add_line(None, &without_current_folder(pattern));
         }
         let ignore = ignore.build().unwrap_or_else(|_| Gitignore::empty());
-        let render = RenderConfig::default();
-        Scope { folder, name, ignore, settings, configured, render, baseline: None, files: Vec::new() }
+        Scope {
+            folder,
+            name,
+            ignore,
+            settings,
+            configured,
+            render: RenderConfig::default(),
+            baseline: None,
+            crds: Vec::new(),
+            files: Vec::new(),
+        }
     }
 
     /// Whether `ignore` of the configuration names a path, or excepts it with `!`; `None` if it does neither.
@@ -210,6 +221,17 @@ impl Scopes {
         Scopes::new(&args.rules, flags)
     }
 
+    /// The configurations of the language server.
+    pub(crate) fn for_server(args: &LspArgs) -> Result<Scopes, CliError> {
+        let flags = Flags {
+            complete: args.complete,
+            no_suppressions: args.no_suppressions,
+            crds: Some(Vec::new()),
+            ..Flags::new(&args.rules)?
+        };
+        Scopes::new(&args.rules, flags)
+    }
+
     /// The configurations of a command that explains a set of objects.
     pub(crate) fn for_set(args: &SetArgs) -> Result<Scopes, CliError> {
         let rules = RuleArgs {
@@ -306,6 +328,7 @@ impl Scopes {
                 let mut scope = Scope::new(folder, named, settings, configured);
                 scope.render = config.render().clone();
                 scope.baseline = config.baseline().and_then(|path| scope.resolve(path));
+                scope.crds = config.crds().iter().filter_map(|path| scope.resolve(path)).collect();
                 scope.files = files;
                 self.list.push(scope);
                 self.list.len() - 1

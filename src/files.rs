@@ -3,6 +3,7 @@
 //! `walk` finds files, `folders` recognizes charts and kustomizations, `read` parses bytes to objects. Files
 //! that are not manifests are skipped with a reason, never with an error.
 
+mod disk;
 mod filled;
 mod folders;
 mod kustomization;
@@ -14,7 +15,9 @@ mod walk;
 
 use std::path::{Component, Path, PathBuf};
 
-pub(crate) use folders::Folders;
+pub(crate) use disk::Disk;
+pub(crate) use filled::{fills_placeholders, is_script};
+pub(crate) use folders::{FileContext, Folders};
 pub(crate) use kustomization::KUSTOMIZATIONS;
 pub(crate) use read::{ReadOutcome, read, read_bytes};
 pub(crate) use walk::{FoundFiles, Input, count_hidden, find};

@@ -11,6 +11,7 @@ use std::{fs, io};
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{CheckReport, Finding, Node, fingerprints_at};
 
+use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{absolute, display_path, relative};
 use crate::output;
@@ -57,6 +58,32 @@ pub(crate) struct Baselines {
 }
 
 impl Baselines {
+    /// The baseline of each configuration, or the same for all, and what is wrong with them.
+    pub(crate) fn load(scopes: &Scopes, given: Option<&PathBuf>) -> (Baselines, Vec<String>) {
+        let mut all = Baselines { list: Vec::new(), of_scope: vec![None; scopes.all().len()] };
+        let mut errors = Vec::new();
+        let mut failed = HashSet::new();
+        for (number, scope) in scopes.all().iter().enumerate() {
+            let Some(path) = given.or(scope.baseline.as_ref()) else { continue };
+            let known = all.list.iter().position(|baseline| baseline.path == absolute(path));
+            if known.is_some() || failed.contains(path) {
+                all.of_scope[number] = known;
+                continue;
+            }
+            match Baseline::load(path) {
+                Ok(baseline) => {
+                    all.of_scope[number] = Some(all.list.len());
+                    all.list.push(baseline);
+                }
+                Err(error) => {
+                    failed.insert(path);
+                    errors.push(error);
+                }
+            }
+        }
+        (all, errors)
+    }
+
     /// The fingerprint of each finding of a file that the baseline of a configuration has.
     pub(crate) fn known<'f>(
         &self,

@@ -21,6 +21,8 @@ mod init;
 mod interrupt;
 mod known;
 mod loaded;
+#[allow(dead_code, reason = "features of the server follow")]
+mod lsp;
 mod markdown;
 mod output;
 mod pools;
@@ -61,6 +63,7 @@ fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Why(args) => why::run(&args, color),
         Command::Pools(args) => pools::run(&args, color),
         Command::Explain(args) => explain::explain(&args, color),
+        Command::Lsp(args) => lsp::run(args),
         Command::Init(args) => init::run(&args),
         Command::Config(args) => show::run(&args),
         Command::Rules(args) => explain::rules(&args),

@@ -11,7 +11,7 @@ use gpulint_rules::source::{FilledPlaceholder, Source};
 use ignore::WalkBuilder;
 
 use super::walk::EXCLUDED_FOLDERS;
-use super::{Input, absolute};
+use super::{Disk, Input, absolute};
 
 /// Placeholders such as `${X}`.
 const BRACES: &str = "${";
@@ -52,7 +52,7 @@ struct Traces {
 impl FilledFolders {
     /// Examines the folders of the inputs, those above them up to the current one, and the inputs themselves.
     /// It uses no thread pool, because the first of several threads that need it runs it while the others wait.
-    pub(super) fn discover(inputs: &[Input]) -> FilledFolders {
+    pub(super) fn discover(inputs: &[Input], disk: &Disk) -> FilledFolders {
         // What is outside the folder in which the program runs, and outside that of all inputs, is not the user's.
         let here = absolute(Path::new("."));
         let common = common_folder(inputs);
@@ -62,11 +62,11 @@ impl FilledFolders {
             seen.extend(folders.filter(|folder| folder.starts_with(&here) || folder.starts_with(&common)));
         }
         let folders: HashMap<PathBuf, Traces> =
-            seen.iter().map(|folder| (folder.to_path_buf(), Traces::of(folder))).collect();
+            seen.iter().map(|folder| (folder.to_path_buf(), Traces::of(folder, disk))).collect();
         let flux =
-            inputs.iter().filter(|input| input.stream.is_none()).flat_map(|input| flux_paths(&input.path));
+            inputs.iter().filter(|input| input.stream.is_none()).flat_map(|input| flux_paths(input, disk));
         let root = if common.starts_with(&here) { here } else { common };
-        FilledFolders { flux: flux.collect(), named: named_files(&root), folders }
+        FilledFolders { flux: flux.collect(), named: named_files(&root, disk), folders }
     }
 
     /// The placeholders of a file that are filled in. `roots` are the folders of the kustomizations that reach it.
@@ -96,7 +96,7 @@ impl FilledFolders {
 }
 
 impl Traces {
-    fn of(folder: &Path) -> Traces {
+    fn of(folder: &Path, disk: &Disk) -> Traces {
         let mut traces = Traces {
             root: folder.join(".git").exists(),
             double_braces: folder.join("cookiecutter.json").is_file()
@@ -111,7 +111,7 @@ impl Traces {
         let scripts = entries.map(|entry| entry.path()).filter(|path| is_script(path)).take(MAX_FILES);
         for path in scripts {
             let words = ["envsubst", "templatefile(", "template_file", "kubectl_path_documents"];
-            if read_small(&path).is_some_and(|text| words.iter().any(|word| text.contains(word))) {
+            if read_small(&path, disk).is_some_and(|text| words.iter().any(|word| text.contains(word))) {
                 traces.braces = true;
                 break;
             }
@@ -142,7 +142,7 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// Whether a file is one in which people write how manifests are applied.
-fn is_script(path: &Path) -> bool {
+pub(crate) fn is_script(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     matches!(&*extension, "tf" | "tofu" | "sh" | "bash" | "mk" | "md")
@@ -152,15 +152,19 @@ fn is_script(path: &Path) -> bool {
 }
 
 /// The text of a file that is not too large.
-fn read_small(path: &Path) -> Option<String> {
+fn read_small(path: &Path, disk: &Disk) -> Option<String> {
+    if let Some(text) = disk.buffer(path) {
+        return Some(text.to_string());
+    }
     let size = fs::metadata(path).ok()?.len();
     (size <= MAX_BYTES).then(|| fs::read_to_string(path).ok())?
 }
 
 /// The paths of the Flux Kustomizations in a file that substitute variables after the build.
-fn flux_paths(path: &Path) -> Vec<PathBuf> {
-    let text = read_small(path).unwrap_or_default();
-    if !text.contains("postBuild") || !text.contains("kustomize.toolkit.fluxcd.io") {
+fn flux_paths(input: &Input, disk: &Disk) -> Vec<PathBuf> {
+    let open = disk.buffer(&input.absolute).map(ToString::to_string);
+    let text = open.or_else(|| read_small(&input.path, disk)).unwrap_or_default();
+    if !fills_placeholders(&text) {
         return Vec::new();
     }
     let documents = source::read(&Source::from_text("kustomization", &text));
@@ -187,6 +191,11 @@ fn flux_paths(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Whether a text may be that of a Flux Kustomization that substitutes variables after the build.
+pub(crate) fn fills_placeholders(text: &str) -> bool {
+    text.contains("postBuild") && text.contains("kustomize.toolkit.fluxcd.io")
+}
+
 /// A relative path without `.`, and without `..` where it follows a folder.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
@@ -202,7 +211,7 @@ fn plain(path: &Path) -> PathBuf {
 
 /// The files below a folder that a Terraform file or a script names where it calls `envsubst` or `templatefile`: the
 /// folder and the name of each. A name without a folder is that of a file beside the script.
-fn named_files(root: &Path) -> Vec<PathBuf> {
+fn named_files(root: &Path, disk: &Disk) -> Vec<PathBuf> {
     let is_own = |name: &OsStr| !EXCLUDED_FOLDERS.iter().any(|excluded| name == *excluded);
     // Patterns of ignored files cost more to read than the few scripts that they leave out.
     let entries = WalkBuilder::new(root)
@@ -213,7 +222,7 @@ fn named_files(root: &Path) -> Vec<PathBuf> {
         .take(MAX_ENTRIES);
     let mut named = Vec::new();
     for entry in entries.filter(|entry| is_program(entry.path())).take(MAX_SCRIPTS) {
-        let text = read_small(entry.path()).unwrap_or_default().replace("\\\n", " ");
+        let text = read_small(entry.path(), disk).unwrap_or_default().replace("\\\n", " ");
         let calls = |line: &&str| ["envsubst", "templatefile("].iter().any(|word| line.contains(word));
         for line in text.lines().filter(calls) {
             named.extend(paths_in(line).map(|path| Path::new(path).to_owned()));

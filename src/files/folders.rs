@@ -1,7 +1,6 @@
 //! The effect of surrounding folders on a file: charts and kustomizations.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +10,7 @@ use crate::config;
 
 use super::filled::{FilledFolders, has_placeholders};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
-use super::{Input, SkipReason, display_path};
+use super::{Disk, Input, SkipReason, display_path};
 
 /// Kustomizations below each other are followed to this depth.
 const MAX_KUSTOMIZE_DEPTH: usize = 16;
@@ -38,14 +37,16 @@ pub(crate) struct Folders {
     /// The placeholders that kustomizations fill in, by file.
     filled: HashMap<PathBuf, Vec<FilledPlaceholder>>,
     /// The placeholders that other tools fill in: found when the first file with a placeholder is read.
-    filled_folders: OnceLock<FilledFolders>,
+    filled_folders: Arc<OnceLock<FilledFolders>>,
     inputs: Vec<Input>,
+    /// What files contain.
+    pub(super) disk: Disk,
 }
 
 impl Folders {
     /// Examines every folder that contains an input, directly or indirectly.
-    pub(crate) fn discover(inputs: Vec<Input>) -> Folders {
-        let mut folders = Folders::default();
+    pub(crate) fn discover(inputs: Vec<Input>, disk: &Disk) -> Folders {
+        let mut folders = Folders { disk: disk.clone(), ..Folders::default() };
         let mut seen: HashSet<&Path> = HashSet::new();
         for input in inputs.iter().filter(|input| input.unapplied.is_none()) {
             for folder in input.absolute.ancestors().skip(1) {
@@ -54,11 +55,11 @@ impl Folders {
                 }
                 if folder.join("Chart.yaml").is_file() {
                     folders.charts.insert(folder.to_owned());
-                    if is_library(folder) {
+                    if is_library(folder, disk) {
                         folders.libraries.insert(folder.to_owned());
                     }
                 }
-                if let Some(kustomization) = Kustomization::read(folder) {
+                if let Some(kustomization) = Kustomization::read(folder, disk) {
                     folders.kustomizations.insert(folder.to_owned(), kustomization);
                 }
             }
@@ -74,6 +75,12 @@ impl Folders {
         folders.resolve_routes();
         folders.inputs = inputs;
         folders
+    }
+
+    /// The same for other inputs or other texts. What fills in placeholders is not looked for again: the folders of the
+    /// inputs, and the scripts in them, are the same.
+    pub(crate) fn rediscover(&self, inputs: Vec<Input>, disk: &Disk) -> Folders {
+        Folders { filled_folders: Arc::clone(&self.filled_folders), ..Folders::discover(inputs, disk) }
     }
 
     /// Finds the kustomizations that reach each file, with what they make of its objects' names.
@@ -153,6 +160,22 @@ impl Folders {
                 }
             }
         }
+    }
+
+    /// What files contain.
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// The same, to change it.
+    pub(crate) fn disk_mut(&mut self) -> &mut Disk {
+        &mut self.disk
+    }
+
+    /// Whether a kustomization reads a file as a patch or a replacement.
+    pub(crate) fn is_read(&self, path: &Path) -> bool {
+        self.patches.contains(path)
+            || self.kustomizations.values().any(|one| one.replacements.iter().any(|file| file == path))
     }
 
     /// Why a file is not a manifest, if its name or folders show it.
@@ -297,7 +320,8 @@ impl Folders {
         let mut filled = Vec::new();
         if has_placeholders(text) {
             let roots = self.routes(input).iter().map(|route| Path::new(&*route.root));
-            let folders = self.filled_folders.get_or_init(|| FilledFolders::discover(&self.inputs));
+            let folders =
+                self.filled_folders.get_or_init(|| FilledFolders::discover(&self.inputs, &self.disk));
             filled = folders.of(path, roots, text);
         }
         filled.extend(self.filled.get(path).into_iter().flatten().cloned());
@@ -307,6 +331,32 @@ impl Folders {
     /// The objects and fields of a file that kustomizations change.
     pub(crate) fn targets(&self, input: &Input) -> &[PatchTarget] {
         self.targets.get(&input.absolute).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What the surrounding folders say about a file with some text: two files with equal contexts and texts are read alike.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FileContext {
+    skipped: Option<SkipReason>,
+    is_patch: bool,
+    is_kustomized: bool,
+    is_left_out: bool,
+    routes: Vec<KustomizeRoute>,
+    targets: Vec<PatchTarget>,
+    filled: Vec<FilledPlaceholder>,
+}
+
+impl FileContext {
+    pub(crate) fn new(folders: &Folders, input: &Input, text: &str) -> FileContext {
+        FileContext {
+            skipped: folders.skip_reason(input),
+            is_patch: folders.is_patch(input),
+            is_kustomized: folders.is_kustomized(input),
+            is_left_out: folders.is_left_out(input),
+            routes: folders.routes(input).to_vec(),
+            targets: folders.targets(input).to_vec(),
+            filled: folders.filled(input, text),
+        }
     }
 }
 
@@ -323,8 +373,8 @@ pub(super) fn crds_of(file: &Path) -> impl Iterator<Item = &Path> {
 }
 
 /// Whether the chart of a folder is a library.
-fn is_library(chart: &Path) -> bool {
-    let text = fs::read_to_string(chart.join("Chart.yaml")).unwrap_or_default();
+fn is_library(chart: &Path, disk: &Disk) -> bool {
+    let text = disk.read_to_string(&chart.join("Chart.yaml")).unwrap_or_default();
     let mut kinds = text.lines().filter_map(|line| line.strip_prefix("type:"));
     kinds.any(|kind| kind.split('#').next().unwrap_or_default().trim().trim_matches(['"', '\'']) == "library")
 }

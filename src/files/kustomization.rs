@@ -1,13 +1,12 @@
 //! Reads a kustomization: the files that it lists, its patches, and what they change.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::Node;
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, PatchTarget, PatchedReplicas, Source};
 
-use super::absolute;
+use super::{Disk, absolute};
 
 /// File names that kustomize recognizes.
 pub(crate) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -21,6 +20,8 @@ pub(super) struct Kustomization {
     pub(super) components: Vec<PathBuf>,
     /// Files that contain its patches.
     pub(super) patches: Vec<PathBuf>,
+    /// Files that contain its replacements.
+    pub(super) replacements: Vec<PathBuf>,
     /// Whether a patch gives objects another kind, so that other patches have fields of that kind.
     pub(super) changes_kinds: bool,
     /// The objects that it changes.
@@ -40,24 +41,24 @@ pub(super) struct Kustomization {
 impl Kustomization {
     /// Reads the kustomization of a folder, if there is one. Files that cannot be parsed are treated as
     /// empty; if they are inputs, the parser reports them.
-    pub(super) fn read(folder: &Path) -> Option<Kustomization> {
+    pub(super) fn read(folder: &Path, disk: &Disk) -> Option<Kustomization> {
         let mut out = None;
         for name in KUSTOMIZATIONS {
             let path = folder.join(name);
-            let Some(bytes) = path.is_file().then(|| fs::read(&path).ok()).flatten() else {
+            let Some(bytes) = path.is_file().then(|| disk.read(&path).ok()).flatten() else {
                 continue;
             };
             let found: &mut Kustomization = out.get_or_insert_default();
             for document in source::read(&Source::new(name, bytes)) {
                 if let Some(root) = document.root() {
-                    found.add(folder, &root);
+                    found.add(folder, &root, disk);
                 }
             }
         }
         out
     }
 
-    fn add(&mut self, folder: &Path, root: &Node<'_>) {
+    fn add(&mut self, folder: &Path, root: &Node<'_>, disk: &Disk) {
         let path = |file: &str| absolute(&folder.join(file));
         let paths = |field: &str| {
             let items = root.get(field).items();
@@ -77,7 +78,7 @@ impl Kustomization {
                 });
                 let target = patch.get("target");
                 if target.is_set() {
-                    let bytes = || file.as_ref().and_then(|file| fs::read_to_string(file).ok());
+                    let bytes = || file.as_ref().and_then(|file| disk.read_to_string(file).ok());
                     let text = patch.get("patch").text().map(str::to_owned).or_else(bytes);
                     let text = text.unwrap_or_default();
                     let replicas = replicas_in(&text);
@@ -89,7 +90,7 @@ impl Kustomization {
                 } else if let Some(text) = patch.get("patch").text() {
                     self.add_patch(text);
                 } else if let Some(file) = &file {
-                    self.add_patch_file(file);
+                    self.add_patch_file(file, disk);
                 }
                 self.patches.extend(file);
             }
@@ -101,7 +102,7 @@ impl Kustomization {
                 }
                 Some(file) => {
                     let file = path(file);
-                    self.add_patch_file(&file);
+                    self.add_patch_file(&file, disk);
                     self.patches.push(file);
                 }
                 None => {}
@@ -116,7 +117,9 @@ impl Kustomization {
             replaced.extend(targets_of_replacement(&replacement));
             // The targets of a replacement may be in a file of their own.
             if let Some(file) = replacement.get("path").text() {
-                let bytes = fs::read(path(file)).unwrap_or_default();
+                let file = path(file);
+                let bytes = disk.read(&file).unwrap_or_default();
+                self.replacements.push(file);
                 let documents = source::read(&Source::new("replacement", bytes));
                 let roots = documents.iter().filter_map(|document| document.root());
                 replaced.extend(roots.flat_map(|root| targets_of_replacement(&root)));
@@ -152,8 +155,8 @@ impl Kustomization {
         self.removed.extend(removed_by_patch(text));
     }
 
-    fn add_patch_file(&mut self, file: &Path) {
-        let bytes = fs::read(file).unwrap_or_default();
+    fn add_patch_file(&mut self, file: &Path, disk: &Disk) {
+        let bytes = disk.read(file).unwrap_or_default();
         if let Ok(text) = std::str::from_utf8(&bytes) {
             self.removed.extend(removed_by_patch(text));
         }

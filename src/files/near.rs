@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::absolute;
 use super::folders::{chart_above, crds_of};
 use super::kustomization::Kustomization;
+use super::{Disk, absolute};
 
 /// Folders that hold what Flux or Argo CD apply, by convention.
 const GITOPS_FOLDERS: &[&str] =
@@ -33,7 +33,7 @@ impl Folder {
     fn read(folder: &Path) -> Folder {
         Folder {
             is_root: folder.join(".git").exists(),
-            listed: Kustomization::read(folder)
+            listed: Kustomization::read(folder, &Disk::default())
                 .map(|kustomization| kustomization.resources)
                 .unwrap_or_default(),
             has_gitops: GITOPS_FOLDERS.iter().any(|name| folder.join(name).is_dir()),

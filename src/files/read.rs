@@ -42,7 +42,10 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome
             _ => skip(input, reason),
         };
     }
-    let content = bytes(input);
+    let content = match folders.disk.buffer(&input.absolute) {
+        Some(text) if input.stream.is_none() => Ok(Some(text.as_bytes().to_vec())),
+        _ => bytes(input),
+    };
     let stream = match &content {
         Ok(Some(bytes)) if input.stream.is_some() => Some(bytes.clone()),
         _ => None,

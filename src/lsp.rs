@@ -1,0 +1,33 @@
+//! `gpulint lsp`: the language server, for editors.
+//!
+//! `server` speaks with the client, `project` keeps the findings of a folder, the others answer a request each. Features know
+//! byte offsets in texts; `convert` makes positions and URIs of the protocol of them.
+
+mod answers;
+mod buffers;
+mod capabilities;
+mod client;
+mod convert;
+mod findings;
+mod position;
+mod project;
+mod server;
+mod view;
+
+use std::process::ExitCode;
+
+use lsp_server::Connection;
+
+use crate::args::LspArgs;
+use crate::config::Scopes;
+use crate::error::CliError;
+
+/// Serves one client, until it says that it exits.
+pub(crate) fn run(args: LspArgs) -> Result<ExitCode, CliError> {
+    // What is wrong with the flags is said before a client waits for an answer.
+    Scopes::for_server(&args)?;
+    let (connection, threads) = Connection::stdio();
+    let code = server::serve(connection, args)?;
+    threads.join()?;
+    Ok(code)
+}

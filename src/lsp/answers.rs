@@ -1,0 +1,119 @@
+//! The requests of the client: finds the file and the place that each is about, and asks the feature.
+
+use lsp_server::ErrorCode;
+use lsp_types::request;
+use lsp_types::request::Request as _;
+use lsp_types::{
+    DocumentDiagnosticParams, DocumentDiagnosticReport, FullDocumentDiagnosticReport,
+    RelatedFullDocumentDiagnosticReport, RelatedUnchangedDocumentDiagnosticReport,
+    UnchangedDocumentDiagnosticReport, WorkspaceDiagnosticParams, WorkspaceDiagnosticReport,
+    WorkspaceDocumentDiagnosticReport, WorkspaceFullDocumentDiagnosticReport,
+    WorkspaceUnchangedDocumentDiagnosticReport,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::convert::path_of;
+use super::findings;
+use super::server::{Server, read};
+
+/// Why a request has no result.
+pub(crate) struct Refusal {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+}
+
+type Answer = Result<Value, Refusal>;
+
+/// Answers a request.
+pub(crate) fn answer(server: &mut Server, method: &str, params: Value) -> Answer {
+    match method {
+        request::DocumentDiagnosticRequest::METHOD => {
+            with(params, |params| file_diagnostics(server, &params))
+        }
+        request::WorkspaceDiagnosticRequest::METHOD => {
+            with(params, |params| all_diagnostics(server, &params))
+        }
+        _ => Err(Refusal {
+            code: ErrorCode::MethodNotFound,
+            message: format!("there is no request `{method}`"),
+        }),
+    }
+}
+
+/// Reads the parameters of a request, and answers it.
+fn with<P: serde::de::DeserializeOwned, R: Serialize>(params: Value, answer: impl FnOnce(P) -> R) -> Answer {
+    let Some(params) = read(params) else {
+        let message = "parameters that the protocol does not have".to_owned();
+        return Err(Refusal { code: ErrorCode::InvalidParams, message });
+    };
+    serde_json::to_value(answer(params))
+        .map_err(|error| Refusal { code: ErrorCode::InternalError, message: error.to_string() })
+}
+
+/// The diagnostics of a file, or that they are as the client knows them.
+fn file_diagnostics(server: &Server, params: &DocumentDiagnosticParams) -> DocumentDiagnosticReport {
+    let items = match path_of(&params.text_document.uri) {
+        Some(path) => findings::of_file(server, &path),
+        None => Vec::new(),
+    };
+    let id = findings::result_id(&items);
+    if params.previous_result_id.as_ref() == Some(&id) {
+        let report = UnchangedDocumentDiagnosticReport { result_id: id };
+        return DocumentDiagnosticReport::Unchanged(RelatedUnchangedDocumentDiagnosticReport {
+            related_documents: None,
+            unchanged_document_diagnostic_report: report,
+        });
+    }
+    let report = FullDocumentDiagnosticReport { result_id: Some(id), items };
+    DocumentDiagnosticReport::Full(RelatedFullDocumentDiagnosticReport {
+        related_documents: None,
+        full_document_diagnostic_report: report,
+    })
+}
+
+/// The diagnostics of all files that have some, and of those that had some when the client asked last.
+fn all_diagnostics(server: &Server, params: &WorkspaceDiagnosticParams) -> WorkspaceDiagnosticReport {
+    let mut items = Vec::new();
+    let mut known: std::collections::HashMap<&str, &str> =
+        params.previous_result_ids.iter().map(|one| (one.uri.as_str(), one.value.as_str())).collect();
+    for path in server.files_with_diagnostics() {
+        let Some(uri) = server.uri(path) else { continue };
+        let found = findings::of_file(server, path);
+        let id = findings::result_id(&found);
+        let version = server.buffers.get(path).map(|buffer| i64::from(buffer.version));
+        items.push(match known.remove(uri.as_str()) {
+            Some(before) if before == id => {
+                let report = UnchangedDocumentDiagnosticReport { result_id: id };
+                WorkspaceDocumentDiagnosticReport::Unchanged(WorkspaceUnchangedDocumentDiagnosticReport {
+                    uri,
+                    version,
+                    unchanged_document_diagnostic_report: report,
+                })
+            }
+            _ => WorkspaceDocumentDiagnosticReport::Full(WorkspaceFullDocumentDiagnosticReport {
+                uri,
+                version,
+                full_document_diagnostic_report: FullDocumentDiagnosticReport {
+                    result_id: Some(id),
+                    items: found,
+                },
+            }),
+        });
+    }
+    // What is left had diagnostics and has none.
+    let empty = findings::result_id(&[]);
+    for one in &params.previous_result_ids {
+        if known.get(one.uri.as_str()).is_some_and(|id| *id != empty) {
+            items.push(WorkspaceDocumentDiagnosticReport::Full(WorkspaceFullDocumentDiagnosticReport {
+                uri: one.uri.clone(),
+                version: None,
+                full_document_diagnostic_report: FullDocumentDiagnosticReport {
+                    result_id: Some(empty.clone()),
+                    items: Vec::new(),
+                },
+            }));
+        }
+    }
+    WorkspaceDiagnosticReport { items }
+}

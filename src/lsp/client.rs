@@ -1,0 +1,246 @@
+//! The editor at the other end: what it can do, and what it is told.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestId, Response};
+use lsp_types::notification::Notification as _;
+use lsp_types::{
+    ClientCapabilities, LogMessageParams, MessageType, NumberOrString, ProgressParams, ProgressParamsValue,
+    ShowMessageParams, WorkDoneProgress, WorkDoneProgressBegin, WorkDoneProgressCreateParams,
+    WorkDoneProgressEnd, WorkDoneProgressReport,
+};
+use lsp_types::{notification, request};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::CliError;
+
+use super::position::Encoding;
+
+/// What the client said that it can do.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a capability of the protocol")]
+pub(crate) struct Abilities {
+    /// It asks for diagnostics.
+    pub(crate) pulls_diagnostics: bool,
+    /// It asks again if it is told that diagnostics have changed.
+    pub(crate) refreshes_diagnostics: bool,
+    pub(crate) refreshes_hints: bool,
+    /// It watches files that the server names.
+    pub(crate) watches_files: bool,
+    /// It answers what its configuration is.
+    pub(crate) has_configuration: bool,
+    pub(crate) shows_progress: bool,
+    /// It opens a page that the server names.
+    pub(crate) shows_documents: bool,
+    /// Edits may name the version of the text that they are for.
+    pub(crate) has_document_changes: bool,
+}
+
+impl Abilities {
+    fn of(all: &ClientCapabilities) -> Abilities {
+        let workspace = all.workspace.as_ref();
+        let window = all.window.as_ref();
+        let text = all.text_document.as_ref();
+        let edits = workspace.and_then(|all| all.workspace_edit.as_ref());
+        let watched = workspace.and_then(|all| all.did_change_watched_files.as_ref());
+        let refreshes = workspace.and_then(|all| all.diagnostic.as_ref());
+        let hints = workspace.and_then(|all| all.inlay_hint.as_ref());
+        let shows = window.and_then(|all| all.show_document.as_ref());
+        Abilities {
+            pulls_diagnostics: text.is_some_and(|all| all.diagnostic.is_some()),
+            refreshes_diagnostics: refreshes.and_then(|all| all.refresh_support) == Some(true),
+            refreshes_hints: hints.and_then(|all| all.refresh_support) == Some(true),
+            watches_files: watched.and_then(|all| all.dynamic_registration) == Some(true),
+            has_configuration: workspace.and_then(|all| all.configuration) == Some(true),
+            shows_progress: window.and_then(|all| all.work_done_progress) == Some(true),
+            shows_documents: shows.is_some_and(|all| all.support),
+            has_document_changes: edits.and_then(|all| all.document_changes) == Some(true),
+        }
+    }
+}
+
+/// The connection to the editor, with the messages that wait.
+pub(crate) struct Client {
+    connection: Connection,
+    waiting: VecDeque<Message>,
+    next: i32,
+    pub(crate) can: Abilities,
+    pub(crate) encoding: Encoding,
+}
+
+impl Client {
+    pub(crate) fn new(connection: Connection, capabilities: &ClientCapabilities) -> Client {
+        let general = capabilities.general.as_ref();
+        let offered = general.and_then(|all| all.position_encodings.as_deref());
+        Client {
+            connection,
+            waiting: VecDeque::new(),
+            next: 0,
+            can: Abilities::of(capabilities),
+            encoding: Encoding::negotiate(offered),
+        }
+    }
+
+    /// The next message; waits for one. `None` if there will be none.
+    pub(crate) fn next(&mut self) -> Option<Message> {
+        if self.waiting.is_empty() {
+            let message = self.connection.receiver.recv().ok()?;
+            self.take(message);
+        }
+        self.receive();
+        self.waiting.pop_front()
+    }
+
+    /// Whether no message waits.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        self.receive();
+        self.waiting.is_empty()
+    }
+
+    /// Waits for a message, but no longer than this. Keeps it for [`Client::next`].
+    pub(crate) fn wait(&mut self, most: Duration) -> Option<&Message> {
+        let message = self.connection.receiver.recv_timeout(most).ok()?;
+        self.take(message);
+        self.waiting.back()
+    }
+
+    fn receive(&mut self) {
+        while let Ok(message) = self.connection.receiver.try_recv() {
+            self.take(message);
+        }
+    }
+
+    /// Keeps a message. A request that is cancelled while it waits is answered at once.
+    fn take(&mut self, message: Message) {
+        if let Message::Notification(Notification { method, params }) = &message
+            && method == notification::Cancel::METHOD
+        {
+            let id = match serde_json::from_value::<lsp_types::CancelParams>(params.clone()) {
+                Ok(lsp_types::CancelParams { id: NumberOrString::Number(id) }) => RequestId::from(id),
+                Ok(lsp_types::CancelParams { id: NumberOrString::String(id) }) => RequestId::from(id),
+                Err(_) => return,
+            };
+            let is_it = |message: &Message| matches!(message, Message::Request(request) if request.id == id);
+            if let Some(at) = self.waiting.iter().position(is_it) {
+                self.waiting.remove(at);
+                self.fail(id, ErrorCode::RequestCanceled, "cancelled");
+            }
+            return;
+        }
+        self.waiting.push_back(message);
+    }
+
+    fn send(&self, message: Message) {
+        // A client that is gone closes the other end too, which ends the loop.
+        let _ = self.connection.sender.send(message);
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&self, id: RequestId, result: impl Serialize) {
+        match serde_json::to_value(result) {
+            Ok(value) => self.send(Response::new_ok(id, value).into()),
+            Err(error) => self.fail(id, ErrorCode::InternalError, &error.to_string()),
+        }
+    }
+
+    /// Answers a request that has no result.
+    pub(crate) fn fail(&self, id: RequestId, code: ErrorCode, message: &str) {
+        self.send(Response::new_err(id, code as i32, message.to_owned()).into());
+    }
+
+    /// Tells the client something.
+    pub(crate) fn notify<N: notification::Notification>(&self, params: N::Params) {
+        self.send(Notification::new(N::METHOD.to_owned(), params).into());
+    }
+
+    /// Asks the client for something. The answer is a message with this number.
+    pub(crate) fn request<R: request::Request>(&mut self, params: R::Params) -> RequestId {
+        self.next += 1;
+        let id = RequestId::from(format!("gpulint-{}", self.next));
+        self.send(Request::new(id.clone(), R::METHOD.to_owned(), params).into());
+        id
+    }
+
+    /// Writes to the log of the server in the editor.
+    pub(crate) fn log(&self, kind: MessageType, message: impl Into<String>) {
+        self.notify::<notification::LogMessage>(LogMessageParams { typ: kind, message: message.into() });
+    }
+
+    /// Shows a message to the user.
+    pub(crate) fn show(&self, kind: MessageType, message: impl Into<String>) {
+        self.notify::<notification::ShowMessage>(ShowMessageParams { typ: kind, message: message.into() });
+    }
+
+    /// Begins the handshake.
+    pub(crate) fn begin(connection: &Connection) -> Result<(RequestId, Value), CliError> {
+        connection.initialize_start().map_err(|error| CliError::Usage(error.to_string()))
+    }
+
+    /// Ends the handshake.
+    pub(crate) fn finish(&self, id: RequestId, result: Value) -> Result<(), CliError> {
+        self.connection.initialize_finish(id, result).map_err(|error| CliError::Usage(error.to_string()))
+    }
+}
+
+/// Work that the client shows while it lasts.
+pub(crate) struct Progress {
+    token: NumberOrString,
+    /// The request for a place to show it; answered once the work may be shown.
+    request: Option<RequestId>,
+    begun: bool,
+    percentage: u32,
+}
+
+impl Progress {
+    pub(crate) fn new(client: &mut Client, name: &str) -> Progress {
+        let token = NumberOrString::String(format!("gpulint/{name}"));
+        let params = WorkDoneProgressCreateParams { token: token.clone() };
+        let request =
+            client.can.shows_progress.then(|| client.request::<request::WorkDoneProgressCreate>(params));
+        Progress { token, request, begun: false, percentage: 0 }
+    }
+
+    /// Says that the client answered a request.
+    pub(crate) fn answered(&mut self, client: &Client, response: &Response, title: &str) {
+        if self.request.as_ref() == Some(&response.id) && response.response_result.is_ok() {
+            self.begun = true;
+            self.send(
+                client,
+                WorkDoneProgress::Begin(WorkDoneProgressBegin {
+                    title: title.to_owned(),
+                    cancellable: Some(false),
+                    message: None,
+                    percentage: Some(0),
+                }),
+            );
+        }
+    }
+
+    /// Says how much is done.
+    pub(crate) fn report(&mut self, client: &Client, done: usize, total: usize) {
+        let percentage = u32::try_from(done * 100 / total.max(1)).unwrap_or(100).min(100);
+        if self.begun && percentage != self.percentage {
+            self.percentage = percentage;
+            let message = Some(format!("{done} of {total} files"));
+            let percentage = Some(percentage);
+            let report = WorkDoneProgressReport { cancellable: Some(false), message, percentage };
+            self.send(client, WorkDoneProgress::Report(report));
+        }
+    }
+
+    /// Ends it.
+    pub(crate) fn end(self, client: &Client) {
+        if self.begun {
+            self.send(client, WorkDoneProgress::End(WorkDoneProgressEnd { message: None }));
+        }
+    }
+
+    fn send(&self, client: &Client, value: WorkDoneProgress) {
+        client.notify::<notification::Progress>(ProgressParams {
+            token: self.token.clone(),
+            value: ProgressParamsValue::WorkDone(value),
+        });
+    }
+}

@@ -1,0 +1,531 @@
+//! A folder of the editor: its files, configurations and sets, and the findings that `gpulint check .` would have in it.
+//!
+//! A change is followed as deep as it reaches: the text of one file, the sets that the objects make, what kustomizations and
+//! charts say about other files, which files there are, or the configuration. Invariant: the findings are those of a run
+//! over the files as they are, with the texts of open buffers in their places.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gpulint_rules::workspace::FileChange;
+use gpulint_rules::{CheckReport, Engine, File, Membership, Object, ObjectId, Partition, Workspace};
+use rayon::prelude::*;
+
+use crate::args::LspArgs;
+use crate::batch::{ScopedInput, clusters, scope};
+use crate::config::{self, Scopes};
+use crate::error::CliError;
+use crate::files;
+use crate::files::sets::{SetFile, Sets};
+use crate::files::{Disk, FileContext, Folders, Input, KUSTOMIZATIONS, ReadOutcome};
+use crate::known::Baselines;
+
+use super::view::{SetView, View};
+
+/// Files that say which others are ignored.
+const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
+
+/// How many files were read, of how many.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) done: AtomicUsize,
+    pub(crate) total: AtomicUsize,
+}
+
+/// A folder with the findings of its files.
+#[derive(Debug)]
+pub(crate) struct Project {
+    root: PathBuf,
+    /// The file that is checked alone; none for a whole folder.
+    file: Option<PathBuf>,
+    args: LspArgs,
+    scopes: Scopes,
+    /// One for each configuration.
+    engines: Vec<Arc<Engine>>,
+    baselines: Baselines,
+    /// In the order of the reported paths.
+    inputs: Vec<ScopedInput>,
+    /// One for each input.
+    states: Vec<FileState>,
+    /// The inputs by absolute path.
+    by_path: HashMap<PathBuf, usize>,
+    folders: Folders,
+    sets: Sets,
+    workspace: Workspace,
+    /// What could not be read of the configurations.
+    errors: Vec<String>,
+}
+
+/// How a file was read.
+#[derive(Debug, Default)]
+struct FileState {
+    context: Option<FileContext>,
+    /// Whether its objects make sets.
+    is_manifest: bool,
+    /// What its objects are called, as far as sets depend on it.
+    objects: Vec<ObjectId>,
+}
+
+/// What has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The text of a buffer: it was opened, edited or closed.
+    Buffer(PathBuf),
+    /// A file or folder on disk; whether it may have been made or removed.
+    Disk(PathBuf, bool),
+}
+
+impl Change {
+    /// The absolute path of what changed.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Change::Buffer(path) | Change::Disk(path, _) => path,
+        }
+    }
+}
+
+/// How far a change reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    /// No file of the project.
+    Nothing,
+    /// Its own file.
+    Text,
+    /// What surrounding folders say about files.
+    Folders,
+    /// The same, and what fills in placeholders.
+    Placeholders,
+    /// Which files there are.
+    Files,
+    /// All findings.
+    Configuration,
+}
+
+impl Project {
+    /// Reads and checks a folder, given its absolute path. Files count as read in `reading`.
+    pub(crate) fn open(
+        root: &Path,
+        args: &LspArgs,
+        disk: &Disk,
+        reading: &Reading,
+    ) -> Result<Project, CliError> {
+        Project::open_input(root, None, args, disk, reading)
+    }
+
+    /// Reads and checks a file that is in no folder of the editor, given its absolute path.
+    pub(crate) fn open_file(file: &Path, args: &LspArgs, disk: &Disk) -> Result<Project, CliError> {
+        let root = file.parent().unwrap_or(Path::new("/"));
+        Project::open_input(root, Some(file), args, disk, &Reading::default())
+    }
+
+    fn open_input(
+        root: &Path,
+        file: Option<&Path>,
+        args: &LspArgs,
+        disk: &Disk,
+        reading: &Reading,
+    ) -> Result<Project, CliError> {
+        enter(root);
+        let mut scopes = Scopes::for_server(args)?;
+        let inputs = find(file, &mut scopes);
+        let mut errors = Vec::new();
+        if let Err(error) = scopes.finish() {
+            errors.push(error.to_string());
+        }
+        let engines: Vec<Arc<Engine>> =
+            scopes.all().iter().map(|scope| Arc::new(Engine::new(scope.settings.clone()))).collect();
+        let (baselines, failed) = Baselines::load(&scopes, None);
+        errors.extend(failed);
+        let folders = Folders::discover(plain(&inputs), disk);
+        let mut project = Project {
+            root: root.to_owned(),
+            file: file.map(Path::to_owned),
+            args: args.clone(),
+            scopes,
+            engines,
+            baselines,
+            inputs: Vec::new(),
+            states: Vec::new(),
+            by_path: HashMap::new(),
+            folders,
+            sets: Sets::default(),
+            workspace: Workspace::new(),
+            errors,
+        };
+        reading.total.fetch_add(inputs.len(), Ordering::Relaxed);
+        let reads: Vec<ReadOutcome> = inputs
+            .par_iter()
+            .map(|one| {
+                let read = files::read(&one.input, &one.path, &project.folders);
+                reading.done.fetch_add(1, Ordering::Relaxed);
+                read
+            })
+            .collect();
+        project.states = inputs
+            .par_iter()
+            .zip(&reads)
+            .map(|(one, read)| FileState::new(&project.folders, &one.input, read))
+            .collect();
+        project.index(inputs);
+        let objects = |at: usize| reads[at].file.as_ref().map_or(&[][..], |file| &file.objects);
+        project.sets = project.discover_sets(objects);
+        let mut partition = Partition { sets: project.sets.partition.sets.clone(), files: Vec::new() };
+        let mut opened = Vec::new();
+        for (at, read) in reads.into_iter().enumerate() {
+            if let Some(file) = read.file {
+                partition.files.push(project.sets.partition.memberships(at).to_vec());
+                opened.push((file, Arc::clone(&project.engines[project.inputs[at].scope])));
+            }
+        }
+        project.workspace.open_in_sets(opened, &partition);
+        Ok(project)
+    }
+
+    /// The folder.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether it is a file that is checked alone.
+    pub(crate) fn is_single(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Whether the findings of a file are those of this project, if it belongs to no inner folder.
+    pub(crate) fn owns(&self, path: &Path) -> bool {
+        match &self.file {
+            Some(file) => file == path,
+            None => path.starts_with(&self.root),
+        }
+    }
+
+    /// Whether a change of a file may change the findings.
+    pub(crate) fn covers(&self, path: &Path) -> bool {
+        self.owns(path) || self.is_configuration(path)
+    }
+
+    /// Whether a file is one of the input.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.by_path.contains_key(path)
+    }
+
+    /// What could not be read of the configurations.
+    pub(crate) fn errors(&self) -> &[String] {
+        &self.errors
+    }
+
+    /// The absolute paths of the files that have findings or may have some.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let inputs = self.inputs.iter().filter(|one| self.workspace.file(&one.input.display_path).is_some());
+        inputs.map(|one| one.input.absolute.as_path())
+    }
+
+    /// Puts the text of a buffer in the place of a file, or takes it away. [`Project::update`] is told after that.
+    pub(crate) fn put_buffer(&mut self, path: &Path, text: Option<Arc<str>>) {
+        self.folders.disk_mut().put(path, text);
+    }
+
+    /// The file with an absolute path, as it was parsed last.
+    pub(crate) fn file(&self, path: &Path) -> Option<&File> {
+        self.workspace.file(&self.input(path)?.input.display_path)
+    }
+
+    /// The absolute path of a file that findings name.
+    pub(crate) fn path_of(&self, reported: &str) -> PathBuf {
+        let named = self.root.join(reported);
+        if self.by_path.contains_key(&named) {
+            return named;
+        }
+        let input = self.inputs.iter().find(|one| one.input.display_path == reported);
+        input.map_or(named, |one| one.input.absolute.clone())
+    }
+
+    /// The findings of a file that its baseline does not have.
+    pub(crate) fn report(&self, path: &Path) -> Option<Cow<'_, CheckReport>> {
+        let one = self.input(path)?;
+        let report = self.workspace.report(&one.input.display_path)?;
+        if self.baselines.list.is_empty() || report.findings.is_empty() {
+            return Some(Cow::Borrowed(report));
+        }
+        let mut report = report.clone();
+        self.baselines.filter(one.scope, &one.input.absolute, &mut report);
+        Some(Cow::Owned(report))
+    }
+
+    /// What a request sees of a file.
+    pub(crate) fn view<'a>(&'a self, path: &Path, report: &'a CheckReport) -> Option<View<'a>> {
+        let one = self.input(path)?;
+        let file = self.workspace.file(&one.input.display_path)?;
+        let sets = self.workspace.clusters_of(&one.input.display_path);
+        let sets = sets.map(|(name, cluster)| SetView { name, cluster }).collect();
+        Some(View { file, report, engine: &self.engines[one.scope], sets })
+    }
+
+    /// The files of the configurations, each a path.
+    pub(crate) fn is_configuration(&self, path: &Path) -> bool {
+        let is_named = path.file_name().is_some_and(|name| config::NAMES.iter().any(|known| name == *known));
+        let is_part = |file: &PathBuf| file == path;
+        is_named
+            || self
+                .scopes
+                .all()
+                .iter()
+                .any(|scope| scope.files.iter().any(is_part) || scope.baseline.as_ref().is_some_and(is_part))
+            || self.scopes.all().iter().any(|scope| scope.crds.iter().any(|place| path.starts_with(place)))
+    }
+
+    /// Follows changes. Returns the absolute paths of the files whose findings may have changed.
+    pub(crate) fn update(&mut self, changes: &[Change]) -> BTreeSet<PathBuf> {
+        enter(&self.root);
+        let reach = changes.iter().map(|change| self.reach(change)).max().unwrap_or(Reach::Nothing);
+        let changed: HashSet<PathBuf> = changes.iter().map(|change| change.path().to_owned()).collect();
+        match reach {
+            Reach::Nothing => BTreeSet::new(),
+            Reach::Text => self.read_again(&changed),
+            Reach::Folders | Reach::Placeholders => {
+                let inputs = self.inputs.clone();
+                self.rebuild(inputs, &changed, reach == Reach::Folders)
+            }
+            Reach::Files => {
+                let inputs = find(self.file.as_deref(), &mut self.scopes);
+                if self.scopes.all().len() != self.engines.len() {
+                    return self.reload();
+                }
+                self.rebuild(inputs, &changed, false)
+            }
+            Reach::Configuration => self.reload(),
+        }
+    }
+
+    /// Reads everything again.
+    pub(crate) fn reload(&mut self) -> BTreeSet<PathBuf> {
+        let mut paths: BTreeSet<PathBuf> = self.files().map(Path::to_owned).collect();
+        let disk = std::mem::take(self.folders.disk_mut());
+        match Project::open_input(&self.root, self.file.as_deref(), &self.args, &disk, &Reading::default()) {
+            Ok(mut project) => {
+                // What is wrong with a configuration does not make its findings those of no configuration.
+                if project.errors.is_empty() || !self.errors.is_empty() {
+                    *self = project;
+                } else {
+                    self.errors = std::mem::take(&mut project.errors);
+                    *self.folders.disk_mut() = disk;
+                }
+            }
+            Err(error) => {
+                self.errors = vec![error.to_string()];
+                *self.folders.disk_mut() = disk;
+            }
+        }
+        paths.extend(self.files().map(Path::to_owned));
+        paths
+    }
+
+    fn input(&self, path: &Path) -> Option<&ScopedInput> {
+        self.by_path.get(path).map(|at| &self.inputs[*at])
+    }
+
+    fn reach(&self, change: &Change) -> Reach {
+        let (path, is_disk, may_exist_anew) = match change {
+            Change::Buffer(path) => (path, false, false),
+            Change::Disk(path, may_exist_anew) => (path, true, *may_exist_anew),
+        };
+        let name = path.file_name().unwrap_or_default();
+        let at = self.by_path.get(path);
+        if self.is_configuration(path) {
+            // An unfinished configuration is nobody's.
+            return if is_disk { Reach::Configuration } else { Reach::Nothing };
+        }
+        if is_disk {
+            let is_ignore_file = IGNORE_FILES.iter().any(|known| name == *known);
+            // Many programs save a file by putting another one in its place.
+            let is_as_before = path.is_file() && at.is_some();
+            if is_ignore_file || may_exist_anew && !is_as_before || !path.exists() {
+                return Reach::Files;
+            }
+            if files::is_script(path) {
+                return Reach::Placeholders;
+            }
+        }
+        let known = at.and_then(|at| self.workspace.file(&self.inputs[*at].input.display_path));
+        let disk = self.folders.disk();
+        let now = || disk.read_to_string(path).unwrap_or_default();
+        let fills = |text: &str| files::fills_placeholders(text);
+        if known.is_some_and(|file| fills(file.source.text())) || at.is_some() && fills(&now()) {
+            return Reach::Placeholders;
+        }
+        let is_folder_file = name == "Chart.yaml" || KUSTOMIZATIONS.iter().any(|known| name == *known);
+        if is_folder_file || self.folders.is_read(path) {
+            return Reach::Folders;
+        }
+        if at.is_some() { Reach::Text } else { Reach::Nothing }
+    }
+
+    /// Reads files whose texts changed.
+    fn read_again(&mut self, changed: &HashSet<PathBuf>) -> BTreeSet<PathBuf> {
+        let mut changes = Vec::new();
+        let mut has_other_objects = false;
+        let mut numbers: Vec<usize> =
+            changed.iter().filter_map(|path| self.by_path.get(path).copied()).collect();
+        numbers.sort_unstable();
+        for at in numbers {
+            let one = &self.inputs[at];
+            let read = files::read(&one.input, &one.path, &self.folders);
+            let state = FileState::new(&self.folders, &one.input, &read);
+            has_other_objects |= !state.makes_same_sets(&self.states[at]);
+            changes.push((at, read.file));
+            self.states[at] = state;
+        }
+        self.apply(changes, has_other_objects, Vec::new())
+    }
+
+    /// Reads the files that are new, whose texts changed, or about which surrounding folders say something else.
+    fn rebuild(
+        &mut self,
+        inputs: Vec<ScopedInput>,
+        changed: &HashSet<PathBuf>,
+        keeps_placeholders: bool,
+    ) -> BTreeSet<PathBuf> {
+        let disk = self.folders.disk().clone();
+        self.folders = match keeps_placeholders {
+            true => self.folders.rediscover(plain(&inputs), &disk),
+            false => Folders::discover(plain(&inputs), &disk),
+        };
+        let mut before: HashMap<PathBuf, FileState> = HashMap::new();
+        let mut gone: Vec<Input> = Vec::new();
+        for (one, state) in std::mem::take(&mut self.inputs).into_iter().zip(std::mem::take(&mut self.states))
+        {
+            before.insert(one.input.absolute.clone(), state);
+            gone.push(one.input);
+        }
+        let workspace = &self.workspace;
+        let folders = &self.folders;
+        let news: Vec<Option<(ReadOutcome, FileState)>> = inputs
+            .par_iter()
+            .map(|one| {
+                let known = before.get(&one.input.absolute);
+                let text = workspace.file(&one.input.display_path).map_or("", |file| file.source.text());
+                let is_same = !changed.contains(&one.input.absolute)
+                    && known.is_some_and(|known| {
+                        known.context.as_ref() == Some(&FileContext::new(folders, &one.input, text))
+                    });
+                (!is_same).then(|| {
+                    let read = files::read(&one.input, &one.path, folders);
+                    let state = FileState::new(folders, &one.input, &read);
+                    (read, state)
+                })
+            })
+            .collect();
+        let mut changes = Vec::new();
+        self.states = Vec::with_capacity(inputs.len());
+        for (at, (one, new)) in inputs.iter().zip(news).enumerate() {
+            match new {
+                Some((read, state)) => {
+                    changes.push((at, read.file));
+                    self.states.push(state);
+                }
+                None => self.states.push(before.remove(&one.input.absolute).unwrap_or_default()),
+            }
+        }
+        self.index(inputs);
+        gone.retain(|input| !self.by_path.contains_key(&input.absolute));
+        self.apply(changes, true, gone)
+    }
+
+    /// Takes over files that were read again, those that are gone, and other sets.
+    fn apply(
+        &mut self,
+        changes: Vec<(usize, Option<File>)>,
+        has_other_sets: bool,
+        gone: Vec<Input>,
+    ) -> BTreeSet<PathBuf> {
+        let mut paths: BTreeSet<PathBuf> = gone.iter().map(|input| input.absolute.clone()).collect();
+        let mut told = Vec::new();
+        let mut all: Vec<FileChange> = gone.into_iter().map(|input| (input.display_path, None)).collect();
+        for (at, file) in changes {
+            let one = &self.inputs[at];
+            let engine = &self.engines[one.scope];
+            paths.insert(one.input.absolute.clone());
+            match file {
+                _ if has_other_sets => {
+                    let file = file.map(|file| (file, Arc::clone(engine)));
+                    all.push((one.input.display_path.clone(), file));
+                }
+                Some(file) => told.extend(self.workspace.set(file, engine)),
+                None => told.extend(self.workspace.remove(&one.input.display_path)),
+            }
+        }
+        if has_other_sets {
+            let new: HashMap<&str, Option<&File>> =
+                all.iter().map(|(path, new)| (path.as_str(), new.as_ref().map(|(file, _)| file))).collect();
+            let objects = |at: usize| {
+                let path = self.inputs[at].input.display_path.as_str();
+                let file = new.get(path).copied().unwrap_or_else(|| self.workspace.file(path));
+                file.map_or(&[][..], |file| &file.objects)
+            };
+            self.sets = self.discover_sets(objects);
+            let partition = &self.sets.partition;
+            let inputs = self.inputs.iter().enumerate();
+            let memberships: BTreeMap<String, Vec<Membership>> = inputs
+                .map(|(at, one)| (one.input.display_path.clone(), partition.memberships(at).to_vec()))
+                .collect();
+            told.extend(self.workspace.update(all, &partition.sets, &memberships));
+        }
+        paths.extend(told.iter().map(|reported| self.path_of(reported)));
+        paths
+    }
+
+    fn index(&mut self, inputs: Vec<ScopedInput>) {
+        self.by_path = inputs.iter().enumerate().map(|(at, one)| (one.input.absolute.clone(), at)).collect();
+        self.inputs = inputs;
+    }
+
+    fn discover_sets<'o>(&self, objects: impl Fn(usize) -> &'o [Object]) -> Sets {
+        let files = self.inputs.iter().zip(&self.states).enumerate().map(|(at, (one, state))| SetFile {
+            input: &one.input,
+            objects: if state.is_manifest { objects(at) } else { &[] },
+            clusters: clusters(one, &self.engines[one.scope]),
+        });
+        files::sets::discover(&files.collect::<Vec<_>>(), &self.folders)
+    }
+}
+
+impl FileState {
+    fn new(folders: &Folders, input: &Input, read: &ReadOutcome) -> FileState {
+        let text = read.file.as_ref().map_or("", |file| file.source.text());
+        let objects = read.file.iter().filter(|_| read.manifest).flat_map(|file| &file.objects);
+        FileState {
+            context: Some(FileContext::new(folders, input, text)),
+            is_manifest: read.manifest,
+            objects: objects.map(|object| object.id().clone()).collect(),
+        }
+    }
+
+    /// Whether sets are the same with both. What Flux and Argo CD apply is in the objects themselves.
+    fn makes_same_sets(&self, other: &FileState) -> bool {
+        let applies = |id: &ObjectId| id.group.ends_with("fluxcd.io") || id.group == "argoproj.io";
+        self.is_manifest == other.is_manifest
+            && self.objects == other.objects
+            && !self.objects.iter().any(applies)
+    }
+}
+
+/// Makes a folder the current one, which paths are reported relative to, as they are in a run in that folder.
+fn enter(root: &Path) {
+    // A folder that was removed has no files.
+    let _ = std::env::set_current_dir(root);
+}
+
+/// The files of the current folder, or one of them.
+fn find(file: Option<&Path>, scopes: &mut Scopes) -> Vec<ScopedInput> {
+    let name = file.and_then(Path::file_name).unwrap_or(OsStr::new("."));
+    let mut found = files::find(&[PathBuf::from(name)], Path::new("<stdin>"));
+    scope(&mut found, scopes, false)
+}
+
+fn plain(inputs: &[ScopedInput]) -> Vec<Input> {
+    inputs.iter().map(|one| one.input.clone()).collect()
+}

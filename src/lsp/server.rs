@@ -1,0 +1,506 @@
+//! The loop of the language server: takes the messages of the client in order, keeps the projects up to date, and answers.
+//!
+//! Edits that wait are applied together, before the next request is answered and before diagnostics are sent. Everything
+//! happens on one thread, but for the rules, which run on all; a panic costs the answer, not the server.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestId, Response};
+use lsp_types::notification::Notification as _;
+use lsp_types::request::Request as _;
+use lsp_types::{
+    ConfigurationItem, ConfigurationParams, DidChangeTextDocumentParams, DidChangeWatchedFilesParams,
+    DidChangeWatchedFilesRegistrationOptions, DidChangeWorkspaceFoldersParams, DidCloseTextDocumentParams,
+    DidOpenTextDocumentParams, DidSaveTextDocumentParams, FileChangeType, FileSystemWatcher, GlobPattern,
+    InitializeParams, MessageType, PublishDiagnosticsParams, Registration, RegistrationParams, Uri,
+};
+use lsp_types::{notification, request};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::args::LspArgs;
+use crate::error::CliError;
+use crate::files::Disk;
+
+use super::answers;
+use super::buffers::Buffer;
+use super::client::{Client, Progress};
+use super::convert::{Places, path_of, uri_of};
+use super::project::{Change, Project, Reading};
+use super::{capabilities, findings};
+
+/// The section of the client's configuration that is ours.
+const SECTION: &str = "gpulint";
+/// How often progress is shown, and how long a folder that is read may wait for the next look.
+const TICK: Duration = Duration::from_millis(5);
+/// Files on which findings depend.
+const WATCHED: [&str; 4] = [
+    "**/*.{yaml,yml,json}",
+    "**/{Kustomization,.gitignore,.ignore}",
+    "**/*.{tf,tofu,sh,bash,mk,md}",
+    "**/{Makefile,GNUmakefile,justfile,Justfile}",
+];
+
+/// What the client's configuration says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Options {
+    /// Whether inlay hints are shown.
+    pub(crate) inlay_hints: bool,
+}
+
+/// The state of the server.
+pub(crate) struct Server {
+    pub(crate) client: Client,
+    args: LspArgs,
+    pub(crate) options: Options,
+    /// Those of inner folders before those of the folders that they are in.
+    projects: Vec<Project>,
+    pub(crate) buffers: HashMap<PathBuf, Buffer>,
+    /// The URIs by which the client knows open files.
+    uris: HashMap<PathBuf, Uri>,
+    /// What has changed since the findings were last brought up to date.
+    changes: Vec<Change>,
+    /// The files whose diagnostics may have changed since they were last sent.
+    stale: BTreeSet<PathBuf>,
+    /// The diagnostics that were sent, by their result ids. Files without any are not in it.
+    sent: BTreeMap<PathBuf, String>,
+    /// The request for the client's configuration.
+    asked: Option<RequestId>,
+    /// The errors of configurations that the user has seen.
+    shown: Vec<String>,
+    is_shut_down: bool,
+}
+
+/// Serves a client until it says that it exits. The exit code is 1 if it exits without having shut the server down.
+pub(crate) fn serve(connection: Connection, args: LspArgs) -> Result<ExitCode, CliError> {
+    let (id, params) = Client::begin(&connection)?;
+    let params: InitializeParams = serde_json::from_value(params)?;
+    let client = Client::new(connection, &params.capabilities);
+    client.finish(id, serde_json::to_value(capabilities::of(&client))?)?;
+    let options = params.initialization_options.as_ref().map(read_options).unwrap_or_default();
+    let mut server = Server {
+        client,
+        args,
+        options,
+        projects: Vec::new(),
+        buffers: HashMap::new(),
+        uris: HashMap::new(),
+        changes: Vec::new(),
+        stale: BTreeSet::new(),
+        sent: BTreeMap::new(),
+        asked: None,
+        shown: Vec::new(),
+        is_shut_down: false,
+    };
+    server.watch();
+    server.ask_for_options();
+    server.open(roots(&params));
+    server.publish();
+    Ok(server.run())
+}
+
+impl Server {
+    fn run(&mut self) -> ExitCode {
+        while let Some(message) = self.client.next() {
+            match message {
+                Message::Request(request) if request.method == request::Shutdown::METHOD => {
+                    self.is_shut_down = true;
+                    self.client.answer(request.id, ());
+                }
+                Message::Notification(note) if note.method == notification::Exit::METHOD => break,
+                Message::Request(request) => self.handle_request(request),
+                Message::Notification(note) => self.handle_notification(note),
+                Message::Response(response) => self.handle_response(response),
+            }
+            if self.client.is_idle() {
+                self.guard("checking", |server| {
+                    server.refresh();
+                    server.publish();
+                });
+            }
+        }
+        ExitCode::from(u8::from(!self.is_shut_down))
+    }
+
+    /// Runs work that may panic. What it leaves half done is read again.
+    fn guard<T>(&mut self, what: &str, work: impl FnOnce(&mut Server) -> T) -> Option<T> {
+        match catch_unwind(AssertUnwindSafe(|| work(self))) {
+            Ok(value) => Some(value),
+            Err(panic) => {
+                self.client.log(MessageType::ERROR, format!("{what}: internal error: {}", text_of(&*panic)));
+                let again = catch_unwind(AssertUnwindSafe(|| {
+                    let stale: Vec<_> = self.projects.iter_mut().map(Project::reload).collect();
+                    self.stale.extend(stale.into_iter().flatten());
+                }));
+                if again.is_err() {
+                    self.client.log(MessageType::ERROR, "the folders could not be read again");
+                }
+                None
+            }
+        }
+    }
+
+    fn handle_request(&mut self, request: Request) {
+        let Request { id, method, params } = request;
+        if self.is_shut_down {
+            self.client.fail(id, ErrorCode::InvalidRequest, "the server was shut down");
+            return;
+        }
+        let known = id.clone();
+        let answered = self.guard(&method, |server| {
+            server.refresh();
+            match answers::answer(server, &method, params) {
+                Ok(value) => server.client.answer(id, value),
+                Err(answers::Refusal { code, message }) => server.client.fail(id, code, &message),
+            }
+        });
+        if answered.is_none() {
+            self.client.fail(known, ErrorCode::InternalError, "an internal error; the log has it");
+        }
+    }
+
+    fn handle_notification(&mut self, note: Notification) {
+        let Notification { method, params } = note;
+        let known = self.guard(&method, |server| match method.as_str() {
+            notification::DidOpenTextDocument::METHOD => read(params).map(|params| server.did_open(params)),
+            notification::DidChangeTextDocument::METHOD => {
+                read(params).map(|params| server.did_change(params))
+            }
+            notification::DidCloseTextDocument::METHOD => {
+                read(params).map(|params| server.did_close(&params))
+            }
+            notification::DidSaveTextDocument::METHOD => read(params).map(|params| server.did_save(&params)),
+            notification::DidChangeWatchedFiles::METHOD => {
+                read(params).map(|params| server.did_change_files(params))
+            }
+            notification::DidChangeWorkspaceFolders::METHOD => {
+                read(params).map(|params| server.did_change_folders(params))
+            }
+            notification::DidChangeConfiguration::METHOD => {
+                server.did_change_options(&params);
+                Some(())
+            }
+            // Others tell nothing that is used.
+            _ => Some(()),
+        });
+        if known == Some(None) {
+            self.client
+                .log(MessageType::WARNING, format!("{method}: parameters that the protocol does not have"));
+        }
+    }
+
+    fn handle_response(&mut self, response: Response) {
+        if self.asked.take_if(|asked| *asked == response.id).is_none() {
+            return;
+        }
+        let sections: Vec<Value> = response.response_result.ok().and_then(read).unwrap_or_default();
+        if let Some(section) = sections.first().filter(|section| section.is_object()) {
+            self.set_options(read_options(section));
+        }
+    }
+
+    fn did_open(&mut self, params: DidOpenTextDocumentParams) {
+        let document = params.text_document;
+        let Some(path) = path_of(&document.uri) else { return };
+        self.uris.insert(path.clone(), document.uri);
+        if self.project_of(&path).is_none() {
+            let project = Project::open_file(&path, &self.args, &Disk::default());
+            self.add_project(project);
+        }
+        let buffer = Buffer::new(document.version, document.language_id, document.text);
+        self.buffers.insert(path.clone(), buffer);
+        self.put(&path);
+        // Its URI may be another one than before.
+        self.sent.remove(&path);
+        self.stale.insert(path);
+    }
+
+    fn did_change(&mut self, params: DidChangeTextDocumentParams) {
+        let Some(path) = path_of(&params.text_document.uri) else { return };
+        let Some(buffer) = self.buffers.get_mut(&path) else { return };
+        buffer.version = params.text_document.version;
+        buffer.apply(params.content_changes, self.client.encoding);
+        self.put(&path);
+    }
+
+    fn did_close(&mut self, params: &DidCloseTextDocumentParams) {
+        let Some(path) = path_of(&params.text_document.uri) else { return };
+        self.buffers.remove(&path);
+        self.uris.remove(&path);
+        if let Some(at) = self.project_of(&path) {
+            self.projects[at].put_buffer(&path, None);
+            if self.projects[at].is_single() {
+                self.projects.remove(at);
+                self.stale.insert(path);
+                return;
+            }
+            // A file that was only in the editor is gone.
+            self.changes.push(Change::Buffer(path.clone()));
+        }
+        self.stale.insert(path);
+    }
+
+    fn did_save(&mut self, params: &DidSaveTextDocumentParams) {
+        let Some(path) = path_of(&params.text_document.uri) else { return };
+        let is_new = self.project_of(&path).is_some_and(|at| !self.projects[at].has(&path));
+        self.changes.push(Change::Disk(path, is_new));
+    }
+
+    fn did_change_files(&mut self, params: DidChangeWatchedFilesParams) {
+        for event in params.changes {
+            if let Some(path) = path_of(&event.uri) {
+                self.changes.push(Change::Disk(path, event.typ != FileChangeType::CHANGED));
+            }
+        }
+    }
+
+    fn did_change_folders(&mut self, params: DidChangeWorkspaceFoldersParams) {
+        for folder in &params.event.removed {
+            let Some(path) = path_of(&folder.uri) else { continue };
+            self.stale.extend(self.sent.keys().filter(|file| file.starts_with(&path)).cloned());
+            self.projects.retain(|project| project.is_single() || project.root() != path);
+        }
+        let added = params.event.added.iter().filter_map(|folder| path_of(&folder.uri)).collect();
+        self.open(added);
+        // Open files that were in a removed folder, or of none.
+        for path in self.buffers.keys().cloned().collect::<Vec<_>>() {
+            self.stale.insert(path);
+        }
+    }
+
+    fn did_change_options(&mut self, params: &Value) {
+        if self.client.can.has_configuration {
+            self.ask_for_options();
+            return;
+        }
+        let settings = &params["settings"];
+        let section = if settings[SECTION].is_object() { &settings[SECTION] } else { settings };
+        if section.is_object() {
+            self.set_options(read_options(section));
+        }
+    }
+
+    fn ask_for_options(&mut self) {
+        if self.client.can.has_configuration {
+            let item = ConfigurationItem { scope_uri: None, section: Some(SECTION.to_owned()) };
+            let params = ConfigurationParams { items: vec![item] };
+            self.asked = Some(self.client.request::<request::WorkspaceConfiguration>(params));
+        }
+    }
+
+    fn set_options(&mut self, options: Options) {
+        let before = std::mem::replace(&mut self.options, options);
+        if before != options && self.client.can.refreshes_hints {
+            self.client.request::<request::InlayHintRefreshRequest>(());
+        }
+    }
+
+    /// Asks the client to watch files.
+    fn watch(&mut self) {
+        if !self.client.can.watches_files {
+            return;
+        }
+        let watcher =
+            |glob: &str| FileSystemWatcher { glob_pattern: GlobPattern::String(glob.to_owned()), kind: None };
+        let watchers = WATCHED.into_iter().map(watcher).collect();
+        let options = DidChangeWatchedFilesRegistrationOptions { watchers };
+        let registration = Registration {
+            id: "gpulint-files".to_owned(),
+            method: notification::DidChangeWatchedFiles::METHOD.to_owned(),
+            register_options: serde_json::to_value(options).ok(),
+        };
+        self.client
+            .request::<request::RegisterCapability>(RegistrationParams { registrations: vec![registration] });
+    }
+
+    /// Reads folders, while messages wait.
+    fn open(&mut self, roots: Vec<PathBuf>) {
+        let mut progress = None;
+        for root in roots {
+            if self.projects.iter().any(|project| !project.is_single() && project.root() == root) {
+                continue;
+            }
+            let mut disk = Disk::default();
+            for (path, buffer) in self.buffers.iter().filter(|(path, _)| path.starts_with(&root)) {
+                disk.put(path, Some(Arc::from(buffer.text.as_str())));
+            }
+            let title =
+                format!("gpulint: reading {}", root.file_name().unwrap_or_default().to_string_lossy());
+            let progress = progress.get_or_insert_with(|| Progress::new(&mut self.client, "reading"));
+            let reading = Reading::default();
+            let client = &mut self.client;
+            let args = &self.args;
+            let opened = std::thread::scope(|scope| {
+                let worker = scope.spawn(|| Project::open(&root, args, &disk, &reading));
+                while !worker.is_finished() {
+                    if let Some(Message::Response(response)) = client.wait(TICK).cloned() {
+                        progress.answered(client, &response, &title);
+                    }
+                    let [done, total] =
+                        [&reading.done, &reading.total].map(|count| count.load(Ordering::Relaxed));
+                    progress.report(client, done, total);
+                }
+                worker.join()
+            });
+            match opened {
+                Ok(project) => self.add_project(project),
+                Err(panic) => {
+                    let message = format!("{}: internal error: {}", root.display(), text_of(&*panic));
+                    self.client.show(MessageType::ERROR, message);
+                }
+            }
+        }
+        if let Some(progress) = progress {
+            progress.end(&self.client);
+        }
+        // Single files that a folder has now belong to it.
+        let folders: Vec<PathBuf> =
+            self.projects.iter().filter(|one| !one.is_single()).map(|one| one.root().to_owned()).collect();
+        let is_inside = |project: &Project| folders.iter().any(|folder| project.root().starts_with(folder));
+        self.projects.retain(|project| !project.is_single() || !is_inside(project));
+    }
+
+    fn add_project(&mut self, project: Result<Project, CliError>) {
+        match project {
+            Ok(project) => {
+                self.stale.extend(project.files().map(Path::to_owned));
+                self.projects.push(project);
+                self.projects.sort_by_key(|project| {
+                    (project.is_single(), std::cmp::Reverse(project.root().components().count()))
+                });
+            }
+            Err(error) => self.client.show(MessageType::ERROR, error.to_string()),
+        }
+    }
+
+    /// The project that a file belongs to: that of the innermost folder.
+    fn project_of(&self, path: &Path) -> Option<usize> {
+        self.projects.iter().position(|project| project.owns(path))
+    }
+
+    /// The project that a file belongs to.
+    pub(crate) fn project(&self, path: &Path) -> Option<&Project> {
+        self.project_of(path).map(|at| &self.projects[at])
+    }
+
+    /// The files that have diagnostics.
+    pub(crate) fn files_with_diagnostics(&self) -> impl Iterator<Item = &Path> {
+        self.sent.keys().map(PathBuf::as_path)
+    }
+
+    /// The places of a project.
+    pub(crate) fn places<'s>(&'s self, project: &'s Project) -> Places<'s> {
+        Places::new(project, &self.uris, self.client.encoding)
+    }
+
+    /// The URI of a file.
+    pub(crate) fn uri(&self, path: &Path) -> Option<Uri> {
+        self.uris.get(path).cloned().or_else(|| uri_of(path))
+    }
+
+    /// Puts the text of a buffer in the place of its file.
+    fn put(&mut self, path: &Path) {
+        let Some(text) = self.buffers.get(path).map(|buffer| Arc::<str>::from(buffer.text.as_str())) else {
+            return;
+        };
+        for project in self.projects.iter_mut().filter(|project| project.covers(path)) {
+            project.put_buffer(path, Some(Arc::clone(&text)));
+        }
+        let change = Change::Buffer(path.to_owned());
+        if !self.changes.contains(&change) {
+            self.changes.push(change);
+        }
+    }
+
+    /// Brings the findings up to date.
+    fn refresh(&mut self) {
+        if self.changes.is_empty() {
+            return;
+        }
+        let changes = std::mem::take(&mut self.changes);
+        for project in &mut self.projects {
+            let own: Vec<Change> =
+                changes.iter().filter(|change| project.covers(change.path())).cloned().collect();
+            if !own.is_empty() {
+                self.stale.extend(project.update(&own));
+            }
+        }
+        // The configuration that is edited has findings of its own.
+        self.stale.extend(changes.iter().map(|change| change.path().to_owned()));
+    }
+
+    /// Sends the diagnostics that have changed.
+    fn publish(&mut self) {
+        let stale = std::mem::take(&mut self.stale);
+        let mut has_changed = false;
+        for path in stale {
+            let diagnostics = findings::of_file(self, &path);
+            let id = (!diagnostics.is_empty()).then(|| findings::result_id(&diagnostics));
+            let is_known = self.sent.get(&path) == id.as_ref();
+            match id {
+                Some(id) => _ = self.sent.insert(path.clone(), id),
+                None => _ = self.sent.remove(&path),
+            }
+            if is_known {
+                continue;
+            }
+            has_changed = true;
+            if let Some(uri) = self.uri(&path).filter(|_| !self.client.can.pulls_diagnostics) {
+                let version = self.buffers.get(&path).map(|buffer| buffer.version);
+                let params = PublishDiagnosticsParams { uri, diagnostics, version };
+                self.client.notify::<notification::PublishDiagnostics>(params);
+            }
+        }
+        if has_changed && self.client.can.refreshes_diagnostics {
+            self.client.request::<request::WorkspaceDiagnosticRefresh>(());
+        }
+        self.show_errors();
+    }
+
+    /// Shows what is wrong with configurations, once.
+    fn show_errors(&mut self) {
+        let errors: Vec<String> =
+            self.projects.iter().flat_map(|project| project.errors().iter().cloned()).collect();
+        for error in errors.iter().filter(|error| !self.shown.contains(error)) {
+            self.client.show(MessageType::ERROR, format!("gpulint: {error}"));
+        }
+        self.shown = errors;
+    }
+}
+
+/// The folders that the client has open.
+#[allow(deprecated, reason = "older clients name one root only")]
+fn roots(params: &InitializeParams) -> Vec<PathBuf> {
+    let folders = params.workspace_folders.iter().flatten();
+    let folders: Vec<PathBuf> = folders.filter_map(|folder| path_of(&folder.uri)).collect();
+    if !folders.is_empty() {
+        return folders;
+    }
+    let root = params.root_uri.as_ref().and_then(path_of);
+    let root = root.or_else(|| params.root_path.as_ref().map(|path| crate::files::absolute(Path::new(path))));
+    root.into_iter().collect()
+}
+
+/// The options in a section of the configuration; what is no option of ours counts as absent.
+fn read_options(section: &Value) -> Options {
+    Options::deserialize(section).unwrap_or_default()
+}
+
+/// Reads parameters; `None` if they are not what the protocol says.
+pub(super) fn read<T: DeserializeOwned>(params: Value) -> Option<T> {
+    serde_json::from_value(params).ok()
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
+}
