@@ -1,6 +1,6 @@
 //! The loop of the language server: takes the messages of the client in order, keeps the projects up to date, and answers.
 //!
-//! Edits that wait are applied together, before the next request is answered and before diagnostics are sent. Everything
+//! Edits that wait are applied together, and their diagnostics are sent, before the next request is answered. Everything
 //! happens on one thread, but for the rules, which run on all; a panic costs the answer, not the server.
 
 use std::any::Any;
@@ -16,10 +16,11 @@ use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestI
 use lsp_types::notification::Notification as _;
 use lsp_types::request::Request as _;
 use lsp_types::{
-    ConfigurationItem, ConfigurationParams, DidChangeTextDocumentParams, DidChangeWatchedFilesParams,
-    DidChangeWatchedFilesRegistrationOptions, DidChangeWorkspaceFoldersParams, DidCloseTextDocumentParams,
-    DidOpenTextDocumentParams, DidSaveTextDocumentParams, FileChangeType, FileSystemWatcher, GlobPattern,
-    InitializeParams, MessageType, PublishDiagnosticsParams, Registration, RegistrationParams, Uri,
+    ConfigurationItem, ConfigurationParams, Diagnostic, DidChangeTextDocumentParams,
+    DidChangeWatchedFilesParams, DidChangeWatchedFilesRegistrationOptions, DidChangeWorkspaceFoldersParams,
+    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DidSaveTextDocumentParams, FileChangeType,
+    FileSystemWatcher, GlobPattern, InitializeParams, MessageType, PublishDiagnosticsParams, Registration,
+    RegistrationParams, Uri,
 };
 use lsp_types::{notification, request};
 use serde::Deserialize;
@@ -57,6 +58,13 @@ pub(crate) struct Options {
     pub(crate) inlay_hints: bool,
 }
 
+/// The diagnostics of a file that the client has.
+struct Sent {
+    /// Under which URI.
+    uri: Uri,
+    result_id: String,
+}
+
 /// The state of the server.
 pub(crate) struct Server {
     pub(crate) client: Client,
@@ -71,8 +79,8 @@ pub(crate) struct Server {
     changes: Vec<Change>,
     /// The files whose diagnostics may have changed since they were last sent.
     stale: BTreeSet<PathBuf>,
-    /// The diagnostics that were sent, by their result ids. Files without any are not in it.
-    sent: BTreeMap<PathBuf, String>,
+    /// The diagnostics that were sent. Files without any are not in it.
+    sent: BTreeMap<PathBuf, Sent>,
     /// The request for the client's configuration.
     asked: Option<RequestId>,
     /// The errors of configurations that the user has seen.
@@ -158,6 +166,7 @@ impl Server {
         let known = id.clone();
         let answered = self.guard(&method, |server| {
             server.refresh();
+            server.publish();
             match answers::answer(server, &method, params) {
                 Ok(value) => server.client.answer(id, value),
                 Err(answers::Refusal { code, message }) => server.client.fail(id, code, &message),
@@ -219,8 +228,7 @@ impl Server {
         let buffer = Buffer::new(document.version, document.language_id, document.text);
         self.buffers.insert(path.clone(), buffer);
         self.put(&path);
-        // Its URI may be another one than before.
-        self.sent.remove(&path);
+        // The client may know it by another URI than before.
         self.stale.insert(path);
     }
 
@@ -443,22 +451,31 @@ impl Server {
         let stale = std::mem::take(&mut self.stale);
         let mut has_changed = false;
         for path in stale {
+            let Some(uri) = self.uri(&path) else { continue };
             let diagnostics = findings::of_file(self, &path);
-            let id = (!diagnostics.is_empty()).then(|| findings::result_id(&diagnostics));
-            let is_known = self.sent.get(&path) == id.as_ref();
-            match id {
-                Some(id) => _ = self.sent.insert(path.clone(), id),
-                None => _ = self.sent.remove(&path),
-            }
-            if is_known {
+            let new = (!diagnostics.is_empty())
+                .then(|| Sent { uri: uri.clone(), result_id: findings::result_id(&diagnostics) });
+            let id = new.as_ref().map(|sent| sent.result_id.clone());
+            let before = match new {
+                Some(new) => self.sent.insert(path.clone(), new),
+                None => self.sent.remove(&path),
+            };
+            let renamed = before.as_ref().filter(|before| before.uri != uri).map(|before| before.uri.clone());
+            if renamed.is_none() && before.map(|before| before.result_id) == id {
                 continue;
             }
             has_changed = true;
-            if let Some(uri) = self.uri(&path).filter(|_| !self.client.can.pulls_diagnostics) {
-                let version = self.buffers.get(&path).map(|buffer| buffer.version);
+            if self.client.can.pulls_diagnostics {
+                continue;
+            }
+            let publish = |uri: Uri, diagnostics: Vec<Diagnostic>, version: Option<i32>| {
                 let params = PublishDiagnosticsParams { uri, diagnostics, version };
                 self.client.notify::<notification::PublishDiagnostics>(params);
+            };
+            if let Some(renamed) = renamed {
+                publish(renamed, Vec::new(), None);
             }
+            publish(uri, diagnostics, self.buffers.get(&path).map(|buffer| buffer.version));
         }
         if has_changed && self.client.can.refreshes_diagnostics {
             self.client.request::<request::WorkspaceDiagnosticRefresh>(());

@@ -3,4 +3,5 @@
 #![allow(dead_code, reason = "the server's tests come after their client")]
 
 mod client;
+mod law;
 mod text;
