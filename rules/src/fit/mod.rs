@@ -12,6 +12,7 @@
 //! The decision itself is that of [`crate::karpenter::scheduling`]; this module reads manifests for it and puts its
 //! answers into places and words.
 
+mod ask;
 mod capacity;
 mod obstacles;
 mod pools;
@@ -31,6 +32,7 @@ use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
+pub use ask::{Room, TaintAudience, admitted_by, audience_of};
 pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};
 use read::RuntimeClasses;
 
@@ -244,6 +246,40 @@ pub(crate) struct NearestMiss {
     pub(crate) obstacles: Vec<Obstacle>,
 }
 
+/// Of which pools that reject a pod the reasons are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// Of all.
+    All,
+    /// Of so many that the pod comes nearest to, where no pool admits it; of the others nothing is said.
+    Nearest(usize),
+}
+
+impl Told {
+    /// For each pool of a survey, whether it is told of.
+    fn of(self, survey: &[(usize, Outcome)]) -> Vec<bool> {
+        let Told::Nearest(most) = self else {
+            return vec![true; survey.len()];
+        };
+        let mut told = Vec::with_capacity(survey.len());
+        let mut rejected: Vec<(usize, u8)> = Vec::new();
+        let mut fits = false;
+        for (at, (_, outcome)) in survey.iter().enumerate() {
+            match outcome {
+                Outcome::Rejects(stage) => rejected.push((at, stage.depth())),
+                Outcome::Admits(_) => fits = true,
+                Outcome::Undecided(_) => {}
+            }
+            told.push(!matches!(outcome, Outcome::Rejects(_)));
+        }
+        rejected.sort_by_key(|(_, depth)| std::cmp::Reverse(*depth));
+        for (at, _) in rejected.into_iter().take(if fits { 0 } else { most }) {
+            told[at] = true;
+        }
+        told
+    }
+}
+
 /// So many pools are looked at closely for the nearest miss.
 const MOST_COMPARED: usize = 6;
 
@@ -399,7 +435,7 @@ impl Situation {
         let scheduler = self.scheduler();
         templates(workload)
             .iter()
-            .map(|template| self.explain_template(&scheduler, workload, template))
+            .map(|template| self.explain_template(&scheduler, workload, template, Told::All))
             .collect()
     }
 
@@ -408,6 +444,7 @@ impl Situation {
         scheduler: &Scheduler<'_>,
         workload: &Object,
         template: &Template<'_>,
+        told: Told,
     ) -> Explanation {
         let mut explanation = Explanation {
             spec: template.spec.pointer(),
@@ -425,7 +462,7 @@ impl Situation {
         };
         explanation.requests = pod_requests(&pod);
         self.judge(scheduler, &pod, &mut explanation);
-        self.describe(scheduler, workload, template, &pod, &mut explanation);
+        self.describe(scheduler, workload, (template, &pod), told, &mut explanation);
         if explanation.ignored.is_some() {
             explanation.verdict = FitVerdict::DoesNotFit;
             explanation.first = None;
@@ -465,12 +502,17 @@ impl Situation {
         &self,
         scheduler: &Scheduler<'_>,
         workload: &Object,
-        template: &Template<'_>,
-        pod: &Pod,
+        (template, pod): (&Template<'_>, &Pod),
+        told: Told,
         explanation: &mut Explanation,
     ) {
         let chosen = explanation.first.take();
-        for (position, outcome) in scheduler.survey(pod) {
+        let survey = scheduler.survey(pod);
+        let told = told.of(&survey);
+        for ((position, outcome), told) in survey.into_iter().zip(told) {
+            if !told {
+                continue;
+            }
             if chosen == Some(position) {
                 explanation.first = Some(explanation.pools.len());
             }

@@ -158,7 +158,7 @@ impl Situation {
         overview
     }
 
-    fn summary(
+    pub(super) fn summary(
         &self,
         scheduler: &Scheduler<'_>,
         position: usize,
@@ -256,7 +256,7 @@ impl Situation {
     }
 
     /// How many pods the limits of a pool have room for: on nodes of the one type that holds most.
-    fn room_for(&self, position: usize, pod: &Pod) -> Option<i128> {
+    pub(super) fn room_for(&self, position: usize, pod: &Pod) -> Option<i128> {
         let pool = &self.pools[position];
         if pool.limits.is_empty() {
             return None;
@@ -286,7 +286,7 @@ impl Situation {
 }
 
 impl PoolSummary {
-    fn closed(object: &Object, reason: String) -> PoolSummary {
+    pub(super) fn closed(object: &Object, reason: String) -> PoolSummary {
         PoolSummary {
             object: object.clone(),
             weight: object.path(&["spec", "weight"]).int().unwrap_or(0),

@@ -5,6 +5,7 @@ pub(crate) mod do_not_disrupt;
 pub mod drift;
 pub(crate) mod empty_range;
 pub(crate) mod labels;
+pub mod meaning;
 pub mod node_class;
 pub mod nodepool;
 pub mod pod;

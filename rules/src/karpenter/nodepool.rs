@@ -11,7 +11,7 @@ use crate::facts::quantity::Quantity;
 use crate::karpenter::budget::{Budget, DisruptionReason, Nodes};
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling;
-use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, Taint};
+use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, SchedulerOptions, Taint};
 use crate::kind::Kind;
 use crate::object::{Memo, MemoSlot, Object};
 use crate::steps;
@@ -466,13 +466,7 @@ fn may_be_new(key: &str, value: &str) -> bool {
 
 /// The taints of a list. Values that cannot be read are empty.
 fn taints(list: &Node<'_>) -> Vec<Taint> {
-    list.items()
-        .map(|taint| Taint {
-            key: text_or_empty(&taint.get("key")),
-            value: text_or_empty(&taint.get("value")),
-            effect: text_or_empty(&taint.get("effect")),
-        })
-        .collect()
+    list.items().map(|node| taint(&node)).collect()
 }
 
 fn text_or_empty(node: &Node<'_>) -> String {
@@ -497,8 +491,49 @@ pub(crate) fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
     })
 }
 
+/// The taint at a node. Values that cannot be read are empty.
+#[must_use]
+pub fn taint(node: &Node<'_>) -> Taint {
+    Taint {
+        key: text_or_empty(&node.get("key")),
+        value: text_or_empty(&node.get("value")),
+        effect: text_or_empty(&node.get("effect")),
+    }
+}
+
+/// The types that one requirement leaves by itself, or one expression of node affinity. `auto_mode` says that the labels
+/// are those of EKS Auto Mode. `None` if it cannot be read, or if the catalogue does not know the label of each type.
+#[must_use]
+pub fn types_meeting(requirement: &Node<'_>, auto_mode: bool) -> Option<TypeSet> {
+    if requirement.has_unknown() {
+        return None;
+    }
+    let spec = requirement_spec(requirement)?;
+    let key = catalogue_key(&spec.key, auto_mode);
+    catalog::index(&key)?;
+    let meant = Requirement::new(spec.op, &spec.values, None);
+    scheduling::matching(&key, &meant, None, &SchedulerOptions::default())
+}
+
+/// The types with a value of a label. `None` as for [`types_meeting`].
+#[must_use]
+pub fn types_labelled(key: &str, value: &str, auto_mode: bool) -> Option<TypeSet> {
+    let key = catalogue_key(key, auto_mode);
+    Some(catalog::index(&key)?.with(value).copied().unwrap_or(TypeSet::EMPTY))
+}
+
+/// The name of a label in the catalogue: deprecated names are replaced, and instance labels of EKS Auto Mode renamed.
+#[must_use]
+pub fn catalogue_key(key: &str, auto_mode: bool) -> Cow<'_, str> {
+    match key.strip_prefix("eks.amazonaws.com/instance-") {
+        Some(rest) if auto_mode => Cow::Owned(format!("karpenter.k8s.aws/instance-{rest}")),
+        _ => Cow::Borrowed(normalise(key)),
+    }
+}
+
 /// One entry of `budgets`. `None` if a field of it cannot be read.
-fn budget(node: &Node<'_>) -> Option<Budget> {
+#[must_use]
+pub fn budget(node: &Node<'_>) -> Option<Budget> {
     let nodes = node.get("nodes");
     let nodes = if nodes.is_set() { Nodes::parse(&nodes.string_or_number()?)? } else { Nodes::Percent(10) };
     let schedule = node.get("schedule");

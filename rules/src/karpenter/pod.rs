@@ -119,7 +119,8 @@ fn term(node: &Node<'_>) -> Option<Term> {
 }
 
 /// A toleration. Absent fields are empty strings.
-pub(crate) fn toleration(node: &Node<'_>) -> Toleration {
+#[must_use]
+pub fn toleration(node: &Node<'_>) -> Toleration {
     let text = |name: &str| node.get(name).text().unwrap_or_default().to_owned();
     Toleration { key: text("key"), operator: text("operator"), value: text("value"), effect: text("effect") }
 }

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::requirement::{Operator, normalise};
+use crate::karpenter::nodepool::catalogue_key;
+use crate::karpenter::requirement::Operator;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::{Platform, Version};
@@ -50,12 +51,7 @@ impl Provider {
     /// The name of a label in the catalogue: deprecated names are replaced, and instance labels of EKS Auto
     /// Mode are renamed to those of Karpenter.
     pub(crate) fn catalogue_key(self, key: &str) -> Cow<'_, str> {
-        match key.strip_prefix("eks.amazonaws.com/instance-") {
-            Some(rest) if self == Provider::AutoMode => {
-                Cow::Owned(format!("karpenter.k8s.aws/instance-{rest}"))
-            }
-            _ => Cow::Borrowed(normalise(key)),
-        }
+        catalogue_key(key, self == Provider::AutoMode)
     }
 
     /// The name under which this provider has one of Karpenter's instance labels.

@@ -1,0 +1,241 @@
+//! Answers about one object at a time, for editors: no more is decided than the answer needs.
+
+use std::collections::HashMap;
+
+use crate::catalog::InstanceType;
+use crate::cluster::Cluster;
+use crate::cluster::views::{Tolerance, Tolerances};
+use crate::fit::pools::{PoolSummary, Tenant, starts_nodes};
+use crate::fit::{Explanation, Situation, Told, read, workloads};
+use crate::karpenter::pod::toleration;
+use crate::karpenter::scheduling::{Outcome, Pod, Scheduler, Taint, Uncertainty, Verdict, tolerates};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::platform::Platform;
+use crate::workload::devices::uses_accelerators;
+use crate::workload::template::templates;
+
+/// How many pods of a workload the limits of NodePools have room for.
+#[derive(Clone, Debug)]
+pub struct Room {
+    /// The number, if no other pods run there.
+    pub pods: i128,
+    /// The pools that admit the pods, in the order in which Karpenter tries them.
+    pub pools: Vec<Object>,
+}
+
+/// Room for pods by the limits of a pool, and what it depends on that they go there.
+type Landing = (Option<i128>, Vec<Uncertainty>);
+
+/// The workloads of a cluster by a taint.
+#[derive(Clone, Debug, Default)]
+pub struct TaintAudience {
+    /// Those whose pods tolerate it.
+    pub tolerate: Vec<Object>,
+    /// Those whose pods request accelerators and do not tolerate it.
+    pub kept_out: Vec<Object>,
+    /// How many others there are of which it is known that they do not tolerate it.
+    pub others: usize,
+    /// How many there are of which it is not known.
+    pub unknown: usize,
+}
+
+impl Situation {
+    /// The situation of one pool, without DaemonSets and overlays: enough for what the pool admits and costs.
+    #[must_use]
+    pub fn of_pool(cluster: &Cluster, platform: &Platform, pool: &Object) -> Situation {
+        let mut situation = Situation::of_pools(cluster, platform, vec![pool.clone()]);
+        situation.options.listed_spot = true;
+        if let Some(reason) = read::left_out(pool, cluster) {
+            situation.pools.clear();
+            situation.objects.clear();
+            situation.left_out.push((pool.clone(), reason));
+        }
+        situation
+    }
+
+    /// Where the pods of each template of a workload go, as [`Situation::explain`] has it, with less about the pools that
+    /// reject them: nothing if another one admits them, otherwise only the `most` that the pods come nearest to.
+    #[must_use]
+    pub fn explain_nearest(&self, workload: &Object, most: usize) -> Vec<Explanation> {
+        let scheduler = self.scheduler();
+        templates(workload)
+            .iter()
+            .map(|template| self.explain_template(&scheduler, workload, template, Told::Nearest(most)))
+            .collect()
+    }
+
+    /// What is to be said of one pool. `None` if the situation does not have it.
+    #[must_use]
+    pub fn summary_of(&self, pool: &Object, cluster: &Cluster, platform: &Platform) -> Option<PoolSummary> {
+        let is_it = |object: &Object| object.is_same_manifest(pool);
+        let Some(position) = self.objects.iter().position(is_it) else {
+            let (object, reason) = self.left_out.iter().find(|(object, _)| is_it(object))?;
+            return Some(PoolSummary::closed(object, reason.clone()));
+        };
+        let scheduler = self.scheduler();
+        let tenants = self.tenants_of(position, &scheduler, cluster);
+        Some(self.summary(&scheduler, position, tenants, cluster, platform))
+    }
+
+    /// What is to be said of the only pool of a situation, without the workloads on it.
+    #[must_use]
+    pub fn summary_alone(&self, cluster: &Cluster, platform: &Platform) -> Option<PoolSummary> {
+        match self.left_out.first() {
+            Some((object, reason)) => Some(PoolSummary::closed(object, reason.clone())),
+            None if self.objects.is_empty() => None,
+            None => Some(self.summary(&self.scheduler(), 0, Vec::new(), cluster, platform)),
+        }
+    }
+
+    /// The workloads that land on a pool first. Most pods do not fit it whatever the others do, so that the others need not
+    /// be asked.
+    fn tenants_of(&self, position: usize, scheduler: &Scheduler<'_>, cluster: &Cluster) -> Vec<Tenant> {
+        let alone = Scheduler::new(&self.pools[position..=position], &self.daemonsets, &self.options);
+        let mut known: HashMap<Pod, Option<Landing>> = HashMap::new();
+        let mut tenants = Vec::new();
+        for workload in workloads(cluster).filter(|workload| starts_nodes(workload)) {
+            for template in templates(workload) {
+                let Some(pod) = self.pod(&template) else { continue };
+                let lands = known.entry(pod).or_insert_with_key(|pod| {
+                    if matches!(alone.decide(pod), Verdict::DoesNotFit(_)) {
+                        return None;
+                    }
+                    match scheduler.decide(pod) {
+                        Verdict::Fits { pool, uncertainties, .. } if pool == position => {
+                            Some((self.room_for(position, pod), uncertainties))
+                        }
+                        _ => None,
+                    }
+                });
+                if let Some((room, uncertainties)) = lands {
+                    let replicas = cluster.views().replicas(workload).map(|r| (r.floor, r.max));
+                    tenants.push(Tenant {
+                        workload: workload.clone(),
+                        replicas,
+                        room: *room,
+                        uncertainties: uncertainties.clone(),
+                    });
+                }
+            }
+        }
+        tenants
+    }
+
+    /// How many pods of a workload the pools that admit them have room for, by their limits. `None` if a pool that may
+    /// admit them does not bound them, if they request no accelerators, so that nodes that are not Karpenter's may run
+    /// them as well, or if a replica is not one pod.
+    #[must_use]
+    pub fn room_of(&self, workload: &Object) -> Option<Room> {
+        let kind = &workload.id().kind;
+        let one_pod = matches!(kind.as_str(), "Deployment" | "StatefulSet" | "ReplicaSet" | "Rollout");
+        if !one_pod || workload.is_partial() || !starts_nodes(workload) || !uses_accelerators(workload) {
+            return None;
+        }
+        let templates = templates(workload);
+        let [template] = templates.as_slice() else {
+            return None;
+        };
+        if template.spec.get("nodeName").is_set() || self.pools.iter().any(|pool| pool.replicas) {
+            return None;
+        }
+        let pod = self.pod(template)?;
+        let mut room = Room { pods: 0, pools: Vec::new() };
+        for (position, outcome) in self.scheduler().survey(&pod) {
+            match outcome {
+                Outcome::Rejects(_) => {}
+                Outcome::Undecided(_) => return None,
+                Outcome::Admits(_) => {
+                    if !self.pools[position].uncertainties.is_empty() {
+                        return None;
+                    }
+                    room.pods += self.room_for(position, &pod)?;
+                    room.pools.push(self.objects[position].clone());
+                }
+            }
+        }
+        (!room.pools.is_empty()).then_some(room)
+    }
+}
+
+/// The types that a pool admits, cheapest first. `None` if it is not known or none.
+#[must_use]
+pub fn admitted_by(
+    pool: &Object,
+    cluster: &Cluster,
+    platform: &Platform,
+) -> Option<Vec<&'static InstanceType>> {
+    let summary = Situation::of_pool(cluster, platform, pool).summary_alone(cluster, platform)?;
+    let is_known = summary.closed.is_none() && summary.uncertainties.iter().all(is_harmless);
+    (is_known && !summary.types.is_empty()).then_some(summary.types)
+}
+
+/// Whether the types of a pool are known all the same.
+fn is_harmless(uncertainty: &Uncertainty) -> bool {
+    matches!(uncertainty, Uncertainty::NoClass(_))
+}
+
+/// Which workloads tolerate a taint.
+#[must_use]
+pub fn audience_of(cluster: &Cluster, taint: &Taint, eks: bool) -> TaintAudience {
+    let table = cluster.table::<Tolerances>();
+    let mut audience = TaintAudience::default();
+    let mut not: Vec<&Object> = Vec::new();
+    let mut unknown: Vec<&Object> = Vec::new();
+    for tolerance in table.keys() {
+        let workloads = table.get(tolerance);
+        let added = tolerance.runtime_class().map_or(Some(false), |name| adds(cluster, name, taint));
+        match (tolerance, added) {
+            (Tolerance::Unknown, _) => unknown.extend(workloads.iter().filter(|object| !object.is_partial())),
+            (tolerance, _) if tolerance.covers(taint, eks) => {
+                audience.tolerate.extend(workloads.iter().cloned());
+            }
+            (_, Some(true)) => audience.tolerate.extend(workloads.iter().cloned()),
+            (_, Some(false)) => not.extend(workloads),
+            (_, None) => unknown.extend(workloads),
+        }
+    }
+    // A workload with several templates may be in several lists.
+    sort(&mut audience.tolerate);
+    let is_new = |known: &[Object], object: &Object| !known.iter().any(|other| other.ptr_eq(object));
+    let mut apart: Vec<Object> = Vec::new();
+    for object in not {
+        if uses_accelerators(object) {
+            audience.kept_out.push(object.clone());
+        } else {
+            apart.push(object.clone());
+        }
+    }
+    sort(&mut audience.kept_out);
+    sort(&mut apart);
+    if audience.tolerate.len() < 64 {
+        audience.kept_out.retain(|object| is_new(&audience.tolerate, object));
+        apart.retain(|object| is_new(&audience.tolerate, object));
+    }
+    audience.others = apart.len();
+    audience.unknown = unknown.len();
+    audience
+}
+
+fn sort(objects: &mut Vec<Object>) {
+    objects.sort_by_cached_key(|object| {
+        let id = object.id();
+        (id.namespace_or_default().to_owned(), id.name.clone(), id.kind.clone(), object.ptr_id())
+    });
+    objects.dedup_by(|a, b| a.ptr_eq(b));
+}
+
+/// Whether a RuntimeClass adds a toleration of a taint to the pods that name it. `None` if it is not in the input.
+fn adds(cluster: &Cluster, name: &str, taint: &Taint) -> Option<bool> {
+    let kind = Kind::RUNTIME_CLASS;
+    let classes = cluster.all(kind.group, kind.kind, "default", name);
+    if classes.is_empty() {
+        // The classes of NVIDIA's operator add none.
+        return (cluster.is_complete_for(kind) || name.starts_with("nvidia")).then_some(false);
+    }
+    let lists = || classes.iter().map(|class| class.path(&["scheduling", "tolerations"]));
+    if lists().any(|list| list.has_unknown()) {
+        return None;
+    }
+    Some(lists().any(|list| list.items().any(|node| tolerates(&toleration(&node), taint))))
+}

@@ -1,0 +1,150 @@
+//! What labels of nodes, durations and effects of taints mean, in a line for the editor.
+//!
+//! The labels are those of <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>.
+
+use crate::karpenter::requirement::normalise;
+
+/// What a label of nodes says: one line, the unit included. `None` for labels that neither Karpenter nor EKS Auto Mode
+/// sets.
+#[must_use]
+pub fn of_label(key: &str) -> Option<&'static str> {
+    let key = normalise(key);
+    if let Some(name) = key.strip_prefix("karpenter.k8s.aws/") {
+        return of_aws_label(name);
+    }
+    if let Some(name) = key.strip_prefix("eks.amazonaws.com/").filter(|name| name.starts_with("instance-")) {
+        return of_aws_label(name);
+    }
+    Some(match key {
+        "node.kubernetes.io/instance-type" => "the EC2 instance type",
+        "karpenter.sh/capacity-type" => {
+            "how the instance is bought: `reserved`, `spot` or `on-demand`; Karpenter prefers them in this order"
+        }
+        "karpenter.sh/nodepool" => "the NodePool that started the node",
+        "kubernetes.io/arch" => "the architecture of the processor: `amd64` or `arm64`",
+        "kubernetes.io/os" => "the operating system: `linux` or `windows`",
+        "kubernetes.io/hostname" => "the name of the node, known only once it exists",
+        "topology.kubernetes.io/zone" => {
+            "the availability zone, such as `us-east-1a`; the name differs by AWS account"
+        }
+        "topology.k8s.aws/zone-id" => {
+            "the id of the availability zone, such as `use1-az1`: the same in every AWS account"
+        }
+        "topology.kubernetes.io/region" => "the AWS region",
+        "node.kubernetes.io/windows-build" => "the build of Windows",
+        _ => return None,
+    })
+}
+
+fn of_aws_label(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "capacity-reservation-id" => "the id of the capacity reservation that the instance runs in",
+        "capacity-reservation-interruptible" => "whether EC2 may take the reserved instance back",
+        "capacity-reservation-type" => "the type of the capacity reservation: `default` or `capacity-block`",
+        "instance-accelerator-count" => {
+            "how many accelerators other than GPUs (Inferentia, Trainium) the type has"
+        }
+        "instance-accelerator-manufacturer" => "who makes the accelerators that are not GPUs",
+        "instance-accelerator-name" => "the accelerator that is not a GPU, such as `inferentia2`",
+        "instance-capability-flex" => {
+            "whether the type is a flex type, which has its full processor only most of the time"
+        }
+        "instance-category" => "the letters that the family begins with, such as `g` or `p`",
+        "instance-cpu" => "the number of vCPUs",
+        "instance-cpu-manufacturer" => "who makes the processor: `intel`, `amd` or `aws`",
+        "instance-cpu-sustained-clock-speed-mhz" => "the clock of the processor under load, in MHz",
+        "instance-ebs-bandwidth" => "the most that EBS volumes carry, in megabits a second",
+        "instance-encryption-in-transit-supported" => {
+            "whether traffic between instances is encrypted by the hardware"
+        }
+        "instance-family" => "the part of the type before the dot, such as `g6e`",
+        "instance-generation" => "the number in the family: 6 for `g6e`",
+        "instance-gpu-count" => "the number of GPUs",
+        "instance-gpu-manufacturer" => "who makes the GPUs: `nvidia`, `amd` or `habana`",
+        "instance-gpu-memory" => "the memory of each GPU, in MiB",
+        "instance-gpu-name" => "the GPU, such as `l40s` or `h100`",
+        "instance-hypervisor" => "the hypervisor: `nitro`, `xen`, or empty for bare metal",
+        "instance-local-nvme" => {
+            "the size of the local NVMe disks together, in GB; types without disks lack the label"
+        }
+        "instance-memory" => "the memory as EC2 states it, in MiB",
+        "instance-network-bandwidth" => {
+            "the network bandwidth that the type always has, in megabits a second"
+        }
+        "instance-size" => "the part of the type after the dot, such as `12xlarge`",
+        "instance-tenancy" => "whether the hardware is shared: `default` or `dedicated`",
+        "placement-group-id" => "the placement group of the instance",
+        "placement-group-partition" => "the partition in the placement group",
+        "ec2nodeclass" => "the EC2NodeClass of the node",
+        _ => return None,
+    })
+}
+
+/// What the effect of a taint does to pods that do not tolerate it. `None` for an unknown effect.
+#[must_use]
+pub fn of_taint_effect(effect: &str) -> Option<&'static str> {
+    Some(match effect {
+        "NoSchedule" => {
+            "pods that do not tolerate it are not scheduled to the nodes; those that already run there stay"
+        }
+        "PreferNoSchedule" => {
+            "pods that do not tolerate it go elsewhere if they can; Karpenter starts nodes for them here \
+             if nothing else is left"
+        }
+        "NoExecute" => {
+            "pods that do not tolerate it are not scheduled to the nodes, and are evicted from them"
+        }
+        _ => return None,
+    })
+}
+
+/// What a duration of a NodePool decides, by the name of its field.
+#[must_use]
+pub fn of_duration(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "expireAfter" => "Karpenter drains and replaces a node that is this old, whatever the budgets allow",
+        "consolidateAfter" => {
+            "Karpenter waits so long after the last pod came to a node or left it before it consolidates the node"
+        }
+        "terminationGracePeriod" => {
+            "a node that is being drained is removed after this time, whatever still runs on it or protects it"
+        }
+        "duration" => "how long each window of the budget lasts",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_duration, of_label, of_taint_effect};
+    use crate::karpenter::requirement::WELL_KNOWN_AWS;
+
+    #[test]
+    fn every_label_of_karpenter_has_a_meaning() {
+        for name in WELL_KNOWN_AWS {
+            assert!(of_label(&format!("karpenter.k8s.aws/{name}")).is_some(), "{name}");
+        }
+        for key in crate::catalog::keys() {
+            assert!(of_label(key).is_some(), "{key}");
+        }
+        assert_eq!(of_label("beta.kubernetes.io/arch"), of_label("kubernetes.io/arch"));
+        assert_eq!(
+            of_label("eks.amazonaws.com/instance-family"),
+            of_label("karpenter.k8s.aws/instance-family")
+        );
+        for key in ["example.com/team", "karpenter.k8s.aws/instance-pods", "eks.amazonaws.com/nodegroup", ""]
+        {
+            assert_eq!(of_label(key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn meanings_are_a_line_without_a_full_stop() {
+        let labels = WELL_KNOWN_AWS.iter().filter_map(|name| of_label(&format!("karpenter.k8s.aws/{name}")));
+        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"].into_iter().filter_map(of_taint_effect);
+        let fields = ["expireAfter", "consolidateAfter", "terminationGracePeriod", "duration"];
+        for text in labels.chain(effects).chain(fields.into_iter().filter_map(of_duration)) {
+            assert!(!text.ends_with('.') && !text.contains('\n') && text.len() <= 130, "{text}");
+        }
+    }
+}
