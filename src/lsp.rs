@@ -9,6 +9,8 @@ mod capabilities;
 mod client;
 mod convert;
 mod findings;
+mod hover;
+mod inlay;
 mod position;
 mod project;
 mod server;

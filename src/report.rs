@@ -13,7 +13,7 @@ pub(crate) mod json;
 pub(crate) mod junit;
 pub(crate) mod layout;
 mod line_hash;
-mod manual;
+pub(crate) mod manual;
 pub(crate) mod paint;
 mod place;
 pub(crate) mod pools;

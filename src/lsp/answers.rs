@@ -4,7 +4,8 @@ use lsp_server::ErrorCode;
 use lsp_types::request;
 use lsp_types::request::Request as _;
 use lsp_types::{
-    DocumentDiagnosticParams, DocumentDiagnosticReport, FullDocumentDiagnosticReport,
+    DocumentDiagnosticParams, DocumentDiagnosticReport, FullDocumentDiagnosticReport, Hover, HoverContents,
+    HoverParams, InlayHint, InlayHintLabel, InlayHintParams, InlayHintTooltip, MarkupContent, MarkupKind,
     RelatedFullDocumentDiagnosticReport, RelatedUnchangedDocumentDiagnosticReport,
     UnchangedDocumentDiagnosticReport, WorkspaceDiagnosticParams, WorkspaceDiagnosticReport,
     WorkspaceDocumentDiagnosticReport, WorkspaceFullDocumentDiagnosticReport,
@@ -15,6 +16,8 @@ use serde_json::Value;
 
 use super::convert::path_of;
 use super::findings;
+use super::hover;
+use super::inlay;
 use super::server::{Server, read};
 
 /// Why a request has no result.
@@ -34,6 +37,8 @@ pub(crate) fn answer(server: &mut Server, method: &str, params: Value) -> Answer
         request::WorkspaceDiagnosticRequest::METHOD => {
             with(params, |params| all_diagnostics(server, &params))
         }
+        request::HoverRequest::METHOD => with(params, |params| hover(server, &params)),
+        request::InlayHintRequest::METHOD => with(params, |params| inlay_hints(server, &params)),
         _ => Err(Refusal {
             code: ErrorCode::MethodNotFound,
             message: format!("there is no request `{method}`"),
@@ -116,4 +121,46 @@ fn all_diagnostics(server: &Server, params: &WorkspaceDiagnosticParams) -> Works
         }
     }
     WorkspaceDiagnosticReport { items }
+}
+
+/// What is said of a place.
+fn hover(server: &Server, params: &HoverParams) -> Option<Hover> {
+    let at = &params.text_document_position_params;
+    let path = path_of(&at.text_document.uri)?;
+    let project = server.project(&path)?;
+    let (report, places) = (project.report(&path)?, server.places(project));
+    let view = project.view(&path, &report)?;
+    let source = &view.file.source;
+    let offset = places.positions(source).offset(source.text(), at.position, places.encoding());
+    let found = hover::at(&view, offset)?;
+    Some(Hover {
+        contents: HoverContents::Markup(MarkupContent { kind: MarkupKind::Markdown, value: found.markdown }),
+        range: Some(places.range(source, found.span)),
+    })
+}
+
+/// The inlay hints of a part of a file; none unless they are switched on.
+fn inlay_hints(server: &Server, params: &InlayHintParams) -> Vec<InlayHint> {
+    server.options.inlay_hints.then(|| hints_of(server, params)).flatten().unwrap_or_default()
+}
+
+fn hints_of(server: &Server, params: &InlayHintParams) -> Option<Vec<InlayHint>> {
+    let path = path_of(&params.text_document.uri)?;
+    let project = server.project(&path)?;
+    let (report, places) = (project.report(&path)?, server.places(project));
+    let view = project.view(&path, &report)?;
+    let (source, encoding) = (&view.file.source, places.encoding());
+    let positions = places.positions(source);
+    let within = positions.span(source.text(), params.range, encoding);
+    let hint = |hint: inlay::Hint| InlayHint {
+        position: positions.position(source.text(), hint.offset, encoding),
+        label: InlayHintLabel::String(hint.label),
+        kind: None,
+        text_edits: None,
+        tooltip: Some(InlayHintTooltip::String(hint.tooltip)),
+        padding_left: Some(true),
+        padding_right: None,
+        data: None,
+    };
+    Some(inlay::hints(&view, within).into_iter().map(hint).collect())
 }

@@ -39,3 +39,36 @@ pub(super) fn why(rule: &Rule, max: usize) -> String {
     }
     if out.is_empty() { format!("{}.", rule.summary()) } else { out }
 }
+
+/// The first paragraph under a heading, as one line unless it has a list, up to the last sentence that ends within `max`
+/// bytes. `None` where there is no such heading.
+pub(crate) fn first_of(rule: &Rule, heading: &str, max: usize) -> Option<String> {
+    let manual = rule.markdown();
+    let (_, section) = manual.split_once(&format!("# {heading}\n"))?;
+    let section = section.split("\n# ").next().unwrap_or_default();
+    let paragraph = section.split("\n\n").next()?;
+    let has_list = paragraph.lines().any(|line| line.starts_with("- "));
+    let mut text =
+        paragraph.lines().map(str::trim).collect::<Vec<_>>().join(if has_list { "\n" } else { " " });
+    if text.len() > max {
+        let cut = (0..=max).rev().find(|at| text.is_char_boundary(*at))?;
+        let end = text[..cut].rfind(". ").map_or(0, |at| at + 1);
+        text.truncate(end);
+    }
+    (!text.is_empty() && !text.contains("```")).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpulint_rules::RULES;
+
+    use super::first_of;
+
+    #[test]
+    fn every_rule_says_why_in_a_paragraph() {
+        for rule in RULES {
+            assert!(first_of(rule, "Why", 700).is_some(), "{}", rule.id);
+            assert!(first_of(rule, "Fix", 700).is_some(), "{}", rule.id);
+        }
+    }
+}

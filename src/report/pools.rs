@@ -121,12 +121,12 @@ pub(super) fn number(count: i128) -> u64 {
 }
 
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn dollars(micro: i128) -> f64 {
+pub(crate) fn dollars(micro: i128) -> f64 {
     number(micro) as f64 / 1e6
 }
 
 /// The lowest and the highest list price of the types of a pool.
-fn prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f64, f64)> {
+pub(crate) fn prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f64, f64)> {
     let mut known = pool.types.iter().filter_map(|t| t.list_price(region));
     let first = known.next()?;
     let last = known.next_back().unwrap_or(first);
@@ -155,7 +155,7 @@ pub(crate) fn text(
 }
 
 /// Which prices these are.
-pub(super) fn price_note(region: Option<&str>) -> String {
+pub(crate) fn price_note(region: Option<&str>) -> String {
     match price_list(region) {
         Some((region, date)) => {
             format!("Prices are on-demand list prices of {region} on {date}; Spot prices are not known.")
@@ -210,7 +210,7 @@ fn table(page: &mut String, overview: &PoolOverview, region: Option<&str>) {
 }
 
 /// A workload, as `gpulint why` names it.
-pub(super) fn name(object: &Object) -> String {
+pub(crate) fn name(object: &Object) -> String {
     let id = object.id();
     let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
     format!("{namespace}{}/{}", id.kind.to_lowercase(), object.display_name())
@@ -271,7 +271,7 @@ fn details(page: &mut String, pool: &PoolSummary, region: Option<&str>, width: u
     }
 }
 
-fn gpu(model: &GpuModel) -> String {
+pub(crate) fn gpu(model: &GpuModel) -> String {
     if model.counts == [0] {
         return format!("a share of {}, {:.0} GiB", model.name, f64::from(model.memory_mib) / 1024.0);
     }
@@ -284,7 +284,7 @@ fn gpu(model: &GpuModel) -> String {
     format!("{} x {}{memory}", counts.join(", "), model.name)
 }
 
-fn limits(pool: &PoolSummary) -> String {
+pub(crate) fn limits(pool: &PoolSummary) -> String {
     if pool.limits.is_empty() {
         return "none".to_owned();
     }
@@ -304,7 +304,7 @@ fn limits(pool: &PoolSummary) -> String {
     format!("{}{most}", written.join(", "))
 }
 
-fn tenant_text(tenant: &Tenant) -> String {
+pub(crate) fn tenant_text(tenant: &Tenant) -> String {
     let replicas = match tenant.replicas {
         Some((least, most)) if least == most => format!(", {least} replicas"),
         Some((least, most)) => format!(", {least} to {most} replicas"),

@@ -1,0 +1,67 @@
+//! The manual of the rules whose findings are at an offset, in short.
+
+use gpulint_rules::tree::Span;
+use gpulint_rules::{Finding, Rule};
+
+use super::Hover;
+use crate::lsp::view::View;
+use crate::report::manual;
+
+/// The longest text of why and what to write, in bytes.
+const MAX_WHY: usize = 700;
+/// Of so many rules the manual says why; of others only what to write.
+const MAX_EXPLAINED: usize = 2;
+
+/// The findings at an offset, each rule once.
+pub(super) fn at(view: &View<'_>, offset: u32) -> Option<Hover> {
+    let mut span: Option<Span> = None;
+    let mut rules: Vec<&Finding> = Vec::new();
+    for finding in &view.report.findings {
+        let Some(own) = span_in(view, finding).filter(|own| holds(*own, offset)) else {
+            continue;
+        };
+        // The narrowest place is the one that is meant.
+        let is_narrower = |known: Span| own.end - own.start < known.end - known.start;
+        if span.is_none_or(is_narrower) {
+            span = Some(own);
+        }
+        if !rules.iter().any(|known| known.rule.id == finding.rule.id) {
+            rules.push(finding);
+        }
+    }
+    let parts: Vec<String> = rules
+        .iter()
+        .enumerate()
+        .map(|(number, finding)| of_finding(finding, rules.len() <= MAX_EXPLAINED || number == 0))
+        .collect();
+    Some(Hover { span: span?, markdown: parts.join("\n\n---\n\n") })
+}
+
+fn span_in(view: &View<'_>, finding: &Finding) -> Option<Span> {
+    let (source, _, span) = finding.location.resolve_span()?;
+    (source.path() == view.file.source.path()).then_some(span)
+}
+
+fn holds(span: Span, offset: u32) -> bool {
+    span.start <= offset && (offset < span.end || span.start == span.end && offset == span.start)
+}
+
+fn of_finding(finding: &Finding, is_explained: bool) -> String {
+    let rule = finding.rule;
+    let mut out =
+        format!("**{}** · {} · [{}]({})", rule.summary(), finding.severity.name(), rule.id, rule.url());
+    if is_explained {
+        out.push_str("\n\n");
+        out.push_str(&manual::first_of(rule, "Why", MAX_WHY).unwrap_or_default());
+    }
+    if let Some(what) = what_to_write(finding, rule) {
+        out.push_str("\n\n**Fix:** ");
+        out.push_str(&what);
+    }
+    out.trim_end().to_owned()
+}
+
+/// What the finding says itself, otherwise what the manual says.
+fn what_to_write(finding: &Finding, rule: &Rule) -> Option<String> {
+    finding.help.clone().or_else(|| manual::first_of(rule, "Fix", MAX_WHY))
+}

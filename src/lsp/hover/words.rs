@@ -1,0 +1,98 @@
+//! Names and numbers in Markdown.
+
+use gpulint_rules::{Location, Object, Pointer};
+
+/// A name from a manifest as code: on one line, cut where it is long, so that it cannot end the code early.
+pub(super) fn code(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let clean = |c: char| if c.is_control() || c == '`' { '\'' } else { c };
+    let mut out: String = text.chars().take(LONGEST).map(clean).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        out.push('…');
+    }
+    format!("`{out}`")
+}
+
+/// `1 type`, `2 types`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(number as u128), if number == 1 { "" } else { "s" })
+}
+
+/// `1,124`.
+pub(super) fn thousands(number: u128) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + 2);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A workload as `gpulint why` names it.
+pub(super) fn name(object: &Object) -> String {
+    let id = object.id();
+    let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
+    code(&format!("{namespace}{}/{}", id.kind.to_lowercase(), object.display_name()))
+}
+
+/// The first few names, and how many others there are.
+pub(super) fn names<'o>(objects: impl ExactSizeIterator<Item = &'o Object>, most: usize) -> String {
+    let total = objects.len();
+    // A list that is longer by one would not be shorter with "1 more".
+    let shown = if total <= most + 1 { total } else { most };
+    let list: Vec<String> = objects.take(shown).map(name).collect();
+    more(list, total - shown)
+}
+
+/// A list, and how many others there are.
+pub(super) fn more(list: Vec<String>, others: usize) -> String {
+    let text = list.join(", ");
+    if others > 0 { format!("{text} and {others} more") } else { text }
+}
+
+/// Where an object is written: `(apps/llm.yaml:3)` after a blank. Empty for objects of no file.
+pub(super) fn written_at(object: &Object) -> String {
+    let place = Location::Field { object: object.clone(), pointer: Pointer::root(), key: false };
+    place.resolve_span().map_or(String::new(), |(source, _, span)| {
+        let line = source.lines().position(source.text(), span.start).line;
+        format!(" ({}:{line})", source.path())
+    })
+}
+
+/// Text with the first letter in upper case.
+pub(super) fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Dollars an hour: `$0.805`, `$55.04`.
+pub(super) fn dollars(amount: f64) -> String {
+    if amount < 1.0 { format!("${amount:.3}") } else { format!("${amount:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{code, count, dollars, more, sentence, thousands};
+
+    #[test]
+    fn names_stay_code() {
+        assert_eq!(code("a`b\nc"), "`a'b'c`");
+        assert_eq!(code(&"x".repeat(90)).chars().count(), 83);
+    }
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([1, 2].map(|n| count(n, "type")), ["1 type", "2 types"]);
+        assert_eq!([0.805, 55.04].map(dollars), ["$0.805", "$55.04"]);
+    }
+
+    #[test]
+    fn lists_and_sentences() {
+        assert_eq!(more(vec!["a".to_owned(), "b".to_owned()], 3), "a, b and 3 more");
+        assert_eq!(sentence("karpenter waits"), "Karpenter waits");
+    }
+}
