@@ -1,6 +1,6 @@
 //! The effect of surrounding folders on a file: charts and kustomizations.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -64,23 +64,53 @@ impl Folders {
                 }
             }
         }
-        for kustomization in folders.kustomizations.values() {
-            folders.resources.extend(kustomization.resources.clone());
-            folders.patches.extend(kustomization.patches.clone());
-            if kustomization.changes_kinds {
-                folders.reshaping.extend(kustomization.patches.clone());
-            }
-        }
-        folders.resolve_patch_targets();
-        folders.resolve_routes();
         folders.inputs = inputs;
+        folders.resolve();
         folders
     }
 
-    /// The same for other inputs or other texts. What fills in placeholders is not looked for again: the folders of the
-    /// inputs, and the scripts in them, are the same.
-    pub(crate) fn rediscover(&self, inputs: Vec<Input>, disk: &Disk) -> Folders {
-        Folders { filled_folders: Arc::clone(&self.filled_folders), ..Folders::discover(inputs, disk) }
+    /// The same after texts have changed: what reads none of them is as it was. The files are the same, and so is what fills
+    /// in placeholders.
+    pub(crate) fn update(self, changed: &HashSet<PathBuf>) -> Folders {
+        let Folders { charts, mut libraries, mut kustomizations, filled_folders, inputs, disk, .. } = self;
+        let mut stale: BTreeSet<PathBuf> = BTreeSet::new();
+        for path in changed {
+            let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            if name == "Chart.yaml" && charts.contains(folder) {
+                libraries.remove(folder);
+                libraries.extend(is_library(folder, &disk).then(|| folder.to_owned()));
+            }
+            let is_kustomization = KUSTOMIZATIONS.iter().any(|known| name == *known);
+            let is_above = || inputs.iter().any(|input| input.absolute.starts_with(folder));
+            if is_kustomization && (kustomizations.contains_key(folder) || is_above()) {
+                stale.insert(folder.to_owned());
+            }
+        }
+        let reads = |one: &Kustomization| one.files_read().any(|file| changed.contains(file));
+        stale.extend(kustomizations.iter().filter(|(_, one)| reads(one)).map(|(folder, _)| folder.clone()));
+        for folder in stale {
+            match Kustomization::read(&folder, &disk) {
+                Some(kustomization) => _ = kustomizations.insert(folder, kustomization),
+                None => _ = kustomizations.remove(&folder),
+            }
+        }
+        let mut folders =
+            Folders { charts, libraries, kustomizations, filled_folders, inputs, disk, ..Folders::default() };
+        folders.resolve();
+        folders
+    }
+
+    /// What follows from the kustomizations for the files that they list.
+    fn resolve(&mut self) {
+        for kustomization in self.kustomizations.values() {
+            self.resources.extend(kustomization.resources.clone());
+            self.patches.extend(kustomization.patches.clone());
+            if kustomization.changes_kinds {
+                self.reshaping.extend(kustomization.patches.clone());
+            }
+        }
+        self.resolve_patch_targets();
+        self.resolve_routes();
     }
 
     /// Finds the kustomizations that reach each file, with what they make of its objects' names.
@@ -174,8 +204,7 @@ impl Folders {
 
     /// Whether a kustomization reads a file as a patch or a replacement.
     pub(crate) fn is_read(&self, path: &Path) -> bool {
-        self.patches.contains(path)
-            || self.kustomizations.values().any(|one| one.replacements.iter().any(|file| file == path))
+        self.kustomizations.values().any(|one| one.files_read().any(|file| file == path))
     }
 
     /// Why a file is not a manifest, if its name or folders show it.

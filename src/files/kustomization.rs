@@ -58,6 +58,11 @@ impl Kustomization {
         out
     }
 
+    /// The files that say what it changes.
+    pub(super) fn files_read(&self) -> impl Iterator<Item = &PathBuf> {
+        self.patches.iter().chain(&self.replacements)
+    }
+
     fn add(&mut self, folder: &Path, root: &Node<'_>, disk: &Disk) {
         let path = |file: &str| absolute(&folder.join(file));
         let paths = |field: &str| {

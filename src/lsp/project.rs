@@ -387,12 +387,12 @@ impl Project {
         &mut self,
         inputs: Vec<ScopedInput>,
         changed: &HashSet<PathBuf>,
-        keeps_placeholders: bool,
+        keeps_folders: bool,
     ) -> BTreeSet<PathBuf> {
-        let disk = self.folders.disk().clone();
-        self.folders = match keeps_placeholders {
-            true => self.folders.rediscover(plain(&inputs), &disk),
-            false => Folders::discover(plain(&inputs), &disk),
+        let folders = std::mem::take(&mut self.folders);
+        self.folders = match keeps_folders {
+            true => folders.update(changed),
+            false => Folders::discover(plain(&inputs), folders.disk()),
         };
         let mut before: HashMap<PathBuf, FileState> = HashMap::new();
         let mut gone: Vec<Input> = Vec::new();
