@@ -3,5 +3,7 @@
 #![allow(dead_code, reason = "the server's tests come after their client")]
 
 mod client;
+mod extension;
 mod law;
+mod session;
 mod text;
