@@ -85,7 +85,8 @@ impl Client {
 
     /// The next message; waits for one. `None` if there will be none.
     pub(crate) fn next(&mut self) -> Option<Message> {
-        if self.waiting.is_empty() {
+        // A cancellation is taken and leaves nothing to do.
+        while self.waiting.is_empty() {
             let message = self.connection.receiver.recv().ok()?;
             self.take(message);
         }

@@ -498,16 +498,11 @@ impl Client {
         });
     }
 
-    /// Waits until the server has worked on all that was sent: it answers in order, and what it publishes for changes comes before the
-    /// answer to a later request.
+    /// Waits until the server has worked on all that was sent: what it publishes for it comes before the answer to
+    /// `workspace/diagnostic`.
     #[track_caller]
     pub(crate) fn settle(&mut self) {
-        let uri = self.uri("nowhere.yaml");
-        let id = self.ask(
-            "textDocument/hover",
-            json!({"textDocument": {"uri": uri}, "position": {"line": 0, "character": 0}}),
-        );
-        let _ = self.answer(id);
+        let _ = self.pull_all(&BTreeMap::new());
     }
 
     /// What was published last for a file.

@@ -5,5 +5,6 @@
 mod client;
 mod extension;
 mod law;
+mod protocol;
 mod session;
 mod text;
