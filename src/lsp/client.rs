@@ -85,13 +85,15 @@ impl Client {
 
     /// The next message; waits for one. `None` if there will be none.
     pub(crate) fn next(&mut self) -> Option<Message> {
-        // A cancellation is taken and leaves nothing to do.
-        while self.waiting.is_empty() {
+        loop {
+            self.receive();
+            if let Some(message) = self.waiting.pop_front() {
+                return Some(message);
+            }
+            // A cancellation leaves nothing to do, also where it was of the only request that waited.
             let message = self.connection.receiver.recv().ok()?;
             self.take(message);
         }
-        self.receive();
-        self.waiting.pop_front()
     }
 
     /// Whether no message waits.
