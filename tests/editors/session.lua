@@ -162,7 +162,7 @@ local function session()
   local shown = float and vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(float), 0, -1, false) or {}
   say('hover', vim.tbl_filter(function(word)
     return table.concat(shown, '\n'):find(word, 1, true) ~= nil
-  end, { 'L4', '2xlarge' }))
+  end, { '1 × l4', 'an hour' }))
   if float then
     vim.api.nvim_win_close(float, true)
   end

@@ -261,7 +261,7 @@ say("the text", buffers.get("hpa.yaml").text.split("\n")[0]);
 
 const hover = await ask(lsp.HoverRequest.type, at("pools.yaml", "g6.2xlarge", 3));
 assert.ok(hover === null || lsp.Hover.is(hover), JSON.stringify(hover));
-say("hover", ["L4", "2xlarge"].filter((word) => hover?.contents.value.includes(word)));
+say("hover", ["1 × l4", "an hour"].filter((word) => hover?.contents.value.includes(word)));
 
 await replace("pools.yaml", "operator: In, values: [amd64]", "operator: ");
 const list = await ask(lsp.CompletionRequest.type, at("pools.yaml", "arch, operator: ", 16));
