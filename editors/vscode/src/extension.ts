@@ -20,6 +20,7 @@ class Extension implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem("gpulint", vscode.StatusBarAlignment.Right);
   private client: LanguageClient | undefined;
   private program: string | undefined;
+  private state = "";
   /** One start or stop at a time. */
   private turn: Promise<void> = Promise.resolve();
 
@@ -109,6 +110,7 @@ class Extension implements vscode.Disposable {
   private show(state: State): void {
     const { text, tooltip, level } = show(state);
     this.item.text = text;
+    this.state = tooltip;
     this.item.tooltip = new vscode.MarkdownString(tooltip);
     this.item.backgroundColor =
       level === "plain" ? undefined : new vscode.ThemeColor(`statusBarItem.${level}Background`);
@@ -133,7 +135,7 @@ class Extension implements vscode.Disposable {
       { label: "$(refresh) Restart", run: "gpulint.restart" },
       { label: "$(gear) Settings", run: "workbench.action.openSettings", argument: "@ext:gpulint.gpulint" },
     ];
-    const chosen = await vscode.window.showQuickPick(items, { title: "gpulint", placeHolder: String(this.item.text).replace(/^\$\([^)]*\) /, "") });
+    const chosen = await vscode.window.showQuickPick(items, { title: "gpulint", placeHolder: this.state.replaceAll("`", "") });
     if (chosen !== undefined) await vscode.commands.executeCommand(chosen.run, chosen.argument);
   }
 
