@@ -7,14 +7,17 @@ mod answers;
 mod buffers;
 mod capabilities;
 mod client;
+mod completion;
 mod convert;
 mod findings;
 mod hover;
 mod inlay;
+mod links;
 mod position;
 mod project;
 mod server;
 mod view;
+mod writing;
 
 use std::process::ExitCode;
 

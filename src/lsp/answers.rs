@@ -19,6 +19,7 @@ use super::findings;
 use super::hover;
 use super::inlay;
 use super::server::{Server, read};
+use super::writing;
 
 /// Why a request has no result.
 pub(crate) struct Refusal {
@@ -39,6 +40,9 @@ pub(crate) fn answer(server: &mut Server, method: &str, params: Value) -> Answer
         }
         request::HoverRequest::METHOD => with(params, |params| hover(server, &params)),
         request::InlayHintRequest::METHOD => with(params, |params| inlay_hints(server, &params)),
+        request::Completion::METHOD => with(params, |params| writing::completion(server, &params)),
+        request::GotoDefinition::METHOD => with(params, |params| writing::definition(server, &params)),
+        request::References::METHOD => with(params, |params| writing::references(server, &params)),
         _ => Err(Refusal {
             code: ErrorCode::MethodNotFound,
             message: format!("there is no request `{method}`"),

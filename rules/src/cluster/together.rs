@@ -104,7 +104,8 @@ fn is_below(folder: &str, above: &str) -> bool {
 impl Cluster {
     /// Whether a finding about one object may rest on the other one: whether both are of one cluster as far as is
     /// known. Everything is where the input is the whole cluster, or something says that all of it is applied together.
-    pub(crate) fn pairs(&self, a: &Object, b: &Object) -> bool {
+    #[must_use]
+    pub fn pairs(&self, a: &Object, b: &Object) -> bool {
         self.is_complete() || self.bond() != Bond::Folders || company(a, b) != Company::Apart
     }
 

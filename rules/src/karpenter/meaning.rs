@@ -4,6 +4,46 @@
 
 use crate::karpenter::requirement::normalise;
 
+/// The labels that a requirement can name, those that GPU pools use most first.
+pub const LABELS: &[&str] = &[
+    "node.kubernetes.io/instance-type",
+    "karpenter.sh/capacity-type",
+    "karpenter.k8s.aws/instance-family",
+    "karpenter.k8s.aws/instance-category",
+    "karpenter.k8s.aws/instance-generation",
+    "karpenter.k8s.aws/instance-size",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "karpenter.k8s.aws/instance-gpu-count",
+    "karpenter.k8s.aws/instance-gpu-memory",
+    "karpenter.k8s.aws/instance-gpu-manufacturer",
+    "karpenter.k8s.aws/instance-accelerator-name",
+    "karpenter.k8s.aws/instance-accelerator-count",
+    "karpenter.k8s.aws/instance-accelerator-manufacturer",
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "topology.kubernetes.io/zone",
+    "topology.k8s.aws/zone-id",
+    "topology.kubernetes.io/region",
+    "karpenter.k8s.aws/instance-cpu",
+    "karpenter.k8s.aws/instance-memory",
+    "karpenter.k8s.aws/instance-cpu-manufacturer",
+    "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz",
+    "karpenter.k8s.aws/instance-local-nvme",
+    "karpenter.k8s.aws/instance-network-bandwidth",
+    "karpenter.k8s.aws/instance-ebs-bandwidth",
+    "karpenter.k8s.aws/instance-hypervisor",
+    "karpenter.k8s.aws/instance-encryption-in-transit-supported",
+    "karpenter.k8s.aws/instance-capability-flex",
+    "karpenter.k8s.aws/instance-tenancy",
+    "karpenter.k8s.aws/capacity-reservation-id",
+    "karpenter.k8s.aws/capacity-reservation-type",
+    "karpenter.k8s.aws/capacity-reservation-interruptible",
+    "karpenter.k8s.aws/placement-group-id",
+    "karpenter.k8s.aws/placement-group-partition",
+    "karpenter.sh/nodepool",
+    "node.kubernetes.io/windows-build",
+];
+
 /// What a label of nodes says: one line, the unit included. `None` for labels that neither Karpenter nor EKS Auto Mode
 /// sets.
 #[must_use]
@@ -116,8 +156,8 @@ pub fn of_duration(field: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_duration, of_label, of_taint_effect};
-    use crate::karpenter::requirement::WELL_KNOWN_AWS;
+    use super::{LABELS, of_duration, of_label, of_taint_effect};
+    use crate::karpenter::requirement::{WELL_KNOWN_AWS, is_well_known};
 
     #[test]
     fn every_label_of_karpenter_has_a_meaning() {
@@ -135,6 +175,19 @@ mod tests {
         for key in ["example.com/team", "karpenter.k8s.aws/instance-pods", "eks.amazonaws.com/nodegroup", ""]
         {
             assert_eq!(of_label(key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_list_has_every_label() {
+        for name in WELL_KNOWN_AWS {
+            assert!(LABELS.contains(&format!("karpenter.k8s.aws/{name}").as_str()), "{name}");
+        }
+        for key in crate::catalog::keys() {
+            assert!(LABELS.contains(&key), "{key}");
+        }
+        for key in LABELS {
+            assert!(is_well_known(key) && of_label(key).is_some(), "{key}");
         }
     }
 

@@ -8,6 +8,7 @@ pub mod check;
 pub mod fallback;
 pub mod formats;
 pub mod formula;
+pub mod meaning;
 pub mod query;
 pub mod removed;
 pub mod resource_metrics;

@@ -71,6 +71,27 @@ impl CustomResourceDefinitions {
         self.definition(id)?.versions.iter().find(|served| served.version == id.version)
     }
 
+    /// The definition of a kind in one version, or in its first version where none is asked for.
+    pub(crate) fn find_named(
+        &self,
+        group: &str,
+        kind: &str,
+        version: Option<&str>,
+    ) -> Option<&ServedVersion> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let definition = self.0.get(&(group.to_owned(), kind.to_owned()))?;
+        definition.versions.iter().find(|served| version.is_none_or(|version| served.version == version))
+    }
+
+    /// The groups, versions and kinds that are defined.
+    pub fn served(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.0.iter().flat_map(|((group, kind), definition)| {
+            definition.versions.iter().map(|served| (group.as_str(), served.version.as_str(), kind.as_str()))
+        })
+    }
+
     /// The name of the CustomResourceDefinition of an object's kind, such as `nodepools.karpenter.sh`.
     pub(crate) fn name_of(&self, id: &ObjectId) -> Option<&str> {
         Some(&self.definition(id)?.name)

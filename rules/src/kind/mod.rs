@@ -105,6 +105,16 @@ impl Kind {
     pub const AWS_NODE_TEMPLATE: Kind = Kind::new("karpenter.k8s.aws", "AWSNodeTemplate");
 }
 
+/// Every version that a kind ever had, the preferred one first; the one version of the kind table for kinds of
+/// groups that are not closed.
+#[must_use]
+pub fn versions(info: &'static KindInfo) -> &'static [&'static str] {
+    match api_versions::versions_of(info.kind.group, info.kind.kind) {
+        api_versions::VersionsOfKind::Known(versions) => versions,
+        _ => std::slice::from_ref(&info.version),
+    }
+}
+
 /// The names of all kinds that gpulint knows, some of them twice.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|info| info.kind.kind).chain(api_versions::kinds())

@@ -39,6 +39,8 @@ pub(super) fn read_yaml(text: &str) -> Value {
 struct Definition {
     text: &'static str,
     parsed: OnceLock<Value>,
+    /// With the overlay for core objects, where somebody asked for it.
+    strict: OnceLock<Value>,
 }
 
 static DEFINITIONS: LazyLock<BTreeMap<&'static str, Definition>> = LazyLock::new(|| {
@@ -48,8 +50,8 @@ static DEFINITIONS: LazyLock<BTreeMap<&'static str, Definition>> = LazyLock::new
             let (name, text) = line.strip_prefix("\"io.k8s.")?.split_once("\":{")?;
             let name = &line[1..="io.k8s.".len() + name.len()];
             let text = &line[line.len() - text.len() - 1..];
-            let parsed = OnceLock::new();
-            Some((name, Definition { text: text.strip_suffix(',').unwrap_or(text), parsed }))
+            let text = text.strip_suffix(',').unwrap_or(text);
+            Some((name, Definition { text, parsed: OnceLock::new(), strict: OnceLock::new() }))
         })
         .collect()
 });
@@ -66,6 +68,12 @@ pub(super) fn definition(name: &str) -> Option<&'static Value> {
 /// A type with the overlay for core objects.
 pub(super) fn strict(name: &str) -> Option<Value> {
     apply_overlay(name, &STRICT_OVERLAY)
+}
+
+/// A type with the overlay for core objects, made once.
+pub(super) fn strict_definition(name: &str) -> Option<&'static Value> {
+    let found = DEFINITIONS.get(name)?;
+    Some(found.strict.get_or_init(|| strict(name).unwrap_or(Value::Null)))
 }
 
 /// A type with the overlay for types embedded in CRDs.

@@ -25,6 +25,7 @@ mod fast_accept;
 mod instance;
 mod keywords;
 mod metadata;
+pub(crate) mod outline;
 mod structural;
 mod table;
 #[cfg(test)]

@@ -31,6 +31,26 @@ pub(crate) const INSTANCE_RESOURCES: &[&str] = &[
     "eks.amazonaws.com/nitro-sandbox",
 ];
 
+/// The resources that a pod can ask for on AWS, with what each counts.
+pub const RESOURCES: &[(&str, &str)] = &[
+    ("cpu", "processors: `2`, or thousandths as in `500m`"),
+    ("memory", "bytes of memory: `16Gi`"),
+    ("ephemeral-storage", "bytes on the disk of the node: `100Gi`"),
+    ("nvidia.com/gpu", "whole NVIDIA GPUs"),
+    ("amd.com/gpu", "whole AMD GPUs"),
+    ("aws.amazon.com/neuron", "Inferentia and Trainium devices"),
+    ("aws.amazon.com/neuroncore", "cores of Inferentia and Trainium devices"),
+    ("habana.ai/gaudi", "Gaudi accelerators"),
+    ("vpc.amazonaws.com/efa", "Elastic Fabric Adapters, for traffic between the nodes of a training job"),
+    ("vpc.amazonaws.com/pod-eni", "branch network interfaces, for security groups of pods"),
+    ("nvidia.com/gpu.shared", "shares of NVIDIA GPUs, as time-slicing renames them"),
+    ("nvidia.com/mig-1g.10gb", "MIG slices of an 80 GB GPU: a seventh of the processors, 10 GB"),
+    ("nvidia.com/mig-2g.20gb", "MIG slices of an 80 GB GPU: two sevenths of the processors, 20 GB"),
+    ("nvidia.com/mig-3g.40gb", "MIG slices of an 80 GB GPU: three sevenths of the processors, 40 GB"),
+    ("hugepages-2Mi", "bytes of memory in pages of 2 MiB, which EFA needs"),
+    ("hugepages-1Gi", "bytes of memory in pages of 1 GiB"),
+];
+
 /// Whether a resource is an accelerator or a part of one.
 #[must_use]
 pub fn is_accelerator(resource: &str) -> bool {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "the server's tests come after their client")]
 
 mod client;
+mod completion;
 mod extension;
 mod law;
 mod protocol;

@@ -366,14 +366,16 @@ impl<'i> Views<'i> {
     }
 
     /// The same for the selector of a Service.
-    pub(crate) fn selected_by_service(self, service: &Object) -> (Vec<&'i Workload>, bool) {
+    #[must_use]
+    pub fn selected_by_service(self, service: &Object) -> (Vec<&'i Workload>, bool) {
         let wanted = service.path(&["spec", "selector"]).entries();
         let set = is_set_by_controllers(wanted.iter().map(|(key, _)| *key));
         self.selected(service, &wanted, set, &|labels| selector::includes(&wanted, labels))
     }
 
     /// The Services whose selector certainly matches the pods of a template.
-    pub(crate) fn services_of(self, namespace: &str, template: &Template<'_>) -> Vec<&'i Object> {
+    #[must_use]
+    pub fn services_of(self, namespace: &str, template: &Template<'_>) -> Vec<&'i Object> {
         let services = self.cluster.table::<Services>();
         let labels = template.labels();
         let mut found = Vec::new();
@@ -391,7 +393,7 @@ impl<'i> Views<'i> {
     }
 
     /// The workloads of a namespace.
-    pub(crate) fn workloads_in(self, namespace: &str) -> impl Iterator<Item = &'i Workload> {
+    pub fn workloads_in(self, namespace: &str) -> impl Iterator<Item = &'i Workload> {
         let table = self.cluster.table::<Workloads>();
         table.get(&WorkloadKey::Namespace(namespace.to_owned())).iter().map(Arc::as_ref)
     }

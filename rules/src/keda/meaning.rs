@@ -1,0 +1,87 @@
+//! What trigger types and their metadata mean, for editors.
+
+use super::scalers::{KeySource, ScalerKey};
+use super::value::KeyType;
+
+static TYPES: &str = include_str!("types.tsv");
+
+/// What a trigger of a type scales on.
+#[must_use]
+pub fn of_type(name: &str) -> Option<&'static str> {
+    TYPES.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'))
+}
+
+/// What a key of the metadata holds: whether it has to be written, its type, default, values and sources.
+#[must_use]
+pub fn of_key(key: &ScalerKey) -> String {
+    let mut out = String::from(match (key.required, key.sources.len()) {
+        (true, 1) => "required: ",
+        (true, _) => "required here or elsewhere: ",
+        (false, _) => "optional: ",
+    });
+    out.push_str(match key.kind {
+        KeyType::String => "text",
+        KeyType::Int => "integer",
+        KeyType::Uint => "integer that is not negative",
+        KeyType::Float => "number",
+        KeyType::Bool => "boolean",
+        KeyType::Duration => "duration",
+        KeyType::List => "list",
+        KeyType::Ints => "list of integers",
+        KeyType::Map => "`key=value` pairs",
+        KeyType::Params => "URL parameters",
+    });
+    if matches!(key.kind, KeyType::List | KeyType::Ints | KeyType::Map) {
+        out.push_str(&format!(", separated by `{}`", key.separator));
+    }
+    if let Some(default) = key.default {
+        out.push_str(&format!("; default `{default}`"));
+    }
+    if !key.values.is_empty() {
+        out.push_str(&format!("; one of `{}`", key.values.join("`, `")));
+    }
+    let elsewhere: Vec<&str> = key.sources.iter().filter_map(|source| source_name(*source)).collect();
+    if !elsewhere.is_empty() {
+        out.push_str(&format!("; also read from {}", elsewhere.join(" and ")));
+    }
+    if let Some(alias) = key.alias {
+        out.push_str(&format!("; also spelled `{alias}`"));
+    }
+    out
+}
+
+fn source_name(source: KeySource) -> Option<&'static str> {
+    match source {
+        KeySource::Metadata => None,
+        KeySource::Env => Some("the environment of the target"),
+        KeySource::Authentication => Some("a TriggerAuthentication"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TYPES, of_key, of_type};
+    use crate::keda::scalers::{names, scaler};
+
+    #[test]
+    fn every_type_has_a_meaning() {
+        for name in names() {
+            assert!(of_type(name).is_some_and(|meaning| !meaning.is_empty()), "{name}");
+        }
+        assert_eq!(TYPES.lines().count(), names().count());
+    }
+
+    #[test]
+    fn keys_say_what_they_hold() {
+        let key = |name: &str, key: &str| {
+            let scaler = scaler(name).expect("a type");
+            of_key(scaler.keys.iter().find(|k| k.name == key).expect("a key"))
+        };
+        assert_eq!(key("prometheus", "threshold"), "required: number");
+        assert_eq!(key("activemq", "targetQueueSize"), "optional: integer; default `10`");
+        assert_eq!(
+            key("activemq", "username"),
+            "required here or elsewhere: text; also read from a TriggerAuthentication and the environment of the target"
+        );
+    }
+}

@@ -1,0 +1,343 @@
+//! What the schema of a kind says of one place in an object, for editors: which fields it has, of which types, with
+//! which values.
+//!
+//! It is the schema that the API server's validation is compiled from, with the checks in Go code as an overlay. Kinds
+//! of operators without a schema have that of their pod templates.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use crate::kind::definitions::CustomResourceDefinitions;
+use crate::kind::{self, KINDS};
+
+use super::core;
+use super::structural::{INT_OR_STRING, OBJECT_META, QUANTITY};
+use super::table::SCHEMAS;
+
+const POD_TEMPLATE: &str = "io.k8s.api.core.v1.PodTemplateSpec";
+const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
+
+/// What a schema says of one place.
+#[derive(Clone, Copy, Debug)]
+pub struct Outline<'s> {
+    schema: &'s Value,
+    /// The type that the place refers to.
+    reference: Option<&'s str>,
+    /// Whether this is the object itself.
+    is_root: bool,
+}
+
+/// What is written at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutlineShape {
+    /// A mapping.
+    Map,
+    /// A list.
+    List,
+    /// A scalar, or anything.
+    Scalar,
+}
+
+/// `metadata`, which every object has.
+static METADATA: LazyLock<Value> = LazyLock::new(|| reference(OBJECT_META));
+static TEMPLATE: LazyLock<Value> = LazyLock::new(|| reference(POD_TEMPLATE));
+static SPEC: LazyLock<Value> = LazyLock::new(|| reference(POD_SPEC));
+static TEXT: LazyLock<Value> = LazyLock::new(|| serde_json::json!({"type": "string"}));
+
+static FIELDS_TSV: &str = include_str!("../../schemas/fields.tsv");
+
+/// The meanings of [`field_meaning`], by kind and path.
+static FIELDS: LazyLock<HashMap<(&str, &str), &str>> = LazyLock::new(|| {
+    let lines = FIELDS_TSV.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| {
+            let mut cells = line.splitn(3, '\t');
+            Some(((cells.next()?, cells.next()?), cells.next()?))
+        })
+        .collect()
+});
+
+/// What a field of a kind means, in a few words of Markdown. Numbers of items in `steps` are ignored.
+#[must_use]
+pub fn field_meaning(kind: &str, steps: &[String]) -> Option<&'static str> {
+    let names = steps.iter().map(String::as_str).filter(|step| step.parse::<usize>().is_err());
+    let path = names.collect::<Vec<_>>().join(".");
+    FIELDS.get(&(kind, path.as_str())).copied()
+}
+
+fn reference(name: &str) -> Value {
+    serde_json::json!({ "$ref": name })
+}
+
+impl<'s> Outline<'s> {
+    /// What is known of a place in an object: `steps` are the names of fields and the numbers of items that lead to it.
+    /// The schema of `definitions` comes first. Without an API version, that of the kind's first schema counts. `None`
+    /// where nothing is known.
+    #[must_use]
+    pub fn at(
+        api_version: Option<&str>,
+        kind: &str,
+        steps: &[String],
+        definitions: &'s CustomResourceDefinitions,
+    ) -> Option<Outline<'s>> {
+        let root = Outline::root(api_version, kind, definitions);
+        if let Some(found) = root.and_then(|root| root.descend(steps)) {
+            return Some(found);
+        }
+        match steps.split_first() {
+            Some((first, rest)) if first == "metadata" => Outline::new(&METADATA).descend(rest),
+            _ => Outline::of_template(api_version, kind, steps),
+        }
+    }
+
+    fn new(schema: &'s Value) -> Outline<'s> {
+        let reference = schema.get("$ref").and_then(Value::as_str);
+        let resolved = reference.and_then(core::strict_definition);
+        Outline { schema: resolved.unwrap_or(schema), reference, is_root: false }
+    }
+
+    fn root(
+        api_version: Option<&str>,
+        kind: &str,
+        definitions: &'s CustomResourceDefinitions,
+    ) -> Option<Outline<'s>> {
+        let (group, version) = match api_version {
+            Some(text) => {
+                let (group, version) = text.split_once('/').unwrap_or(("", text));
+                (Some(group), Some(version))
+            }
+            None => (None, None),
+        };
+        let own = group.and_then(|group| definitions.find_named(group, kind, version));
+        if let Some(own) = own {
+            return Some(Outline { is_root: true, ..Outline::new(&own.schema) });
+        }
+        let is_kind = |entry: &&super::table::SchemaEntry| {
+            entry.kind.kind == kind && group.is_none_or(|group| group == entry.kind.group)
+        };
+        let mut entries = SCHEMAS.iter().filter(is_kind);
+        let entry = entries.find(|entry| version.is_none_or(|version| version == entry.version))?;
+        let schema = entry.structural();
+        let strict = match entry.source {
+            crate::kind::SchemaSource::Core(name) => core::strict_definition(name),
+            crate::kind::SchemaSource::Crd(_) => None,
+        };
+        Some(Outline { is_root: true, ..Outline::new(strict.unwrap_or(schema)) })
+    }
+
+    /// A place in the pod template of a kind of the kind table.
+    fn of_template(api_version: Option<&str>, kind: &str, steps: &[String]) -> Option<Outline<'s>> {
+        let info = match api_version {
+            Some(text) => kind::find(text.split_once('/').map_or("", |(group, _)| group), kind),
+            None => KINDS.iter().find(|info| info.kind.kind == kind),
+        };
+        info?.workload.as_ref()?.templates.iter().find_map(|path| {
+            let (path, schema) = match path.strip_suffix('!') {
+                Some(path) => (path, &*SPEC),
+                None => (*path, &*TEMPLATE),
+            };
+            let fits = |(pattern, step): (&str, &String)| match pattern {
+                "[]" => step.parse::<usize>().is_ok(),
+                "*" => true,
+                name => name == step,
+            };
+            let names: Vec<&str> = path.split('.').filter(|name| !name.is_empty()).collect();
+            let inside = steps.get(..names.len())?;
+            if !names.into_iter().zip(inside).all(fits) {
+                return None;
+            }
+            Outline::new(schema).descend(&steps[inside.len()..])
+        })
+    }
+
+    fn descend(self, steps: &[String]) -> Option<Outline<'s>> {
+        steps.iter().try_fold(self, |outline, step| outline.child(step))
+    }
+
+    /// A field, or an item of a list.
+    #[must_use]
+    pub fn child(&self, step: &str) -> Option<Outline<'s>> {
+        if self.is_root && step == "metadata" {
+            return Some(Outline::new(&METADATA));
+        }
+        if self.is_root && matches!(step, "apiVersion" | "kind") {
+            return Some(Outline::new(&TEXT));
+        }
+        let fields = self.schema.get("properties").and_then(|fields| fields.get(step));
+        let item = || self.schema.get("items").filter(|_| step.parse::<usize>().is_ok());
+        let other = || self.schema.get("additionalProperties").filter(|other| other.is_object());
+        fields.or_else(item).or_else(other).map(Outline::new)
+    }
+
+    /// The fields of a mapping: those that have to be written first. `status` is left out.
+    #[must_use]
+    pub fn fields(&self) -> Vec<(&'s str, Outline<'s>)> {
+        let mut out: Vec<(&str, Outline<'s>)> = Vec::new();
+        if self.is_root {
+            out.push(("apiVersion", Outline::new(&TEXT)));
+            out.push(("kind", Outline::new(&TEXT)));
+            out.push(("metadata", Outline::new(&METADATA)));
+        }
+        let fields = self.schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        for (name, schema) in fields {
+            let is_known =
+                self.is_root && matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status");
+            if !is_known {
+                out.push((name, Outline::new(schema)));
+            }
+        }
+        out.sort_by_key(|(name, _)| !self.requires(name));
+        out
+    }
+
+    /// Whether a field has to be written.
+    #[must_use]
+    pub fn requires(&self, field: &str) -> bool {
+        if self.is_root && matches!(field, "apiVersion" | "kind" | "metadata") {
+            return true;
+        }
+        let listed = self.schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        let has_default = |field: &str| self.child(field).is_some_and(|child| child.default().is_some());
+        listed.into_iter().any(|name| name.as_str() == Some(field)) && !has_default(field)
+    }
+
+    /// What is written here.
+    #[must_use]
+    pub fn shape(&self) -> OutlineShape {
+        let of = self.schema.get("type").and_then(Value::as_str);
+        match of {
+            Some("object") => OutlineShape::Map,
+            Some("array") => OutlineShape::List,
+            None if self.schema.get("properties").is_some() => OutlineShape::Map,
+            _ => OutlineShape::Scalar,
+        }
+    }
+
+    /// The type in a word or two: `list of strings`, `quantity`.
+    #[must_use]
+    pub fn type_name(&self) -> String {
+        let quoted = self.reference.map(|name| name.rsplit('.').next().unwrap_or(name));
+        match (self.reference, self.shape()) {
+            (Some(QUANTITY), _) => "quantity".to_owned(),
+            (Some(INT_OR_STRING), _) => "integer or string".to_owned(),
+            (_, OutlineShape::List) => match self.child("0").map(|item| item.type_name()) {
+                Some(item) if item.starts_with(|c: char| c.is_ascii_uppercase()) => format!("list of {item}"),
+                Some(item) => format!("list of {item}s"),
+                None => "list".to_owned(),
+            },
+            (Some(_), OutlineShape::Map) => quoted.unwrap_or("map").to_owned(),
+            (None, OutlineShape::Map) => "map".to_owned(),
+            (_, OutlineShape::Scalar) => self.scalar_type(),
+        }
+    }
+
+    fn scalar_type(&self) -> String {
+        if self.schema.get("x-kubernetes-int-or-string").is_some() {
+            return "integer or string".to_owned();
+        }
+        let format = self.schema.get("format").and_then(Value::as_str);
+        let of = self.schema.get("type").and_then(Value::as_str);
+        match (of, format) {
+            (Some("string"), Some("date-time")) => "date".to_owned(),
+            (Some(of), _) => of.to_owned(),
+            (None, _) => "any value".to_owned(),
+        }
+    }
+
+    /// The only values, where the schema lists them.
+    #[must_use]
+    pub fn values(&self) -> Vec<&'s str> {
+        let listed = self.schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+        let texts = listed.into_iter().filter_map(Value::as_str);
+        texts.filter(|text| !text.is_empty()).collect()
+    }
+
+    /// Whether the value is a boolean.
+    #[must_use]
+    pub fn is_boolean(&self) -> bool {
+        self.schema.get("type").and_then(Value::as_str) == Some("boolean")
+    }
+
+    /// The value of a scalar that is not written.
+    #[must_use]
+    pub fn default(&self) -> Option<&'s Value> {
+        self.schema.get("default")
+    }
+
+    /// What the schema says of the place in words.
+    #[must_use]
+    pub fn description(&self) -> Option<&'s str> {
+        self.schema.get("description").and_then(Value::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outline, OutlineShape};
+    use crate::kind::definitions::CustomResourceDefinitions;
+
+    fn at(api_version: &str, kind: &str, path: &str) -> Option<Outline<'static>> {
+        static NONE: std::sync::LazyLock<CustomResourceDefinitions> =
+            std::sync::LazyLock::new(CustomResourceDefinitions::default);
+        let steps: Vec<String> = path.split('.').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+        Outline::at(Some(api_version), kind, &steps, &NONE)
+    }
+
+    #[test]
+    fn places_have_fields_and_types() {
+        let root = at("karpenter.sh/v1", "NodePool", "").expect("a schema");
+        let names: Vec<&str> = root.fields().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["apiVersion", "kind", "metadata", "spec"]);
+        for (kind, path, name) in [
+            ("NodePool", "spec.template.spec.requirements", "list of maps"),
+            ("NodePool", "spec.template.spec.requirements.0.values", "list of strings"),
+            ("NodePool", "spec.limits.cpu", "integer or string"),
+            ("NodePool", "metadata.labels", "map"),
+            ("NodePool", "metadata.name", "string"),
+        ] {
+            assert_eq!(at("karpenter.sh/v1", kind, path).expect(path).type_name(), name, "{path}");
+        }
+        let pod = "spec.template.spec.containers.0.resources.limits";
+        assert_eq!(at("apps/v1", "Deployment", &format!("{pod}.cpu")).expect(pod).type_name(), "quantity");
+        let policy = at("apps/v1", "Deployment", "spec.template.spec.restartPolicy").expect("a field");
+        assert_eq!(policy.values(), ["Always", "OnFailure", "Never"]);
+        let spec = at("karpenter.sh/v1", "NodePool", "spec.template.spec").expect("a spec");
+        assert!(spec.requires("nodeClassRef") && !spec.requires("taints"));
+        assert_eq!(spec.shape(), OutlineShape::Map);
+        assert!(at("karpenter.sh/v1", "NodePool", "spec.nonsense").is_none());
+        assert!(at("karpenter.sh/v2", "NodePool", "spec").is_none());
+    }
+
+    #[test]
+    fn meanings_are_of_fields_that_are_there() {
+        let lines: Vec<&str> = super::FIELDS_TSV.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(super::FIELDS.len(), lines.len(), "a field has two lines");
+        for line in lines {
+            let [kind, path, meaning] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            assert!(!meaning.is_empty() && !meaning.ends_with('.'), "{line}");
+            let mut outline = Outline::at(None, kind, &[], &CustomResourceDefinitions::default())
+                .unwrap_or_else(|| panic!("no kind {kind}"))
+                .schema
+                .clone();
+            for step in path.split('.') {
+                let here = super::Outline { schema: &outline, reference: None, is_root: false };
+                let item = if here.shape() == OutlineShape::List { here.child("0") } else { Some(here) };
+                let next =
+                    item.and_then(|item| item.child(step)).unwrap_or_else(|| panic!("no {path} in {kind}"));
+                outline = next.schema.clone();
+            }
+        }
+    }
+
+    #[test]
+    fn operators_have_pod_templates() {
+        let group = "spec.workerGroupSpecs.0.template.spec.containers.0";
+        let container = at("ray.io/v1", "RayCluster", group).expect("a container");
+        assert!(container.requires("name"));
+        assert!(at("ray.io/v1", "RayCluster", "spec.rayVersion").is_none());
+        let inline = at("serving.kserve.io/v1beta1", "InferenceService", "spec.predictor.nodeSelector");
+        assert_eq!(inline.expect("a pod spec").type_name(), "map");
+    }
+}

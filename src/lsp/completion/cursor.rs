@@ -1,0 +1,63 @@
+//! The cursor in an object, and what is around it.
+
+use std::sync::LazyLock;
+
+use gpulint_rules::kind::definitions::CustomResourceDefinitions;
+use gpulint_rules::{Cluster, Outline};
+
+use super::sketch::Sketch;
+use crate::lsp::view::View;
+
+/// The cursor in an object.
+pub(super) struct Cursor<'a> {
+    pub(super) sketch: &'a Sketch<'a>,
+    pub(super) view: Option<&'a View<'a>>,
+    /// The object.
+    pub(super) object: usize,
+    pub(super) kind: Option<&'a str>,
+    pub(super) api_version: Option<&'a str>,
+    /// From the object to the mapping in which a field is named, or to the value.
+    pub(super) steps: Vec<String>,
+}
+
+impl Cursor<'_> {
+    /// The steps, with `[]` for the number of an item: what the tables of places are matched with.
+    pub(super) fn pattern(&self) -> Vec<&str> {
+        let steps = self.steps.iter();
+        steps
+            .map(|step| if step.bytes().all(|b| b.is_ascii_digit()) { "[]" } else { step.as_str() })
+            .collect()
+    }
+
+    /// What the schema says of a place in the object.
+    pub(super) fn outline(&self, steps: &[String]) -> Option<Outline<'_>> {
+        static NONE: LazyLock<CustomResourceDefinitions> = LazyLock::new(CustomResourceDefinitions::default);
+        let definitions = self.view.map_or(&*NONE, |view| &view.engine.settings().definitions);
+        Outline::at(self.api_version, self.kind?, steps, definitions)
+    }
+
+    /// The text of a field beside the value under the cursor, or further up: `up` counts the mappings.
+    pub(super) fn beside(&self, node: usize, up: usize, name: &str) -> Option<&str> {
+        let mut at = node;
+        for _ in 0..up {
+            at = self.sketch.nodes[at].parent;
+        }
+        self.sketch.field(at, name)
+    }
+
+    /// The other values of the list that holds a value.
+    pub(super) fn other_items(&self, node: usize) -> Vec<&str> {
+        let list = self.sketch.nodes[node].parent;
+        let items = self.sketch.nodes[list].children.iter();
+        items.filter(|item| **item != node).filter_map(|item| self.sketch.scalar(*item)).collect()
+    }
+
+    /// The clusters of the sets that the file is applied with.
+    pub(super) fn clusters(&self) -> impl Iterator<Item = &Cluster> {
+        self.view.into_iter().flat_map(|view| view.sets.iter().map(|set| set.cluster))
+    }
+
+    pub(super) fn is_of_karpenter(&self) -> bool {
+        matches!(self.kind, Some("NodePool" | "NodeClaim" | "NodeOverlay" | "Provisioner"))
+    }
+}
