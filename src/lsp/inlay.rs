@@ -12,6 +12,12 @@ const MAX_MODELS: usize = 3;
 /// So many pools are in a tooltip.
 const MAX_POOLS: usize = 6;
 
+/// So many workloads of a part of a file have hints: a file of hundreds is for programs.
+const MAX_WORKLOADS: usize = 32;
+
+/// Label and tooltip.
+type Text = (String, String);
+
 /// A text behind a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
@@ -28,6 +34,7 @@ pub(crate) fn hints(view: &View<'_>, within: Span) -> Vec<Hint> {
     let is_within = |node: &Node<'_>| {
         node.span().is_some_and(|span| within.start <= span.end && span.start <= within.end)
     };
+    let mut workloads = 0;
     let places: Vec<(&Object, Node<'_>)> = view
         .file
         .objects
@@ -35,26 +42,28 @@ pub(crate) fn hints(view: &View<'_>, within: Span) -> Vec<Hint> {
         .filter(|object| !object.is_partial())
         .filter_map(|object| Some((object, place_of(object)?)))
         .filter(|(_, node)| is_within(node) && !node.is_unknown())
+        .filter(|(object, _)| {
+            workloads += usize::from(!object.is(Kind::NODE_POOL));
+            object.is(Kind::NODE_POOL) || workloads <= MAX_WORKLOADS
+        })
         .collect();
     if places.is_empty() {
         return Vec::new();
     }
-    let mut agreed: Option<Vec<Option<Hint>>> = None;
+    let mut agreed: Option<Vec<Option<Text>>> = None;
     for set in &view.sets {
-        let mut situation = None;
-        let hints: Vec<Option<Hint>> = places
-            .iter()
-            .map(|(object, node)| {
-                let (label, tooltip) = in_set(view, set, object, &mut situation)?;
-                Some(Hint { offset: node.span()?.end, label, tooltip })
-            })
-            .collect();
+        let texts = in_set(view, set, &places);
         agreed = Some(match agreed {
-            None => hints,
-            Some(known) => known.into_iter().zip(hints).map(|(a, b)| if a == b { a } else { None }).collect(),
+            None => texts,
+            Some(known) => known.into_iter().zip(texts).map(|(a, b)| if a == b { a } else { None }).collect(),
         });
     }
-    agreed.unwrap_or_default().into_iter().flatten().collect()
+    let agreed = agreed.unwrap_or_default().into_iter();
+    let hint = |((_, node), text): (&(&Object, Node<'_>), Option<Text>)| {
+        let (label, tooltip) = text?;
+        Some(Hint { offset: node.span()?.end, label, tooltip })
+    };
+    places.iter().zip(agreed).filter_map(hint).collect()
 }
 
 /// Where the hint of an object is: behind the name of a NodePool, and behind the most replicas of a workload.
@@ -73,36 +82,52 @@ fn place_of(object: &Object) -> Option<Node<'_>> {
     node.is_set().then_some(node)
 }
 
-/// Label and tooltip in one set. The situation is read once for all objects of a file.
-fn in_set(
-    view: &View<'_>,
-    set: &SetView<'_>,
-    written: &Object,
-    situation: &mut Option<Situation>,
-) -> Option<(String, String)> {
+/// The texts in one set.
+fn in_set(view: &View<'_>, set: &SetView<'_>, places: &[(&Object, Node<'_>)]) -> Vec<Option<Text>> {
     let platform = &view.engine.settings().platform;
-    let object = set.cluster.objects().iter().find(|other| other.is_same_manifest(written))?;
-    if object.is(Kind::NODE_POOL) {
-        return of_pool(set.cluster, view, object);
-    }
-    if !set.cluster.has_any(Kind::NODE_POOL) {
-        return None;
-    }
-    let target = if object.is(Kind::HPA) || object.is(Kind::SCALED_OBJECT) {
-        let (namespace, kind, name) = scale_target(object)?;
-        let (group, kind) = kind.split_once('/')?;
-        match set.cluster.all(group, kind, &namespace, &name) {
-            [one] => one,
-            _ => return None,
+    let applied: Vec<Option<&Object>> = places
+        .iter()
+        .map(|(written, _)| set.cluster.objects().iter().find(|other| other.is_same_manifest(written)))
+        .collect();
+    let targets: Vec<Option<&Object>> =
+        applied.iter().map(|object| target(set.cluster, (*object)?)).collect();
+    let known: Vec<&Object> = targets.iter().flatten().copied().collect();
+    let mut rooms = match known.first() {
+        Some(first) if set.cluster.has_any(Kind::NODE_POOL) => {
+            Situation::read(set.cluster, platform, Some(first)).rooms_of(&known)
         }
-    } else {
-        object
-    };
-    let situation = situation.get_or_insert_with(|| Situation::read(set.cluster, platform, Some(object)));
-    Some(of_room(&situation.room_of(target)?))
+        _ => vec![None; known.len()],
+    }
+    .into_iter();
+    applied
+        .iter()
+        .zip(targets)
+        .map(|(object, target)| match target {
+            Some(_) => rooms.next().flatten().as_ref().map(of_room),
+            None => object
+                .filter(|object| object.is(Kind::NODE_POOL))
+                .and_then(|pool| of_pool(set.cluster, view, pool)),
+        })
+        .collect()
 }
 
-fn of_pool(cluster: &Cluster, view: &View<'_>, pool: &Object) -> Option<(String, String)> {
+/// The workload whose replicas an object sets.
+fn target<'c>(cluster: &'c Cluster, object: &'c Object) -> Option<&'c Object> {
+    if object.is(Kind::NODE_POOL) {
+        return None;
+    }
+    if !object.is(Kind::HPA) && !object.is(Kind::SCALED_OBJECT) {
+        return Some(object);
+    }
+    let (namespace, kind, name) = scale_target(object)?;
+    let (group, kind) = kind.split_once('/')?;
+    match cluster.all(group, kind, &namespace, &name) {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
+fn of_pool(cluster: &Cluster, view: &View<'_>, pool: &Object) -> Option<Text> {
     let types = admitted_by(pool, cluster, &view.engine.settings().platform)?;
     let mut models: Vec<&str> = types.iter().filter_map(|instance| gpu_name(instance)).collect();
     models.sort_unstable();
@@ -121,7 +146,7 @@ fn of_pool(cluster: &Cluster, view: &View<'_>, pool: &Object) -> Option<(String,
     Some((label, tooltip))
 }
 
-fn of_room(room: &Room) -> (String, String) {
+fn of_room(room: &Room) -> Text {
     let pools: Vec<String> =
         room.pools.iter().take(MAX_POOLS).map(|pool| pool.display_name().into_owned()).collect();
     let more = if room.pools.len() > pools.len() { ", …" } else { "" };

@@ -1,12 +1,13 @@
 //! Answers about one object at a time, for editors: no more is decided than the answer needs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::catalog::InstanceType;
 use crate::cluster::Cluster;
 use crate::cluster::views::{Tolerance, Tolerances};
 use crate::fit::pools::{PoolSummary, Tenant, starts_nodes};
 use crate::fit::{Explanation, Situation, Told, read, workloads};
+use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::{Outcome, Pod, Scheduler, Taint, Uncertainty, Verdict, tolerates};
 use crate::kind::Kind;
@@ -91,7 +92,7 @@ impl Situation {
     /// The workloads that land on a pool first. Most pods do not fit it whatever the others do, so that the others need not
     /// be asked.
     fn tenants_of(&self, position: usize, scheduler: &Scheduler<'_>, cluster: &Cluster) -> Vec<Tenant> {
-        let alone = Scheduler::new(&self.pools[position..=position], &self.daemonsets, &self.options);
+        let alone = self.alone(position);
         let mut known: HashMap<Pod, Option<Landing>> = HashMap::new();
         let mut tenants = Vec::new();
         for workload in workloads(cluster).filter(|workload| starts_nodes(workload)) {
@@ -103,7 +104,7 @@ impl Situation {
                     }
                     match scheduler.decide(pod) {
                         Verdict::Fits { pool, uncertainties, .. } if pool == position => {
-                            Some((self.room_for(position, pod), uncertainties))
+                            Some((self.room_on(&alone, position, pod), uncertainties))
                         }
                         _ => None,
                     }
@@ -122,11 +123,22 @@ impl Situation {
         tenants
     }
 
-    /// How many pods of a workload the pools that admit them have room for, by their limits. `None` if a pool that may
-    /// admit them does not bound them, if they request no accelerators, so that nodes that are not Karpenter's may run
-    /// them as well, or if a replica is not one pod.
+    /// For each of some workloads, how many of its pods the pools that admit them have room for, by their limits. `None` if
+    /// a pool that may admit them does not bound them, if they request no accelerators, so that nodes that are not
+    /// Karpenter's may run them as well, or if a replica is not one pod.
     #[must_use]
-    pub fn room_of(&self, workload: &Object) -> Option<Room> {
+    pub fn rooms_of(&self, workloads: &[&Object]) -> Vec<Option<Room>> {
+        let mut rooms = Rooms { situation: self, scheduler: self.scheduler(), alone: BTreeMap::new() };
+        let mut known: HashMap<Pod, Option<Room>> = HashMap::new();
+        let mut room_of = |workload: &&Object| {
+            let pod = self.countable_pod(workload)?;
+            known.entry(pod).or_insert_with_key(|pod| rooms.room_for(pod)).clone()
+        };
+        workloads.iter().map(&mut room_of).collect()
+    }
+
+    /// The pod of a workload whose replicas can be counted.
+    fn countable_pod(&self, workload: &Object) -> Option<Pod> {
         let kind = &workload.id().kind;
         let one_pod = matches!(kind.as_str(), "Deployment" | "StatefulSet" | "ReplicaSet" | "Rollout");
         if !one_pod || workload.is_partial() || !starts_nodes(workload) || !uses_accelerators(workload) {
@@ -139,18 +151,34 @@ impl Situation {
         if template.spec.get("nodeName").is_set() || self.pools.iter().any(|pool| pool.replicas) {
             return None;
         }
-        let pod = self.pod(template)?;
+        self.pod(template)
+    }
+}
+
+/// What has room for pods: all pools, and each alone once it is needed.
+struct Rooms<'s> {
+    situation: &'s Situation,
+    scheduler: Scheduler<'s>,
+    alone: BTreeMap<usize, Scheduler<'s>>,
+}
+
+impl Rooms<'_> {
+    fn room_for(&mut self, pod: &Pod) -> Option<Room> {
+        let situation = self.situation;
         let mut room = Room { pods: 0, pools: Vec::new() };
-        for (position, outcome) in self.scheduler().survey(&pod) {
+        for (position, outcome) in self.scheduler.survey(pod) {
             match outcome {
                 Outcome::Rejects(_) => {}
                 Outcome::Undecided(_) => return None,
                 Outcome::Admits(_) => {
-                    if !self.pools[position].uncertainties.is_empty() {
+                    let object = &situation.objects[position];
+                    let is_open = NodePool::new(object).is_some_and(|pool| pool.names_uncatalogued_values());
+                    if is_open || !situation.pools[position].uncertainties.is_empty() {
                         return None;
                     }
-                    room.pods += self.room_for(position, &pod)?;
-                    room.pools.push(self.objects[position].clone());
+                    let alone = self.alone.entry(position).or_insert_with(|| situation.alone(position));
+                    room.pods += situation.room_on(alone, position, pod)?;
+                    room.pools.push(object.clone());
                 }
             }
         }
@@ -165,6 +193,10 @@ pub fn admitted_by(
     cluster: &Cluster,
     platform: &Platform,
 ) -> Option<Vec<&'static InstanceType>> {
+    // A newer type or family that the requirements name is not in the catalogue.
+    if NodePool::new(pool).is_some_and(|pool| pool.names_uncatalogued_values()) {
+        return None;
+    }
     let summary = Situation::of_pool(cluster, platform, pool).summary_alone(cluster, platform)?;
     let is_known = summary.closed.is_none() && summary.uncertainties.iter().all(is_harmless);
     (is_known && !summary.types.is_empty()).then_some(summary.types)

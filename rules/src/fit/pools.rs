@@ -11,7 +11,7 @@ use crate::fit::{Situation, workloads};
 use crate::karpenter::budget::{Calendar, DisruptionReason, Week};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::scheduling::{
-    Pod, RejectionStage, ResourceList, Scheduler, Uncertainty, Verdict, capacity, pod_requests,
+    Pod, RejectionStage, Scheduler, Uncertainty, Verdict, capacity, pod_requests,
 };
 use crate::kind::Kind;
 use crate::object::Object;
@@ -256,18 +256,29 @@ impl Situation {
     }
 
     /// How many pods the limits of a pool have room for: on nodes of the one type that holds most.
-    pub(super) fn room_for(&self, position: usize, pod: &Pod) -> Option<i128> {
+    fn room_for(&self, position: usize, pod: &Pod) -> Option<i128> {
+        if self.pools[position].limits.is_empty() {
+            return None;
+        }
+        self.room_on(&self.alone(position), position, pod)
+    }
+
+    /// The scheduler of one pool.
+    pub(super) fn alone(&self, position: usize) -> Scheduler<'_> {
+        Scheduler::new(&self.pools[position..=position], &self.daemonsets, &self.options)
+    }
+
+    /// How many pods the limits of a pool have room for, given the scheduler of it alone.
+    pub(super) fn room_on(&self, alone: &Scheduler<'_>, position: usize, pod: &Pod) -> Option<i128> {
         let pool = &self.pools[position];
         if pool.limits.is_empty() {
             return None;
         }
-        let pools = std::slice::from_ref(pool);
-        let scheduler = Scheduler::new(pools, &self.daemonsets, &self.options);
-        let need: ResourceList = pod_requests(pod).into_iter().filter(|(_, amount)| *amount > 0).collect();
-        let types = scheduler.survey(pod).into_iter().find_map(|(_, outcome)| match outcome {
+        let types = alone.survey(pod).into_iter().find_map(|(_, outcome)| match outcome {
             crate::karpenter::scheduling::Outcome::Admits(admission) => Some(admission.types),
             _ => None,
         })?;
+        let need = pod_requests(pod);
         let mut most = 0;
         for instance in types.iter() {
             let node = capacity(instance, pool.class.as_ref(), &self.options);
@@ -277,9 +288,7 @@ impl Situation {
             });
             // A type that no limit bounds can be started without end.
             let nodes = nodes.min()?;
-            let pods =
-                need.iter().map(|(name, amount)| scheduler.room(instance, name) / amount).min().unwrap_or(0);
-            most = most.max(nodes.max(0) * pods.max(0));
+            most = most.max(nodes.max(0) * alone.pods_on(instance, &need).max(0));
         }
         Some(most)
     }

@@ -509,6 +509,38 @@ fn the_capacity_and_the_explanation_agree() {
     assert!(packed >= 60, "{packed} pods are packed");
 }
 
+/// What editors ask of one pod or pool is what the commands say of all of them.
+#[test]
+fn answers_about_one_object_are_those_about_all() {
+    let platform = Platform::default();
+    let mut homes = 0;
+    for (scene, pods) in SCENES.iter() {
+        let mut cluster = scene.cluster();
+        for (line, _) in pods {
+            let pod = pod(line);
+            let situation = Situation::read(&cluster, &platform, None);
+            for (whole, near) in situation.explain(&pod).iter().zip(&situation.explain_nearest(&pod, 2)) {
+                assert_eq!(near.verdict, whole.verdict, "{}: {line}", scene.rule);
+                assert_eq!(near.uncertainties, whole.uncertainties, "{}: {line}", scene.rule);
+                let first = |of: &Explanation| of.first_pool().map(|pool| format!("{pool:?}"));
+                assert_eq!(first(near), first(whole), "{}: {line}", scene.rule);
+                assert!(near.pools.len() <= whole.pools.len(), "{}: {line}", scene.rule);
+                let admits =
+                    |of: &Explanation| of.pools.iter().filter(|pool| pool.verdict() == "fits").count();
+                assert_eq!(admits(near), admits(whole), "{}: {line}", scene.rule);
+            }
+            cluster.apply(pod);
+        }
+        let situation = Situation::read(&cluster, &platform, None);
+        for pool in situation.overview(&cluster, &platform).pools {
+            homes += pool.tenants.len();
+            let one = situation.summary_of(&pool.object, &cluster, &platform).expect("the pool is there");
+            assert_eq!(format!("{one:?}"), format!("{pool:?}"), "{}", scene.rule);
+        }
+    }
+    assert!(homes >= 60, "{homes} pods have a home");
+}
+
 /// Admission adds the overhead, node selector and tolerations of the RuntimeClass that a pod names.
 #[test]
 fn the_runtime_class_of_a_pod_counts() {

@@ -12,7 +12,7 @@ use gpulint_rules::{Kind, Object};
 
 use super::catalogue::of_types;
 use super::pool::types_count;
-use super::words::{code, count, more, name, sentence, written_at};
+use super::words::{code, count, more, name, names, sentence, written_at};
 use super::{InSet, Place, in_sets};
 use crate::lsp::view::View;
 
@@ -25,7 +25,10 @@ const MAX_POOLS: usize = 4;
 
 pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
     match place.path().as_slice() {
-        ["metadata", "name"] | ["kind"] => of_workload(view, place.object),
+        ["metadata", "name"] | ["kind"] => of_workload(view, place.object)
+            .or_else(|| of_target(view, place.object))
+            .or_else(|| of_selected(view, place.object)),
+        ["spec", "selector", ..] => of_selected(view, place.object),
         ["spec", "scaleTargetRef"] | ["spec", "scaleTargetRef", _] => of_target(view, place.object),
         _ => None,
     }
@@ -47,7 +50,7 @@ fn explained(set: &InSet<'_>, written: &Object) -> Option<String> {
     let situation = Situation::read(set.set.cluster, set.platform, Some(set.object));
     let explanations = situation.explain_nearest(set.object, MAX_MISSES);
     let several = explanations.len() > 1;
-    let room = situation.room_of(set.object);
+    let room = situation.rooms_of(&[set.object]).pop().flatten();
     let total = situation.pool_names().count();
     let parts: Vec<String> = explanations
         .iter()
@@ -86,13 +89,14 @@ fn of_template(head: &str, pod: &Explanation, set: &InSet<'_>, room: Option<&Roo
     lines.extend(pod.ignored.as_ref().map(|ignored| ignored.text.clone()));
     match pod.first_pool() {
         Some(first) => lines.extend(of_first(first, pod, set)),
-        None => lines.extend(of_misses(pod)),
+        None if pod.ignored.is_none() => lines.extend(of_misses(pod)),
+        None => {}
     }
     lines.extend(pod.uncertainties.iter().map(|doubt| format!("note: {}", uncertainty_text(doubt))));
     if pod.within_memory_estimate {
         lines.push("note: it would fit nodes with all the memory that EC2 states".to_owned());
     }
-    lines.extend(room.map(|room| of_room(room, set)));
+    lines.extend(room.and_then(|room| of_room(room, set)));
     let mut out = format!("{head} {verdict}.\n");
     for line in lines {
         out.push_str(&format!("\n- {line}"));
@@ -166,7 +170,7 @@ fn with_changes(obstacle: &Obstacle) -> String {
 }
 
 /// How many pods the limits have room for.
-fn of_room(room: &Room, set: &InSet<'_>) -> String {
+fn of_room(room: &Room, set: &InSet<'_>) -> Option<String> {
     let pools: Vec<String> = room.pools.iter().map(|pool| code(&pool.display_name())).collect();
     let hidden = pools.len().saturating_sub(MAX_POOLS);
     let shown = pools.into_iter().take(MAX_POOLS).collect();
@@ -175,12 +179,31 @@ fn of_room(room: &Room, set: &InSet<'_>) -> String {
     let too_few = replicas.is_some_and(|replicas| i128::from(replicas.max) > room.pods);
     let text =
         format!("the limits of {whose} {} have room for {} of its pods", more(shown, hidden), room.pods);
-    if too_few { format!("**{text}**") } else { text }
+    // Of many pools the sum says little.
+    let is_short = room.pools.len() <= MAX_POOLS;
+    if too_few { Some(format!("**{text}**")) } else { is_short.then_some(text) }
 }
 
 fn full_name(object: &Object) -> String {
     let namespace = object.id().namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
     format!("{namespace}{}", object.display_name())
+}
+
+/// The workloads whose pods a PodDisruptionBudget selects.
+fn of_selected(view: &View<'_>, budget: &Object) -> Option<String> {
+    if !budget.is(Kind::PDB) || budget.is_partial() {
+        return None;
+    }
+    in_sets(view, budget, |set| {
+        let (found, has_others) = set.set.cluster.views().selected_by(set.object);
+        if found.is_empty() {
+            return None;
+        }
+        let number = count(found.len(), "workload");
+        let list = names(found.iter().map(|workload| &workload.object), MAX_POOLS);
+        let others = if has_others { "; of others it is not known" } else { "" };
+        Some(format!("Selects the pods of {number}: {list}{others}."))
+    })
 }
 
 /// What an autoscaler scales.

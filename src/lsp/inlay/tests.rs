@@ -78,6 +78,7 @@ spec:
 fn what_is_not_known_has_no_hint() {
     for (text, why) in [
         (pool("32").replace("[g6, g6e]", "[\"${FAMILY}\"]") + WORK, "the types are not known"),
+        (pool("32").replace("[g6, g6e]", "[g6, g9]") + WORK, "g9 may be newer than the catalogue"),
         (pool("32").replace("  limits: {nvidia.com/gpu: 32}\n", "") + WORK, "no limit bounds them"),
         (pool("32") + &WORK.replace(", nvidia.com/gpu: 4", ""), "no accelerators: other nodes may run them"),
         (pool("32") + &WORK.replace("replicas: 10", "replicas: \"${N}\""), "a placeholder"),

@@ -313,6 +313,21 @@ impl<'a> Scheduler<'a> {
         whole - daemons.filter_map(|daemon| daemon.requests.get(resource)).sum::<i128>()
     }
 
+    /// How many pods with these requests a node of the first pool has room for beside those of DaemonSets. 0 if they
+    /// request nothing.
+    pub fn pods_on(&self, instance: &'static InstanceType, need: &ResourceList) -> i128 {
+        let Some(candidate) = self.candidates.first() else {
+            return 0;
+        };
+        let node = allocatable(instance, candidate.pool.class.as_ref(), &self.settings);
+        let of_daemons = |resource: &str| {
+            let daemons = candidate.daemons.iter().filter(|daemon| daemon.types.contains(instance));
+            daemons.filter_map(|daemon| daemon.requests.get(resource)).sum::<i128>()
+        };
+        let asked = need.iter().filter(|(_, amount)| **amount > 0);
+        asked.map(|(name, amount)| (node.get(name) - of_daemons(name)) / amount).min().unwrap_or(0)
+    }
+
     /// Marks a rejection that is caused only by the estimate of the memory overhead.
     fn note_memory_estimate(&self, pod: &Pod, verdict: Verdict) -> Verdict {
         let Verdict::DoesNotFit(mut misfit) = verdict else {
