@@ -97,7 +97,7 @@ local function request(method, params)
   end
   local answer = answers[client]
   if answer.error then
-    io.stderr:write(method .. ': ' .. vim.inspect(answer.error) .. '\n')
+    quit(method .. ': ' .. vim.inspect(answer.error))
   end
   return answer.result
 end
@@ -172,7 +172,7 @@ local function session()
   local answer = request('textDocument/completion', vim.lsp.util.make_position_params())
   local labels = vim.tbl_map(function(item)
     return item.label
-  end, answer and answer.items or answer or {})
+  end, answer.items or answer)
   labels = vim.tbl_filter(function(label)
     return vim.tbl_contains({ 'In', 'NotIn', 'Exists', 'DoesNotExist', 'Gt', 'Lt' }, label)
   end, labels)
@@ -194,7 +194,7 @@ local function links()
   params.context = { includeDeclaration = false }
   local found = vim.tbl_map(function(one)
     return vim.uri_to_fname(one.uri):sub(#root + 2) .. ':' .. (one.range.start.line + 1)
-  end, request('textDocument/references', params) or {})
+  end, request('textDocument/references', params))
   table.sort(found)
   say('references', found)
 end
