@@ -47,6 +47,7 @@ pub use lint::engine::Engine;
 pub use lint::finding::{Finding, Location, Related, Rendered, Severity};
 pub use lint::fix::{Fix, FixError, Operation, Safety};
 pub use lint::identity::{Identity, fingerprints, fingerprints_at};
+pub use lint::recorded::RulePanic;
 pub use lint::report::{CheckReport, SuppressedFinding};
 pub use lint::rule::{Check, Group, MANUAL, Param, ParamDefault, Rule, docs};
 pub use lint::run::{FilledSet, RunInput, check_run, fill_sets};

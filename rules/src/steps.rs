@@ -135,6 +135,18 @@ pub(crate) fn limited<T>(allowance: u64, work: impl FnOnce() -> T) -> (Option<T>
     }
 }
 
+/// Runs work whose panic must not go on, and returns what the panic said. What the work changed may be half done. An
+/// interruption goes on.
+pub(crate) fn isolate<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+        if payload.is::<Interrupted>() {
+            resume_unwind(payload);
+        }
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
+    })
+}
+
 /// Runs work that is not for one object alone: none of its steps count for that object.
 pub(crate) fn unlimited<T>(work: impl FnOnce() -> T) -> T {
     let _scope = Scope::open(u64::MAX);

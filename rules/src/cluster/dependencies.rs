@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use crate::cluster::query::QueryId;
 use crate::cluster::table::ViewId;
@@ -155,9 +155,72 @@ impl Read {
         }
     }
 
+    /// What dependents are kept by.
+    fn id(self) -> ReadId {
+        let (tag, place, digest) = match self {
+            Read::All => (0, 0, 0),
+            Read::Kind(kind) => (1, kind.0, 0),
+            Read::Namespace(kind, digest) => (2, kind.0, digest),
+            Read::Name(kind, digest) => (3, kind.0, digest),
+            Read::NameAnywhere(kind, digest) => (4, kind.0, digest),
+            Read::Exists(kind, digest) => (5, kind.0, digest),
+            Read::Any(kind) => (6, kind.0, 0),
+            Read::Rows(view, digest) => (7, view.number(), digest),
+            Read::FirstRow(view, digest) => (8, view.number(), digest),
+            Read::HasRows(view, digest) => (9, view.number(), digest),
+            Read::Keys(view) => (10, view.number(), 0),
+            Read::Counts(view) => (11, view.number(), 0),
+            Read::Result(query, digest) => (12, query.number(), digest),
+            Read::ResultPart(query, digest) => (13, query.number(), digest),
+            Read::Results(query) => (14, query.number(), 0),
+            Read::Dropped(query) => (15, query.number(), 0),
+        };
+        let mix = |hash: u64, word: u64| {
+            let hash = (hash ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            hash ^ (hash >> 29)
+        };
+        ReadId(mix(mix(mix(0x9e37_79b9_7f4a_7c15, tag), place), digest))
+    }
+
     /// The first of some reads that concerns a kind which is not among these.
     pub(crate) fn first_outside(reads: &[Read], kinds: &[Kind]) -> Option<Read> {
         reads.iter().copied().find(|read| !read.is_within(kinds))
+    }
+}
+
+/// The hash of a [`Read`]: a third of its size. As with a [`Digest`], a collision only causes an unnecessary computation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReadId(u64);
+
+impl Hash for ReadId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+    }
+}
+
+/// The reads of a computation as its dependencies are kept: each once, in order.
+pub(crate) fn compact(reads: &[Read]) -> Box<[ReadId]> {
+    let mut ids: Vec<ReadId> = reads.iter().map(|read| read.id()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.into_boxed_slice()
+}
+
+/// A hash is its own hash.
+#[derive(Default)]
+pub(crate) struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 }
 
@@ -212,7 +275,7 @@ impl Drop for TrackingGuard {
 
 /// Which computations depend on which reads.
 #[derive(Debug)]
-pub(crate) struct Dependents<T>(HashMap<Read, OneOrMany<T>>);
+pub(crate) struct Dependents<T>(HashMap<ReadId, OneOrMany<T>, BuildHasherDefault<AsIs>>);
 
 /// Most reads have one dependent. Some have very many, so that adding and removing one is not linear.
 #[derive(Debug)]
@@ -223,12 +286,12 @@ enum OneOrMany<T> {
 
 impl<T> Default for Dependents<T> {
     fn default() -> Self {
-        Dependents(HashMap::new())
+        Dependents(HashMap::default())
     }
 }
 
 impl<T: Clone + Ord> Dependents<T> {
-    pub(crate) fn insert<'r>(&mut self, reads: impl IntoIterator<Item = &'r Read>, dependent: &T) {
+    pub(crate) fn insert<'r>(&mut self, reads: impl IntoIterator<Item = &'r ReadId>, dependent: &T) {
         for read in reads {
             match self.0.entry(*read) {
                 Entry::Vacant(free) => _ = free.insert(OneOrMany::One(dependent.clone())),
@@ -237,7 +300,7 @@ impl<T: Clone + Ord> Dependents<T> {
         }
     }
 
-    pub(crate) fn remove<'r>(&mut self, reads: impl IntoIterator<Item = &'r Read>, dependent: &T) {
+    pub(crate) fn remove<'r>(&mut self, reads: impl IntoIterator<Item = &'r ReadId>, dependent: &T) {
         for read in reads {
             let left = match self.0.get_mut(read) {
                 None => true,
@@ -254,7 +317,7 @@ impl<T: Clone + Ord> Dependents<T> {
     }
 
     /// Replaces the reads of a dependent; both lists are in order.
-    pub(crate) fn update(&mut self, old: &[Read], new: &[Read], dependent: &T) {
+    pub(crate) fn update(&mut self, old: &[ReadId], new: &[ReadId], dependent: &T) {
         self.remove(old.iter().filter(|read| new.binary_search(read).is_err()), dependent);
         self.insert(new.iter().filter(|read| old.binary_search(read).is_err()), dependent);
     }
@@ -265,7 +328,7 @@ impl<T: Clone + Ord> Dependents<T> {
             return Vec::new();
         }
         let mut out: Vec<T> = Vec::new();
-        for dependents in reads.iter().filter_map(|read| self.0.get(read)) {
+        for dependents in reads.iter().filter_map(|read| self.0.get(&read.id())) {
             match dependents {
                 OneOrMany::One(one) => out.push(one.clone()),
                 OneOrMany::Many(all) => out.extend(all.iter().cloned()),
@@ -360,14 +423,33 @@ mod tests {
 
     #[test]
     fn dependents_are_found_until_they_are_removed() {
+        let ids = |numbers: &[u64]| compact(&numbers.iter().map(|n| kind(*n)).collect::<Vec<_>>());
         let mut dependents = Dependents::default();
-        dependents.insert(&[kind(10), kind(20)], &1);
-        dependents.insert(&[kind(20), kind(30)], &2);
+        dependents.insert(&ids(&[10, 20]), &1);
+        dependents.insert(&ids(&[20, 30]), &2);
         assert_eq!(dependents.dependents_of(&[kind(20), kind(30)]), [1, 2]);
-        dependents.remove(&[kind(10), kind(20)], &1);
+        dependents.remove(&ids(&[10, 20]), &1);
         assert_eq!(dependents.dependents_of(&[kind(10), kind(20)]), [2]);
-        dependents.update(&[kind(20), kind(30)], &[kind(30), kind(40)], &2);
+        dependents.update(&ids(&[20, 30]), &ids(&[30, 40]), &2);
         assert_eq!(dependents.dependents_of(&[kind(10), kind(20)]), [] as [i32; 0]);
         assert_eq!(dependents.dependents_of(&[kind(40)]), [2]);
+    }
+
+    #[test]
+    fn other_reads_have_other_ids() {
+        use crate::cluster::table::View;
+        use crate::cluster::views::{Autoscalers, Services};
+        let other = KindId(8);
+        let reads: Vec<Read> = [KindId(7), other]
+            .into_iter()
+            .flat_map(|kind| [Read::Kind(kind), Read::Any(kind), Read::Name(kind, 1), Read::Exists(kind, 1)])
+            .chain(
+                [Autoscalers::ID, Services::ID]
+                    .into_iter()
+                    .flat_map(|view| [Read::Keys(view), Read::Rows(view, 1)]),
+            )
+            .chain([Read::All, Read::Name(other, 2), Read::Rows(Autoscalers::ID, 2)])
+            .collect();
+        assert_eq!(compact(&reads).len(), reads.len());
     }
 }

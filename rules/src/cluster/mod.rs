@@ -62,6 +62,14 @@ pub struct Cluster {
     admissions: Arc<Admissions>,
 }
 
+/// What is different once objects were replaced.
+pub(crate) enum Replaced {
+    /// The results of these reads.
+    Reads(Vec<Read>),
+    /// Nobody knows, because the code of a view panicked.
+    Everything,
+}
+
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster").field("objects", &self.objects).finish_non_exhaustive()
@@ -122,24 +130,29 @@ impl Cluster {
         self.objects.push(object);
     }
 
-    /// Replaces objects. Returns the reads whose results have changed.
-    pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Vec<Read> {
+    /// Replaces objects.
+    pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Replaced {
         let mut invalid = Vec::new();
         let mut collected = Invalidations::collect_into(&mut invalid);
+        let mut is_anything_lost = false;
         // The new objects are added first, so that an object that is in both lists is never absent.
-        for object in new {
-            self.change(ObjectChange::Added, object, &mut collected);
-        }
-        for object in old {
-            self.change(ObjectChange::Removed, object, &mut collected);
+        let added = new.iter().map(|object| (ObjectChange::Added, object));
+        let removed = old.iter().map(|object| (ObjectChange::Removed, object));
+        for (change, object) in added.chain(removed) {
+            self.objects.change(change, object, &mut collected);
+            is_anything_lost |= self.tables.apply_isolated(change, object, &mut collected);
         }
         self.objects.splice(old, new);
+        if is_anything_lost {
+            self.queries = Queries::default();
+            return Replaced::Everything;
+        }
         invalid.sort_unstable();
         invalid.dedup();
         self.queries.update(self, old, &mut invalid);
         invalid.sort_unstable();
         invalid.dedup();
-        invalid
+        Replaced::Reads(invalid)
     }
 
     fn change(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{
-    Dependents, Digest, Read, by_slot, digest, record_read, track, untracked,
+    Dependents, Digest, Read, ReadId, by_slot, compact, digest, record_read, track, untracked,
 };
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
+use crate::steps::isolate;
 
 /// Number of results that are kept for a query; a server evaluates an unlimited number of pods.
 const MAX_RESULTS: usize = 4_096;
@@ -80,7 +81,7 @@ impl Hash for ObjectKey {
 }
 
 /// A result with its reads. Threads that need the same result wait for the first of them.
-type ResultCell<V> = Arc<OnceLock<(V, Vec<Read>)>>;
+type ResultCell<V> = Arc<OnceLock<(V, Box<[ReadId]>)>>;
 
 struct State<Q: Query> {
     results: HashMap<Q::Key, ResultCell<Q::Value>>,
@@ -98,11 +99,11 @@ impl<Q: Query> Default for Results<Q> {
 }
 
 /// Runs a query. Records its reads in clusters whose objects are replaced, and in debug builds.
-fn run<Q: Query>(cluster: &Cluster, key: &Q::Key) -> (Q::Value, Vec<Read>) {
+fn run<Q: Query>(cluster: &Cluster, key: &Q::Key) -> (Q::Value, Box<[ReadId]>) {
     // The steps of a shared result are not counted for the computation that needs it first.
     let compute = || steps::unlimited(|| Q::compute(cluster, key));
     if !cluster.is_incremental() && !cfg!(debug_assertions) {
-        return (untracked(compute), Vec::new());
+        return (untracked(compute), Box::default());
     }
     let (value, reads) = track(compute);
     debug_assert_eq!(
@@ -111,7 +112,7 @@ fn run<Q: Query>(cluster: &Cluster, key: &Q::Key) -> (Q::Value, Vec<Read>) {
         "{:?} reads what it does not declare",
         Q::ID
     );
-    (value, reads)
+    (value, compact(&reads))
 }
 
 impl<Q: Query> Results<Q> {
@@ -136,7 +137,7 @@ impl<Q: Query> Results<Q> {
         let compute = || {
             let (value, reads) = run::<Q>(cluster, key);
             if cluster.is_incremental() {
-                self.state().dependents.insert(&reads, key);
+                self.state().dependents.insert(reads.iter(), key);
             }
             (value, reads)
         };
@@ -158,7 +159,7 @@ impl<Q: Query> AnyResults for Results<Q> {
             if let Some(cell) = state.results.remove(&key)
                 && let Some((_, reads)) = cell.get()
             {
-                state.dependents.remove(reads, &key);
+                state.dependents.remove(reads.iter(), &key);
                 changed = true;
             }
         }
@@ -171,7 +172,15 @@ impl<Q: Query> AnyResults for Results<Q> {
             let Some((old, old_reads)) = cell.get() else {
                 continue;
             };
-            let (new, reads) = run::<Q>(cluster, &key);
+            let Ok((new, reads)) = isolate(|| run::<Q>(cluster, &key)) else {
+                // Who reads it again meets the panic, and is isolated in turn.
+                let mut state = self.state();
+                state.dependents.remove(old_reads.iter(), &key);
+                state.results.remove(&key);
+                invalid.extend([Read::Result(Q::ID, digest(&key)), Read::Dropped(Q::ID)]);
+                changed = true;
+                continue;
+            };
             let equal = *old == new;
             let mut state = self.state();
             state.dependents.update(old_reads, &reads, &key);
@@ -271,6 +280,11 @@ impl QueryId {
     /// The kinds that it reads.
     pub(crate) fn kinds(self) -> &'static [Kind] {
         self.0.kinds
+    }
+
+    /// What tells it from other queries.
+    pub(crate) fn number(self) -> u64 {
+        self.0.slot as u64
     }
 }
 

@@ -12,6 +12,7 @@ use crate::cluster::objects::{ObjectChange, Objects};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
+use crate::steps::isolate;
 
 /// The data that a table stores for an object: the object itself, or data derived from it alone.
 pub(crate) trait Row: Clone + Send + Sync + 'static {
@@ -240,6 +241,26 @@ impl Tables {
             }
         }
     }
+
+    /// The same where a panic must not go on: a table that it leaves half changed is built anew when it is next read. Returns
+    /// whether there is one.
+    pub(crate) fn apply_isolated(
+        &mut self,
+        change: ObjectChange,
+        object: &Object,
+        invalid: &mut Invalidations<'_>,
+    ) -> bool {
+        let mut is_lost = false;
+        for slot in &mut self.0 {
+            if let Some(table) = slot.get_mut()
+                && isolate(|| table.apply(change, object, invalid)).is_err()
+            {
+                *slot = OnceLock::new();
+                is_lost = true;
+            }
+        }
+        is_lost
+    }
 }
 
 /// The slot of a view among the tables of a cluster; each belongs to one [`View`]. Their types are named in
@@ -285,6 +306,11 @@ impl ViewId {
     /// The kinds of the objects in its table.
     pub(crate) fn kinds(self) -> &'static [Kind] {
         self.0.kinds
+    }
+
+    /// What tells it from other views.
+    pub(crate) fn number(self) -> u64 {
+        self.0.slot as u64
     }
 }
 

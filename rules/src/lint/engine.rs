@@ -148,8 +148,13 @@ impl Engine {
         findings
     }
 
+    /// A rule by its index among those that are enabled.
+    pub(crate) fn rule(&self, at: usize) -> &'static Rule {
+        self.rules.enabled()[at].rule
+    }
+
     /// The rules that run for an object, in their order.
-    fn rules_for(&self, object: &Object) -> impl Iterator<Item = usize> {
+    pub(super) fn rules_for(&self, object: &Object) -> impl Iterator<Item = usize> {
         let id = object.id();
         let of_kind = self
             .by_kind
@@ -164,7 +169,7 @@ impl Engine {
 
     /// Runs one rule with the number of steps that are left. A rule that exceeds it has a single finding,
     /// which reports that.
-    fn run_rule(
+    pub(super) fn run_rule(
         &self,
         at: usize,
         object: &Object,
@@ -258,11 +263,20 @@ impl Engine {
         left: u64,
         findings: &mut Vec<Finding>,
     ) -> (RunOutcome, Vec<Read>) {
-        let rule = self.rules.enabled()[at].rule;
+        self.record(at, object, || self.run_rule(at, object, cluster, left, findings))
+    }
+
+    pub(super) fn record(
+        &self,
+        at: usize,
+        object: &Object,
+        run: impl FnOnce() -> RunOutcome,
+    ) -> (RunOutcome, Vec<Read>) {
+        let rule = self.rule(at);
         if !rule.reads_cluster() && !cfg!(debug_assertions) {
-            return (self.run_rule(at, object, cluster, left, findings), Vec::new());
+            return (run(), Vec::new());
         }
-        let (outcome, reads) = track(|| self.run_rule(at, object, cluster, left, findings));
+        let (outcome, reads) = track(run);
         debug_assert_eq!(
             undeclared_read(rule, object, &reads),
             None,
@@ -270,55 +284,6 @@ impl Engine {
             rule.id
         );
         (outcome, reads)
-    }
-
-    /// The results of the rules for an object, with their dependencies. Rules that report nothing and depend
-    /// only on the object are omitted.
-    pub(crate) fn check_rules(&self, object: &Object, cluster: &Cluster) -> ObjectResults {
-        let mut findings = Vec::new();
-        let mut marks = Vec::new();
-        let mut left = STEPS_PER_OBJECT;
-        for at in self.rules_for(object) {
-            let from = findings.len();
-            let (outcome, reads) = self.run_recorded(at, object, cluster, left, &mut findings);
-            left -= outcome.steps;
-            if findings.len() > from || outcome.reads_earlier_findings || !reads.is_empty() {
-                marks.push((at, findings.len() - from, outcome, reads));
-            }
-            if left == 0 {
-                break;
-            }
-        }
-        let mut findings = findings.into_iter();
-        let rules = marks.into_iter().map(|(rule, count, outcome, reads)| RuleResult {
-            rule,
-            reads_earlier_findings: outcome.reads_earlier_findings,
-            reads,
-            findings: findings.by_ref().take(count).collect(),
-            steps: outcome.steps,
-        });
-        ObjectResults { rules: rules.collect(), steps: STEPS_PER_OBJECT - left }
-    }
-
-    /// Runs one rule again; `earlier` are the findings of the rules before it.
-    pub(crate) fn check_rule(
-        &self,
-        rule: usize,
-        object: &Object,
-        cluster: &Cluster,
-        earlier: Vec<Finding>,
-    ) -> RuleResult {
-        let mut findings = earlier;
-        let from = findings.len();
-        let left = STEPS_PER_OBJECT;
-        let (outcome, reads) = self.run_recorded(rule, object, cluster, left, &mut findings);
-        RuleResult {
-            rule,
-            reads_earlier_findings: outcome.reads_earlier_findings,
-            reads,
-            findings: findings.split_off(from),
-            steps: outcome.steps,
-        }
     }
 
     /// The rules that read from the cluster what they do not declare, with the first such read.
@@ -570,34 +535,11 @@ fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read>
 
 /// The result of running a rule for an object.
 #[derive(Clone, Copy, Debug)]
-struct RunOutcome {
+pub(super) struct RunOutcome {
     /// Whether it read the findings of other rules.
-    reads_earlier_findings: bool,
+    pub(super) reads_earlier_findings: bool,
     /// Number of steps.
-    steps: u64,
-}
-
-/// The results of the rules for one object.
-#[derive(Debug, Default)]
-pub(crate) struct ObjectResults {
-    /// By the index of the rule.
-    pub(crate) rules: Vec<RuleResult>,
-    /// Number of steps of all rules, including those without a result.
-    pub(crate) steps: u64,
-}
-
-/// The result of one rule for one object.
-#[derive(Debug)]
-pub(crate) struct RuleResult {
-    /// Index of the rule in its engine.
-    pub(crate) rule: usize,
-    /// Whether it read the findings of other rules.
-    pub(crate) reads_earlier_findings: bool,
-    /// What it read from the cluster, in order.
-    pub(crate) reads: Vec<Read>,
-    pub(crate) findings: Vec<Finding>,
-    /// Number of steps.
-    pub(crate) steps: u64,
+    pub(super) steps: u64,
 }
 
 /// Whether the keys at the root repeat as those of two objects do whose separator is missing.

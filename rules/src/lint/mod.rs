@@ -10,6 +10,7 @@ pub mod identity;
 pub mod message;
 pub(crate) mod placements;
 pub mod preview;
+pub(crate) mod recorded;
 pub mod report;
 pub(crate) mod resolved;
 pub mod rule;

@@ -6,6 +6,8 @@
 //! read whose result has changed. Invariant: after any sequence of edits, the findings of every file equal those of a run
 //! over all files ([`check_run`](crate::check_run)).
 
+#[cfg(test)]
+mod panics;
 mod set;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +18,7 @@ use crate::cluster::sets::{self, AppliedObjects, Bond, ManifestSet, Membership, 
 use crate::file::File;
 use crate::lint::engine::Engine;
 use crate::lint::placements::{join, name_unjudged};
+use crate::lint::recorded::RulePanic;
 use crate::lint::report::CheckReport;
 
 use set::{PlaceKey, PlacedFile, SetWorkspace};
@@ -29,6 +32,7 @@ pub struct Workspace {
     complete: Vec<bool>,
     sets: BTreeMap<SetKey, SetWorkspace>,
     files: BTreeMap<Arc<str>, FileState>,
+    panics: Vec<RulePanic>,
 }
 
 /// A file with its engine, or nothing where it is removed.
@@ -188,6 +192,12 @@ impl Workspace {
         first.filter_map(|role| Some((role.set.name.as_deref(), self.sets.get(&role.set)?.cluster())))
     }
 
+    /// The panics of rules since the last call, for a log. Each costs the findings of one rule for one object, until that is
+    /// checked again.
+    pub fn take_panics(&mut self) -> Vec<RulePanic> {
+        std::mem::take(&mut self.panics)
+    }
+
     /// Changes files, and which sets all files belong to, unless that stays as it is.
     fn change(
         &mut self,
@@ -311,9 +321,11 @@ impl Workspace {
             for place in set.replace(changes.into_iter().collect()) {
                 *renewed.entry(place.key.path).or_default() |= place.changed;
             }
+            let panics = set.take_panics();
             if set.is_empty() {
                 self.sets.remove(&key);
             }
+            self.panics.extend(panics);
         }
         for path in &own {
             self.join(path);
@@ -358,7 +370,13 @@ impl Workspace {
             }
             findings.extend(join(found, names.into_iter()));
         }
-        let mut joined = kept.engine.assemble_report(&kept.file, findings);
+        let (mut joined, panicked) = kept.engine.assemble_isolated(&kept.file, true, &|| findings.clone());
+        self.panics.extend(panicked.map(|message| RulePanic {
+            rule: None,
+            path: path.to_string(),
+            object: None,
+            message,
+        }));
         let names = roles.iter().filter_map(|role| Some(self.sets.get(&role.set)?.name()));
         name_unjudged(&mut joined.findings, names);
         if let Some(kept) = self.files.get_mut(path) {
