@@ -117,10 +117,12 @@ pub(crate) enum MemoSlot {
     UsesAccelerators,
     /// The PromQL queries.
     Queries,
+    /// What the pods of the templates require of nodes.
+    PodShapes,
 }
 
 impl MemoSlot {
-    const COUNT: usize = MemoSlot::Queries as usize + 1;
+    const COUNT: usize = MemoSlot::PodShapes as usize + 1;
 
     /// Whether the value is another one where the object is applied to another namespace.
     const fn depends_on_namespace(self) -> bool {

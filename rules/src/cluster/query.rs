@@ -252,6 +252,7 @@ impl Queries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum QuerySlot {
     Fallbacks,
+    KarpenterObject,
     Kubelets,
     PdbAllowsNone,
     ShortestGrace,

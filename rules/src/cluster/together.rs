@@ -5,8 +5,10 @@
 //! folders below it probably; of two other folders nothing is known.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::cluster::Cluster;
+use crate::cluster::query::ObjectKey;
 use crate::cluster::sets::Bond;
 use crate::object::Object;
 use crate::source::KustomizeRoute;
@@ -36,7 +38,7 @@ pub(crate) fn company(a: &Object, b: &Object) -> Company {
     let (Some(from), Some(to)) = (a.origin(), b.origin()) else {
         return Company::File;
     };
-    if from.source.path() == to.source.path() {
+    if Arc::ptr_eq(&from.source, &to.source) || from.source.path() == to.source.path() {
         return Company::File;
     }
     if !may_share_namespace(a, b) {
@@ -45,7 +47,10 @@ pub(crate) fn company(a: &Object, b: &Object) -> Company {
     if routes(a).iter().any(|route| routes(b).iter().any(|other| other.root == route.root)) {
         return Company::Kustomization;
     }
-    let (here, there) = (folder(from.source.path()), folder(to.source.path()));
+    of_folders(folder(from.source.path()), folder(to.source.path()))
+}
+
+fn of_folders(here: &str, there: &str) -> Company {
     if here == there {
         Company::Folder
     } else if is_below(here, there) || is_below(there, here) {
@@ -55,8 +60,36 @@ pub(crate) fn company(a: &Object, b: &Object) -> Company {
     }
 }
 
+/// Where an object is, as far as that decides which objects without a namespace it pairs with: most objects are where many
+/// others are.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Around {
+    /// In a cluster whose objects all pair.
+    Everything,
+    /// In a folder.
+    Folder(String),
+    /// Where kustomizations of its own bring it.
+    Object(ObjectKey),
+}
+
+impl Around {
+    /// Whether an object there pairs with another one, which has no namespace.
+    pub(crate) fn pairs(&self, cluster: &Cluster, other: &Object) -> bool {
+        match self {
+            Around::Everything => true,
+            Around::Object(object) => cluster.pairs(&object.0, other),
+            Around::Folder(here) => other
+                .origin()
+                .is_none_or(|origin| of_folders(here, folder(origin.source.path())) != Company::Apart),
+        }
+    }
+}
+
 /// Whether two objects with one written namespace may still have one when kustomizations have set theirs.
 fn may_share_namespace(a: &Object, b: &Object) -> bool {
+    if routes(a).is_empty() && routes(b).is_empty() {
+        return true;
+    }
     let sets_namespaces = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
     if a.id().namespace_or_default() != b.id().namespace_or_default()
         || a.is_cluster_scoped()
@@ -90,7 +123,7 @@ fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> &'a s
 
 /// The folder of a path; empty for the current one.
 pub(crate) fn folder(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+    memchr::memrchr(b'/', path.as_bytes()).map_or("", |end| &path[..end])
 }
 
 /// Whether a folder is below another. The current folder is above all that are not outside it.
@@ -102,11 +135,27 @@ fn is_below(folder: &str, above: &str) -> bool {
 }
 
 impl Cluster {
+    /// Where an object is.
+    pub(crate) fn around(&self, object: &Object) -> Around {
+        match object.origin() {
+            Some(_) if self.all_pair() => Around::Everything,
+            None => Around::Everything,
+            Some(origin) if origin.source.routes().is_empty() => {
+                Around::Folder(folder(origin.source.path()).to_owned())
+            }
+            Some(_) => Around::Object(ObjectKey(object.clone())),
+        }
+    }
+
+    fn all_pair(&self) -> bool {
+        self.is_complete() || self.bond() != Bond::Folders
+    }
+
     /// Whether a finding about one object may rest on the other one: whether both are of one cluster as far as is
     /// known. Everything is where the input is the whole cluster, or something says that all of it is applied together.
     #[must_use]
     pub fn pairs(&self, a: &Object, b: &Object) -> bool {
-        self.is_complete() || self.bond() != Bond::Folders || company(a, b) != Company::Apart
+        self.all_pair() || company(a, b) != Company::Apart
     }
 
     /// Whether both are of one cluster for certain. What the kustomization of its folder leaves out is not.

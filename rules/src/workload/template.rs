@@ -28,6 +28,8 @@ pub struct Template<'a> {
     pub metadata: Node<'a>,
     /// The pod spec.
     pub spec: Node<'a>,
+    /// The object, and the number of the template among its templates.
+    pub(crate) place: (&'a Object, usize),
 }
 
 impl<'a> Template<'a> {
@@ -72,7 +74,13 @@ pub fn templates(object: &Object) -> Vec<Template<'_>> {
     let ids = object
         .memo(&TEMPLATES, || find(object, row).into_iter().map(|t| (t.metadata.id(), t.spec.id())).collect());
     let node = |id| Node::from_id(object.tree().0, id);
-    ids.iter().map(|(metadata, spec)| Template { metadata: node(metadata), spec: node(spec) }).collect()
+    let ids = ids.iter().enumerate();
+    ids.map(|(number, (metadata, spec))| Template {
+        metadata: node(metadata),
+        spec: node(spec),
+        place: (object, number),
+    })
+    .collect()
 }
 
 fn find<'a>(object: &'a Object, row: &WorkloadKind) -> Vec<Template<'a>> {
@@ -83,10 +91,11 @@ fn find<'a>(object: &'a Object, row: &WorkloadKind) -> Vec<Template<'a>> {
             None => (*path, false),
         };
         walk(object.root(), path, &mut |node| {
+            let place = (object, out.len());
             out.push(if inline {
-                Template { metadata: node.clone(), spec: node }
+                Template { metadata: node.clone(), spec: node, place }
             } else {
-                Template { metadata: node.get("metadata"), spec: node.get("spec") }
+                Template { metadata: node.get("metadata"), spec: node.get("spec"), place }
             });
         });
     }

@@ -3,24 +3,23 @@
 //! A pod's first choice is the pool of the highest weight among those that admit it; of equal weights it is the one whose name
 //! sorts last.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::placement::eviction::starts_nodes;
-use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, FeasiblePools, PodShape};
+use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, FeasiblePools, shape_of};
 use crate::cluster::placement::pools::PoolKey;
 use crate::cluster::placement::{CandidatePool, CandidatePools, Fingerprint};
 use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::views::ExtendedResources;
 use crate::cluster::views::fallback::COUNTED_ACCELERATORS;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
 use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{Template, WORKLOAD_KINDS, is_short_lived, templates, with_workloads};
+use crate::workload::template::{WORKLOAD_KINDS, is_short_lived, templates, with_workloads};
 
 /// How many workloads of a pool are kept. Those of other folders may not be of the pool's cluster.
 const MOST_KEPT: usize = 16;
@@ -58,8 +57,16 @@ impl PartialEq for AcceleratorPlacement {
     fn eq(&self, other: &AcceleratorPlacement) -> bool {
         let alike =
             |a: &[Object], b: &[Object]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.ptr_eq(b));
+        // Results that are as before are the very same.
+        let same_pools = |a: &FeasiblePools, b: &FeasiblePools| match (a, b) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        let same = |a: &[(FeasibleKey, FeasiblePools)], b: &[(FeasibleKey, FeasiblePools)]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && same_pools(&a.1, &b.1))
+        };
         self.workloads.len() == other.workloads.len()
-            && self.workloads.iter().zip(&other.workloads).all(|(a, b)| a.0.ptr_eq(&b.0) && a.1 == b.1)
+            && self.workloads.iter().zip(&other.workloads).all(|(a, b)| a.0.ptr_eq(&b.0) && same(&a.1, &b.1))
             && self.by_pool.len() == other.by_pool.len()
             && self.by_pool.iter().all(|(pool, a)| {
                 other.by_pool.get(pool).is_some_and(|b| {
@@ -92,35 +99,75 @@ impl Query for AcceleratorPlacements {
         workloads.retain(|object| starts_nodes(object) && !is_short_lived(object));
         workloads.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
         workloads.dedup_by(|a, b| a.ptr_eq(b));
-        let mut distinct: BTreeMap<Fingerprint, FeasibleKey> = BTreeMap::new();
+        let mut groups: HashMap<(Fingerprint, bool), Group> = HashMap::new();
+        let mut uses = Uses::default();
         for object in workloads {
-            let keys = shapes(object, *eks);
-            for key in &keys {
-                distinct.entry(key.shape.fingerprint()).or_insert_with(|| key.clone());
+            let mut placed = Vec::new();
+            for key in shapes(object, *eks) {
+                let group = groups.entry(key.content()).or_insert_with(|| uses.group(cluster, &key));
+                uses.add(cluster, object, group);
+                placed.push((key, group.feasible.clone()));
             }
-            let keys = keys.into_iter().map(|key| (key, None)).collect();
-            placement.workloads.push((object.clone(), keys));
+            placement.workloads.push((object.clone(), placed));
         }
-        let pools: BTreeMap<Fingerprint, FeasiblePools> = distinct
-            .into_iter()
-            .map(|(shape, key)| (shape, cluster.query::<Feasible>(&key).unwrap_or_default()))
-            .collect();
-        let by_pool = &mut placement.by_pool;
-        for (object, keys) in &mut placement.workloads {
-            for (key, feasible) in keys {
-                *feasible = pools.get(&key.shape.fingerprint()).cloned().flatten();
-                let pools: Vec<&Arc<CandidatePool>> =
-                    feasible.iter().flat_map(|pools| pools.iter()).collect();
-                // Pools of other clusters do not compete.
-                let own = pools.iter().filter(|pool| cluster.pairs(object, pool.object()));
-                let first = own.map(|pool| rank(pool)).max();
-                for pool in pools {
-                    let used = by_pool.entry(pool.object().ptr_id()).or_default();
-                    used.add(cluster, object, Some(rank(pool)) == first);
-                }
-            }
-        }
+        let by_pool = uses.pools.iter().zip(uses.used);
+        placement.by_pool = by_pool.map(|(pool, used)| (pool.object().ptr_id(), used)).collect();
         Arc::new(placement)
+    }
+}
+
+/// The pools that admit any workload, and their workloads.
+#[derive(Default)]
+struct Uses {
+    pools: Vec<Arc<CandidatePool>>,
+    used: Vec<PoolUse>,
+    /// The number of a pool by its address.
+    numbers: HashMap<usize, usize>,
+}
+
+/// Workloads whose pods require the same: there are far fewer of these than workloads.
+struct Group {
+    feasible: FeasiblePools,
+    /// The numbers of these pools, first what Karpenter tries first.
+    order: Vec<usize>,
+    /// Whether each of them has as many workloads as are kept.
+    is_full: bool,
+}
+
+impl Uses {
+    fn group(&mut self, cluster: &Cluster, key: &FeasibleKey) -> Group {
+        let feasible = cluster.query::<Feasible>(key).unwrap_or_default();
+        let mut order = Vec::new();
+        for pool in feasible.iter().flat_map(|pools| pools.iter()) {
+            let number = *self.numbers.entry(pool.object().ptr_id()).or_insert_with(|| {
+                self.pools.push(Arc::clone(pool));
+                self.used.push(PoolUse::default());
+                self.pools.len() - 1
+            });
+            order.push(number);
+        }
+        order.sort_by(|a, b| rank(&self.pools[*b]).cmp(&rank(&self.pools[*a])));
+        Group { feasible, order, is_full: false }
+    }
+
+    /// Adds a workload to the pools that admit it.
+    fn add(&mut self, cluster: &Cluster, object: &Object, group: &mut Group) {
+        if !group.is_full {
+            for number in &group.order {
+                keep(&mut self.used[*number].admitted, object);
+            }
+            group.is_full = group.order.iter().all(|number| self.used[*number].admitted.len() >= MOST_KEPT);
+        }
+        // Pools of other clusters do not compete.
+        let pools = &self.pools;
+        let first = group.order.iter().position(|number| cluster.pairs(object, pools[*number].object()));
+        let Some(first) = first.map(|first| rank(&pools[group.order[first]])) else {
+            return;
+        };
+        let equal = group.order.iter().filter(|number| rank(&pools[**number]) == first);
+        for number in equal {
+            self.used[*number].add_first_choice(cluster, object);
+        }
     }
 }
 
@@ -129,23 +176,23 @@ fn rank(pool: &CandidatePool) -> (i64, &str) {
     (pool.weight(), pool.object().name())
 }
 
+fn keep(list: &mut Vec<Object>, object: &Object) {
+    if list.len() < MOST_KEPT && !list.iter().any(|known| known.ptr_eq(object)) {
+        list.push(object.clone());
+    }
+}
+
 impl PoolUse {
-    /// Adds a workload that the pool admits.
-    fn add(&mut self, cluster: &Cluster, object: &Object, first_choice: bool) {
-        let keep = |list: &mut Vec<Object>| {
-            if list.len() < MOST_KEPT && !list.iter().any(|known| known.ptr_eq(object)) {
-                list.push(object.clone());
-            }
-        };
-        keep(&mut self.admitted);
-        if !first_choice || self.training.len() >= MOST_KEPT && self.serving.len() >= MOST_KEPT {
+    /// Adds a workload whose first choice the pool is.
+    fn add_first_choice(&mut self, cluster: &Cluster, object: &Object) {
+        if self.training.len() >= MOST_KEPT && self.serving.len() >= MOST_KEPT {
             return;
         }
         let classified = cluster.views().class_of(object);
         if classified.is(WorkloadClass::Training) {
-            keep(&mut self.training);
+            keep(&mut self.training, object);
         } else if classified.serves_requests() {
-            keep(&mut self.serving);
+            keep(&mut self.serving, object);
         }
     }
 }
@@ -181,8 +228,11 @@ pub(crate) fn accelerators_on(cluster: &Cluster, object: &Object, eks: bool) -> 
                 let is_other = |pool: &&Arc<CandidatePool>| {
                     pool.object().name() != object.name() && cluster.pairs(workload, pool.object())
                 };
+                keep(&mut out.admitted, workload);
                 let mut others = feasible.filter(is_other);
-                out.add(cluster, workload, others.all(|pool| rank(pool) < rank(&own)));
+                if others.all(|pool| rank(pool) < rank(&own)) {
+                    out.add_first_choice(cluster, workload);
+                }
             }
         }
     }
@@ -194,8 +244,7 @@ fn shapes(object: &Object, eks: bool) -> Vec<FeasibleKey> {
     let read = || {
         let templates = templates(object);
         let asking = templates.iter().filter(|template| requests_accelerator(template));
-        let shape = |template: &Template<'_>| Some(Arc::new(PodShape::new(to_scheduling_pod(template)?)));
-        asking.filter_map(shape).map(|shape| FeasibleKey { shape, eks }).collect()
+        asking.filter_map(shape_of).map(|shape| FeasibleKey { shape, eks }).collect()
     };
     steps::limited(steps::SHARED, read).0.unwrap_or_default()
 }

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::cluster::placement::feasibility::PodShape;
+use crate::cluster::placement::feasibility::{PodShape, shape_of};
 use crate::cluster::placement::{has_controller, termination_grace_period};
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::table::{View, ViewSlot};
 use crate::cluster::views::disruptions::never_allows_eviction;
 use crate::facts::duration::GoDuration;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active_value};
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
@@ -213,7 +212,7 @@ fn blocker(
         return None;
     }
     Some(EvictionBlocker {
-        shape: Arc::new(PodShape::new(to_scheduling_pod(template)?)),
+        shape: shape_of(template)?,
         workload: object.clone(),
         protected: active && annotation.is_some_and(is_lasting),
         grace,

@@ -19,8 +19,9 @@ use crate::karpenter::scheduling::{
     Pod, SchedulerOptions, SuitedTypes, Taint, Toleration, Verdict, pod_requests, tolerates, types_with_room,
 };
 use crate::kind::Kind;
+use crate::object::{Memo, MemoSlot};
 use crate::steps;
-use crate::workload::template::Template;
+use crate::workload::template::{Template, templates};
 
 /// Maximum number of pools that a pod is evaluated against. An input with more contains the pools of several
 /// clusters, and it is not known which pods belong to which.
@@ -84,6 +85,23 @@ impl PodShape {
     }
 }
 
+/// For each template of an object, what its pods require, if that can be read; `None` where it takes too many steps.
+type PodShapes = Box<[Option<Option<Arc<PodShape>>>]>;
+
+static SHAPES: Memo<PodShapes> = Memo::new(MemoSlot::PodShapes);
+
+/// What the pods of a template require of nodes; `None` if it cannot be read. If it exceeds the step limit, the calling rule is
+/// cancelled.
+pub(super) fn shape_of(template: &Template<'_>) -> Option<Arc<PodShape>> {
+    let (object, number) = template.place;
+    let shapes = object.memo(&SHAPES, || {
+        let shape = |template: &Template<'_>| Some(Arc::new(PodShape::new(to_scheduling_pod(template)?)));
+        let templates = templates(object);
+        templates.iter().map(|template| steps::limited(steps::SHARED, || shape(template)).0).collect()
+    });
+    shapes.get(number)?.clone().unwrap_or_else(|| steps::cut_short())
+}
+
 /// A pod to find pools for, and whether EKS adds tolerations to it.
 #[derive(Clone)]
 pub(crate) struct FeasibleKey {
@@ -92,7 +110,7 @@ pub(crate) struct FeasibleKey {
 }
 
 impl FeasibleKey {
-    fn content(&self) -> (Fingerprint, bool) {
+    pub(super) fn content(&self) -> (Fingerprint, bool) {
         (self.shape.fingerprint, self.eks)
     }
 }
@@ -329,7 +347,7 @@ impl Feasibility<'_> {
     /// The pools that a template selects by name, or by labels that are not well known, whether or not its pods fit
     /// there. `None` if it selects none in this way.
     pub(crate) fn pinned_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {
-        let shape = PodShape::new(to_scheduling_pod(template)?);
+        let shape = shape_of(template)?;
         let keys = if shape.by_name { pool_names(&shape) } else { None };
         let keys = keys.or_else(|| custom_labels(&shape))?;
         let table = self.cluster.table::<CandidatePools>();
@@ -343,7 +361,7 @@ impl Feasibility<'_> {
     /// The pools that may start nodes for the pods of a template. `None` if this is not known. If it exceeds
     /// the step limit, the calling rule is cancelled.
     pub(crate) fn feasible_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {
-        let shape = Arc::new(PodShape::new(to_scheduling_pod(template)?));
+        let shape = shape_of(template)?;
         match self.cluster.query::<Feasible>(&FeasibleKey { shape, eks: self.eks }) {
             Ok(pools) => Some(pools?.to_vec()),
             Err(TooManySteps) => steps::cut_short(),

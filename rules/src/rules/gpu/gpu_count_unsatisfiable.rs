@@ -35,7 +35,8 @@
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 //! - <https://aws.amazon.com/ec2/instance-types/#Accelerated_Computing>
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
 
 use crate::catalog;
 use crate::rules::gpu::{
@@ -96,9 +97,12 @@ fn inspect(
         ctx.report(node, message).help("ask for what the selected instance types have, or select others");
         return None;
     }
-    let on_karpenter = is_on_karpenter(template, ctx);
-    let offered = numbers(&mut catalog::all().iter().filter(|t| !t.is_retired()));
+    let offered = offered(resource)?;
     let most = offered.last().copied()?;
+    if offered.contains(&count) {
+        return None;
+    }
+    let on_karpenter = is_on_karpenter(template, ctx);
     let shown = karpenter_object(ctx).filter(|_| on_karpenter);
     if count > most {
         // Other machines than those of EC2 may have more.
@@ -114,7 +118,7 @@ fn inspect(
             .severity(severity)
             .help("spread the work over several pods: the containers of a pod run on one node");
         shown_by(finding, shown);
-    } else if on_karpenter && resource == "nvidia.com/gpu" && !offered.contains(&count) {
+    } else if on_karpenter && resource == "nvidia.com/gpu" {
         let next = offered.iter().find(|n| **n > count)?;
         let message =
             format!("`{name}` asks for {count} GPUs, which no EC2 instance has: the next size has {next}");
@@ -125,4 +129,17 @@ fn inspect(
         shown_by(finding, shown);
     }
     None
+}
+
+/// The numbers of a resource that current instance types have.
+fn offered(resource: &str) -> Option<&'static BTreeSet<i64>> {
+    static OFFERED: LazyLock<HashMap<&'static str, BTreeSet<i64>>> = LazyLock::new(|| {
+        let current = || catalog::all().iter().filter(|instance| !instance.is_retired());
+        let numbers = |resource: &str| {
+            current().map(|instance| i64::from(instance.devices(resource))).filter(|n| *n > 0).collect()
+        };
+        let resources = KARPENTER_ACCELERATORS.iter().copied().chain([EFA]);
+        resources.map(|resource| (resource, numbers(resource))).collect()
+    });
+    OFFERED.get(resource)
 }

@@ -74,8 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let pod = template.spec.path(&["resources"]);
         let of_pod = |resource: &str| has(&pod, resource);
-        let matters = is_on_karpenter(&template, ctx) && sizes_differ(&template, ctx) && !waits;
-        let severity = if matters { Severity::Warning } else { Severity::Info };
+        let mut severity = None;
         for container in template.containers() {
             let resources = container.get("resources");
             if resources.has_unknown() || resources.has_unknown_key() || !asks(&resources) {
@@ -88,6 +87,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 (true, false) => "no `cpu`",
                 (false, false) => continue,
             };
+            let severity = *severity.get_or_insert_with(|| {
+                let matters = !waits && is_on_karpenter(&template, ctx) && sizes_differ(&template, ctx);
+                if matters { Severity::Warning } else { Severity::Info }
+            });
             let name = container.get("name").text().unwrap_or("main");
             let owner = object.display_name();
             let message =

@@ -35,6 +35,8 @@ pub(crate) mod time_slicing_for_serving;
 pub(crate) mod visible_devices_all;
 
 use crate::catalog::{TypeSet, index};
+pub(super) use crate::cluster::views::KARPENTERS;
+use crate::cluster::views::KarpenterObject;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::lint::context::Context;
@@ -44,9 +46,6 @@ use crate::platform::Product;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::node_labels::{LabelUse, is_off_karpenter, names_karpenter, referenced_labels};
 use crate::workload::template::Template;
-
-/// Karpenter's own kinds, which show that it runs in the cluster.
-pub(super) const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
 
 /// Whether the input or the configuration shows that Karpenter starts nodes for the pods of a template.
 pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
@@ -66,15 +65,16 @@ pub(super) fn is_surely_on_karpenter(template: &Template<'_>, ctx: &Context<'_>)
 }
 
 /// Names the object that shows that Karpenter runs in the cluster.
-fn shown_by(finding: &mut Finding, shown: Option<&Object>) {
+fn shown_by(finding: &mut Finding, shown: Option<Object>) {
     if let Some(object) = shown {
-        finding.related(object, &object.path(&["metadata", "name"]), "shows that Karpenter starts nodes");
+        finding.related(&object, &object.path(&["metadata", "name"]), "shows that Karpenter starts nodes");
     }
 }
 
 /// An object of the input that shows that Karpenter runs in the cluster.
-fn karpenter_object<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
-    KARPENTERS.iter().find_map(|kind| ctx.index().of(*kind).find(|object| ctx.pairs_with(object)))
+fn karpenter_object(ctx: &Context<'_>) -> Option<Object> {
+    let around = ctx.index().around(ctx.object());
+    ctx.index().query::<KarpenterObject>(&around).map(|object| object.0)
 }
 
 /// The instance types on which the pods of a template can run, as far as their own labels or the NodePools that admit them say,
