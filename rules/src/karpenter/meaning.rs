@@ -2,7 +2,9 @@
 //!
 //! The labels are those of <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>.
 
+use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::requirement::normalise;
+use crate::platform::Version;
 
 /// The labels that a requirement can name, those that GPU pools use most first.
 pub const LABELS: &[&str] = &[
@@ -43,6 +45,16 @@ pub const LABELS: &[&str] = &[
     "karpenter.sh/nodepool",
     "node.kubernetes.io/windows-build",
 ];
+
+/// Those of [`LABELS`] that a requirement of an object of this kind can name in this version of Karpenter.
+pub fn requirement_labels(kind: &str, karpenter: Version) -> impl Iterator<Item = &'static str> {
+    let place = match kind {
+        "NodeClaim" => KeyLocation::Claim,
+        "NodeOverlay" => KeyLocation::Overlay,
+        _ => KeyLocation::Pool,
+    };
+    LABELS.iter().copied().filter(move |key| rejection(key, place, karpenter, true).is_none())
+}
 
 /// What a label of nodes says: one line, the unit included. `None` for labels that neither Karpenter nor EKS Auto Mode
 /// sets.
@@ -156,8 +168,9 @@ pub fn of_duration(field: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LABELS, of_duration, of_label, of_taint_effect};
+    use super::{LABELS, of_duration, of_label, of_taint_effect, requirement_labels};
     use crate::karpenter::requirement::{WELL_KNOWN_AWS, is_well_known};
+    use crate::platform::Version;
 
     #[test]
     fn every_label_of_karpenter_has_a_meaning() {
@@ -189,6 +202,19 @@ mod tests {
         for key in LABELS {
             assert!(is_well_known(key) && of_label(key).is_some(), "{key}");
         }
+    }
+
+    #[test]
+    fn versions_and_kinds_have_their_labels() {
+        let has = |kind: &str, minor: u32, key: &str| {
+            requirement_labels(kind, Version::new(1, minor)).any(|label| label == key)
+        };
+        assert!(has("NodePool", 9, "karpenter.k8s.aws/instance-tenancy"));
+        assert!(!has("NodePool", 8, "karpenter.k8s.aws/instance-tenancy"));
+        assert!(
+            !has("NodePool", 14, "karpenter.sh/nodepool") && has("NodeOverlay", 14, "karpenter.sh/nodepool")
+        );
+        assert!(!has("NodeOverlay", 14, "karpenter.k8s.aws/capacity-reservation-id"));
     }
 
     #[test]

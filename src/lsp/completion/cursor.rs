@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use gpulint_rules::kind::definitions::CustomResourceDefinitions;
-use gpulint_rules::{Cluster, Outline};
+use gpulint_rules::{Cluster, Outline, Platform};
 
 use super::sketch::Sketch;
 use crate::lsp::view::View;
@@ -55,6 +55,11 @@ impl Cursor<'_> {
     /// The clusters of the sets that the file is applied with.
     pub(super) fn clusters(&self) -> impl Iterator<Item = &Cluster> {
         self.view.into_iter().flat_map(|view| view.sets.iter().map(|set| set.cluster))
+    }
+
+    /// What the cluster runs on.
+    pub(super) fn platform(&self) -> Platform {
+        self.view.map_or_else(Platform::default, |view| view.engine.settings().platform.clone())
     }
 
     pub(super) fn is_of_karpenter(&self) -> bool {

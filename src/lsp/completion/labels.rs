@@ -42,9 +42,8 @@ fn with_meaning(key: &str) -> (String, String) {
 
 /// The labels that a requirement of Karpenter's can name.
 pub(super) fn requirement_keys(cursor: &Cursor<'_>) -> Vec<(String, String)> {
-    let is_pool = matches!(cursor.kind, Some("NodePool" | "Provisioner"));
-    let known = meaning::LABELS.iter().copied();
-    known.filter(|key| !(is_pool && *key == "karpenter.sh/nodepool")).map(with_meaning).collect()
+    let kind = cursor.kind.unwrap_or_default();
+    meaning::requirement_labels(kind, cursor.platform().karpenter).map(with_meaning).collect()
 }
 
 fn pools<'c>(cursor: &'c Cursor<'_>) -> impl Iterator<Item = NodePool<'c>> {
@@ -59,7 +58,7 @@ pub(super) fn node_values(cursor: &Cursor<'_>, key: &str, others: &[&str], value
             values.text(ItemKind::Object, pool.object().name(), Some("NodePool".to_owned()));
         }
     }
-    for (value, detail) in catalogued(key) {
+    for (value, detail) in catalogued(key, cursor.platform().region.as_deref()) {
         if !others.contains(&value) {
             values.text(ItemKind::Value, value, detail);
         }
@@ -82,10 +81,13 @@ pub(super) fn node_values(cursor: &Cursor<'_>, key: &str, others: &[&str], value
     }
 }
 
-/// The values that the catalogue has for a label: those with accelerators first, numbers by size.
-fn catalogued(key: &str) -> Vec<(&'static str, Option<String>)> {
+/// The values that the catalogue has for a label: those with accelerators first, numbers by size. Where the region is
+/// known, those that it offers.
+fn catalogued(key: &str, region: Option<&str>) -> Vec<(&'static str, Option<String>)> {
+    let offered = region.and_then(catalog::offered_in);
     if key == catalog::INSTANCE_TYPE {
-        let types = catalog::all().iter().filter(|instance| !instance.is_retired());
+        let is_offered = |instance: &&InstanceType| offered.is_none_or(|offered| offered.contains(instance));
+        let types = catalog::all().iter().filter(|instance| !instance.is_retired()).filter(is_offered);
         let mut types: Vec<&InstanceType> = types.collect();
         types.sort_by_key(|instance| !instance.is_accelerated());
         return types.into_iter().map(|instance| (instance.name, Some(hardware(instance)))).collect();
@@ -99,6 +101,10 @@ fn catalogued(key: &str) -> Vec<(&'static str, Option<String>)> {
         .filter(|value| !value.is_empty())
         .map(|value| (*value, index.and_then(|index| index.with(value))))
         .filter(|(_, types)| types.is_none_or(|types| !types.is_subset(catalog::retired())))
+        .filter(|(_, types)| match (offered, types) {
+            (Some(offered), Some(types)) => !types.is_disjoint(offered),
+            _ => true,
+        })
         .collect();
     if out.iter().all(|(value, _)| value.parse::<i64>().is_ok()) {
         out.sort_by_key(|(value, _)| value.parse::<i64>().unwrap_or(i64::MAX));

@@ -2,7 +2,7 @@
 
 use gpulint_rules::lint::report::CheckReport;
 use gpulint_rules::source::Source;
-use gpulint_rules::{Cluster, Engine, File, Node, Settings};
+use gpulint_rules::{Cluster, Engine, File, Node, Settings, Version};
 
 use super::sketch::{self, Sketch};
 use super::{Item, configuration, manifest};
@@ -35,6 +35,11 @@ fn chosen(marked: &str, label: &str) -> String {
 
 /// The labels in a set of other files.
 fn labels_among(marked: &str, others: &[&str]) -> Vec<String> {
+    labels_on(marked, others, Settings::default())
+}
+
+/// The same with other settings.
+fn labels_on(marked: &str, others: &[&str], settings: Settings) -> Vec<String> {
     let (text, offset) = cut(marked);
     let file = File::read(Source::from_text("a.yaml", &text));
     let mut cluster = Cluster::new(false);
@@ -43,7 +48,7 @@ fn labels_among(marked: &str, others: &[&str]) -> Vec<String> {
         file.objects.iter().for_each(|object| cluster.apply(object.clone()));
     }
     file.objects.iter().for_each(|object| cluster.apply(object.clone()));
-    let engine = Engine::new(Settings::default());
+    let engine = Engine::new(settings);
     let report = CheckReport::default();
     let view = View {
         file: &file,
@@ -221,6 +226,22 @@ fn requirements_know_labels_operators_and_values() {
             "{spec}        - key: karpenter.k8s.aws/instance-gpu-name\n          values: [\n            ¦\n          ]\n"
         ),
         &["h100", "l4"],
+    );
+}
+
+#[test]
+fn versions_and_regions_count() {
+    let mut settings = Settings::default();
+    settings.platform.karpenter = Version::new(1, 8);
+    settings.platform.region = Some("eu-central-2".to_owned());
+    let spec = format!("{POOL}  template:\n    spec:\n      requirements:\n        - ");
+    let on = |text: &str| labels_on(&format!("{spec}{text}\n"), &[], settings.clone());
+    assert_eq!(on("operator: ¦"), ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]);
+    assert!(!on("key: ¦").contains(&"karpenter.k8s.aws/instance-tenancy".to_owned()));
+    let types = on("{key: node.kubernetes.io/instance-type, values: [¦]}");
+    assert!(
+        types.contains(&"m5.large".to_owned()) && !types.contains(&"p5.48xlarge".to_owned()),
+        "{types:?}"
     );
 }
 

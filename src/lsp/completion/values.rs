@@ -5,7 +5,7 @@ use gpulint_rules::keda::{meaning, scalers};
 use gpulint_rules::kind::definitions::CustomResourceDefinitions;
 use gpulint_rules::kind::{self, KINDS, Kind, KindInfo};
 use gpulint_rules::lint::suppress::ANNOTATION;
-use gpulint_rules::{Group, RULES};
+use gpulint_rules::{Group, RULES, Version};
 
 use super::cursor::Cursor;
 use super::item::{Item, ItemKind, Values};
@@ -24,6 +24,8 @@ const OPERATORS: &[(&str, &str)] = &[
     ("Lte", "the one value or less, an integer"),
 ];
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+/// The first Karpenter with `Gte` and `Lte`.
+const BOUNDS_SINCE: Version = Version::new(1, 9);
 const TOLERATION_OPERATORS: &[(&str, &str)] =
     &[("Exists", "any value; without a key every taint"), ("Equal", "the same value")];
 /// Taints that GPU nodes usually have.
@@ -285,9 +287,12 @@ fn operators(cursor: &Cursor<'_>, values: &mut Values) {
     let of_karpenter = cursor.is_of_karpenter();
     let outline = cursor.outline(&cursor.steps).map(|outline| outline.values()).unwrap_or_default();
     let of_nodes = is_of_nodes(cursor) || of_karpenter;
+    let has_bounds = cursor.platform().karpenter >= BOUNDS_SINCE;
     for (operator, meaning) in OPERATORS {
         let is_allowed = match *operator {
-            "Gte" | "Lte" => outline.contains(operator) || (outline.is_empty() && of_karpenter),
+            "Gte" | "Lte" => {
+                has_bounds && (outline.contains(operator) || (outline.is_empty() && of_karpenter))
+            }
             "Gt" | "Lt" => of_nodes,
             _ => true,
         };
