@@ -16,6 +16,9 @@ use crate::platform::Platform;
 use crate::workload::devices::uses_accelerators;
 use crate::workload::template::templates;
 
+/// The sum of the limits of more pools than this says little of one workload.
+const MAX_ROOMS: usize = 8;
+
 /// How many pods of a workload the limits of NodePools have room for.
 #[derive(Clone, Debug)]
 pub struct Room {
@@ -124,7 +127,7 @@ impl Situation {
     }
 
     /// For each of some workloads, how many of its pods the pools that admit them have room for, by their limits. `None` if
-    /// a pool that may admit them does not bound them, if they request no accelerators, so that nodes that are not
+    /// there are many such pools, if one that may admit them does not bound them, if they request no accelerators, so that nodes that are not
     /// Karpenter's may run them as well, or if a replica is not one pod.
     #[must_use]
     pub fn rooms_of(&self, workloads: &[&Object]) -> Vec<Option<Room>> {
@@ -165,24 +168,29 @@ struct Rooms<'s> {
 impl Rooms<'_> {
     fn room_for(&mut self, pod: &Pod) -> Option<Room> {
         let situation = self.situation;
-        let mut room = Room { pods: 0, pools: Vec::new() };
+        let mut admitting = Vec::new();
         for (position, outcome) in self.scheduler.survey(pod) {
             match outcome {
                 Outcome::Rejects(_) => {}
                 Outcome::Undecided(_) => return None,
-                Outcome::Admits(_) => {
-                    let object = &situation.objects[position];
-                    let is_open = NodePool::new(object).is_some_and(|pool| pool.names_uncatalogued_values());
-                    if is_open || !situation.pools[position].uncertainties.is_empty() {
-                        return None;
-                    }
-                    let alone = self.alone.entry(position).or_insert_with(|| situation.alone(position));
-                    room.pods += situation.room_on(alone, position, pod)?;
-                    room.pools.push(object.clone());
-                }
+                Outcome::Admits(_) => admitting.push(position),
             }
         }
-        (!room.pools.is_empty()).then_some(room)
+        if admitting.is_empty() || admitting.len() > MAX_ROOMS {
+            return None;
+        }
+        let mut room = Room { pods: 0, pools: Vec::new() };
+        for position in admitting {
+            let object = &situation.objects[position];
+            let is_open = NodePool::new(object).is_some_and(|pool| pool.names_uncatalogued_values());
+            if is_open || !situation.pools[position].uncertainties.is_empty() {
+                return None;
+            }
+            let alone = self.alone.entry(position).or_insert_with(|| situation.alone(position));
+            room.pods += situation.room_on(alone, position, pod)?;
+            room.pools.push(object.clone());
+        }
+        Some(room)
     }
 }
 
