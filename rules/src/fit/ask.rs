@@ -215,22 +215,20 @@ fn is_harmless(uncertainty: &Uncertainty) -> bool {
     matches!(uncertainty, Uncertainty::NoClass(_))
 }
 
-/// Which workloads tolerate a taint.
+/// Which workloads tolerate a taint of an object, of those that may be of one cluster with it.
 #[must_use]
-pub fn audience_of(cluster: &Cluster, taint: &Taint, eks: bool) -> TaintAudience {
+pub fn audience_of(cluster: &Cluster, owner: &Object, taint: &Taint, eks: bool) -> TaintAudience {
     let table = cluster.table::<Tolerances>();
     let mut audience = TaintAudience::default();
     let mut not: Vec<&Object> = Vec::new();
     let mut unknown: Vec<&Object> = Vec::new();
     for tolerance in table.keys() {
-        let workloads = table.get(tolerance);
+        let workloads = table.get(tolerance).iter().filter(|object| cluster.pairs(owner, object));
         let added = tolerance.runtime_class().map_or(Some(false), |name| adds(cluster, name, taint));
         match (tolerance, added) {
-            (Tolerance::Unknown, _) => unknown.extend(workloads.iter().filter(|object| !object.is_partial())),
-            (tolerance, _) if tolerance.covers(taint, eks) => {
-                audience.tolerate.extend(workloads.iter().cloned());
-            }
-            (_, Some(true)) => audience.tolerate.extend(workloads.iter().cloned()),
+            (Tolerance::Unknown, _) => unknown.extend(workloads.filter(|object| !object.is_partial())),
+            (tolerance, _) if tolerance.covers(taint, eks) => audience.tolerate.extend(workloads.cloned()),
+            (_, Some(true)) => audience.tolerate.extend(workloads.cloned()),
             (_, Some(false)) => not.extend(workloads),
             (_, None) => unknown.extend(workloads),
         }

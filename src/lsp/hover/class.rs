@@ -72,8 +72,11 @@ fn of_class(cluster: &Cluster, class: &Object, with_place: bool) -> String {
                 && reference.get("group").text() == Some(&id.group)
         })
     };
-    let pools: Vec<String> =
-        cluster.of(Kind::NODE_POOL).filter(uses).map(|pool| code(&pool.display_name())).collect();
+    let pools: Vec<String> = cluster
+        .of(Kind::NODE_POOL)
+        .filter(|pool| uses(pool) && cluster.pairs(class, pool))
+        .map(|pool| code(&pool.display_name()))
+        .collect();
     if !pools.is_empty() {
         let (number, hidden) = (pools.len(), pools.len().saturating_sub(MOST));
         let shown = pools.into_iter().take(MOST).collect();

@@ -2,6 +2,7 @@
 
 use gpulint_rules::catalog::{InstanceType, price_list};
 use gpulint_rules::fit::{PoolSummary, Situation, Tenant, gpu_name, uncertainty_text};
+use gpulint_rules::karpenter::scheduling::Uncertainty;
 use gpulint_rules::{Kind, Object};
 
 use super::schedule::of_week;
@@ -31,6 +32,12 @@ fn of_summary(set: &InSet<'_>, pool: &PoolSummary) -> String {
     let region = set.platform.region.as_deref();
     let weight = if pool.weight > 0 { format!(", weight {}", pool.weight) } else { String::new() };
     let mut out = format!("**NodePool {}**{weight}\n", code(&pool.object.display_name()));
+    let is_readable = !pool.uncertainties.iter().any(|doubt| matches!(doubt, Uncertainty::UnreadablePool(_)));
+    if !is_readable {
+        let notes = pool.uncertainties.iter().map(|doubt| format!("\n- note: {}", uncertainty_text(doubt)));
+        out.extend(notes);
+        return out;
+    }
     let mut lines = Vec::new();
     lines.extend(pool.closed.as_ref().map(|reason| format!("starts no nodes: {reason}")));
     if !pool.types.is_empty() {

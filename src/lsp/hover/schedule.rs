@@ -146,10 +146,10 @@ fn of_cron_job(place: &Place<'_>, platform: &Platform) -> Option<String> {
 
 /// The windows by the clock that they are written for, and by others.
 fn list(head: &str, zone: &str, windows: &Windows, clocks: &[Clock]) -> String {
-    let mut out = format!("{head}: **{}** ({zone}).", windows.text(0));
     if windows.is_always() {
-        return out;
+        return format!("{head}, at all times.");
     }
+    let mut out = format!("{head}: **{}** ({zone}).", windows.text(0));
     let others: Vec<String> =
         clocks.iter().map(|clock| format!("- {}: {}", clock.name, windows.text(clock.ahead))).collect();
     if !others.is_empty() {

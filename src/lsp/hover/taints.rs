@@ -50,7 +50,7 @@ fn of_taint(view: &View<'_>, place: &Place<'_>, item: &Node<'_>) -> Option<Strin
 
 fn audience(set: &InSet<'_>, taint: &Taint) -> Option<String> {
     let eks = set.platform.eks;
-    let audience = audience_of(set.set.cluster, taint, eks);
+    let audience = audience_of(set.set.cluster, set.object, taint, eks);
     let mut lines = Vec::new();
     match audience.tolerate.as_slice() {
         [] if audience.unknown == 0 && audience.others + audience.kept_out.len() == 0 => return None,
@@ -112,7 +112,10 @@ fn of_toleration(view: &View<'_>, place: &Place<'_>, item: &Node<'_>) -> Option<
         let mut matched = Vec::new();
         let mut blocked = Vec::new();
         let own = own_tolerations(set, &place.steps);
-        for object in set.set.cluster.of(Kind::NODE_POOL).filter(|pool| !pool.is_partial()) {
+        let cluster = set.set.cluster;
+        let pools =
+            cluster.of(Kind::NODE_POOL).filter(|pool| !pool.is_partial() && cluster.pairs(set.object, pool));
+        for object in pools {
             let Some(pool) = NodePool::new(object) else { continue };
             let taints = pool.taints();
             if !taints.iter().any(|taint| tolerates(&toleration, taint)) {
@@ -129,8 +132,8 @@ fn of_toleration(view: &View<'_>, place: &Place<'_>, item: &Node<'_>) -> Option<
             }
         }
         if matched.is_empty() && blocked.is_empty() {
-            let has_pools = set.set.cluster.has_any(Kind::NODE_POOL);
-            return has_pools.then(|| "- no NodePool has such a taint".to_owned());
+            let is_known = cluster.of(Kind::NODE_POOL).any(|pool| cluster.pairs(set.object, pool));
+            return is_known.then(|| "- no NodePool has such a taint".to_owned());
         }
         let mut lines = Vec::new();
         if !matched.is_empty() {
