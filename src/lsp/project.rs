@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpulint_rules::workspace::FileChange;
-use gpulint_rules::{CheckReport, Engine, File, Membership, Object, ObjectId, Partition, Workspace};
+use gpulint_rules::{
+    CheckReport, Engine, File, Membership, Object, ObjectId, Partition, RulePanic, Workspace,
+};
 use rayon::prelude::*;
 
 use crate::args::LspArgs;
@@ -216,6 +218,16 @@ impl Project {
     /// What could not be read of the configurations.
     pub(crate) fn errors(&self) -> &[String] {
         &self.errors
+    }
+
+    /// What panicked in rules since the last call, a line each. It cost the findings of the rule for the object alone.
+    pub(crate) fn take_panics(&mut self) -> Vec<String> {
+        let line = |panic: RulePanic| {
+            let rule = panic.rule.unwrap_or("the report");
+            let object = panic.object.map_or_else(String::new, |id| format!(", {} {}", id.kind, id.name));
+            format!("{rule} for {}{object}: internal error: {}", panic.path, panic.message)
+        };
+        self.workspace.take_panics().into_iter().map(line).collect()
     }
 
     /// The absolute paths of the files that have findings or may have some.

@@ -481,6 +481,9 @@ impl Server {
             self.client.request::<request::WorkspaceDiagnosticRefresh>(());
         }
         self.show_errors();
+        for panic in self.projects.iter_mut().flat_map(Project::take_panics) {
+            self.client.log(MessageType::ERROR, panic);
+        }
     }
 
     /// Shows what is wrong with configurations, once.
