@@ -2,7 +2,7 @@
 //!
 //! Flags take precedence over every configuration. The engine defines what a configuration may contain.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -128,6 +128,8 @@ pub(crate) struct Scopes {
     list: Vec<Scope>,
     by_folder: HashMap<PathBuf, usize>,
     explicit: Option<usize>,
+    /// The files of all configurations, those with errors included.
+    found: BTreeSet<PathBuf>,
     /// Whether no configuration file counts.
     isolated: bool,
     errors: Vec<String>,
@@ -258,6 +260,7 @@ impl Scopes {
             list: vec![Scope::new(None, String::new(), settings, Platform::default())],
             by_folder: HashMap::new(),
             explicit: None,
+            found: BTreeSet::new(),
             isolated: args.isolated,
             errors: Vec::new(),
             flags,
@@ -310,7 +313,9 @@ impl Scopes {
     fn load(&mut self, path: &Path) -> usize {
         let named = display_config_path(path);
         let mut files = Vec::new();
-        match read_with_base(path, None, &mut files) {
+        let read = read_with_base(path, None, &mut files);
+        self.found.extend(files.iter().cloned());
+        match read {
             Ok(config) => {
                 let folder = absolute(path).parent().map(Path::to_owned);
                 let settings = config.resolve();
@@ -353,6 +358,16 @@ impl Scopes {
             }
         }
         notes
+    }
+
+    /// The absolute paths of the files of all configurations, those with errors included.
+    pub(crate) fn found(&self) -> &BTreeSet<PathBuf> {
+        &self.found
+    }
+
+    /// Adds the files of other configurations to these.
+    pub(crate) fn find_too(&mut self, other: &Scopes) {
+        self.found.extend(other.found.iter().cloned());
     }
 
     /// All scopes.

@@ -3,12 +3,15 @@
 //! `server` speaks with the client, `project` keeps the findings of a folder, the others answer a request each. Features know
 //! byte offsets in texts; `convert` makes positions and URIs of the protocol of them.
 
+mod actions;
 mod answers;
 mod buffers;
 mod capabilities;
 mod client;
 mod completion;
+mod configuration;
 mod convert;
+mod diagnostics;
 mod findings;
 mod hover;
 mod inlay;

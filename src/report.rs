@@ -154,7 +154,7 @@ impl Summary {
 }
 
 /// `only in `prod``: the sets that a finding holds in, where its file is in others as well.
-fn only_in(finding: &Finding) -> Option<String> {
+pub(crate) fn only_in(finding: &Finding) -> Option<String> {
     const MAX_NAMES: usize = 3;
     if !finding.sets.partial {
         return None;

@@ -4,12 +4,13 @@
 //! gives the same values, and the comment is read as one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::lint::suppress;
-use gpulint_rules::source::{Document, Source, read};
-use gpulint_rules::{CheckReport, Finding};
+pub(crate) use gpulint_rules::lint::suppress::is_suppressible;
+use gpulint_rules::source::{Document, Source, read, split_documents};
+use gpulint_rules::{CheckReport, Finding, Rule};
 
 use crate::batch::Batch;
 use crate::error::CliError;
@@ -163,7 +164,6 @@ impl Added {
 
     /// The text of a file with comments, and how many there are.
     fn edit(&mut self, target: &Target, reason: &str) -> Option<(String, usize)> {
-        let before = target.source.text();
         let documents = read(&target.source);
         // All at once is fast; one by one finds those that cannot be written.
         let above: Vec<(usize, Place, String)> = (target.lines.iter())
@@ -177,32 +177,75 @@ impl Added {
         let mut written = Vec::new();
         for (line, rules) in &target.lines {
             let Some(comment) = comment(rules, reason) else { continue };
-            if joins_lines(&target.source, *line) {
-                rules.iter().for_each(|rule| self.refuse(&target.source, *line, rule, TEMPLATE));
-                continue;
-            }
-            let place = [Place::Above, Place::End].into_iter().find(|place| {
-                let text = with_comments(&target.source, &[(*line, *place, comment.clone())]);
-                is_equal(&documents, &text, 1)
-            });
-            match place {
-                Some(place) => written.push((*line, place, comment)),
-                None => {
-                    let reason = if documents.iter().all(|document| document.tree.is_some()) {
-                        if before.trim_start().starts_with(['{', '[']) { NO_COMMENTS } else { IN_SCALAR }
-                    } else if before.contains("{{") {
-                        TEMPLATE
-                    } else {
-                        BROKEN
-                    };
-                    rules.iter().for_each(|rule| self.refuse(&target.source, *line, rule, reason));
-                }
+            match place_of(&target.source, &documents, *line, &comment) {
+                Ok(place) => written.push((*line, place, comment)),
+                Err(reason) => rules.iter().for_each(|rule| self.refuse(&target.source, *line, rule, reason)),
             }
         }
         let text = with_comments(&target.source, &written);
         let is_sound = !written.is_empty() && is_equal(&documents, &text, written.len());
         is_sound.then_some((text, written.len()))
     }
+}
+
+/// A comment that suppresses a finding, where it is written.
+pub(crate) struct Insertion {
+    /// The byte of the text in front of which it stands.
+    pub(crate) at: u32,
+    /// The comment, with its indentation and the end of its line where it has one of its own.
+    pub(crate) text: String,
+}
+
+/// What suppresses a rule on a line of a file, or why no comment can.
+pub(crate) fn insertion(
+    source: &Source,
+    line: usize,
+    rule: &Rule,
+    reason: &str,
+) -> Result<Insertion, &'static str> {
+    let is_json = Path::new(source.path()).extension().is_some_and(|ending| ending == "json");
+    if !suppress::is_suppressible(rule) {
+        return Err(ITSELF);
+    }
+    if is_json {
+        return Err(NO_COMMENTS);
+    }
+    let comment = suppress::comment(&[rule.id], reason).map_err(|_| IN_SCALAR)?;
+    // The document alone is read again, not a file of thousands.
+    let start = source.lines().start_of(line, source.text()) as usize;
+    let mut parts = split_documents(source.text()).into_iter();
+    let part = parts.find(|part| part.contains(&start)).unwrap_or(0..source.text().len());
+    let document = Source::from_text(source.path(), &source.text()[part.clone()]);
+    let line = document.lines().line_of((start - part.start) as u32);
+    let place = place_of(&document, &read(&document), line, &comment)?;
+    let insertion = insert(&document, line, place, &comment);
+    Ok(Insertion { at: insertion.at + part.start as u32, ..insertion })
+}
+
+/// Where a comment on a line of a file with these documents can stand, or why it cannot.
+fn place_of(
+    source: &Source,
+    documents: &[Document],
+    line: usize,
+    comment: &str,
+) -> Result<Place, &'static str> {
+    if joins_lines(source, line) {
+        return Err(TEMPLATE);
+    }
+    let place = [Place::Above, Place::End].into_iter().find(|place| {
+        let text = with_comments(source, &[(line, *place, comment.to_owned())]);
+        is_equal(documents, &text, 1)
+    });
+    let text = source.text();
+    place.ok_or_else(|| {
+        if documents.iter().all(|document| document.tree.is_some()) {
+            if text.trim_start().starts_with(['{', '[']) { NO_COMMENTS } else { IN_SCALAR }
+        } else if text.contains("{{") {
+            TEMPLATE
+        } else {
+            BROKEN
+        }
+    })
 }
 
 /// Where a comment stands.
@@ -220,43 +263,44 @@ fn comment(rules: &BTreeSet<&'static str>, reason: &str) -> Option<String> {
 
 /// The text with comments at some lines, which are in order.
 fn with_comments(source: &Source, comments: &[(usize, Place, String)]) -> String {
-    let (text, lines) = (source.text(), source.lines());
+    let text = source.text();
     let mut out = String::with_capacity(text.len() + comments.iter().map(|c| c.2.len() + 40).sum::<usize>());
     let mut done = 0;
     for (line, place, comment) in comments {
-        let mut from = lines.start_of(*line, text) as usize;
-        let to = lines.start_of(line + 1, text) as usize;
-        if text[from..].starts_with('\u{FEFF}') {
-            from += '\u{FEFF}'.len_utf8();
-        }
-        let whole = &text[from..to];
-        let content = whole.trim_end_matches(['\r', '\n']);
-        match place {
-            Place::Above => {
-                out.push_str(&text[done..from]);
-                let indent = content.len() - content.trim_start_matches([' ', '\t']).len();
-                out.push_str(&content[..indent]);
-                out.push_str(comment);
-                // The last line may have no end; the file before it shows which it would have.
-                let ends_in_crlf = if whole.len() == content.len() {
-                    text[..from].ends_with("\r\n")
-                } else {
-                    whole.ends_with("\r\n")
-                };
-                out.push_str(if ends_in_crlf { "\r\n" } else { "\n" });
-                done = from;
-            }
-            Place::End => {
-                let end = from + content.len();
-                out.push_str(&text[done..end]);
-                out.push(' ');
-                out.push_str(comment);
-                done = end;
-            }
-        }
+        let insertion = insert(source, *line, *place, comment);
+        let at = insertion.at as usize;
+        out.push_str(&text[done..at]);
+        out.push_str(&insertion.text);
+        done = at;
     }
     out.push_str(&text[done..]);
     out
+}
+
+/// A comment at a line.
+fn insert(source: &Source, line: usize, place: Place, comment: &str) -> Insertion {
+    let (text, lines) = (source.text(), source.lines());
+    let mut from = lines.start_of(line, text);
+    let to = lines.start_of(line + 1, text) as usize;
+    if text[from as usize..].starts_with('\u{FEFF}') {
+        from += '\u{FEFF}'.len_utf8() as u32;
+    }
+    let whole = &text[from as usize..to];
+    let content = whole.trim_end_matches(['\r', '\n']);
+    match place {
+        Place::Above => {
+            let indent = content.len() - content.trim_start_matches([' ', '\t']).len();
+            // The last line may have no end; the file before it shows which it would have.
+            let ends_in_crlf = if whole.len() == content.len() {
+                text[..from as usize].ends_with("\r\n")
+            } else {
+                whole.ends_with("\r\n")
+            };
+            let end = if ends_in_crlf { "\r\n" } else { "\n" };
+            Insertion { at: from, text: format!("{}{comment}{end}", &content[..indent]) }
+        }
+        Place::End => Insertion { at: from + content.len() as u32, text: format!(" {comment}") },
+    }
 }
 
 /// Whether a template removes the line break before or after a line that is written above another one.

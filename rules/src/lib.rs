@@ -49,7 +49,7 @@ pub use lint::fix::{Fix, FixError, Operation, Safety};
 pub use lint::identity::{Identity, fingerprints, fingerprints_at};
 pub use lint::recorded::RulePanic;
 pub use lint::report::{CheckReport, SuppressedFinding};
-pub use lint::rule::{Check, Group, MANUAL, Param, ParamDefault, Rule, docs};
+pub use lint::rule::{Check, Group, MANUAL, Param, ParamDefault, Rule, Tag, docs};
 pub use lint::run::{FilledSet, RunInput, check_run, fill_sets};
 pub use lint::settings::Settings;
 pub use object::{Object, ObjectId, Origin};

@@ -14,6 +14,7 @@ use lsp_types::{
 use serde::Serialize;
 use serde_json::Value;
 
+use super::actions;
 use super::convert::path_of;
 use super::findings;
 use super::hover;
@@ -43,6 +44,9 @@ pub(crate) fn answer(server: &mut Server, method: &str, params: Value) -> Answer
         request::Completion::METHOD => with(params, |params| writing::completion(server, &params)),
         request::GotoDefinition::METHOD => with(params, |params| writing::definition(server, &params)),
         request::References::METHOD => with(params, |params| writing::references(server, &params)),
+        request::CodeActionRequest::METHOD => with(params, |params| actions::answer(server, &params)),
+        request::CodeActionResolveRequest::METHOD => with(params, |action| actions::resolve(server, action)),
+        request::ExecuteCommand::METHOD => with(params, |params| actions::execute(server, &params)),
         _ => Err(Refusal {
             code: ErrorCode::MethodNotFound,
             message: format!("there is no request `{method}`"),

@@ -8,6 +8,7 @@ use lsp_types::{
     WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 
+use super::actions;
 use super::client::Client;
 
 /// Characters after which a client asks for completions: the end of a key, an item, a part of a label or name.
@@ -21,12 +22,13 @@ pub(crate) fn of(client: &Client) -> InitializeResult {
         workspace_diagnostics: true,
         work_done_progress_options: WorkDoneProgressOptions::default(),
     };
-    let actions = CodeActionOptions {
+    let offered = CodeActionOptions {
         code_action_kinds: Some(vec![
             CodeActionKind::QUICKFIX,
-            CodeActionKind::SOURCE_FIX_ALL,
+            actions::FIX_ALL,
             CodeActionKind::REFACTOR_REWRITE,
         ]),
+        resolve_provider: Some(true),
         ..CodeActionOptions::default()
     };
     let sync = TextDocumentSyncOptions {
@@ -54,9 +56,12 @@ pub(crate) fn of(client: &Client) -> InitializeResult {
             }),
             definition_provider: Some(OneOf::Left(true)),
             references_provider: Some(OneOf::Left(true)),
-            code_action_provider: Some(CodeActionProviderCapability::Options(actions)),
+            code_action_provider: Some(CodeActionProviderCapability::Options(offered)),
             inlay_hint_provider: Some(OneOf::Left(true)),
-            execute_command_provider: Some(ExecuteCommandOptions::default()),
+            execute_command_provider: Some(ExecuteCommandOptions {
+                commands: actions::COMMANDS.map(str::to_owned).to_vec(),
+                ..ExecuteCommandOptions::default()
+            }),
             workspace: Some(WorkspaceServerCapabilities {
                 workspace_folders: Some(folders),
                 file_operations: None,

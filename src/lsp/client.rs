@@ -36,6 +36,12 @@ pub(crate) struct Abilities {
     pub(crate) shows_documents: bool,
     /// Edits may name the version of the text that they are for.
     pub(crate) has_document_changes: bool,
+    /// It shows the further places of a diagnostic.
+    pub(crate) shows_related: bool,
+    /// It shows actions that cannot be chosen, with the reason.
+    pub(crate) shows_disabled: bool,
+    /// It asks for the edit of an action when the action is chosen.
+    pub(crate) resolves_edits: bool,
 }
 
 impl Abilities {
@@ -47,6 +53,10 @@ impl Abilities {
         let watched = workspace.and_then(|all| all.did_change_watched_files.as_ref());
         let refreshes = workspace.and_then(|all| all.diagnostic.as_ref());
         let hints = workspace.and_then(|all| all.inlay_hint.as_ref());
+        let actions = text.and_then(|all| all.code_action.as_ref());
+        let keeps_data = actions.and_then(|all| all.data_support) == Some(true);
+        let resolved = actions.and_then(|all| Some(&all.resolve_support.as_ref()?.properties));
+        let published = text.and_then(|all| all.publish_diagnostics.as_ref());
         let shows = window.and_then(|all| all.show_document.as_ref());
         Abilities {
             pulls_diagnostics: text.is_some_and(|all| all.diagnostic.is_some()),
@@ -57,6 +67,9 @@ impl Abilities {
             shows_progress: window.and_then(|all| all.work_done_progress) == Some(true),
             shows_documents: shows.is_some_and(|all| all.support),
             has_document_changes: edits.and_then(|all| all.document_changes) == Some(true),
+            shows_related: published.and_then(|all| all.related_information) == Some(true),
+            shows_disabled: actions.and_then(|all| all.disabled_support) == Some(true),
+            resolves_edits: keeps_data && resolved.is_some_and(|all| all.iter().any(|name| name == "edit")),
         }
     }
 }

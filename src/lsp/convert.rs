@@ -85,7 +85,7 @@ impl<'a> Places<'a> {
         if let Some(positions) = known.get(source.path()) {
             return Rc::clone(positions);
         }
-        let positions = Rc::new(Positions::new(source.text()));
+        let positions = Rc::new(Positions::of_file(source.text()));
         known.insert(source.path().to_owned(), Rc::clone(&positions));
         positions
     }

@@ -83,13 +83,22 @@ fn floor(text: &str, at: usize) -> usize {
 pub(crate) struct Positions {
     /// In order, the first is 0.
     starts: Vec<u32>,
+    /// Bytes of the first line that are not counted.
+    skipped: usize,
 }
 
 impl Positions {
+    /// Those of a text that the client has.
     pub(crate) fn new(text: &str) -> Positions {
         let mut starts = vec![0];
         add_starts(&mut starts, text, 0, text.len());
-        Positions { starts }
+        Positions { starts, skipped: 0 }
+    }
+
+    /// Those of a file that was read from disk: no editor counts a byte order mark.
+    pub(crate) fn of_file(text: &str) -> Positions {
+        let skipped = if text.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { 0 };
+        Positions { skipped, ..Positions::new(text) }
     }
 
     /// Adapts to a text in which `replaced` bytes of the text before became `length` bytes.
@@ -130,7 +139,7 @@ impl Positions {
         let at = floor(text, offset as usize);
         let line = self.line_of(narrow(at));
         let content = self.content(text, line).unwrap_or_default();
-        let before = &text[content.start..at.min(content.end)];
+        let before = &text[content.start..at.clamp(content.start, content.end)];
         Position { line: narrow(line), character: narrow(encoding.units(before)) }
     }
 
@@ -153,7 +162,7 @@ impl Positions {
 
     /// The bytes of a line without its end.
     fn content(&self, text: &str, line: usize) -> Option<Bytes<usize>> {
-        let start = *self.starts.get(line)? as usize;
+        let start = if line == 0 { self.skipped } else { *self.starts.get(line)? as usize };
         let end = self.starts.get(line + 1).map_or(text.len(), |next| *next as usize);
         let whole = &text[start..end];
         let is_last = line + 1 == self.starts.len();
@@ -256,6 +265,17 @@ mod tests {
         assert_eq!(Encoding::negotiate(Some(&kinds(&[Encoding::Utf16, Encoding::Utf8]))), Encoding::Utf8);
         assert_eq!(Encoding::negotiate(Some(&kinds(&[Encoding::Utf32, Encoding::Utf16]))), Encoding::Utf32);
         assert_eq!(Encoding::negotiate(Some(&[PositionEncodingKind::new("ebcdic")])), Encoding::Utf16);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_not_counted() {
+        let text = "\u{FEFF}a: 1\nb: 2";
+        let positions = Positions::of_file(text);
+        let place = |at| positions.position(text, at, Encoding::Utf8);
+        assert_eq!([0, 3, 4].map(|at| place(at).character), [0, 0, 1]);
+        assert_eq!(place(9), Position { line: 1, character: 1 });
+        assert_eq!(positions.offset(text, Position { line: 0, character: 0 }, Encoding::Utf16), 3);
+        assert_eq!(positions.offset(text, Position { line: 0, character: 3 }, Encoding::Utf16), 6);
     }
 
     fn some_text() -> impl Strategy<Value = String> {

@@ -277,11 +277,17 @@ impl Project {
         Some(View { file, report, engine: &self.engines[one.scope], sets })
     }
 
+    /// The absolute paths of the files of its configurations, those with errors included.
+    pub(crate) fn configurations(&self) -> impl Iterator<Item = &Path> {
+        self.scopes.found().iter().map(PathBuf::as_path)
+    }
+
     /// The files of the configurations, each a path.
     pub(crate) fn is_configuration(&self, path: &Path) -> bool {
         let is_named = path.file_name().is_some_and(|name| config::NAMES.iter().any(|known| name == *known));
         let is_part = |file: &PathBuf| file == path;
         is_named
+            || self.scopes.found().contains(path)
             || self
                 .scopes
                 .all()
@@ -315,7 +321,8 @@ impl Project {
 
     /// Reads everything again.
     pub(crate) fn reload(&mut self) -> BTreeSet<PathBuf> {
-        let mut paths: BTreeSet<PathBuf> = self.files().map(Path::to_owned).collect();
+        let mut paths: BTreeSet<PathBuf> =
+            self.files().chain(self.configurations()).map(Path::to_owned).collect();
         let disk = std::mem::take(self.folders.disk_mut());
         match Project::open_input(&self.root, self.file.as_deref(), &self.args, &disk, &Reading::default()) {
             Ok(mut project) => {
@@ -324,6 +331,7 @@ impl Project {
                     *self = project;
                 } else {
                     self.errors = std::mem::take(&mut project.errors);
+                    self.scopes.find_too(&project.scopes);
                     *self.folders.disk_mut() = disk;
                 }
             }
@@ -332,7 +340,7 @@ impl Project {
                 *self.folders.disk_mut() = disk;
             }
         }
-        paths.extend(self.files().map(Path::to_owned));
+        paths.extend(self.files().chain(self.configurations()).map(Path::to_owned));
         paths
     }
 

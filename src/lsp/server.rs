@@ -380,7 +380,7 @@ impl Server {
     fn add_project(&mut self, project: Result<Project, CliError>) {
         match project {
             Ok(project) => {
-                self.stale.extend(project.files().map(Path::to_owned));
+                self.stale.extend(project.files().chain(project.configurations()).map(Path::to_owned));
                 self.projects.push(project);
                 self.projects.sort_by_key(|project| {
                     (project.is_single(), std::cmp::Reverse(project.root().components().count()))
@@ -400,6 +400,25 @@ impl Server {
         self.project_of(path).map(|at| &self.projects[at])
     }
 
+    /// What a look at a project gives with another text in the place of a file, which stays as it is.
+    pub(crate) fn try_text<T>(
+        &mut self,
+        path: &Path,
+        text: &str,
+        look: impl FnOnce(&Project) -> Option<T>,
+    ) -> Option<T> {
+        let at = self.project_of(path)?;
+        let kept = self.buffers.get(path).map(|buffer| Arc::from(buffer.text.as_str()));
+        let project = &mut self.projects[at];
+        let change = [Change::Buffer(path.to_owned())];
+        project.put_buffer(path, Some(Arc::from(text)));
+        project.update(&change);
+        let seen = look(project);
+        project.put_buffer(path, kept);
+        project.update(&change);
+        seen
+    }
+
     /// The files that have diagnostics.
     pub(crate) fn files_with_diagnostics(&self) -> impl Iterator<Item = &Path> {
         self.sent.keys().map(PathBuf::as_path)
@@ -408,6 +427,14 @@ impl Server {
     /// The places of a project.
     pub(crate) fn places<'s>(&'s self, project: &'s Project) -> Places<'s> {
         Places::new(project, &self.uris, self.client.encoding)
+    }
+
+    /// The text of a file: that of its buffer if it is open.
+    pub(crate) fn text(&self, path: &Path) -> std::io::Result<String> {
+        match self.buffers.get(path) {
+            Some(buffer) => Ok(buffer.text.clone()),
+            None => std::fs::read_to_string(path),
+        }
     }
 
     /// The URI of a file.

@@ -232,6 +232,15 @@ pub enum Aspect {
     Value,
 }
 
+/// What the place of a rule's findings is, beside what is wrong with it: editors show it in another way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// An API, a field, a name or a value that is deprecated or removed.
+    Deprecated,
+    /// It has no effect, and may as well be absent.
+    Unnecessary,
+}
+
 /// Every rule, in the order of reports and of the manual.
 pub type RuleSet = &'static [&'static Rule];
 
@@ -269,6 +278,8 @@ pub struct Rule {
     pub alternates: &'static [&'static str],
     /// The safety of the fix it may offer.
     pub fix: Option<Safety>,
+    /// What the places of its findings are. A rule that reports different things has none.
+    pub tag: Option<Tag>,
     /// The manual: the head of the rule's own file.
     pub docs: &'static str,
     /// How it is run.
@@ -318,6 +329,7 @@ impl Rule {
             depends_on: &[],
             alternates: &[],
             fix: None,
+            tag: None,
             docs: "",
             check: Check::Builtin,
         }

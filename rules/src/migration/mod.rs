@@ -21,6 +21,7 @@ use crate::cluster::Cluster;
 use crate::kind::Kind;
 use crate::lint::fix::Fix;
 use crate::object::Object;
+use crate::platform::{Platform, Version};
 
 /// Why an object cannot be converted automatically, as a line of help.
 type ConversionError = String;
@@ -43,6 +44,19 @@ pub(crate) fn convert(object: &Object, cluster: &Cluster) -> Result<Fix, Convers
     }?;
     // The nodes of a live pool are replaced when it is converted.
     Ok(fix.replaces_nodes())
+}
+
+/// The fix that converts an object of an old API of Karpenter to `v1`, or why there is none. `None` for all other objects, and
+/// before Karpenter 1.0, which has no `v1`.
+#[must_use]
+pub fn conversion(object: &Object, cluster: &Cluster, platform: &Platform) -> Option<Result<Fix, String>> {
+    const OLD: [Kind; 3] = [Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE, Kind::new("karpenter.sh", "Machine")];
+    const CURRENT: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
+    let is_any = |kinds: &[Kind]| kinds.iter().any(|kind| object.is(*kind));
+    let version = &object.id().version;
+    let is_old = is_any(&OLD) || is_any(&CURRENT) && (version == "v1beta1" || version.starts_with("v1alpha"));
+    let is_served = platform.karpenter >= Version::new(1, 0);
+    (is_old && is_served).then(|| convert(object, cluster))
 }
 
 /// Checks that no object has the name of the successor, so that a conversion creates no duplicate.

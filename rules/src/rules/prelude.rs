@@ -11,7 +11,7 @@ pub(super) use crate::lint::authority::Authority;
 pub(super) use crate::lint::context::Context;
 pub(super) use crate::lint::finding::{Finding, Severity};
 pub(super) use crate::lint::fix::{Fix, Safety};
-pub(super) use crate::lint::rule::{Aspect, Check, Group, Ownership, Param, ParamDefault, Rule, docs};
+pub(super) use crate::lint::rule::{Aspect, Check, Group, Ownership, Param, ParamDefault, Rule, Tag, docs};
 pub(super) use crate::object::Object;
 pub(super) use crate::platform::Product;
 pub(super) use crate::tree::node::Node;

@@ -232,7 +232,7 @@ impl Session {
         let is_text = path.ends_with(".yaml") || path.ends_with(".json");
         let step = match self.dice.below(20) {
             0 if exists => self.delete(&path),
-            1 | 2 | 3 if !exists => self.write(&path, &self.original[&path].clone()),
+            1..=3 if !exists => self.write(&path, &self.original[&path].clone()),
             4 => self.copy(&path),
             5 => self.ignore(),
             6 => self.configure(),

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "the server's tests come after their client")]
 
+mod actions;
 mod client;
 mod completion;
 mod extension;

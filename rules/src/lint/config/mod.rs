@@ -18,6 +18,7 @@ use crate::lint::settings::{
 };
 use crate::platform::Platform;
 use crate::source::{Source, read};
+use crate::tree::Span;
 
 pub use schema::schema;
 
@@ -51,6 +52,8 @@ pub struct Extends {
     pub path: String,
     /// Where it is written, as `FILE:LINE:COLUMN`.
     pub place: String,
+    /// The same in bytes.
+    pub span: Span,
 }
 
 /// From which severity on something happens; `None`: never.
@@ -99,10 +102,23 @@ pub struct ConfigError {
     pub line: u32,
     /// From 1, in Unicode scalar values.
     pub column: u32,
+    /// The bytes; none where nothing of the text is wrong.
+    pub span: Span,
     /// What is wrong, lower case, without a full stop.
     pub message: String,
     /// What was probably meant.
     pub suggestion: Option<String>,
+}
+
+/// What is to be said of a configuration while it is edited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remarks {
+    /// Everything that is wrong in it, in the order of the text.
+    pub errors: Vec<ConfigError>,
+    /// What is valid, but may be a mistake.
+    pub notes: Vec<ConfigError>,
+    /// The configuration that it is based on.
+    pub extends: Option<Extends>,
 }
 
 fn did_you_mean(suggestion: Option<&str>) -> String {
@@ -115,18 +131,31 @@ impl Config {
     /// # Errors
     /// Everything that is wrong in it, in the order of the text.
     pub fn parse_for(path: &str, text: &str, known_rules: RuleSet) -> Result<Config, Vec<ConfigError>> {
+        let (mut config, remarks) = Config::read(path, text, known_rules);
+        if !remarks.errors.is_empty() {
+            return Err(remarks.errors);
+        }
+        config.notes = remarks.notes.iter().map(ToString::to_string).collect();
+        Ok(config)
+    }
+
+    /// What is to be said of a configuration that may name the rules of a table.
+    #[must_use]
+    pub fn remarks_for(path: &str, text: &str, known_rules: RuleSet) -> Remarks {
+        Config::read(path, text, known_rules).1
+    }
+
+    fn read(path: &str, text: &str, known_rules: RuleSet) -> (Config, Remarks) {
         let source = Source::from_text(path, text);
         let documents = read(&source);
         let mut reader = ConfigReader::new(&source, known_rules);
-        let mut config = reader.config(&documents);
+        let config = reader.config(&documents);
         let (mut errors, mut notes) = (reader.errors, reader.notes);
-        if errors.is_empty() {
-            notes.sort_by_key(|n| (n.line, n.column));
-            config.notes = notes.iter().map(ToString::to_string).collect();
-            return Ok(config);
+        for remarks in [&mut errors, &mut notes] {
+            remarks.sort_by_key(|one| (one.line, one.column));
         }
-        errors.sort_by_key(|e| (e.line, e.column));
-        Err(errors)
+        let extends = config.extends.clone();
+        (config, Remarks { errors, notes, extends })
     }
 
     /// The files and folders of CustomResourceDefinitions, as written: relative to the folder of the configuration.

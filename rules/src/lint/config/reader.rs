@@ -124,7 +124,8 @@ impl<'s> ConfigReader<'s> {
             self.error(value_span(node), "expected the path of a configuration".to_owned(), None);
             return None;
         }
-        Some(Extends { path, place: self.place(node) })
+        let at = self.remark(value_span(node), String::new(), None);
+        Some(Extends { path, place: format!("{}:{}:{}", at.path, at.line, at.column), span: at.span })
     }
 
     fn render(&mut self, node: &Node<'_>) -> RenderConfig {
@@ -699,12 +700,13 @@ impl<'s> ConfigReader<'s> {
     }
 
     fn remark(&self, span: Option<Span>, message: String, suggestion: Option<&str>) -> ConfigError {
-        let at = span.map_or(0, |s| s.start);
-        let position = self.source.lines().position(self.source.text(), at);
+        let span = span.unwrap_or(Span::new(0, 0));
+        let position = self.source.lines().position(self.source.text(), span.start);
         ConfigError {
             path: self.source.path().to_owned(),
             line: position.line,
             column: position.column,
+            span,
             message,
             suggestion: suggestion.map(str::to_owned),
         }

@@ -46,6 +46,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-deprecated",
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("keda_auth_deprecated.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

@@ -37,6 +37,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "keda-setting-inert",
     kinds: &[Kind::SCALED_OBJECT],
     fix: Some(Safety::Safe),
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("keda_setting_inert.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)

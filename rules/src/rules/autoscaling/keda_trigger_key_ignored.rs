@@ -39,6 +39,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-key-ignored",
     fix: Some(Safety::Unsafe),
     depends_on: &[Product::Keda],
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("keda_trigger_key_ignored.rs")),
     check: Check::KedaTrigger(check),
     ..Rule::warning(Group::Autoscaling)

@@ -44,6 +44,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-shadowed",
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("budget_shadowed.rs")),
     check: Check::NodePool(check),
     ..Rule::info(Group::Disruption)

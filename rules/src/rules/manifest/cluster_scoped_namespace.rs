@@ -42,6 +42,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::MUTATING_WEBHOOK_CONFIGURATION,
     ],
     fix: Some(Safety::Safe),
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("cluster_scoped_namespace.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Manifest)

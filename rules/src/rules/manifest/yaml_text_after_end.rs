@@ -27,6 +27,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-text-after-end",
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("yaml_text_after_end.rs")),
     ..Rule::warning(Group::Manifest)
 };

@@ -38,6 +38,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "deprecated-node-label",
     kinds: &KINDS,
     fix: Some(Safety::Safe),
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("deprecated_node_label.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Migration)

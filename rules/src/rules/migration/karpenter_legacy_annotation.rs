@@ -41,6 +41,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-annotation",
     kinds: &KINDS,
     fix: Some(Safety::Safe),
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("karpenter_legacy_annotation.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

@@ -79,6 +79,7 @@ pub(crate) static RULE: Rule = Rule {
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     depends_on: &[Product::Karpenter],
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("karpenter_legacy_api.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

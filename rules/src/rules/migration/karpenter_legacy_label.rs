@@ -49,6 +49,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-label",
     reads: &[Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("karpenter_legacy_label.rs")),
     check: Check::PodTemplate(check),
     ..Rule::error(Group::Migration)

@@ -58,6 +58,7 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[Kind::NODE_POOL],
     fix: Some(Safety::Safe),
     depends_on: &[Product::Karpenter],
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("karpenter_legacy_taint.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Migration)

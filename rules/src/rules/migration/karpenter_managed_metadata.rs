@@ -46,6 +46,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::AWS_NODE_TEMPLATE,
     ],
     fix: Some(Safety::Safe),
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("karpenter_managed_metadata.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Migration)

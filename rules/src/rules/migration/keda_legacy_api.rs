@@ -40,6 +40,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::new("keda.k8s.io", "ScaledObject"), Kind::new("keda.k8s.io", "TriggerAuthentication")],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("keda_legacy_api.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

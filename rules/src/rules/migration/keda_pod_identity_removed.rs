@@ -30,6 +30,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
     rejected_by: &[Authority::ApiServer],
     depends_on: &[Product::Keda],
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("keda_pod_identity_removed.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

@@ -39,6 +39,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "keda-removed-field",
     fix: Some(Safety::Safe),
     depends_on: &[Product::Keda],
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("keda_removed_field.rs")),
     check: Check::KedaTrigger(check),
     ..Rule::error(Group::Migration)

@@ -39,6 +39,7 @@ pub(crate) static RULE: Rule = Rule {
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     depends_on: &[Product::Keda],
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("keda_rollout_strategy_removed.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

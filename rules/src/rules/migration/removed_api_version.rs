@@ -55,6 +55,7 @@ pub(crate) static RULE: Rule = Rule {
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     depends_on: &[Product::Kubernetes],
+    tag: Some(Tag::Deprecated),
     docs: docs(include_str!("removed_api_version.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

@@ -35,6 +35,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "kubelet-field-unsupported",
     rejected_by: &[Authority::Karpenter],
     depends_on: &[Product::Karpenter],
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("kubelet_field_unsupported.rs")),
     check: Check::NodeClass(check),
     ..Rule::error(Group::NodeClass)

@@ -49,6 +49,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-dead",
     kinds: &[Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("requirement_value_dead.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::NodePool)

@@ -26,6 +26,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "suppression-expired",
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("suppression_expired.rs")),
     ..Rule::warning(Group::Suppression)
 };

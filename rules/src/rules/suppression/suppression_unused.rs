@@ -28,6 +28,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "suppression-unused",
+    tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("suppression_unused.rs")),
     ..Rule::warning(Group::Suppression)
 };
