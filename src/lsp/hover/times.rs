@@ -70,13 +70,14 @@ fn of_seconds(place: &Place<'_>, name: &str) -> Option<String> {
     Some(format!("{} {seconds}: **{}**.", code(name), in_words(seconds)))
 }
 
-/// How long a container has until a probe counts as failed.
+/// How long a container has until a probe counts as failed. The delay of the first probe counts for a startup probe
+/// only: a container that fails later has no delay.
 fn of_probe(probe: &Node<'_>, name: &str) -> Option<String> {
     let number = |field: &str, default: i64| {
         probe.get(field).int_or(default).and_then(|number| u64::try_from(number).ok())
     };
-    let (period, failures, delay) =
-        (number("periodSeconds", 10)?, number("failureThreshold", 3)?, number("initialDelaySeconds", 0)?);
+    let (period, failures) = (number("periodSeconds", 10)?, number("failureThreshold", 3)?);
+    let delay = if name == "startupProbe" { number("initialDelaySeconds", 0)? } else { 0 };
     let total = period.checked_mul(failures)?.checked_add(delay)?;
     let delay = if delay > 0 { format!("{delay} s and then ") } else { String::new() };
     let end = match name {
