@@ -35,7 +35,22 @@ pub(crate) fn run(args: LspArgs) -> Result<ExitCode, CliError> {
     // What is wrong with the flags is said before a client waits for an answer.
     Scopes::for_server(&args)?;
     let (connection, threads) = Connection::stdio();
-    let code = server::serve(connection, args)?;
+    let code = server::serve(taken_at_once(connection), args)?;
     threads.join()?;
     Ok(code)
+}
+
+/// Takes messages from the client as they come. The connection alone hands over one at a time, and the loop would neither see the
+/// edits that wait nor that a request was cancelled.
+fn taken_at_once(connection: Connection) -> Connection {
+    let Connection { sender, receiver: incoming } = connection;
+    let (queue, receiver) = crossbeam_channel::unbounded();
+    std::thread::spawn(move || {
+        for message in incoming {
+            if queue.send(message).is_err() {
+                break;
+            }
+        }
+    });
+    Connection { sender, receiver }
 }

@@ -76,11 +76,24 @@ fn requests_are_cancelled() {
     // One that is not waiting for anything.
     client.cancel(1);
     client.settle();
-    // The server reads the folder again while both wait.
-    let is_cancelled = (0..200).any(|_| {
-        client.watched(&[("gpulint.yaml", 2)]);
-        let id = client.ask("workspace/diagnostic", json!({"previousResultIds": []}));
-        client.cancel(id);
+    // The server reads the folder again while a request and its cancellation wait.
+    let is_cancelled = (0..50).any(|at| {
+        let id = 1_000 + at;
+        let uri = client.uri("gpulint.yaml");
+        let messages = [
+            json!({"method": "workspace/didChangeWatchedFiles", "params": {"changes": [{"uri": uri, "type": 2}]}}),
+            json!({"id": id, "method": "workspace/diagnostic", "params": {"previousResultIds": []}}),
+            json!({"method": "$/cancelRequest", "params": {"id": id}}),
+        ];
+        let bytes: String = messages
+            .into_iter()
+            .map(|mut message| {
+                message["jsonrpc"] = json!("2.0");
+                let message = message.to_string();
+                format!("Content-Length: {}\r\n\r\n{message}", message.len())
+            })
+            .collect();
+        client.send_raw(bytes.as_bytes());
         match client.answer(id) {
             Ok(_) => false,
             Err(error) => {
