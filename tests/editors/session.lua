@@ -140,10 +140,7 @@ local function session()
   vim.wait(PATIENCE, function()
     return preferred ~= nil
   end)
-  say('preferred actions', preferred or {})
-  if not preferred then
-    replace('v2beta2', 'v2')
-  end
+  say('preferred actions', preferred)
   sees('fixed', vim.empty_dict())
   say('the text', vim.fn.getline(1))
 
