@@ -74,7 +74,8 @@ impl Folders {
     pub(crate) fn update(self, changed: &HashSet<PathBuf>) -> Folders {
         let Folders { charts, mut libraries, mut kustomizations, filled_folders, inputs, disk, .. } = self;
         let mut stale: BTreeSet<PathBuf> = BTreeSet::new();
-        for path in changed {
+        let in_order: BTreeSet<&PathBuf> = changed.iter().collect();
+        for path in in_order {
             let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
             if name == "Chart.yaml" && charts.contains(folder) {
                 libraries.remove(folder);
