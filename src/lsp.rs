@@ -19,6 +19,7 @@ mod links;
 mod position;
 mod project;
 mod server;
+mod session;
 mod view;
 mod writing;
 

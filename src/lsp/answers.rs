@@ -19,7 +19,7 @@ use super::convert::path_of;
 use super::findings;
 use super::hover;
 use super::inlay;
-use super::server::{Server, read};
+use super::session::{Session, read};
 use super::writing;
 
 /// Why a request has no result.
@@ -31,22 +31,22 @@ pub(crate) struct Refusal {
 type Answer = Result<Value, Refusal>;
 
 /// Answers a request.
-pub(crate) fn answer(server: &mut Server, method: &str, params: Value) -> Answer {
+pub(crate) fn answer(session: &mut Session, method: &str, params: Value) -> Answer {
     match method {
         request::DocumentDiagnosticRequest::METHOD => {
-            with(params, |params| file_diagnostics(server, &params))
+            with(params, |params| file_diagnostics(session, &params))
         }
         request::WorkspaceDiagnosticRequest::METHOD => {
-            with(params, |params| all_diagnostics(server, &params))
+            with(params, |params| all_diagnostics(session, &params))
         }
-        request::HoverRequest::METHOD => with(params, |params| hover(server, &params)),
-        request::InlayHintRequest::METHOD => with(params, |params| inlay_hints(server, &params)),
-        request::Completion::METHOD => with(params, |params| writing::completion(server, &params)),
-        request::GotoDefinition::METHOD => with(params, |params| writing::definition(server, &params)),
-        request::References::METHOD => with(params, |params| writing::references(server, &params)),
-        request::CodeActionRequest::METHOD => with(params, |params| actions::answer(server, &params)),
-        request::CodeActionResolveRequest::METHOD => with(params, |action| actions::resolve(server, action)),
-        request::ExecuteCommand::METHOD => with(params, |params| actions::execute(server, &params)),
+        request::HoverRequest::METHOD => with(params, |params| hover(session, &params)),
+        request::InlayHintRequest::METHOD => with(params, |params| inlay_hints(session, &params)),
+        request::Completion::METHOD => with(params, |params| writing::completion(session, &params)),
+        request::GotoDefinition::METHOD => with(params, |params| writing::definition(session, &params)),
+        request::References::METHOD => with(params, |params| writing::references(session, &params)),
+        request::CodeActionRequest::METHOD => with(params, |params| actions::answer(session, &params)),
+        request::CodeActionResolveRequest::METHOD => with(params, |action| actions::resolve(session, action)),
+        request::ExecuteCommand::METHOD => with(params, |params| actions::execute(session, &params)),
         _ => Err(Refusal {
             code: ErrorCode::MethodNotFound,
             message: format!("there is no request `{method}`"),
@@ -65,9 +65,9 @@ fn with<P: serde::de::DeserializeOwned, R: Serialize>(params: Value, answer: imp
 }
 
 /// The diagnostics of a file, or that they are as the client knows them.
-fn file_diagnostics(server: &Server, params: &DocumentDiagnosticParams) -> DocumentDiagnosticReport {
+fn file_diagnostics(session: &Session, params: &DocumentDiagnosticParams) -> DocumentDiagnosticReport {
     let items = match path_of(&params.text_document.uri) {
-        Some(path) => findings::of_file(server, &path),
+        Some(path) => findings::of_file(session, &path),
         None => Vec::new(),
     };
     let id = findings::result_id(&items);
@@ -86,15 +86,15 @@ fn file_diagnostics(server: &Server, params: &DocumentDiagnosticParams) -> Docum
 }
 
 /// The diagnostics of all files that have some, and of those that had some when the client asked last.
-fn all_diagnostics(server: &Server, params: &WorkspaceDiagnosticParams) -> WorkspaceDiagnosticReport {
+fn all_diagnostics(session: &Session, params: &WorkspaceDiagnosticParams) -> WorkspaceDiagnosticReport {
     let mut items = Vec::new();
     let mut known: std::collections::HashMap<&str, &str> =
         params.previous_result_ids.iter().map(|one| (one.uri.as_str(), one.value.as_str())).collect();
-    for path in server.files_with_diagnostics() {
-        let Some(uri) = server.uri(path) else { continue };
-        let found = findings::of_file(server, path);
+    for path in session.files_with_diagnostics() {
+        let Some(uri) = session.uri(path) else { continue };
+        let found = findings::of_file(session, path);
         let id = findings::result_id(&found);
-        let version = server.buffers.get(path).map(|buffer| i64::from(buffer.version));
+        let version = session.buffers.get(path).map(|buffer| i64::from(buffer.version));
         items.push(match known.remove(uri.as_str()) {
             Some(before) if before == id => {
                 let report = UnchangedDocumentDiagnosticReport { result_id: id };
@@ -132,11 +132,11 @@ fn all_diagnostics(server: &Server, params: &WorkspaceDiagnosticParams) -> Works
 }
 
 /// What is said of a place.
-fn hover(server: &Server, params: &HoverParams) -> Option<Hover> {
+fn hover(session: &Session, params: &HoverParams) -> Option<Hover> {
     let at = &params.text_document_position_params;
     let path = path_of(&at.text_document.uri)?;
-    let project = server.project(&path)?;
-    let (report, places) = (project.report(&path)?, server.places(project));
+    let project = session.project(&path)?;
+    let (report, places) = (project.report(&path)?, session.places(project));
     let view = project.view(&path, &report)?;
     let source = &view.file.source;
     let offset = places.positions(source).offset(source.text(), at.position, places.encoding());
@@ -148,14 +148,14 @@ fn hover(server: &Server, params: &HoverParams) -> Option<Hover> {
 }
 
 /// The inlay hints of a part of a file; none unless they are switched on.
-fn inlay_hints(server: &Server, params: &InlayHintParams) -> Vec<InlayHint> {
-    server.options.inlay_hints.then(|| hints_of(server, params)).flatten().unwrap_or_default()
+fn inlay_hints(session: &Session, params: &InlayHintParams) -> Vec<InlayHint> {
+    session.options.inlay_hints.then(|| hints_of(session, params)).flatten().unwrap_or_default()
 }
 
-fn hints_of(server: &Server, params: &InlayHintParams) -> Option<Vec<InlayHint>> {
+fn hints_of(session: &Session, params: &InlayHintParams) -> Option<Vec<InlayHint>> {
     let path = path_of(&params.text_document.uri)?;
-    let project = server.project(&path)?;
-    let (report, places) = (project.report(&path)?, server.places(project));
+    let project = session.project(&path)?;
+    let (report, places) = (project.report(&path)?, session.places(project));
     let view = project.view(&path, &report)?;
     let (source, encoding) = (&view.file.source, places.encoding());
     let positions = places.positions(source);

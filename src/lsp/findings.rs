@@ -8,19 +8,19 @@ use super::configuration;
 use super::configuration::{Edited, Files};
 use super::diagnostics;
 use super::project::Project;
-use super::server::Server;
+use super::session::Session;
 
 pub(crate) use diagnostics::result_id;
 
 /// The diagnostics of a file.
-pub(crate) fn of_file(server: &Server, path: &Path) -> Vec<Diagnostic> {
-    let Some(project) = server.project(path) else { return Vec::new() };
+pub(crate) fn of_file(session: &Session, path: &Path) -> Vec<Diagnostic> {
+    let Some(project) = session.project(path) else { return Vec::new() };
     if is_configuration(project, path) {
-        return of_configuration(server, project, path);
+        return of_configuration(session, project, path);
     }
     let Some(report) = project.report(path) else { return Vec::new() };
-    let places = server.places(project);
-    diagnostics::of_file(&report.findings, &|place| places.location(place), server.client.can)
+    let places = session.places(project);
+    diagnostics::of_file(&report.findings, &|place| places.location(place), session.client.can)
 }
 
 /// Whether a file is a configuration of a project, or one that another is based on.
@@ -28,21 +28,21 @@ pub(crate) fn is_configuration(project: &Project, path: &Path) -> bool {
     configuration::is_named(path) || project.configurations().any(|known| known == path)
 }
 
-fn of_configuration(server: &Server, project: &Project, path: &Path) -> Vec<Diagnostic> {
+fn of_configuration(session: &Session, project: &Project, path: &Path) -> Vec<Diagnostic> {
     // It was removed: nothing is wrong with it.
-    let Ok(text) = server.text(path) else { return Vec::new() };
+    let Ok(text) = session.text(path) else { return Vec::new() };
     let edited = Edited {
         path,
         root: project.root(),
         text: &text,
         errors: project.errors(),
-        encoding: server.client.encoding,
-        shows_related: server.client.can.shows_related,
+        encoding: session.client.encoding,
+        shows_related: session.client.can.shows_related,
     };
     let files = Files {
-        text: &|path| server.text(path),
-        exists: &|path| server.buffers.contains_key(path) || path.is_file(),
-        uri: &|path| server.uri(path),
+        text: &|path| session.text(path),
+        exists: &|path| session.buffers.contains_key(path) || path.is_file(),
+        uri: &|path| session.uri(path),
     };
     configuration::of_file(&edited, files)
 }

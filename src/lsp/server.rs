@@ -4,7 +4,7 @@
 //! happens on one thread, but for the rules, which run on all; a panic costs the answer, not the server.
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,7 +24,6 @@ use lsp_types::{
 };
 use lsp_types::{notification, request};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::args::LspArgs;
@@ -34,8 +33,9 @@ use crate::files::Disk;
 use super::answers;
 use super::buffers::Buffer;
 use super::client::{Client, Progress};
-use super::convert::{Places, path_of, uri_of};
+use super::convert::path_of;
 use super::project::{Change, Project, Reading};
+use super::session::{Options, Sent, Session, read};
 use super::{capabilities, findings};
 
 /// The section of the client's configuration that is ours.
@@ -50,37 +50,14 @@ const WATCHED: [&str; 4] = [
     "**/{Makefile,GNUmakefile,justfile,Justfile}",
 ];
 
-/// What the client's configuration says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Options {
-    /// Whether inlay hints are shown.
-    pub(crate) inlay_hints: bool,
-}
-
-/// The diagnostics of a file that the client has.
-struct Sent {
-    /// Under which URI.
-    uri: Uri,
-    result_id: String,
-}
-
 /// The state of the server.
-pub(crate) struct Server {
-    pub(crate) client: Client,
+struct Server {
+    session: Session,
     args: LspArgs,
-    pub(crate) options: Options,
-    /// Those of inner folders before those of the folders that they are in.
-    projects: Vec<Project>,
-    pub(crate) buffers: HashMap<PathBuf, Buffer>,
-    /// The URIs by which the client knows open files.
-    uris: HashMap<PathBuf, Uri>,
     /// What has changed since the findings were last brought up to date.
     changes: Vec<Change>,
     /// The files whose diagnostics may have changed since they were last sent.
     stale: BTreeSet<PathBuf>,
-    /// The diagnostics that were sent. Files without any are not in it.
-    sent: BTreeMap<PathBuf, Sent>,
     /// The request for the client's configuration.
     asked: Option<RequestId>,
     /// The errors of configurations that the user has seen.
@@ -96,15 +73,10 @@ pub(crate) fn serve(connection: Connection, args: LspArgs) -> Result<ExitCode, C
     client.finish(id, serde_json::to_value(capabilities::of(&client))?)?;
     let options = params.initialization_options.as_ref().map(read_options).unwrap_or_default();
     let mut server = Server {
-        client,
+        session: Session::new(client, options),
         args,
-        options,
-        projects: Vec::new(),
-        buffers: HashMap::new(),
-        uris: HashMap::new(),
         changes: Vec::new(),
         stale: BTreeSet::new(),
-        sent: BTreeMap::new(),
         asked: None,
         shown: Vec::new(),
         is_shut_down: false,
@@ -118,18 +90,18 @@ pub(crate) fn serve(connection: Connection, args: LspArgs) -> Result<ExitCode, C
 
 impl Server {
     fn run(&mut self) -> ExitCode {
-        while let Some(message) = self.client.next() {
+        while let Some(message) = self.session.client.next() {
             match message {
                 Message::Request(request) if request.method == request::Shutdown::METHOD => {
                     self.is_shut_down = true;
-                    self.client.answer(request.id, ());
+                    self.session.client.answer(request.id, ());
                 }
                 Message::Notification(note) if note.method == notification::Exit::METHOD => break,
                 Message::Request(request) => self.handle_request(request),
                 Message::Notification(note) => self.handle_notification(note),
                 Message::Response(response) => self.handle_response(response),
             }
-            if self.client.is_idle() {
+            if self.session.client.is_idle() {
                 self.guard("checking", |server| {
                     server.refresh();
                     server.publish();
@@ -144,13 +116,15 @@ impl Server {
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
             Ok(value) => Some(value),
             Err(panic) => {
-                self.client.log(MessageType::ERROR, format!("{what}: internal error: {}", text_of(&*panic)));
+                self.session
+                    .client
+                    .log(MessageType::ERROR, format!("{what}: internal error: {}", text_of(&*panic)));
                 let again = catch_unwind(AssertUnwindSafe(|| {
-                    let stale: Vec<_> = self.projects.iter_mut().map(Project::reload).collect();
+                    let stale: Vec<_> = self.session.projects.iter_mut().map(Project::reload).collect();
                     self.stale.extend(stale.into_iter().flatten());
                 }));
                 if again.is_err() {
-                    self.client.log(MessageType::ERROR, "the folders could not be read again");
+                    self.session.client.log(MessageType::ERROR, "the folders could not be read again");
                 }
                 None
             }
@@ -160,20 +134,20 @@ impl Server {
     fn handle_request(&mut self, request: Request) {
         let Request { id, method, params } = request;
         if self.is_shut_down {
-            self.client.fail(id, ErrorCode::InvalidRequest, "the server was shut down");
+            self.session.client.fail(id, ErrorCode::InvalidRequest, "the server was shut down");
             return;
         }
         let known = id.clone();
         let answered = self.guard(&method, |server| {
             server.refresh();
             server.publish();
-            match answers::answer(server, &method, params) {
-                Ok(value) => server.client.answer(id, value),
-                Err(answers::Refusal { code, message }) => server.client.fail(id, code, &message),
+            match answers::answer(&mut server.session, &method, params) {
+                Ok(value) => server.session.client.answer(id, value),
+                Err(answers::Refusal { code, message }) => server.session.client.fail(id, code, &message),
             }
         });
         if answered.is_none() {
-            self.client.fail(known, ErrorCode::InternalError, "an internal error; the log has it");
+            self.session.client.fail(known, ErrorCode::InternalError, "an internal error; the log has it");
         }
     }
 
@@ -202,7 +176,8 @@ impl Server {
             _ => Some(()),
         });
         if known == Some(None) {
-            self.client
+            self.session
+                .client
                 .log(MessageType::WARNING, format!("{method}: parameters that the protocol does not have"));
         }
     }
@@ -220,13 +195,13 @@ impl Server {
     fn did_open(&mut self, params: DidOpenTextDocumentParams) {
         let document = params.text_document;
         let Some(path) = path_of(&document.uri) else { return };
-        self.uris.insert(path.clone(), document.uri);
-        if self.project_of(&path).is_none() {
+        self.session.uris.insert(path.clone(), document.uri);
+        if self.session.project_of(&path).is_none() {
             let project = Project::open_file(&path, &self.args, &Disk::default());
             self.add_project(project);
         }
         let buffer = Buffer::new(document.version, document.language_id, document.text);
-        self.buffers.insert(path.clone(), buffer);
+        self.session.buffers.insert(path.clone(), buffer);
         self.put(&path);
         // The client may know it by another URI than before.
         self.stale.insert(path);
@@ -234,20 +209,20 @@ impl Server {
 
     fn did_change(&mut self, params: DidChangeTextDocumentParams) {
         let Some(path) = path_of(&params.text_document.uri) else { return };
-        let Some(buffer) = self.buffers.get_mut(&path) else { return };
+        let Some(buffer) = self.session.buffers.get_mut(&path) else { return };
         buffer.version = params.text_document.version;
-        buffer.apply(params.content_changes, self.client.encoding);
+        buffer.apply(params.content_changes, self.session.client.encoding);
         self.put(&path);
     }
 
     fn did_close(&mut self, params: &DidCloseTextDocumentParams) {
         let Some(path) = path_of(&params.text_document.uri) else { return };
-        self.buffers.remove(&path);
-        self.uris.remove(&path);
-        if let Some(at) = self.project_of(&path) {
-            self.projects[at].put_buffer(&path, None);
-            if self.projects[at].is_single() {
-                self.projects.remove(at);
+        self.session.buffers.remove(&path);
+        self.session.uris.remove(&path);
+        if let Some(at) = self.session.project_of(&path) {
+            self.session.projects[at].put_buffer(&path, None);
+            if self.session.projects[at].is_single() {
+                self.session.projects.remove(at);
                 self.stale.insert(path);
                 return;
             }
@@ -259,7 +234,7 @@ impl Server {
 
     fn did_save(&mut self, params: &DidSaveTextDocumentParams) {
         let Some(path) = path_of(&params.text_document.uri) else { return };
-        let is_new = self.project_of(&path).is_some_and(|at| !self.projects[at].has(&path));
+        let is_new = self.session.project_of(&path).is_some_and(|at| !self.session.projects[at].has(&path));
         self.changes.push(Change::Disk(path, is_new));
     }
 
@@ -274,19 +249,19 @@ impl Server {
     fn did_change_folders(&mut self, params: DidChangeWorkspaceFoldersParams) {
         for folder in &params.event.removed {
             let Some(path) = path_of(&folder.uri) else { continue };
-            self.stale.extend(self.sent.keys().filter(|file| file.starts_with(&path)).cloned());
-            self.projects.retain(|project| project.is_single() || project.root() != path);
+            self.stale.extend(self.session.sent.keys().filter(|file| file.starts_with(&path)).cloned());
+            self.session.projects.retain(|project| project.is_single() || project.root() != path);
         }
         let added = params.event.added.iter().filter_map(|folder| path_of(&folder.uri)).collect();
         self.open(added);
         // Open files that were in a removed folder, or of none.
-        for path in self.buffers.keys().cloned().collect::<Vec<_>>() {
+        for path in self.session.buffers.keys().cloned().collect::<Vec<_>>() {
             self.stale.insert(path);
         }
     }
 
     fn did_change_options(&mut self, params: &Value) {
-        if self.client.can.has_configuration {
+        if self.session.client.can.has_configuration {
             self.ask_for_options();
             return;
         }
@@ -298,23 +273,23 @@ impl Server {
     }
 
     fn ask_for_options(&mut self) {
-        if self.client.can.has_configuration {
+        if self.session.client.can.has_configuration {
             let item = ConfigurationItem { scope_uri: None, section: Some(SECTION.to_owned()) };
             let params = ConfigurationParams { items: vec![item] };
-            self.asked = Some(self.client.request::<request::WorkspaceConfiguration>(params));
+            self.asked = Some(self.session.client.request::<request::WorkspaceConfiguration>(params));
         }
     }
 
     fn set_options(&mut self, options: Options) {
-        let before = std::mem::replace(&mut self.options, options);
-        if before != options && self.client.can.refreshes_hints {
-            self.client.request::<request::InlayHintRefreshRequest>(());
+        let before = std::mem::replace(&mut self.session.options, options);
+        if before != options && self.session.client.can.refreshes_hints {
+            self.session.client.request::<request::InlayHintRefreshRequest>(());
         }
     }
 
     /// Asks the client to watch files.
     fn watch(&mut self) {
-        if !self.client.can.watches_files {
+        if !self.session.client.can.watches_files {
             return;
         }
         let watcher =
@@ -326,7 +301,8 @@ impl Server {
             method: notification::DidChangeWatchedFiles::METHOD.to_owned(),
             register_options: serde_json::to_value(options).ok(),
         };
-        self.client
+        self.session
+            .client
             .request::<request::RegisterCapability>(RegistrationParams { registrations: vec![registration] });
     }
 
@@ -334,18 +310,18 @@ impl Server {
     fn open(&mut self, roots: Vec<PathBuf>) {
         let mut progress = None;
         for root in roots {
-            if self.projects.iter().any(|project| !project.is_single() && project.root() == root) {
+            if self.session.projects.iter().any(|project| !project.is_single() && project.root() == root) {
                 continue;
             }
             let mut disk = Disk::default();
-            for (path, buffer) in self.buffers.iter().filter(|(path, _)| path.starts_with(&root)) {
+            for (path, buffer) in self.session.buffers.iter().filter(|(path, _)| path.starts_with(&root)) {
                 disk.put(path, Some(Arc::from(buffer.text.as_str())));
             }
             let title =
                 format!("gpulint: reading {}", root.file_name().unwrap_or_default().to_string_lossy());
-            let progress = progress.get_or_insert_with(|| Progress::new(&mut self.client, "reading"));
+            let progress = progress.get_or_insert_with(|| Progress::new(&mut self.session.client, "reading"));
             let reading = Reading::default();
-            let client = &mut self.client;
+            let client = &mut self.session.client;
             let args = &self.args;
             let opened = std::thread::scope(|scope| {
                 let worker = scope.spawn(|| Project::open(&root, args, &disk, &reading));
@@ -363,91 +339,45 @@ impl Server {
                 Ok(project) => self.add_project(project),
                 Err(panic) => {
                     let message = format!("{}: internal error: {}", root.display(), text_of(&*panic));
-                    self.client.show(MessageType::ERROR, message);
+                    self.session.client.show(MessageType::ERROR, message);
                 }
             }
         }
         if let Some(progress) = progress {
-            progress.end(&self.client);
+            progress.end(&self.session.client);
         }
         // Single files that a folder has now belong to it.
-        let folders: Vec<PathBuf> =
-            self.projects.iter().filter(|one| !one.is_single()).map(|one| one.root().to_owned()).collect();
+        let folders: Vec<PathBuf> = self
+            .session
+            .projects
+            .iter()
+            .filter(|one| !one.is_single())
+            .map(|one| one.root().to_owned())
+            .collect();
         let is_inside = |project: &Project| folders.iter().any(|folder| project.root().starts_with(folder));
-        self.projects.retain(|project| !project.is_single() || !is_inside(project));
+        self.session.projects.retain(|project| !project.is_single() || !is_inside(project));
     }
 
     fn add_project(&mut self, project: Result<Project, CliError>) {
         match project {
             Ok(project) => {
                 self.stale.extend(project.files().chain(project.configurations()).map(Path::to_owned));
-                self.projects.push(project);
-                self.projects.sort_by_key(|project| {
+                self.session.projects.push(project);
+                self.session.projects.sort_by_key(|project| {
                     (project.is_single(), std::cmp::Reverse(project.root().components().count()))
                 });
             }
-            Err(error) => self.client.show(MessageType::ERROR, error.to_string()),
+            Err(error) => self.session.client.show(MessageType::ERROR, error.to_string()),
         }
-    }
-
-    /// The project that a file belongs to: that of the innermost folder.
-    fn project_of(&self, path: &Path) -> Option<usize> {
-        self.projects.iter().position(|project| project.owns(path))
-    }
-
-    /// The project that a file belongs to.
-    pub(crate) fn project(&self, path: &Path) -> Option<&Project> {
-        self.project_of(path).map(|at| &self.projects[at])
-    }
-
-    /// What a look at a project gives with another text in the place of a file, which stays as it is.
-    pub(crate) fn try_text<T>(
-        &mut self,
-        path: &Path,
-        text: &str,
-        look: impl FnOnce(&Project) -> Option<T>,
-    ) -> Option<T> {
-        let at = self.project_of(path)?;
-        let kept = self.buffers.get(path).map(|buffer| Arc::from(buffer.text.as_str()));
-        let project = &mut self.projects[at];
-        let change = [Change::Buffer(path.to_owned())];
-        project.put_buffer(path, Some(Arc::from(text)));
-        project.update(&change);
-        let seen = look(project);
-        project.put_buffer(path, kept);
-        project.update(&change);
-        seen
-    }
-
-    /// The files that have diagnostics.
-    pub(crate) fn files_with_diagnostics(&self) -> impl Iterator<Item = &Path> {
-        self.sent.keys().map(PathBuf::as_path)
-    }
-
-    /// The places of a project.
-    pub(crate) fn places<'s>(&'s self, project: &'s Project) -> Places<'s> {
-        Places::new(project, &self.uris, self.client.encoding)
-    }
-
-    /// The text of a file: that of its buffer if it is open.
-    pub(crate) fn text(&self, path: &Path) -> std::io::Result<String> {
-        match self.buffers.get(path) {
-            Some(buffer) => Ok(buffer.text.clone()),
-            None => std::fs::read_to_string(path),
-        }
-    }
-
-    /// The URI of a file.
-    pub(crate) fn uri(&self, path: &Path) -> Option<Uri> {
-        self.uris.get(path).cloned().or_else(|| uri_of(path))
     }
 
     /// Puts the text of a buffer in the place of its file.
     fn put(&mut self, path: &Path) {
-        let Some(text) = self.buffers.get(path).map(|buffer| Arc::<str>::from(buffer.text.as_str())) else {
+        let Some(text) = self.session.buffers.get(path).map(|buffer| Arc::<str>::from(buffer.text.as_str()))
+        else {
             return;
         };
-        for project in self.projects.iter_mut().filter(|project| project.covers(path)) {
+        for project in self.session.projects.iter_mut().filter(|project| project.covers(path)) {
             project.put_buffer(path, Some(Arc::clone(&text)));
         }
         let change = Change::Buffer(path.to_owned());
@@ -462,7 +392,7 @@ impl Server {
             return;
         }
         let changes = std::mem::take(&mut self.changes);
-        for project in &mut self.projects {
+        for project in &mut self.session.projects {
             let own: Vec<Change> =
                 changes.iter().filter(|change| project.covers(change.path())).cloned().collect();
             if !own.is_empty() {
@@ -478,47 +408,47 @@ impl Server {
         let stale = std::mem::take(&mut self.stale);
         let mut has_changed = false;
         for path in stale {
-            let Some(uri) = self.uri(&path) else { continue };
-            let diagnostics = findings::of_file(self, &path);
+            let Some(uri) = self.session.uri(&path) else { continue };
+            let diagnostics = findings::of_file(&self.session, &path);
             let new = (!diagnostics.is_empty())
                 .then(|| Sent { uri: uri.clone(), result_id: findings::result_id(&diagnostics) });
             let id = new.as_ref().map(|sent| sent.result_id.clone());
             let before = match new {
-                Some(new) => self.sent.insert(path.clone(), new),
-                None => self.sent.remove(&path),
+                Some(new) => self.session.sent.insert(path.clone(), new),
+                None => self.session.sent.remove(&path),
             };
             let renamed = before.as_ref().filter(|before| before.uri != uri).map(|before| before.uri.clone());
             if renamed.is_none() && before.map(|before| before.result_id) == id {
                 continue;
             }
             has_changed = true;
-            if self.client.can.pulls_diagnostics {
+            if self.session.client.can.pulls_diagnostics {
                 continue;
             }
             let publish = |uri: Uri, diagnostics: Vec<Diagnostic>, version: Option<i32>| {
                 let params = PublishDiagnosticsParams { uri, diagnostics, version };
-                self.client.notify::<notification::PublishDiagnostics>(params);
+                self.session.client.notify::<notification::PublishDiagnostics>(params);
             };
             if let Some(renamed) = renamed {
                 publish(renamed, Vec::new(), None);
             }
-            publish(uri, diagnostics, self.buffers.get(&path).map(|buffer| buffer.version));
+            publish(uri, diagnostics, self.session.buffers.get(&path).map(|buffer| buffer.version));
         }
-        if has_changed && self.client.can.refreshes_diagnostics {
-            self.client.request::<request::WorkspaceDiagnosticRefresh>(());
+        if has_changed && self.session.client.can.refreshes_diagnostics {
+            self.session.client.request::<request::WorkspaceDiagnosticRefresh>(());
         }
         self.show_errors();
-        for panic in self.projects.iter_mut().flat_map(Project::take_panics) {
-            self.client.log(MessageType::ERROR, panic);
+        for panic in self.session.projects.iter_mut().flat_map(Project::take_panics) {
+            self.session.client.log(MessageType::ERROR, panic);
         }
     }
 
     /// Shows what is wrong with configurations, once.
     fn show_errors(&mut self) {
         let errors: Vec<String> =
-            self.projects.iter().flat_map(|project| project.errors().iter().cloned()).collect();
+            self.session.projects.iter().flat_map(|project| project.errors().iter().cloned()).collect();
         for error in errors.iter().filter(|error| !self.shown.contains(error)) {
-            self.client.show(MessageType::ERROR, format!("gpulint: {error}"));
+            self.session.client.show(MessageType::ERROR, format!("gpulint: {error}"));
         }
         self.shown = errors;
     }
@@ -540,11 +470,6 @@ fn roots(params: &InitializeParams) -> Vec<PathBuf> {
 /// The options in a section of the configuration; what is no option of ours counts as absent.
 fn read_options(section: &Value) -> Options {
     Options::deserialize(section).unwrap_or_default()
-}
-
-/// Reads parameters; `None` if they are not what the protocol says.
-pub(super) fn read<T: DeserializeOwned>(params: Value) -> Option<T> {
-    serde_json::from_value(params).ok()
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> &str {

@@ -14,22 +14,22 @@ use super::completion::{self, Item, ItemKind};
 use super::convert::path_of;
 use super::links;
 use super::position::Positions;
-use super::server::Server;
+use super::session::Session;
 use super::view::View;
 
 /// What can be written at a place.
-pub(crate) fn completion(server: &Server, params: &CompletionParams) -> CompletionResponse {
+pub(crate) fn completion(session: &Session, params: &CompletionParams) -> CompletionResponse {
     let at = &params.text_document_position;
-    let items = items(server, at).unwrap_or_default();
+    let items = items(session, at).unwrap_or_default();
     CompletionResponse::List(CompletionList { is_incomplete: false, items })
 }
 
-fn items(server: &Server, at: &TextDocumentPositionParams) -> Option<Vec<CompletionItem>> {
+fn items(session: &Session, at: &TextDocumentPositionParams) -> Option<Vec<CompletionItem>> {
     let path = path_of(&at.text_document.uri)?;
-    let project = server.project(&path);
-    let encoding = server.client.encoding;
+    let project = session.project(&path);
+    let encoding = session.client.encoding;
     let own;
-    let (text, positions) = match server.buffers.get(&path) {
+    let (text, positions) = match session.buffers.get(&path) {
         Some(buffer) => (buffer.text.as_str(), &buffer.positions),
         None => {
             let text = project?.file(&path)?.source.text();
@@ -82,29 +82,29 @@ fn kind(kind: ItemKind) -> CompletionItemKind {
 }
 
 /// The names of the objects that are named at a place.
-pub(crate) fn definition(server: &Server, params: &GotoDefinitionParams) -> Option<GotoDefinitionResponse> {
-    let found = linked(server, &params.text_document_position_params, links::definition)?;
+pub(crate) fn definition(session: &Session, params: &GotoDefinitionParams) -> Option<GotoDefinitionResponse> {
+    let found = linked(session, &params.text_document_position_params, links::definition)?;
     Some(GotoDefinitionResponse::Array(found))
 }
 
 /// Everything that names the object whose name is at a place.
-pub(crate) fn references(server: &Server, params: &ReferenceParams) -> Option<Vec<lsp_types::Location>> {
+pub(crate) fn references(session: &Session, params: &ReferenceParams) -> Option<Vec<lsp_types::Location>> {
     let with_declaration = params.context.include_declaration;
     let find = |view: &View<'_>, offset: u32| links::references(view, offset, with_declaration);
-    linked(server, &params.text_document_position, find)
+    linked(session, &params.text_document_position, find)
 }
 
 fn linked(
-    server: &Server,
+    session: &Session,
     at: &TextDocumentPositionParams,
     find: impl FnOnce(&View<'_>, u32) -> Vec<Location>,
 ) -> Option<Vec<lsp_types::Location>> {
     let path: PathBuf = path_of(&at.text_document.uri)?;
-    let project = server.project(&path)?;
+    let project = session.project(&path)?;
     let report = project.report(&path)?;
     let report: &CheckReport = &report;
     let view = project.view(&path, report)?;
-    let places = server.places(project);
+    let places = session.places(project);
     let source = &view.file.source;
     let offset = places.positions(source).offset(source.text(), at.position, places.encoding());
     Some(find(&view, offset).iter().filter_map(|location| places.location(location)).collect())

@@ -11,26 +11,26 @@ use lsp_types::{
 use super::super::configuration;
 use super::super::convert::path_of;
 use super::super::findings;
-use super::super::server::Server;
+use super::super::session::Session;
 use super::{Request, Shown, edit_of, fix_all, of_range, shown_by, unresolved, workspace_edit};
 
 /// The actions for a range of a file.
-pub(crate) fn answer(server: &Server, params: &CodeActionParams) -> Vec<CodeActionOrCommand> {
+pub(crate) fn answer(session: &Session, params: &CodeActionParams) -> Vec<CodeActionOrCommand> {
     let uri = &params.text_document.uri;
     let offered = path_of(uri).and_then(|path| {
-        let project = server.project(&path)?;
+        let project = session.project(&path)?;
         if findings::is_configuration(project, &path) {
-            return Some(of_configuration(server, &path, params));
+            return Some(of_configuration(session, &path, params));
         }
         let report = project.report(&path)?;
         let view = project.view(&path, &report)?;
-        let places = server.places(project);
+        let places = session.places(project);
         let source = &view.file.source;
         let range = places.positions(source).span(source.text(), params.range, places.encoding());
-        let version = server.buffers.get(&path).map(|buffer| buffer.version);
+        let version = session.buffers.get(&path).map(|buffer| buffer.version);
         let request = Request { uri, version, range, context: &params.context };
         let shown = Shown {
-            can: server.client.can,
+            can: session.client.can,
             locate: &|place| places.location(place),
             range: &|span| places.range(source, span),
         };
@@ -40,40 +40,40 @@ pub(crate) fn answer(server: &Server, params: &CodeActionParams) -> Vec<CodeActi
 }
 
 /// The actions for a range of a configuration.
-fn of_configuration(server: &Server, path: &Path, params: &CodeActionParams) -> Vec<CodeActionOrCommand> {
+fn of_configuration(session: &Session, path: &Path, params: &CodeActionParams) -> Vec<CodeActionOrCommand> {
     let uri = &params.text_document.uri;
-    let version = server.buffers.get(path).map(|buffer| buffer.version);
+    let version = session.buffers.get(path).map(|buffer| buffer.version);
     let edit = |range, word: &str| {
         let edits = vec![TextEdit { range, new_text: word.to_owned() }];
-        edit_of(uri, version, edits, server.client.can)
+        edit_of(uri, version, edits, session.client.can)
     };
-    let found = findings::of_file(server, path);
+    let found = findings::of_file(session, path);
     let actions = configuration::actions(&found, params.range, &params.context, edit);
     actions.into_iter().map(CodeActionOrCommand::CodeAction).collect()
 }
 
 /// An action with the edit that it was offered without.
-pub(crate) fn resolve(server: &mut Server, mut action: CodeAction) -> CodeAction {
+pub(crate) fn resolve(session: &mut Session, mut action: CodeAction) -> CodeAction {
     if let Some(path) = unresolved(&action).as_ref().and_then(path_of) {
-        action.edit = fixed(server, &path);
+        action.edit = fixed(session, &path);
     }
     action
 }
 
 /// The edit that makes all safe fixes of a file, in rounds: the file is checked again with the text of each.
-fn fixed(server: &mut Server, path: &Path) -> Option<WorkspaceEdit> {
-    let uri = server.uri(path)?;
-    let project = server.project(path)?;
+fn fixed(session: &mut Session, path: &Path) -> Option<WorkspaceEdit> {
+    let uri = session.uri(path)?;
+    let project = session.project(path)?;
     let source = Arc::clone(&project.file(path)?.source);
     let findings = project.report(path)?.findings.clone();
     let edits = fix_all(&source, &findings, &mut |text| {
-        server.try_text(path, text, |project| Some(project.report(path)?.findings.clone()))
+        session.try_text(path, text, |project| Some(project.report(path)?.findings.clone()))
     });
-    let project = server.project(path)?;
-    let places = server.places(project);
-    let version = server.buffers.get(path).map(|buffer| buffer.version);
+    let project = session.project(path)?;
+    let places = session.places(project);
+    let version = session.buffers.get(path).map(|buffer| buffer.version);
     let shown = Shown {
-        can: server.client.can,
+        can: session.client.can,
         locate: &|place| places.location(place),
         range: &|span| places.range(&source, span),
     };
@@ -81,8 +81,8 @@ fn fixed(server: &mut Server, path: &Path) -> Option<WorkspaceEdit> {
 }
 
 /// Does what an action asks for.
-pub(crate) fn execute(server: &mut Server, params: &ExecuteCommandParams) {
+pub(crate) fn execute(session: &mut Session, params: &ExecuteCommandParams) {
     if let Some(page) = shown_by(&params.command, &params.arguments) {
-        server.client.request::<request::ShowDocument>(page);
+        session.client.request::<request::ShowDocument>(page);
     }
 }

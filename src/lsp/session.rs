@@ -1,0 +1,113 @@
+//! What the server knows of a client: its folders, its open files, and the diagnostics that it has.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lsp_types::Uri;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::buffers::Buffer;
+use super::client::Client;
+use super::convert::{Places, uri_of};
+use super::project::{Change, Project};
+
+/// What the client's configuration says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Options {
+    /// Whether inlay hints are shown.
+    pub(crate) inlay_hints: bool,
+}
+
+/// The diagnostics of a file that the client has.
+pub(super) struct Sent {
+    /// Under which URI.
+    pub(super) uri: Uri,
+    pub(super) result_id: String,
+}
+
+/// A client with its folders and files.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) options: Options,
+    /// Those of inner folders before those of the folders that they are in.
+    pub(super) projects: Vec<Project>,
+    pub(crate) buffers: HashMap<PathBuf, Buffer>,
+    /// The URIs by which the client knows open files.
+    pub(super) uris: HashMap<PathBuf, Uri>,
+    /// The diagnostics that were sent. Files without any are not in it.
+    pub(super) sent: BTreeMap<PathBuf, Sent>,
+}
+
+impl Session {
+    pub(super) fn new(client: Client, options: Options) -> Session {
+        Session {
+            client,
+            options,
+            projects: Vec::new(),
+            buffers: HashMap::new(),
+            uris: HashMap::new(),
+            sent: BTreeMap::new(),
+        }
+    }
+
+    /// The project that a file belongs to: that of the innermost folder.
+    pub(super) fn project_of(&self, path: &Path) -> Option<usize> {
+        self.projects.iter().position(|project| project.owns(path))
+    }
+
+    /// The project that a file belongs to.
+    pub(crate) fn project(&self, path: &Path) -> Option<&Project> {
+        self.project_of(path).map(|at| &self.projects[at])
+    }
+
+    /// What a look at a project gives with another text in the place of a file, which stays as it is.
+    pub(crate) fn try_text<T>(
+        &mut self,
+        path: &Path,
+        text: &str,
+        look: impl FnOnce(&Project) -> Option<T>,
+    ) -> Option<T> {
+        let at = self.project_of(path)?;
+        let kept = self.buffers.get(path).map(|buffer| Arc::from(buffer.text.as_str()));
+        let project = &mut self.projects[at];
+        let change = [Change::Buffer(path.to_owned())];
+        project.put_buffer(path, Some(Arc::from(text)));
+        project.update(&change);
+        let seen = look(project);
+        project.put_buffer(path, kept);
+        project.update(&change);
+        seen
+    }
+
+    /// The files that have diagnostics.
+    pub(crate) fn files_with_diagnostics(&self) -> impl Iterator<Item = &Path> {
+        self.sent.keys().map(PathBuf::as_path)
+    }
+
+    /// The places of a project.
+    pub(crate) fn places<'s>(&'s self, project: &'s Project) -> Places<'s> {
+        Places::new(project, &self.uris, self.client.encoding)
+    }
+
+    /// The text of a file: that of its buffer if it is open.
+    pub(crate) fn text(&self, path: &Path) -> std::io::Result<String> {
+        match self.buffers.get(path) {
+            Some(buffer) => Ok(buffer.text.clone()),
+            None => std::fs::read_to_string(path),
+        }
+    }
+
+    /// The URI of a file.
+    pub(crate) fn uri(&self, path: &Path) -> Option<Uri> {
+        self.uris.get(path).cloned().or_else(|| uri_of(path))
+    }
+}
+
+/// Reads parameters; `None` if they are not what the protocol says.
+pub(super) fn read<T: DeserializeOwned>(params: Value) -> Option<T> {
+    serde_json::from_value(params).ok()
+}
