@@ -346,16 +346,23 @@ impl Folders {
 
     /// The placeholders of a file with this text that something in the input fills in.
     pub(crate) fn filled(&self, input: &Input, text: &str) -> Vec<FilledPlaceholder> {
-        let path = &input.absolute;
-        let mut filled = Vec::new();
-        if has_placeholders(text) {
-            let roots = self.routes(input).iter().map(|route| Path::new(&*route.root));
-            let folders =
-                self.filled_folders.get_or_init(|| FilledFolders::discover(&self.inputs, &self.disk));
-            filled = folders.of(path, roots, text);
-        }
-        filled.extend(self.filled.get(path).into_iter().flatten().cloned());
+        let mut filled = self.filled_by_tools(input, text);
+        filled.extend_from_slice(self.filled_by_kustomizations(input));
         filled
+    }
+
+    /// Those that tools beside kustomize fill in.
+    fn filled_by_tools(&self, input: &Input, text: &str) -> Vec<FilledPlaceholder> {
+        if !has_placeholders(text) {
+            return Vec::new();
+        }
+        let roots = self.routes(input).iter().map(|route| Path::new(&*route.root));
+        let folders = self.filled_folders.get_or_init(|| FilledFolders::discover(&self.inputs, &self.disk));
+        folders.of(&input.absolute, roots, text)
+    }
+
+    fn filled_by_kustomizations(&self, input: &Input) -> &[FilledPlaceholder] {
+        self.filled.get(&input.absolute).map_or(&[], Vec::as_slice)
     }
 
     /// The objects and fields of a file that kustomizations change.
@@ -373,11 +380,30 @@ pub(crate) struct FileContext {
     is_left_out: bool,
     routes: Vec<KustomizeRoute>,
     targets: Vec<PatchTarget>,
-    filled: Vec<FilledPlaceholder>,
+    filled_by_kustomizations: Vec<FilledPlaceholder>,
+    filled_by_tools: Vec<FilledPlaceholder>,
 }
 
 impl FileContext {
     pub(crate) fn new(folders: &Folders, input: &Input, text: &str) -> FileContext {
+        FileContext {
+            filled_by_tools: folders.filled_by_tools(input, text),
+            ..FileContext::of_folders(folders, input)
+        }
+    }
+
+    /// The context after an update of the folders ([`Folders::update`]), for the same text.
+    pub(crate) fn updated(&self, folders: &Folders, input: &Input, text: &str) -> FileContext {
+        let mut new = FileContext::of_folders(folders, input);
+        new.filled_by_tools = match new.routes == self.routes {
+            true => self.filled_by_tools.clone(),
+            false => folders.filled_by_tools(input, text),
+        };
+        new
+    }
+
+    /// What follows from the folders alone.
+    fn of_folders(folders: &Folders, input: &Input) -> FileContext {
         FileContext {
             skipped: folders.skip_reason(input),
             is_patch: folders.is_patch(input),
@@ -385,7 +411,8 @@ impl FileContext {
             is_left_out: folders.is_left_out(input),
             routes: folders.routes(input).to_vec(),
             targets: folders.targets(input).to_vec(),
-            filled: folders.filled(input, text),
+            filled_by_kustomizations: folders.filled_by_kustomizations(input).to_vec(),
+            filled_by_tools: Vec::new(),
         }
     }
 }

@@ -429,8 +429,12 @@ impl Project {
                 let known = before.get(&one.input.absolute);
                 let text = workspace.file(&one.input.display_path).map_or("", |file| file.source.text());
                 let is_same = !changed.contains(&one.input.absolute)
-                    && known.is_some_and(|known| {
-                        known.context.as_ref() == Some(&FileContext::new(folders, &one.input, text))
+                    && known.and_then(|known| known.context.as_ref()).is_some_and(|known| {
+                        *known
+                            == match keeps_folders {
+                                true => known.updated(folders, &one.input, text),
+                                false => FileContext::new(folders, &one.input, text),
+                            }
                     });
                 (!is_same).then(|| {
                     let read = files::read(&one.input, &one.path, folders);
