@@ -60,6 +60,8 @@ pub(crate) struct Project {
     workspace: Workspace,
     /// What could not be read of the configurations.
     errors: Vec<String>,
+    /// Whether the findings are those of configurations that could all be read.
+    is_sound: bool,
 }
 
 /// How a file was read.
@@ -156,6 +158,7 @@ impl Project {
             folders,
             sets: Sets::default(),
             workspace: Workspace::new(),
+            is_sound: errors.is_empty(),
             errors,
         };
         reading.total.fetch_add(inputs.len(), Ordering::Relaxed);
@@ -327,7 +330,7 @@ impl Project {
         match Project::open_input(&self.root, self.file.as_deref(), &self.args, &disk, &Reading::default()) {
             Ok(mut project) => {
                 // What is wrong with a configuration does not make its findings those of no configuration.
-                if project.errors.is_empty() || !self.errors.is_empty() {
+                if project.is_sound || !self.is_sound {
                     *self = project;
                 } else {
                     self.errors = std::mem::take(&mut project.errors);

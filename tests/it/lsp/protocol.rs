@@ -173,7 +173,12 @@ fn the_configuration_is_read_again_when_it_is_saved() {
         .iter()
         .any(|one| one["message"].as_str().unwrap().contains("removed-api-versions"));
     assert!(is_found || shown.iter().any(is_said), "{shown:#?}");
-    client.replace("gpulint.yaml", "removed-api-versions: on", "removed-api-version: warning");
+    // Nor does another one.
+    client.replace("gpulint.yaml", "removed-api-versions: on", "removed-api-versions: error");
+    client.save("gpulint.yaml");
+    client.settle();
+    assert!(client.rules("hpa.yaml").is_empty());
+    client.replace("gpulint.yaml", "removed-api-versions: error", "removed-api-version: warning");
     client.save("gpulint.yaml");
     client.wait_until("a warning", |client| {
         client.diagnostics("hpa.yaml").first().is_some_and(|one| one["severity"] == 2)
