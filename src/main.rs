@@ -21,7 +21,6 @@ mod init;
 mod interrupt;
 mod known;
 mod loaded;
-#[allow(dead_code, reason = "features of the server follow")]
 mod lsp;
 mod markdown;
 mod output;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use gpulint_rules::file::File;
 use gpulint_rules::source::Source;
 use gpulint_rules::{Engine, Membership, Settings, Workspace};
+use gpulint_testing::Dice;
 use rayon::prelude::*;
 
 const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\nspec:\n  role: nodes\n  \
@@ -24,16 +25,6 @@ const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetad
 
 /// How many edits of a kind there are at most; each is undone by another.
 const EDITS_OF_A_KIND: usize = 40;
-
-/// Numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % most.max(1)
-    }
-}
 
 /// The name of a kind of edits, and what it makes of a text; nothing where it does not apply.
 type Kind = (&'static str, fn(&str, &mut Dice) -> Option<String>);

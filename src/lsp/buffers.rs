@@ -11,14 +11,12 @@ pub(crate) struct Buffer {
     pub(crate) version: i32,
     pub(crate) text: String,
     pub(crate) positions: Positions,
-    /// What the editor takes the file for, as `yaml`.
-    pub(crate) language_id: String,
 }
 
 impl Buffer {
-    pub(crate) fn new(version: i32, language_id: String, text: String) -> Buffer {
+    pub(crate) fn new(version: i32, text: String) -> Buffer {
         let positions = Positions::new(&text);
-        Buffer { version, text, positions, language_id }
+        Buffer { version, text, positions }
     }
 
     /// Applies changes, each to the text that those before it gave.
@@ -58,7 +56,7 @@ mod tests {
     }
 
     fn edited(text: &str, changes: Vec<TextDocumentContentChangeEvent>) -> String {
-        let mut buffer = Buffer::new(1, "yaml".to_owned(), text.to_owned());
+        let mut buffer = Buffer::new(1, text.to_owned());
         buffer.apply(changes, Encoding::Utf16);
         assert_eq!(buffer.positions, Positions::new(&buffer.text));
         buffer.text

@@ -200,7 +200,7 @@ impl Server {
             let project = Project::open_file(&path, &self.args, &Disk::default());
             self.add_project(project);
         }
-        let buffer = Buffer::new(document.version, document.language_id, document.text);
+        let buffer = Buffer::new(document.version, document.text);
         self.session.buffers.insert(path.clone(), buffer);
         self.put(&path);
         // The client may know it by another URI than before.

@@ -16,20 +16,7 @@ use gpulint_rules::{
     Bond, CheckReport, Cluster, Engine, Finding, Location, ManifestSet, Membership, Partition, RULES,
     RunInput, Settings, Workspace, check_run,
 };
-
-/// Numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % most.max(1)
-    }
-
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len())]
-    }
-}
+use gpulint_testing::Dice;
 
 fn documents() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");

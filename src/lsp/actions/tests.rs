@@ -106,7 +106,7 @@ impl Checked {
         let text = self.file.source.text();
         let shown = text.trim_start_matches('\u{FEFF}');
         let mark = &text[..text.len() - shown.len()];
-        let mut buffer = Buffer::new(3, "yaml".to_owned(), shown.to_owned());
+        let mut buffer = Buffer::new(3, shown.to_owned());
         // All of them count from one text.
         let change = |edit: TextEdit| TextDocumentContentChangeEvent {
             range: Some(edit.range),

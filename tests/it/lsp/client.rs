@@ -210,11 +210,6 @@ impl Client {
         }
     }
 
-    /// The process, so that a test can look at its memory.
-    pub(crate) fn process(&self) -> u32 {
-        self.child.id()
-    }
-
     /// What the server wrote to standard error.
     pub(crate) fn log(&self) -> String {
         self.errors.lock().unwrap().clone()

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use gpulint_testing::Dice;
 use serde_json::Value;
 
 use super::client::{Client, Setup};
@@ -36,20 +37,6 @@ fn diagnostics_are_those_of_a_fresh_check_with_seed_3() {
 #[test]
 fn diagnostics_are_those_of_a_fresh_check_with_seed_4() {
     edit_at_random(4, &["utf-16"]);
-}
-
-/// Numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % most.max(1)
-    }
-
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len())]
-    }
 }
 
 fn repository() -> BTreeMap<String, String> {

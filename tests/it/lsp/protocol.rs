@@ -301,3 +301,32 @@ fn positions_are_in_the_units_of_the_client() {
         client.end();
     }
 }
+
+#[test]
+fn inlay_hints_are_off_unless_the_client_switches_them_on() {
+    let folder = infra();
+    for (options, is_on) in [(json!({}), false), (json!({"inlayHints": true}), true)] {
+        let mut client = Client::start(&folder.0, Setup::push().options(options));
+        client.open("pools.yaml");
+        let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 1000, "character": 0}});
+        let document = json!({"uri": client.uri("pools.yaml")});
+        let hints =
+            client.request("textDocument/inlayHint", json!({"textDocument": document, "range": range}));
+        let hints = hints.as_array().unwrap();
+        assert_eq!(!hints.is_empty(), is_on, "{hints:#?}");
+        assert!(hints.iter().all(|hint| hint["label"].as_str().unwrap().contains("types")), "{hints:#?}");
+        client.end();
+    }
+}
+
+#[test]
+fn flags_take_precedence_over_configurations() {
+    let folder = old("hpa.yaml");
+    let mut client = Client::start(&folder.0, Setup::push().args(&["--ignore", "removed-api-version"]));
+    client.settle();
+    assert_eq!(client.rules("hpa.yaml"), [""; 0]);
+    client.end();
+    // What is wrong with the flags is said before a client waits for an answer.
+    let run = folder.run(&["lsp", "--select", "removed-api-versions"]).exits(2);
+    assert!(run.err.contains("removed-api-version"), "{run:#?}");
+}

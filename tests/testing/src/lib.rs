@@ -1,11 +1,13 @@
 //! What the tests and benchmarks of all crates share. Not published, and no part of the program.
 
 mod definition;
+mod dice;
 mod expected;
 mod run;
 mod walk;
 
 pub use definition::thing_definition;
+pub use dice::Dice;
 pub use expected::expect_file;
 pub use run::{check, check_files, cluster, objects, position, values};
 pub use walk::{children, fixtures, relative, yaml_below};
