@@ -21,6 +21,11 @@ use crate::files::{absolute, display_path, relative};
 /// The names that the configuration file may have. A folder has one.
 pub(crate) const NAMES: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];
 
+/// Whether a file has the name of a configuration.
+pub(crate) fn is_named(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| NAMES.iter().any(|known| name == *known))
+}
+
 /// The configuration file of a folder.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ mod completion;
 mod configuration;
 mod convert;
 mod diagnostics;
+mod features;
 mod findings;
 mod hover;
 mod inlay;
@@ -21,7 +22,6 @@ mod project;
 mod server;
 mod session;
 mod view;
-mod writing;
 
 use std::process::ExitCode;
 
@@ -36,14 +36,14 @@ pub(crate) fn run(args: LspArgs) -> Result<ExitCode, CliError> {
     // What is wrong with the flags is said before a client waits for an answer.
     Scopes::for_server(&args)?;
     let (connection, threads) = Connection::stdio();
-    let code = server::serve(taken_at_once(connection), args)?;
+    let code = server::serve(with_queue(connection), args)?;
     threads.join()?;
     Ok(code)
 }
 
-/// Takes messages from the client as they come. The connection alone hands over one at a time, and the loop would neither see the
-/// edits that wait nor that a request was cancelled.
-fn taken_at_once(connection: Connection) -> Connection {
+/// Queues the messages of the client as they come. The connection alone hands over one at a time, so that the loop would see neither
+/// the edits that wait nor that a request was cancelled.
+fn with_queue(connection: Connection) -> Connection {
     let Connection { sender, receiver: incoming } = connection;
     let (queue, receiver) = crossbeam_channel::unbounded();
     std::thread::spawn(move || {

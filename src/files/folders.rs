@@ -215,7 +215,7 @@ impl Folders {
             return Some(reason);
         }
         let name = path.file_name()?.to_string_lossy();
-        if config::NAMES.contains(&&*name) {
+        if config::is_named(path) {
             return Some(SkipReason::Config);
         }
         if KUSTOMIZATIONS.contains(&&*name) {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::suppressions;
 
-use super::client::Abilities;
+use super::client::Capabilities;
 use super::diagnostics;
 use super::diagnostics::Locate;
 use super::view::View;
@@ -56,7 +56,7 @@ pub(crate) struct Request<'a> {
 /// How the client has it.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
-    pub(crate) can: Abilities,
+    pub(crate) can: Capabilities,
     /// Finds the place of a finding.
     pub(crate) locate: &'a Locate<'a>,
     /// The range of some bytes of the file.
@@ -131,7 +131,7 @@ fn workspace_edit(uri: &Uri, version: Option<i32>, edits: &[Edit], shown: &Shown
 }
 
 /// The same, of edits with ranges.
-fn edit_of(uri: &Uri, version: Option<i32>, edits: Vec<TextEdit>, can: Abilities) -> WorkspaceEdit {
+fn edit_of(uri: &Uri, version: Option<i32>, edits: Vec<TextEdit>, can: Capabilities) -> WorkspaceEdit {
     if can.has_document_changes {
         let text_document = OptionalVersionedTextDocumentIdentifier { uri: uri.clone(), version };
         let edit = TextDocumentEdit { text_document, edits: edits.into_iter().map(OneOf::Left).collect() };

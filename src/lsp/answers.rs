@@ -1,11 +1,10 @@
-//! The requests of the client: finds the file and the place that each is about, and asks the feature.
+//! The requests of the client: which function answers each, and the diagnostics that a client asks for.
 
 use lsp_server::ErrorCode;
 use lsp_types::request;
 use lsp_types::request::Request as _;
 use lsp_types::{
-    DocumentDiagnosticParams, DocumentDiagnosticReport, FullDocumentDiagnosticReport, Hover, HoverContents,
-    HoverParams, InlayHint, InlayHintLabel, InlayHintParams, InlayHintTooltip, MarkupContent, MarkupKind,
+    DocumentDiagnosticParams, DocumentDiagnosticReport, FullDocumentDiagnosticReport,
     RelatedFullDocumentDiagnosticReport, RelatedUnchangedDocumentDiagnosticReport,
     UnchangedDocumentDiagnosticReport, WorkspaceDiagnosticParams, WorkspaceDiagnosticReport,
     WorkspaceDocumentDiagnosticReport, WorkspaceFullDocumentDiagnosticReport,
@@ -16,11 +15,9 @@ use serde_json::Value;
 
 use super::actions;
 use super::convert::path_of;
+use super::features;
 use super::findings;
-use super::hover;
-use super::inlay;
 use super::session::{Session, read};
-use super::writing;
 
 /// Why a request has no result.
 pub(crate) struct Refusal {
@@ -39,11 +36,11 @@ pub(crate) fn answer(session: &mut Session, method: &str, params: Value) -> Answ
         request::WorkspaceDiagnosticRequest::METHOD => {
             with(params, |params| all_diagnostics(session, &params))
         }
-        request::HoverRequest::METHOD => with(params, |params| hover(session, &params)),
-        request::InlayHintRequest::METHOD => with(params, |params| inlay_hints(session, &params)),
-        request::Completion::METHOD => with(params, |params| writing::completion(session, &params)),
-        request::GotoDefinition::METHOD => with(params, |params| writing::definition(session, &params)),
-        request::References::METHOD => with(params, |params| writing::references(session, &params)),
+        request::HoverRequest::METHOD => with(params, |params| features::hover(session, &params)),
+        request::InlayHintRequest::METHOD => with(params, |params| features::inlay_hints(session, &params)),
+        request::Completion::METHOD => with(params, |params| features::completion(session, &params)),
+        request::GotoDefinition::METHOD => with(params, |params| features::definition(session, &params)),
+        request::References::METHOD => with(params, |params| features::references(session, &params)),
         request::CodeActionRequest::METHOD => with(params, |params| actions::answer(session, &params)),
         request::CodeActionResolveRequest::METHOD => with(params, |action| actions::resolve(session, action)),
         request::ExecuteCommand::METHOD => with(params, |params| actions::execute(session, &params)),
@@ -57,7 +54,7 @@ pub(crate) fn answer(session: &mut Session, method: &str, params: Value) -> Answ
 /// Reads the parameters of a request, and answers it.
 fn with<P: serde::de::DeserializeOwned, R: Serialize>(params: Value, answer: impl FnOnce(P) -> R) -> Answer {
     let Some(params) = read(params) else {
-        let message = "parameters that the protocol does not have".to_owned();
+        let message = "invalid parameters".to_owned();
         return Err(Refusal { code: ErrorCode::InvalidParams, message });
     };
     serde_json::to_value(answer(params))
@@ -90,26 +87,24 @@ fn all_diagnostics(session: &Session, params: &WorkspaceDiagnosticParams) -> Wor
     let mut items = Vec::new();
     let mut known: std::collections::HashMap<&str, &str> =
         params.previous_result_ids.iter().map(|one| (one.uri.as_str(), one.value.as_str())).collect();
-    for path in session.files_with_diagnostics() {
+    for (path, id) in session.files_with_diagnostics() {
         let Some(uri) = session.uri(path) else { continue };
-        let found = findings::of_file(session, path);
-        let id = findings::result_id(&found);
-        let version = session.buffers.get(path).map(|buffer| i64::from(buffer.version));
+        let version = session.version(path).map(i64::from);
+        let result_id = id.to_owned();
         items.push(match known.remove(uri.as_str()) {
             Some(before) if before == id => {
-                let report = UnchangedDocumentDiagnosticReport { result_id: id };
                 WorkspaceDocumentDiagnosticReport::Unchanged(WorkspaceUnchangedDocumentDiagnosticReport {
                     uri,
                     version,
-                    unchanged_document_diagnostic_report: report,
+                    unchanged_document_diagnostic_report: UnchangedDocumentDiagnosticReport { result_id },
                 })
             }
             _ => WorkspaceDocumentDiagnosticReport::Full(WorkspaceFullDocumentDiagnosticReport {
                 uri,
                 version,
                 full_document_diagnostic_report: FullDocumentDiagnosticReport {
-                    result_id: Some(id),
-                    items: found,
+                    result_id: Some(result_id),
+                    items: findings::of_file(session, path),
                 },
             }),
         });
@@ -129,46 +124,4 @@ fn all_diagnostics(session: &Session, params: &WorkspaceDiagnosticParams) -> Wor
         }
     }
     WorkspaceDiagnosticReport { items }
-}
-
-/// What is said of a place.
-fn hover(session: &Session, params: &HoverParams) -> Option<Hover> {
-    let at = &params.text_document_position_params;
-    let path = path_of(&at.text_document.uri)?;
-    let project = session.project(&path)?;
-    let (report, places) = (project.report(&path)?, session.places(project));
-    let view = project.view(&path, &report)?;
-    let source = &view.file.source;
-    let offset = places.positions(source).offset(source.text(), at.position, places.encoding());
-    let found = hover::at(&view, offset)?;
-    Some(Hover {
-        contents: HoverContents::Markup(MarkupContent { kind: MarkupKind::Markdown, value: found.markdown }),
-        range: Some(places.range(source, found.span)),
-    })
-}
-
-/// The inlay hints of a part of a file; none unless they are switched on.
-fn inlay_hints(session: &Session, params: &InlayHintParams) -> Vec<InlayHint> {
-    session.options.inlay_hints.then(|| hints_of(session, params)).flatten().unwrap_or_default()
-}
-
-fn hints_of(session: &Session, params: &InlayHintParams) -> Option<Vec<InlayHint>> {
-    let path = path_of(&params.text_document.uri)?;
-    let project = session.project(&path)?;
-    let (report, places) = (project.report(&path)?, session.places(project));
-    let view = project.view(&path, &report)?;
-    let (source, encoding) = (&view.file.source, places.encoding());
-    let positions = places.positions(source);
-    let within = positions.span(source.text(), params.range, encoding);
-    let hint = |hint: inlay::Hint| InlayHint {
-        position: positions.position(source.text(), hint.offset, encoding),
-        label: InlayHintLabel::String(hint.label),
-        kind: None,
-        text_edits: None,
-        tooltip: Some(InlayHintTooltip::String(hint.tooltip)),
-        padding_left: Some(true),
-        padding_right: None,
-        data: None,
-    };
-    Some(inlay::hints(&view, within).into_iter().map(hint).collect())
 }

@@ -21,7 +21,7 @@ use super::position::Encoding;
 /// What the client said that it can do.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a capability of the protocol")]
-pub(crate) struct Abilities {
+pub(crate) struct Capabilities {
     /// It asks for diagnostics.
     pub(crate) pulls_diagnostics: bool,
     /// It asks again if it is told that diagnostics have changed.
@@ -44,8 +44,8 @@ pub(crate) struct Abilities {
     pub(crate) resolves_edits: bool,
 }
 
-impl Abilities {
-    fn of(all: &ClientCapabilities) -> Abilities {
+impl Capabilities {
+    fn of(all: &ClientCapabilities) -> Capabilities {
         let workspace = all.workspace.as_ref();
         let window = all.window.as_ref();
         let text = all.text_document.as_ref();
@@ -58,7 +58,7 @@ impl Abilities {
         let resolved = actions.and_then(|all| Some(&all.resolve_support.as_ref()?.properties));
         let published = text.and_then(|all| all.publish_diagnostics.as_ref());
         let shows = window.and_then(|all| all.show_document.as_ref());
-        Abilities {
+        Capabilities {
             pulls_diagnostics: text.is_some_and(|all| all.diagnostic.is_some()),
             refreshes_diagnostics: refreshes.and_then(|all| all.refresh_support) == Some(true),
             refreshes_hints: hints.and_then(|all| all.refresh_support) == Some(true),
@@ -79,7 +79,7 @@ pub(crate) struct Client {
     connection: Connection,
     waiting: VecDeque<Message>,
     next: i32,
-    pub(crate) can: Abilities,
+    pub(crate) can: Capabilities,
     pub(crate) encoding: Encoding,
 }
 
@@ -91,7 +91,7 @@ impl Client {
             connection,
             waiting: VecDeque::new(),
             next: 0,
-            can: Abilities::of(capabilities),
+            can: Capabilities::of(capabilities),
             encoding: Encoding::negotiate(offered),
         }
     }

@@ -14,7 +14,7 @@ use lsp_types::{
 };
 use serde_json::json;
 
-use crate::config::NAMES;
+use crate::config::{NAMES, is_named};
 use crate::files::{absolute, display_path};
 use crate::report::total::count;
 
@@ -48,11 +48,6 @@ pub(crate) struct Files<'a> {
     pub(crate) text: &'a dyn Fn(&Path) -> io::Result<String>,
     pub(crate) exists: &'a dyn Fn(&Path) -> bool,
     pub(crate) uri: &'a dyn Fn(&Path) -> Option<Uri>,
-}
-
-/// Whether a path is called as a configuration is.
-pub(crate) fn is_named(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| NAMES.iter().any(|known| name == *known))
 }
 
 /// What is to be said of a configuration: errors, what may be a mistake, and what it names that cannot be read.

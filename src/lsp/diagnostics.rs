@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::report::only_in;
 use crate::terminal::printable;
 
-use super::client::Abilities;
+use super::client::Capabilities;
 
 /// The name of the server beside each diagnostic.
 pub(crate) const SOURCE: &str = "gpulint";
@@ -22,7 +22,7 @@ pub(crate) const SOURCE: &str = "gpulint";
 pub(crate) type Locate<'a> = dyn Fn(&Location) -> Option<lsp_types::Location> + 'a;
 
 /// The diagnostics of a file, in the order of its findings.
-pub(crate) fn of_file(findings: &[Finding], locate: &Locate<'_>, can: Abilities) -> Vec<Diagnostic> {
+pub(crate) fn of_file(findings: &[Finding], locate: &Locate<'_>, can: Capabilities) -> Vec<Diagnostic> {
     let all = findings.iter().zip(fingerprints(findings));
     all.map(|(finding, fingerprint)| diagnostic(finding, Some(fingerprint), locate, can)).collect()
 }
@@ -32,7 +32,7 @@ pub(super) fn diagnostic(
     finding: &Finding,
     fingerprint: Option<String>,
     locate: &Locate<'_>,
-    can: Abilities,
+    can: Capabilities,
 ) -> Diagnostic {
     let mut message = words(finding);
     let mut related = Vec::new();
@@ -137,7 +137,7 @@ mod tests {
     use super::super::position::Encoding;
     use super::*;
 
-    fn of(checked: &Checked, can: Abilities) -> Vec<Diagnostic> {
+    fn of(checked: &Checked, can: Capabilities) -> Vec<Diagnostic> {
         of_file(&checked.report.findings, &|place| checked.locate(place), can)
     }
 

@@ -210,7 +210,7 @@ impl Project {
 
     /// Whether a change of a file may change the findings.
     pub(crate) fn covers(&self, path: &Path) -> bool {
-        self.owns(path) || self.is_configuration(path)
+        self.owns(path) || self.is_part_of_configuration(path)
     }
 
     /// Whether a file is one of the input.
@@ -285,11 +285,10 @@ impl Project {
         self.scopes.found().iter().map(PathBuf::as_path)
     }
 
-    /// The files of the configurations, each a path.
-    pub(crate) fn is_configuration(&self, path: &Path) -> bool {
-        let is_named = path.file_name().is_some_and(|name| config::NAMES.iter().any(|known| name == *known));
+    /// Whether a file is a configuration, or one that a configuration reads: a base, a baseline, a definition of kinds.
+    pub(crate) fn is_part_of_configuration(&self, path: &Path) -> bool {
         let is_part = |file: &PathBuf| file == path;
-        is_named
+        config::is_named(path)
             || self.scopes.found().contains(path)
             || self
                 .scopes
@@ -358,7 +357,7 @@ impl Project {
         };
         let name = path.file_name().unwrap_or_default();
         let at = self.by_path.get(path);
-        if self.is_configuration(path) {
+        if self.is_part_of_configuration(path) {
             // An unfinished configuration is nobody's.
             return if is_disk { Reach::Configuration } else { Reach::Nothing };
         }
@@ -375,9 +374,12 @@ impl Project {
         }
         let known = at.and_then(|at| self.workspace.file(&self.inputs[*at].input.display_path));
         let disk = self.folders.disk();
-        let now = || disk.read_to_string(path).unwrap_or_default();
-        let fills = |text: &str| files::fills_placeholders(text);
-        if known.is_some_and(|file| fills(file.source.text())) || at.is_some() && fills(&now()) {
+        let fills_now = || match disk.buffer(path) {
+            Some(text) => files::fills_placeholders(text),
+            None => disk.read_to_string(path).is_ok_and(|text| files::fills_placeholders(&text)),
+        };
+        let filled_before = known.is_some_and(|file| files::fills_placeholders(file.source.text()));
+        if filled_before || at.is_some() && fills_now() {
             return Reach::Placeholders;
         }
         let is_folder_file = name == "Chart.yaml" || KUSTOMIZATIONS.iter().any(|known| name == *known);

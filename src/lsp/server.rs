@@ -176,9 +176,7 @@ impl Server {
             _ => Some(()),
         });
         if known == Some(None) {
-            self.session
-                .client
-                .log(MessageType::WARNING, format!("{method}: parameters that the protocol does not have"));
+            self.session.client.log(MessageType::WARNING, format!("{method}: invalid parameters"));
         }
     }
 
@@ -432,7 +430,7 @@ impl Server {
             if let Some(renamed) = renamed {
                 publish(renamed, Vec::new(), None);
             }
-            publish(uri, diagnostics, self.session.buffers.get(&path).map(|buffer| buffer.version));
+            publish(uri, diagnostics, self.session.version(&path));
         }
         if has_changed && self.session.client.can.refreshes_diagnostics {
             self.session.client.request::<request::WorkspaceDiagnosticRefresh>(());

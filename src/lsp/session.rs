@@ -13,6 +13,7 @@ use super::buffers::Buffer;
 use super::client::Client;
 use super::convert::{Places, uri_of};
 use super::project::{Change, Project};
+use super::view::View;
 
 /// What the client's configuration says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -83,9 +84,25 @@ impl Session {
         seen
     }
 
-    /// The files that have diagnostics.
-    pub(crate) fn files_with_diagnostics(&self) -> impl Iterator<Item = &Path> {
-        self.sent.keys().map(PathBuf::as_path)
+    /// Looks at a file that is checked.
+    pub(crate) fn view<T>(
+        &self,
+        path: &Path,
+        look: impl FnOnce(&View<'_>, &Places<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let project = self.project(path)?;
+        let report = project.report(path)?;
+        look(&project.view(path, &report)?, &self.places(project))
+    }
+
+    /// The version of the text of an open file.
+    pub(crate) fn version(&self, path: &Path) -> Option<i32> {
+        self.buffers.get(path).map(|buffer| buffer.version)
+    }
+
+    /// The files that have diagnostics, with the result ids of these.
+    pub(crate) fn files_with_diagnostics(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.sent.iter().map(|(path, sent)| (path.as_path(), sent.result_id.as_str()))
     }
 
     /// The places of a project.

@@ -9,6 +9,7 @@ use gpulint_rules::fit::{
     self, Change, Explanation, FitVerdict, Obstacle, Place, PoolReport, amount, gpu_name, gpus_of,
     uncertainty_code, uncertainty_text,
 };
+use gpulint_rules::karpenter::scheduling::ResourceList;
 use gpulint_rules::{Object, Platform, Pointer};
 use serde_json::{Value, json};
 
@@ -205,13 +206,14 @@ pub(crate) fn text(out: &mut dyn Write, answer: &Answer<'_>, options: RenderOpti
     Ok(())
 }
 
+/// Requests of a pod, one resource each: `4 nvidia.com/gpu`.
+pub(crate) fn request_list(requests: &ResourceList) -> Vec<String> {
+    let requests = requests.iter().filter(|(name, milli)| *name != "pods" && **milli > 0);
+    requests.map(|(name, milli)| format!("{} {name}", amount(name, *milli))).collect()
+}
+
 fn explain(page: &mut String, pod: &Explanation, answer: &Answer<'_>, options: RenderOptions) {
-    let needs: Vec<String> = pod
-        .requests
-        .iter()
-        .filter(|(name, milli)| *name != "pods" && **milli > 0)
-        .map(|(name, milli)| format!("{} {name}", amount(name, *milli)))
-        .collect();
+    let needs = request_list(&pod.requests);
     if !needs.is_empty() {
         wrapped(page, "  needs ", &needs.join(", "), options.width);
     }

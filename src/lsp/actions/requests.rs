@@ -18,23 +18,20 @@ use super::{Request, Shown, edit_of, fix_all, of_range, shown_by, unresolved, wo
 pub(crate) fn answer(session: &Session, params: &CodeActionParams) -> Vec<CodeActionOrCommand> {
     let uri = &params.text_document.uri;
     let offered = path_of(uri).and_then(|path| {
-        let project = session.project(&path)?;
-        if findings::is_configuration(project, &path) {
+        if findings::is_configuration(session.project(&path)?, &path) {
             return Some(of_configuration(session, &path, params));
         }
-        let report = project.report(&path)?;
-        let view = project.view(&path, &report)?;
-        let places = session.places(project);
-        let source = &view.file.source;
-        let range = places.positions(source).span(source.text(), params.range, places.encoding());
-        let version = session.buffers.get(&path).map(|buffer| buffer.version);
-        let request = Request { uri, version, range, context: &params.context };
-        let shown = Shown {
-            can: session.client.can,
-            locate: &|place| places.location(place),
-            range: &|span| places.range(source, span),
-        };
-        Some(of_range(&view, &request, &shown))
+        session.view(&path, |view, places| {
+            let source = &view.file.source;
+            let range = places.positions(source).span(source.text(), params.range, places.encoding());
+            let request = Request { uri, version: session.version(&path), range, context: &params.context };
+            let shown = Shown {
+                can: session.client.can,
+                locate: &|place| places.location(place),
+                range: &|span| places.range(source, span),
+            };
+            Some(of_range(view, &request, &shown))
+        })
     });
     offered.unwrap_or_default()
 }
@@ -42,7 +39,7 @@ pub(crate) fn answer(session: &Session, params: &CodeActionParams) -> Vec<CodeAc
 /// The actions for a range of a configuration.
 fn of_configuration(session: &Session, path: &Path, params: &CodeActionParams) -> Vec<CodeActionOrCommand> {
     let uri = &params.text_document.uri;
-    let version = session.buffers.get(path).map(|buffer| buffer.version);
+    let version = session.version(path);
     let edit = |range, word: &str| {
         let edits = vec![TextEdit { range, new_text: word.to_owned() }];
         edit_of(uri, version, edits, session.client.can)
@@ -71,7 +68,7 @@ fn fixed(session: &mut Session, path: &Path) -> Option<WorkspaceEdit> {
     });
     let project = session.project(path)?;
     let places = session.places(project);
-    let version = session.buffers.get(path).map(|buffer| buffer.version);
+    let version = session.version(path);
     let shown = Shown {
         can: session.client.can,
         locate: &|place| places.location(place),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gpulint_rules::lint::fix::rounds::applicable_repair;
 use gpulint_rules::lint::fix::text::apply_edits;
 use gpulint_rules::{CheckReport, Cluster, File, Location, Settings};
+use gpulint_testing::FIXABLE_POOL;
 use lsp_types::TextDocumentContentChangeEvent;
 use rayon::prelude::*;
 
@@ -12,7 +13,7 @@ use super::super::position::{Encoding, Positions};
 use super::super::view::SetView;
 use super::*;
 
-pub(crate) const NONE: Abilities = Abilities {
+pub(crate) const NONE: Capabilities = Capabilities {
     pulls_diagnostics: false,
     refreshes_diagnostics: false,
     refreshes_hints: false,
@@ -25,7 +26,7 @@ pub(crate) const NONE: Abilities = Abilities {
     shows_disabled: false,
     resolves_edits: false,
 };
-pub(crate) const ALL: Abilities = Abilities {
+pub(crate) const ALL: Capabilities = Capabilities {
     shows_documents: true,
     has_document_changes: true,
     shows_related: true,
@@ -69,7 +70,7 @@ impl Checked {
         Some(lsp_types::Location { uri: self.uri(), range })
     }
 
-    fn actions(&self, range: Span, context: &CodeActionContext, can: Abilities) -> Vec<CodeAction> {
+    fn actions(&self, range: Span, context: &CodeActionContext, can: Capabilities) -> Vec<CodeAction> {
         let uri = self.uri();
         let text = self.file.source.text();
         let request = Request { uri: &uri, version: Some(3), range, context };
@@ -143,24 +144,6 @@ fn each_fixture(check: impl Fn(&str, &Checked) + Sync) {
     });
 }
 
-const POOL: &str = "\
-# 😀 pools of the web team
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: web}
-spec:
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-      requirements:
-      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c6i, m6i]}
-      - {key: karpenter.sh/capacity-type, operator: In, values: [\"On-Demand\"]} # 漢
-  limits: {cpu: 100}
-  disruption:
-    consolidationPolicy: WhenEmptyOrUnderutilized # saves money
-    budgets: [{nodes: 10%}]
-";
-
 fn at(text: &str, of: &str) -> Span {
     let at = text.find(of).unwrap() as u32;
     Span::new(at, at)
@@ -168,8 +151,8 @@ fn at(text: &str, of: &str) -> Span {
 
 #[test]
 fn a_finding_has_its_actions() {
-    let checked = Checked::new("pools.yaml", POOL, Encoding::Utf16);
-    let actions = checked.actions(at(POOL, "On-Demand"), &context(None), ALL);
+    let checked = Checked::new("pools.yaml", FIXABLE_POOL, Encoding::Utf16);
+    let actions = checked.actions(at(FIXABLE_POOL, "On-Demand"), &context(None), ALL);
     assert_eq!(
         titles(&actions),
         [
@@ -179,12 +162,15 @@ fn a_finding_has_its_actions() {
         ]
     );
     assert_eq!(actions[0].is_preferred, Some(true));
-    assert_eq!(checked.edited(actions[0].edit.as_ref().unwrap()), POOL.replace("On-Demand", "on-demand"));
+    assert_eq!(
+        checked.edited(actions[0].edit.as_ref().unwrap()),
+        FIXABLE_POOL.replace("On-Demand", "on-demand")
+    );
     let diagnostics = actions[0].diagnostics.as_ref().unwrap();
     assert_eq!(diagnostics[0].code, Some(NumberOrString::String("capacity-type-invalid".to_owned())));
     let comment = "      # gpulint: allow[capacity-type-invalid] TODO: say why\n";
     let line = "      - {key: karpenter.sh/capacity-type";
-    let suppressed = POOL.replace(line, &format!("{comment}{line}"));
+    let suppressed = FIXABLE_POOL.replace(line, &format!("{comment}{line}"));
     assert_eq!(checked.edited(actions[1].edit.as_ref().unwrap()), suppressed);
     let command = actions[1].command.as_ref().unwrap();
     let selected = shown_by(&command.command, command.arguments.as_ref().unwrap()).unwrap();
@@ -199,8 +185,8 @@ fn a_finding_has_its_actions() {
 
 #[test]
 fn only_what_is_asked_for_is_offered() {
-    let checked = Checked::new("pools.yaml", POOL, Encoding::Utf8);
-    let all = Span::new(0, POOL.len() as u32);
+    let checked = Checked::new("pools.yaml", FIXABLE_POOL, Encoding::Utf8);
+    let all = Span::new(0, FIXABLE_POOL.len() as u32);
     let of = |kind: CodeActionKind, can| {
         let actions = checked.actions(all, &context(Some(&[kind])), can);
         actions.into_iter().map(|action| action.kind.unwrap().as_str().to_owned()).collect::<Vec<_>>()
@@ -217,7 +203,7 @@ fn only_what_is_asked_for_is_offered() {
 
 #[test]
 fn diagnostics_that_the_client_names_are_chosen() {
-    let checked = Checked::new("pools.yaml", POOL, Encoding::Utf16);
+    let checked = Checked::new("pools.yaml", FIXABLE_POOL, Encoding::Utf16);
     let all = diagnostics::of_file(&checked.report.findings, &|place| checked.locate(place), ALL);
     let named = all.iter().find(|one| is_rule(one, "capacity-type-invalid")).unwrap().clone();
     let context = CodeActionContext { diagnostics: vec![named.clone()], ..CodeActionContext::default() };
@@ -229,11 +215,11 @@ fn diagnostics_that_the_client_names_are_chosen() {
 
 #[test]
 fn all_safe_fixes_are_made_until_none_is_left() {
-    let checked = Checked::new("pools.yaml", POOL, Encoding::Utf16);
+    let checked = Checked::new("pools.yaml", FIXABLE_POOL, Encoding::Utf16);
     let mut recheck = |text: &str| Some(Checked::new("pools.yaml", text, Encoding::Utf16).report.findings);
     let edits = fix_all(&checked.file.source, &checked.report.findings, &mut recheck);
-    let fixed = apply_edits(POOL, &edits).unwrap();
-    assert_eq!(fixed, POOL.replace("On-Demand", "on-demand") + "    consolidateAfter: 0s\n");
+    let fixed = apply_edits(FIXABLE_POOL, &edits).unwrap();
+    assert_eq!(fixed, FIXABLE_POOL.replace("On-Demand", "on-demand") + "    consolidateAfter: 0s\n");
     assert_eq!(edits.len(), 2);
     // Without a check in between the first of an object is made.
     let first = fix_all(&checked.file.source, &checked.report.findings, &mut |_| None);
@@ -244,8 +230,8 @@ fn all_safe_fixes_are_made_until_none_is_left() {
 
 #[test]
 fn several_safe_fixes_are_offered_at_once() {
-    let second = POOL.replace("name: web", "name: api");
-    let both = format!("{POOL}---\n{second}");
+    let second = FIXABLE_POOL.replace("name: web", "name: api");
+    let both = format!("{FIXABLE_POOL}---\n{second}");
     let checked = Checked::new("pools.yaml", &both, Encoding::Utf16);
     let actions = checked.actions(at(&both, "On-Demand"), &context(None), ALL);
     assert_eq!(titles(&actions)[..2], ["write `on-demand`", "make all safe fixes in this file"]);
@@ -275,8 +261,8 @@ spec:
     let edited = checked.edited(actions[0].edit.as_ref().unwrap());
     assert!(edited.contains("apiVersion: karpenter.sh/v1\n"), "{edited}");
     assert!(edited.contains("WhenEmptyOrUnderutilized"), "{edited}");
-    let current = Checked::new("pools.yaml", POOL, Encoding::Utf16);
-    assert_eq!(current.actions(at(POOL, "limits"), &rewrite, ALL), []);
+    let current = Checked::new("pools.yaml", FIXABLE_POOL, Encoding::Utf16);
+    assert_eq!(current.actions(at(FIXABLE_POOL, "limits"), &rewrite, ALL), []);
 }
 
 #[test]
@@ -308,7 +294,7 @@ fn what_cannot_be_done_says_why() {
 /// The time that all actions of a file of 500 lines need; `ACTIONS_TIME=1` with optimizations asserts it.
 #[test]
 fn all_actions_of_a_large_file_are_quick() {
-    let each = (0..34).map(|number| POOL.replace("name: web", &format!("name: web-{number}")));
+    let each = (0..34).map(|number| FIXABLE_POOL.replace("name: web", &format!("name: web-{number}")));
     let text = each.collect::<Vec<_>>().join("---\n");
     assert!(text.lines().count() > 500);
     let checked = Checked::new("pools.yaml", &text, Encoding::Utf16);

@@ -1,6 +1,8 @@
 //! Names and numbers in Markdown.
 
-use gpulint_rules::{Location, Object, Pointer};
+use gpulint_rules::{Object, Pointer};
+
+use crate::loaded::position;
 
 /// A name from a manifest as code: on one line, cut where it is long, so that it cannot end the code early.
 pub(super) fn code(text: &str) -> String {
@@ -55,11 +57,7 @@ pub(super) fn more(list: Vec<String>, others: usize) -> String {
 
 /// Where an object is written: `(apps/llm.yaml:3)` after a blank. Empty for objects of no file.
 pub(super) fn written_at(object: &Object) -> String {
-    let place = Location::Field { object: object.clone(), pointer: Pointer::root(), key: false };
-    place.resolve_span().map_or(String::new(), |(source, _, span)| {
-        let line = source.lines().position(source.text(), span.start).line;
-        format!(" ({}:{line})", source.path())
-    })
+    position(object, &Pointer::root()).map_or(String::new(), |(path, line, _)| format!(" ({path}:{line})"))
 }
 
 /// Text with the first letter in upper case.

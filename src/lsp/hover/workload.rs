@@ -2,7 +2,7 @@
 
 use gpulint_rules::cluster::views::scale_target;
 use gpulint_rules::fit::{
-    Answer, Explanation, FitVerdict, Obstacle, PoolReport, Room, Situation, amount, uncertainty_text,
+    Answer, Explanation, FitVerdict, Obstacle, PoolReport, Room, Situation, uncertainty_text,
 };
 use gpulint_rules::karpenter::pod::to_scheduling_pod;
 use gpulint_rules::karpenter::scheduling::pod_requests;
@@ -15,6 +15,7 @@ use super::pool::types_count;
 use super::words::{code, count, more, name, names, sentence, written_at};
 use super::{InSet, Place, in_sets};
 use crate::lsp::view::View;
+use crate::report::why::request_list;
 
 /// So many pools that reject the pods are looked at closely.
 const MAX_MISSES: usize = 4;
@@ -77,12 +78,7 @@ fn of_template(head: &str, pod: &Explanation, set: &InSet<'_>, room: Option<&Roo
         (FitVerdict::Unknown, _) => "may or may not fit: that is not known".to_owned(),
     };
     let mut lines = Vec::new();
-    let needs: Vec<String> = pod
-        .requests
-        .iter()
-        .filter(|(name, milli)| *name != "pods" && **milli > 0)
-        .map(|(name, milli)| format!("{} {name}", amount(name, *milli)))
-        .collect();
+    let needs = request_list(&pod.requests);
     if !needs.is_empty() {
         lines.push(format!("a pod needs {}", needs.join(", ")));
     }
@@ -271,11 +267,7 @@ struct Needs {
 
 fn needs(template: &Template<'_>) -> Option<Needs> {
     let requests = pod_requests(&to_scheduling_pod(template)?);
-    let list: Vec<String> = requests
-        .iter()
-        .filter(|(name, milli)| *name != "pods" && **milli > 0)
-        .map(|(name, milli)| format!("{} {name}", amount(name, *milli)))
-        .collect();
+    let list = request_list(&requests);
     let accelerators: Vec<(String, i128)> = requests
         .iter()
         .filter(|(name, milli)| is_accelerator(name) && **milli >= 1000)

@@ -1,28 +1,10 @@
 //! Code actions, from the request to the edited text.
 
+use gpulint_testing::FIXABLE_POOL;
 use serde_json::{Value, json};
 
 use super::client::{Client, Setup};
 use crate::support::Folder;
-
-/// A pool whose first safe fix makes the second one safe.
-const POOL: &str = "\
-# 😀 pools of the web team
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: web}
-spec:
-  template:
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-      requirements:
-      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c6i, m6i]}
-      - {key: karpenter.sh/capacity-type, operator: In, values: [\"On-Demand\"]} # 漢
-  limits: {cpu: 100}
-  disruption:
-    consolidationPolicy: WhenEmptyOrUnderutilized # saves money
-    budgets: [{nodes: 10%}]
-";
 
 fn titled(actions: &[Value], title: &str) -> Value {
     let is_it = |action: &&Value| action["title"] == title;
@@ -32,7 +14,7 @@ fn titled(actions: &[Value], title: &str) -> Value {
 #[test]
 fn fixes_are_made_and_suppressions_written() {
     for encodings in [&["utf-16"][..], &["utf-8", "utf-16"], &["utf-32"]] {
-        let folder = Folder::new().with("pools.yaml", POOL);
+        let folder = Folder::new().with("pools.yaml", FIXABLE_POOL);
         let mut client = Client::start(&folder.0, Setup::push().encodings(encodings));
         client.open("pools.yaml");
         client.settle();
@@ -40,7 +22,7 @@ fn fixes_are_made_and_suppressions_written() {
         assert_eq!((&fix["isPreferred"], &fix["kind"]), (&json!(true), &json!("quickfix")));
         assert_eq!(fix["diagnostics"][0]["code"], "capacity-type-invalid");
         client.perform(&fix);
-        let fixed = POOL.replace("On-Demand", "on-demand");
+        let fixed = FIXABLE_POOL.replace("On-Demand", "on-demand");
         assert_eq!(client.text("pools.yaml"), fixed);
         client.settle();
         assert_eq!(client.actions("pools.yaml", "on-demand", Some("quickfix")), [Value::Null; 0]);
@@ -58,7 +40,7 @@ fn fixes_are_made_and_suppressions_written() {
 
 #[test]
 fn all_safe_fixes_are_made_in_rounds() {
-    let folder = Folder::new().with("pools.yaml", POOL);
+    let folder = Folder::new().with("pools.yaml", FIXABLE_POOL);
     let mut client = Client::start(&folder.0, Setup::push());
     client.open("pools.yaml");
     client.settle();
@@ -71,7 +53,7 @@ fn all_safe_fixes_are_made_in_rounds() {
     // What was tried is not what is there.
     assert_eq!(client.diagnostics("pools.yaml"), before);
     client.perform(&resolved);
-    let fixed = POOL.replace("On-Demand", "on-demand") + "    consolidateAfter: 0s\n";
+    let fixed = FIXABLE_POOL.replace("On-Demand", "on-demand") + "    consolidateAfter: 0s\n";
     assert_eq!(client.text("pools.yaml"), fixed);
     assert_eq!(client.actions("pools.yaml", "metadata", Some("source.fixAll")), [Value::Null; 0]);
     client.end();
@@ -79,7 +61,7 @@ fn all_safe_fixes_are_made_in_rounds() {
 
 #[test]
 fn the_manual_is_opened() {
-    let folder = Folder::new().with("pools.yaml", POOL);
+    let folder = Folder::new().with("pools.yaml", FIXABLE_POOL);
     let mut client = Client::start(&folder.0, Setup::push());
     client.open("pools.yaml");
     client.settle();
@@ -93,7 +75,7 @@ fn the_manual_is_opened() {
 
 #[test]
 fn a_configuration_is_checked_while_it_is_edited() {
-    let folder = Folder::new().with("pools.yaml", POOL).with("gpulint.yaml", "fail-on: error\n");
+    let folder = Folder::new().with("pools.yaml", FIXABLE_POOL).with("gpulint.yaml", "fail-on: error\n");
     let mut client = Client::start(&folder.0, Setup::push());
     client.open("gpulint.yaml");
     client.settle();
@@ -119,7 +101,7 @@ fn a_configuration_is_checked_while_it_is_edited() {
 #[test]
 fn a_broken_configuration_on_disk_says_so() {
     let folder = Folder::new()
-        .with("a/pools.yaml", POOL)
+        .with("a/pools.yaml", FIXABLE_POOL)
         .with("a/gpulint.yaml", "extends: ../base.yaml\n")
         .with("base.yaml", "rulez: {}\n");
     let mut client = Client::start(&folder.0, Setup::push());

@@ -3,11 +3,13 @@
 mod definition;
 mod dice;
 mod expected;
+mod manifests;
 mod run;
 mod walk;
 
 pub use definition::thing_definition;
 pub use dice::Dice;
 pub use expected::expect_file;
+pub use manifests::FIXABLE_POOL;
 pub use run::{check, check_files, cluster, objects, position, values};
 pub use walk::{children, fixtures, relative, yaml_below};

@@ -1,21 +1,23 @@
-//! Completion, definitions and references as the protocol has them.
-
-use std::path::PathBuf;
+//! The language features that are asked for at a place in a file, as the protocol has them: hover, completion, definition,
+//! references, inlay hints.
 
 use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionList, CompletionParams, CompletionResponse,
-    CompletionTextEdit, Documentation, GotoDefinitionParams, GotoDefinitionResponse, InsertTextMode,
-    MarkupContent, MarkupKind, ReferenceParams, TextDocumentPositionParams, TextEdit,
+    CompletionTextEdit, Documentation, GotoDefinitionParams, GotoDefinitionResponse, Hover, HoverContents,
+    HoverParams, InlayHint, InlayHintLabel, InlayHintParams, InlayHintTooltip, InsertTextMode, MarkupContent,
+    MarkupKind, ReferenceParams, TextDocumentPositionParams, TextEdit,
 };
 
-use gpulint_rules::{CheckReport, Location};
+use gpulint_rules::Location;
+
+use crate::config;
 
 use super::completion::{self, Item, ItemKind};
-use super::convert::path_of;
-use super::links;
+use super::convert::{Places, path_of};
 use super::position::Positions;
 use super::session::Session;
 use super::view::View;
+use super::{hover, inlay, links};
 
 /// What can be written at a place.
 pub(crate) fn completion(session: &Session, params: &CompletionParams) -> CompletionResponse {
@@ -38,9 +40,7 @@ fn items(session: &Session, at: &TextDocumentPositionParams) -> Option<Vec<Compl
         }
     };
     let offset = positions.offset(text, at.position, encoding);
-    let is_configuration =
-        path.file_name().is_some_and(|name| crate::config::NAMES.iter().any(|known| name == *known));
-    let found = if is_configuration {
+    let found = if config::is_named(&path) {
         completion::configuration(text, offset)
     } else {
         let report = project.and_then(|project| project.report(&path));
@@ -59,9 +59,7 @@ fn items(session: &Session, at: &TextDocumentPositionParams) -> Option<Vec<Compl
             insert_text_mode: Some(InsertTextMode::AS_IS),
             label: item.label,
             detail: item.detail,
-            documentation: item.documentation.map(|value| {
-                Documentation::MarkupContent(MarkupContent { kind: MarkupKind::Markdown, value })
-            }),
+            documentation: item.documentation.map(|text| Documentation::MarkupContent(markdown(text))),
             ..CompletionItem::default()
         }
     };
@@ -99,13 +97,59 @@ fn linked(
     at: &TextDocumentPositionParams,
     find: impl FnOnce(&View<'_>, u32) -> Vec<Location>,
 ) -> Option<Vec<lsp_types::Location>> {
-    let path: PathBuf = path_of(&at.text_document.uri)?;
-    let project = session.project(&path)?;
-    let report = project.report(&path)?;
-    let report: &CheckReport = &report;
-    let view = project.view(&path, report)?;
-    let places = session.places(project);
-    let source = &view.file.source;
-    let offset = places.positions(source).offset(source.text(), at.position, places.encoding());
-    Some(find(&view, offset).iter().filter_map(|location| places.location(location)).collect())
+    at_place(session, at, |view, offset, places| {
+        Some(find(view, offset).iter().filter_map(|location| places.location(location)).collect())
+    })
+}
+
+/// What is said of a place.
+pub(crate) fn hover(session: &Session, params: &HoverParams) -> Option<Hover> {
+    at_place(session, &params.text_document_position_params, |view, offset, places| {
+        let found = hover::at(view, offset)?;
+        Some(Hover {
+            contents: HoverContents::Markup(markdown(found.markdown)),
+            range: Some(places.range(&view.file.source, found.span)),
+        })
+    })
+}
+
+/// Asks about a place in a file that is checked.
+fn at_place<T>(
+    session: &Session,
+    at: &TextDocumentPositionParams,
+    ask: impl FnOnce(&View<'_>, u32, &Places<'_>) -> Option<T>,
+) -> Option<T> {
+    session.view(&path_of(&at.text_document.uri)?, |view, places| {
+        let source = &view.file.source;
+        let offset = places.positions(source).offset(source.text(), at.position, places.encoding());
+        ask(view, offset, places)
+    })
+}
+
+/// The inlay hints of a part of a file; none unless they are switched on.
+pub(crate) fn inlay_hints(session: &Session, params: &InlayHintParams) -> Vec<InlayHint> {
+    session.options.inlay_hints.then(|| hints_of(session, params)).flatten().unwrap_or_default()
+}
+
+fn hints_of(session: &Session, params: &InlayHintParams) -> Option<Vec<InlayHint>> {
+    session.view(&path_of(&params.text_document.uri)?, |view, places| {
+        let (source, encoding) = (&view.file.source, places.encoding());
+        let positions = places.positions(source);
+        let within = positions.span(source.text(), params.range, encoding);
+        let hint = |hint: inlay::Hint| InlayHint {
+            position: positions.position(source.text(), hint.offset, encoding),
+            label: InlayHintLabel::String(hint.label),
+            kind: None,
+            text_edits: None,
+            tooltip: Some(InlayHintTooltip::String(hint.tooltip)),
+            padding_left: Some(true),
+            padding_right: None,
+            data: None,
+        };
+        Some(inlay::hints(view, within).into_iter().map(hint).collect())
+    })
+}
+
+fn markdown(value: String) -> MarkupContent {
+    MarkupContent { kind: MarkupKind::Markdown, value }
 }
