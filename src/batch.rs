@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use gpulint_rules::source::Source;
 use gpulint_rules::{CheckReport, Engine, RunInput, check_run};
-use rayon::prelude::*;
 
 use crate::config::Scopes;
 use crate::files;
 use crate::files::sets::{SetFile, Sets};
-use crate::files::{Disk, Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped, display_path};
+use crate::files::{
+    Directories, Disk, Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped, display_path,
+};
 use crate::known::Baselines;
 use crate::progress::Progress;
 
@@ -37,7 +38,7 @@ pub(crate) fn scope(
 ) -> Vec<ScopedInput> {
     let mut scoped = Vec::with_capacity(found.inputs.len());
     for mut input in std::mem::take(&mut found.inputs) {
-        let scope = scopes.scope_of(&input.absolute);
+        let scope = scopes.scope_of(&input.absolute, &found.directories);
         let path = scopes.get(scope).path(&input.absolute, &input.display_path);
         let ignored = scopes.get(scope).ignores(&path);
         if ignored == Some(false) || no_default_ignore {
@@ -77,19 +78,18 @@ pub(crate) struct Batch<'e> {
 }
 
 impl<'e> Batch<'e> {
-    /// Reads all inputs.
-    pub(crate) fn read(inputs: Vec<ScopedInput>, engines: &'e [Engine], progress: bool) -> Batch<'e> {
+    /// Reads all inputs. `directories` are those that were read to find them.
+    pub(crate) fn read(
+        inputs: Vec<ScopedInput>,
+        directories: Directories,
+        engines: &'e [Engine],
+        progress: bool,
+    ) -> Batch<'e> {
         let plain: Vec<Input> = inputs.iter().map(|one| one.input.clone()).collect();
-        let folders = Folders::discover(plain, &Disk::default());
+        let folders = Folders::discover(plain, directories, &Disk::default());
         let progress = Progress::counting("reading", inputs.len(), progress);
-        let reads: Vec<ReadOutcome> = inputs
-            .par_iter()
-            .map(|one| {
-                let read = files::read(&one.input, &one.path, &folders);
-                progress.step();
-                read
-            })
-            .collect();
+        let scoped: Vec<(&Input, &str)> = inputs.iter().map(|one| (&one.input, one.path.as_str())).collect();
+        let reads = files::read_all(&scoped, &folders, || progress.step());
         let sets = discover_sets(&inputs, &reads, engines, &folders);
         Batch {
             inputs,

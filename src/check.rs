@@ -56,7 +56,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
     let before = Before::of(&scopes);
     let platform = args.formats.iter().any(|format| format.style == Style::Html).then(|| {
-        let here = scopes.scope_of(&files::absolute(Path::new("gpulint.yaml")));
+        let here = scopes.scope_of(&files::absolute(Path::new("gpulint.yaml")), &found.directories);
         scopes.get(here).settings.platform.clone()
     });
     if !args.quiet {
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             print_note(&format!("note: {note}"));
         }
     }
-    let mut set = Batch::read(inputs, &engines, !args.quiet);
+    let mut set = Batch::read(inputs, std::mem::take(&mut found.directories), &engines, !args.quiet);
     set.baselines = baseline::load(args, &scopes)?;
     let mut claimed = Vec::new();
     match context {
@@ -416,9 +416,10 @@ impl CheckOutcome {
         }
         summary.count(&findings);
         let inputs = set.inputs.iter().map(|one| &one.input);
+        let here = files::absolute(Path::new("."));
         let paths = inputs
             // A path that is not UTF-8, or relative to another folder.
-            .filter(|input| files::absolute(Path::new(&input.display_path)) != input.absolute)
+            .filter(|input| here.join(&input.display_path) != input.absolute)
             .map(|input| (input.display_path.clone(), input.absolute.clone()))
             .collect();
         summary.baselined = baselined.len();

@@ -16,7 +16,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::args::{CheckArgs, LspArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
-use crate::files::{absolute, display_path, relative};
+use crate::files::{Directories, absolute, display_path, relative};
 
 /// The names that the configuration file may have. A folder has one.
 pub(crate) const NAMES: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];
@@ -30,8 +30,9 @@ pub(crate) fn is_named(path: &Path) -> bool {
 ///
 /// # Errors
 /// Both names if it has several.
-pub(crate) fn in_folder(folder: &Path) -> Result<Option<PathBuf>, String> {
-    let mut files = NAMES.iter().map(|name| folder.join(name)).filter(|path| path.is_file());
+pub(crate) fn in_folder(folder: &Path, directories: &Directories) -> Result<Option<PathBuf>, String> {
+    let names = NAMES.iter().filter(|name| directories.has_file(folder, name));
+    let mut files = names.map(|name| folder.join(name));
     match (files.next(), files.next()) {
         (Some(one), Some(other)) => Err(format!(
             "{} and {} are configurations of one folder: remove one",
@@ -278,7 +279,7 @@ impl Scopes {
     }
 
     /// The index of the configuration of a file, given its absolute path.
-    pub(crate) fn scope_of(&mut self, file: &Path) -> usize {
+    pub(crate) fn scope_of(&mut self, file: &Path, directories: &Directories) -> usize {
         if let Some(fixed) = self.explicit {
             return fixed;
         }
@@ -296,7 +297,7 @@ impl Scopes {
                 break;
             }
             new.push(above);
-            match in_folder(above) {
+            match in_folder(above, directories) {
                 Ok(None) => {}
                 Ok(Some(path)) => {
                     scope = self.load(&path);
@@ -448,7 +449,7 @@ pub(crate) fn display_config_path(path: &Path) -> String {
 #[cfg(feature = "webhook")]
 pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, CliError> {
     let mut scopes = Scopes::new(args, Flags::new(args)?)?;
-    let scope = scopes.scope_of(&absolute(Path::new(NAMES[0])));
+    let scope = scopes.scope_of(&absolute(Path::new(NAMES[0])), &Directories::default());
     scopes.finish()?;
     Ok(scopes.get(scope).settings.clone())
 }
@@ -466,6 +467,6 @@ pub(crate) fn files_of(path: &Path) -> Vec<PathBuf> {
 #[cfg(feature = "webhook")]
 pub(crate) fn nearest_config() -> Result<Option<PathBuf>, CliError> {
     let here = std::env::current_dir().unwrap_or_default();
-    let nearest = here.ancestors().find_map(|folder| in_folder(folder).transpose());
+    let nearest = here.ancestors().find_map(|folder| in_folder(folder, &Directories::default()).transpose());
     nearest.transpose().map_err(CliError::Usage)
 }

@@ -62,6 +62,7 @@ pub(crate) fn add(
         }
     }
     let context = scope(&mut around, scopes, args.no_default_ignore);
+    found.directories.extend(around.directories);
     inputs.extend(context.into_iter().map(|one| ScopedInput { is_context: true, ..one }));
     origin
 }

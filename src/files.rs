@@ -3,23 +3,27 @@
 //! `walk` finds files, `folders` recognizes charts and kustomizations, `read` parses bytes to objects. Files
 //! that are not manifests are skipped with a reason, never with an error.
 
+mod directories;
 mod disk;
 mod filled;
 mod folders;
+mod ignores;
 mod kustomization;
 pub(crate) mod near;
 mod read;
 pub(crate) mod sets;
 mod unapplied;
 mod walk;
+mod walker;
 
 use std::path::{Component, Path, PathBuf};
 
+pub(crate) use directories::Directories;
 pub(crate) use disk::Disk;
 pub(crate) use filled::{fills_placeholders, is_script};
 pub(crate) use folders::{FileContext, Folders};
 pub(crate) use kustomization::KUSTOMIZATIONS;
-pub(crate) use read::{ReadOutcome, read, read_bytes};
+pub(crate) use read::{ReadOutcome, read, read_all, read_bytes};
 pub(crate) use walk::{FoundFiles, Input, count_hidden, find};
 
 /// A file or document that was not read as a manifest.

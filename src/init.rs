@@ -17,7 +17,7 @@ use crate::batch::{Batch, scope};
 use crate::config::{NAMES, Scopes, display_config_path, in_folder};
 use crate::error::CliError;
 use crate::files;
-use crate::files::{SkipReason, absolute, display_path};
+use crate::files::{Directories, SkipReason, absolute, display_path};
 use crate::output;
 use crate::report::total::count;
 use crate::terminal::print_note;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<ExitCode, CliError> {
     }
     let folder = absolute(given);
     let prints = args.print || is_dash;
-    let existing = in_folder(&folder).map_err(CliError::Usage)?;
+    let existing = in_folder(&folder, &Directories::default()).map_err(CliError::Usage)?;
     if let Some(existing) = existing.as_ref().filter(|_| !prints && !args.force) {
         return Err(CliError::Usage(format!(
             "{} exists; --force overwrites it, --print writes to standard output",
@@ -80,7 +80,7 @@ fn configuration(folder: &Path) -> Result<String, CliError> {
         }
     }
     let engines = [Engine::new(settings)];
-    let batch = Batch::read(inputs, &engines, true);
+    let batch = Batch::read(inputs, found.directories, &engines, true);
     let reports: Vec<Option<CheckReport>> = batch.check(None);
     let findings = reports.into_iter().flatten().flat_map(|report| report.findings).collect();
     let skipped = batch.reads.iter().flat_map(|read| &read.skipped);

@@ -31,7 +31,7 @@ impl Loaded {
         let inputs = scope(&mut found, &mut scopes, false);
         let engines: Vec<Engine> =
             scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
-        let batch = Batch::read(inputs, &engines, false);
+        let batch = Batch::read(inputs, std::mem::take(&mut found.directories), &engines, false);
         let complete = engines.iter().any(|engine| engine.settings().complete);
         let mut cluster = Cluster::new(complete);
         let mut files = Vec::new();
@@ -75,7 +75,9 @@ impl Loaded {
         let known = path.and_then(|path| self.files.iter().find(|(name, _, _)| *name == path));
         let scope = match known {
             Some((_, _, scope)) => *scope,
-            None => self.scopes.scope_of(&files::absolute(Path::new("gpulint.yaml"))),
+            None => self
+                .scopes
+                .scope_of(&files::absolute(Path::new("gpulint.yaml")), &files::Directories::default()),
         };
         self.scopes.finish()?;
         Ok(self.scopes.get(scope).settings.clone())

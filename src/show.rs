@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::args::ConfigArgs;
 use crate::config::{Scope, Scopes, display_config_path};
 use crate::error::CliError;
-use crate::files::{absolute, relative};
+use crate::files::{Directories, absolute, relative};
 use crate::output;
 use crate::report::total::count;
 
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode, CliError> {
     let file = absolute(&args.path);
     // The configuration of a folder is that of the files in it.
     let within = if args.path.is_dir() { file.join("*") } else { file.clone() };
-    let scope = scopes.scope_of(&within);
+    let scope = scopes.scope_of(&within, &Directories::default());
     scopes.finish()?;
     let scope = scopes.get(scope);
     let files: Vec<Written> = scope.files.iter().map(|path| Written::read(path)).collect::<Result<_, _>>()?;

@@ -1,22 +1,23 @@
 //! Who fills in placeholders: tools whose traces are beside the manifests, such as a Flux Kustomization with
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
-use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, Source};
-use ignore::WalkBuilder;
+use rayon::prelude::*;
 
-use super::walk::EXCLUDED_FOLDERS;
-use super::{Disk, Input, absolute};
+use super::walker::Walk;
+use super::{Directories, Disk, Input, absolute};
 
 /// Placeholders such as `${X}`.
 const BRACES: &str = "${";
 /// Placeholders such as `{{ x }}`.
 const DOUBLE_BRACES: &str = "{{";
+/// The words of a Flux Kustomization that substitutes variables after the build.
+const FLUX_WORDS: [&str; 2] = ["postBuild", "kustomize.toolkit.fluxcd.io"];
 /// How many folders above a file are searched for scripts.
 const LEVELS: usize = 3;
 /// The largest file that is searched, in bytes.
@@ -50,23 +51,52 @@ struct Traces {
 }
 
 impl FilledFolders {
-    /// Examines the folders of the inputs, those above them up to the current one, and the inputs themselves.
-    /// It uses no thread pool, because the first of several threads that need it runs it while the others wait.
-    pub(super) fn discover(inputs: &[Input], disk: &Disk) -> FilledFolders {
+    /// Examines the folders of the inputs, those above them up to the current one, and the scripts below the folder that
+    /// the inputs are in. `flux` are the paths of Flux Kustomizations in the inputs ([`flux_paths`]).
+    pub(super) fn discover(
+        inputs: &[Input],
+        flux: Vec<PathBuf>,
+        directories: &Directories,
+        disk: &Disk,
+    ) -> FilledFolders {
         // What is outside the folder in which the program runs, and outside that of all inputs, is not the user's.
         let here = absolute(Path::new("."));
         let common = common_folder(inputs);
-        let mut seen: HashSet<&Path> = HashSet::new();
+        let mut near: BTreeSet<&Path> = BTreeSet::new();
         for input in inputs.iter().filter(|input| input.stream.is_none()) {
             let folders = input.absolute.ancestors().skip(1).take(LEVELS);
-            seen.extend(folders.filter(|folder| folder.starts_with(&here) || folder.starts_with(&common)));
+            near.extend(folders.filter(|folder| folder.starts_with(&here) || folder.starts_with(&common)));
         }
-        let folders: HashMap<PathBuf, Traces> =
-            seen.iter().map(|folder| (folder.to_path_buf(), Traces::of(folder, disk))).collect();
-        let flux =
-            inputs.iter().filter(|input| input.stream.is_none()).flat_map(|input| flux_paths(input, disk));
         let root = if common.starts_with(&here) { here } else { common };
-        FilledFolders { flux: flux.collect(), named: named_files(&root, disk), folders }
+        let walk = Walk { known: directories, is_filtered: false, limit: MAX_ENTRIES };
+        let walked = walk.run(&root, |name| is_script(Path::new(name)));
+        let of = |folder: &Path| match directories.known(folder) {
+            Some(_) => directories,
+            None => &walked.directories,
+        };
+        let mut scripts: BTreeMap<PathBuf, Script> = BTreeMap::new();
+        let programs = walked.entries.into_iter().filter(|entry| is_program(&entry.absolute));
+        scripts.extend(programs.take(MAX_SCRIPTS).map(|entry| (entry.absolute, Script::default())));
+        for folder in &near {
+            let Some(directory) = of(folder).known(folder) else { continue };
+            let beside = directory.entries().filter(|(name, _)| is_script(Path::new(name))).take(MAX_FILES);
+            scripts.extend(beside.map(|(name, _)| (folder.join(name), Script::default())));
+        }
+        // A thread of the pool that waits here could begin what waits for this.
+        match rayon::current_thread_index() {
+            None => scripts.par_iter_mut().for_each(|(path, script)| *script = Script::read(path, disk)),
+            Some(_) => scripts.iter_mut().for_each(|(path, script)| *script = Script::read(path, disk)),
+        }
+        let mentioning = scripts.iter().filter(|(_, script)| script.mentions_tool);
+        let mentioning: HashSet<&Path> = mentioning.filter_map(|(path, _)| path.parent()).collect();
+        let folders = near.into_iter().map(|folder| {
+            let traces = Traces { braces: mentioning.contains(folder), ..Traces::of(folder, of(folder)) };
+            (folder.to_path_buf(), traces)
+        });
+        let mut named: Vec<PathBuf> = scripts.values().flat_map(|script| script.named.clone()).collect();
+        named.sort_unstable();
+        named.dedup();
+        FilledFolders { folders: folders.collect(), flux, named }
     }
 
     /// The placeholders of a file that are filled in. `roots` are the folders of the kustomizations that reach it.
@@ -96,33 +126,49 @@ impl FilledFolders {
 }
 
 impl Traces {
-    fn of(folder: &Path, disk: &Disk) -> Traces {
-        let mut traces = Traces {
-            root: folder.join(".git").exists(),
-            double_braces: folder.join("cookiecutter.json").is_file()
-                || folder.join("copier.yml").is_file()
-                || folder.join("copier.yaml").is_file()
+    /// Those in the names of a folder.
+    fn of(folder: &Path, directories: &Directories) -> Traces {
+        let has_template = |name: &&str| directories.has_file(folder, name);
+        Traces {
+            root: directories.has(folder, ".git"),
+            double_braces: ["cookiecutter.json", "copier.yml", "copier.yaml"].iter().any(has_template)
                 // A role of Ansible.
                 || folder.file_name().is_some_and(|name| name == "templates")
-                    && folder.parent().is_some_and(|role| role.join("tasks").is_dir()),
+                    && folder.parent().is_some_and(|role| directories.has_directory(role, "tasks")),
             braces: false,
-        };
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let scripts = entries.map(|entry| entry.path()).filter(|path| is_script(path)).take(MAX_FILES);
-        for path in scripts {
-            let words = ["envsubst", "templatefile(", "template_file", "kubectl_path_documents"];
-            if read_small(&path, disk).is_some_and(|text| words.iter().any(|word| text.contains(word))) {
-                traces.braces = true;
-                break;
-            }
         }
-        traces
+    }
+}
+
+/// What a script says of files that it fills in.
+#[derive(Debug, Default)]
+struct Script {
+    /// Whether it names a tool that fills in placeholders such as `${X}`.
+    mentions_tool: bool,
+    /// The ends of the paths of the files, if it is a program: the folder and the name of each, where it calls `envsubst` or
+    /// `templatefile`. A name without a folder is that of a file beside the script.
+    named: Vec<PathBuf>,
+}
+
+impl Script {
+    fn read(path: &Path, disk: &Disk) -> Script {
+        let words = ["envsubst", "templatefile(", "template_file", "kubectl_path_documents"];
+        let text = read_small(path, disk).unwrap_or_default();
+        let mut script =
+            Script { mentions_tool: words.iter().any(|word| text.contains(word)), named: Vec::new() };
+        if script.mentions_tool && is_program(path) {
+            let text = text.replace("\\\n", " ");
+            let calls = |line: &&str| ["envsubst", "templatefile("].iter().any(|word| line.contains(word));
+            let paths = text.lines().filter(calls).flat_map(paths_in);
+            script.named = paths.map(|path| Path::new(path).to_owned()).collect();
+        }
+        script
     }
 }
 
 /// Whether a text may have placeholders that these tools fill in.
-pub(super) fn has_placeholders(text: &str) -> bool {
-    [BRACES, DOUBLE_BRACES].iter().any(|start| text.contains(start))
+pub(super) fn has_placeholders(text: &[u8]) -> bool {
+    [BRACES, DOUBLE_BRACES].iter().any(|start| memchr::memmem::find(text, start.as_bytes()).is_some())
 }
 
 /// The folder that all inputs are in.
@@ -152,7 +198,7 @@ pub(crate) fn is_script(path: &Path) -> bool {
 }
 
 /// The text of a file that is not too large.
-fn read_small(path: &Path, disk: &Disk) -> Option<String> {
+pub(super) fn read_small(path: &Path, disk: &Disk) -> Option<String> {
     if let Some(text) = disk.buffer(path) {
         return Some(text.to_string());
     }
@@ -160,14 +206,14 @@ fn read_small(path: &Path, disk: &Disk) -> Option<String> {
     (size <= MAX_BYTES).then(|| fs::read_to_string(path).ok())?
 }
 
-/// The paths of the Flux Kustomizations in a file that substitute variables after the build.
-fn flux_paths(input: &Input, disk: &Disk) -> Vec<PathBuf> {
-    let open = disk.buffer(&input.absolute).map(ToString::to_string);
-    let text = open.or_else(|| read_small(&input.path, disk)).unwrap_or_default();
-    if !fills_placeholders(&text) {
+/// The paths of the Flux Kustomizations in the text of a file that substitute variables after the build.
+pub(super) fn flux_paths(bytes: &[u8]) -> Vec<PathBuf> {
+    let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
+    if bytes.len() as u64 > MAX_BYTES || !FLUX_WORDS.into_iter().all(has) {
         return Vec::new();
     }
-    let documents = source::read(&Source::from_text("kustomization", &text));
+    let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
+    let documents = source::read(&Source::from_text("kustomization", text));
     let roots = documents.iter().filter_map(source::Document::root);
     roots
         .filter(|root| {
@@ -193,7 +239,7 @@ fn flux_paths(input: &Input, disk: &Disk) -> Vec<PathBuf> {
 
 /// Whether a text may be that of a Flux Kustomization that substitutes variables after the build.
 pub(crate) fn fills_placeholders(text: &str) -> bool {
-    text.contains("postBuild") && text.contains("kustomize.toolkit.fluxcd.io")
+    FLUX_WORDS.iter().all(|word| text.contains(word))
 }
 
 /// A relative path without `.`, and without `..` where it follows a folder.
@@ -207,30 +253,6 @@ fn plain(path: &Path) -> PathBuf {
         }
     }
     out
-}
-
-/// The files below a folder that a Terraform file or a script names where it calls `envsubst` or `templatefile`: the
-/// folder and the name of each. A name without a folder is that of a file beside the script.
-fn named_files(root: &Path, disk: &Disk) -> Vec<PathBuf> {
-    let is_own = |name: &OsStr| !EXCLUDED_FOLDERS.iter().any(|excluded| name == *excluded);
-    // Patterns of ignored files cost more to read than the few scripts that they leave out.
-    let entries = WalkBuilder::new(root)
-        .standard_filters(false)
-        .filter_entry(move |entry| is_own(entry.file_name()))
-        .build()
-        .flatten()
-        .take(MAX_ENTRIES);
-    let mut named = Vec::new();
-    for entry in entries.filter(|entry| is_program(entry.path())).take(MAX_SCRIPTS) {
-        let text = read_small(entry.path(), disk).unwrap_or_default().replace("\\\n", " ");
-        let calls = |line: &&str| ["envsubst", "templatefile("].iter().any(|word| line.contains(word));
-        for line in text.lines().filter(calls) {
-            named.extend(paths_in(line).map(|path| Path::new(path).to_owned()));
-        }
-    }
-    named.sort_unstable();
-    named.dedup();
-    named
 }
 
 /// The ends of the paths of manifests in a line of a script, from the last variable or `..` on, where they name a

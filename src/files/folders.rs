@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
+use rayon::prelude::*;
 
 use crate::config;
 
-use super::filled::{FilledFolders, has_placeholders};
+use super::filled::{FilledFolders, flux_paths, has_placeholders, read_small};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
-use super::{Disk, Input, SkipReason, display_path};
+use super::{Directories, Disk, Input, SkipReason, display_path};
 
 /// Kustomizations below each other are followed to this depth.
 const MAX_KUSTOMIZE_DEPTH: usize = 16;
@@ -39,32 +40,32 @@ pub(crate) struct Folders {
     /// The placeholders that other tools fill in: found when the first file with a placeholder is read.
     filled_folders: Arc<OnceLock<FilledFolders>>,
     inputs: Vec<Input>,
+    /// What the folders contained when the inputs were found.
+    pub(super) directories: Directories,
     /// What files contain.
     pub(super) disk: Disk,
 }
 
 impl Folders {
     /// Examines every folder that contains an input, directly or indirectly.
-    pub(crate) fn discover(inputs: Vec<Input>, disk: &Disk) -> Folders {
-        let mut folders = Folders { disk: disk.clone(), ..Folders::default() };
-        let mut seen: HashSet<&Path> = HashSet::new();
+    pub(crate) fn discover(inputs: Vec<Input>, directories: Directories, disk: &Disk) -> Folders {
+        let mut around: HashSet<&Path> = HashSet::new();
         for input in inputs.iter().filter(|input| input.unapplied.is_none()) {
-            for folder in input.absolute.ancestors().skip(1) {
-                if !seen.insert(folder) {
-                    break;
-                }
-                if folder.join("Chart.yaml").is_file() {
-                    folders.charts.insert(folder.to_owned());
-                    if is_library(folder, disk) {
-                        folders.libraries.insert(folder.to_owned());
-                    }
-                }
-                if let Some(kustomization) = Kustomization::read(folder, disk) {
-                    folders.kustomizations.insert(folder.to_owned(), kustomization);
-                }
-            }
+            let above = input.absolute.ancestors().skip(1);
+            // Those above a folder that is known are known.
+            for _ in above.take_while(|folder| around.insert(folder)) {}
         }
-        folders.inputs = inputs;
+        let around: Vec<&Path> = around.into_iter().collect();
+        let has_chart = |folder: &&&Path| directories.has_file(folder, "Chart.yaml");
+        let charts: HashSet<PathBuf> =
+            around.par_iter().filter(has_chart).map(|folder| folder.to_path_buf()).collect();
+        let libraries = charts.iter().filter(|chart| is_library(chart, disk)).cloned().collect();
+        let read =
+            |folder: &&Path| Some((folder.to_path_buf(), Kustomization::read(folder, disk, &directories)?));
+        let kustomizations = around.par_iter().filter_map(read).collect();
+        let disk = disk.clone();
+        let mut folders =
+            Folders { charts, libraries, kustomizations, inputs, directories, disk, ..Folders::default() };
         folders.resolve();
         folders
     }
@@ -72,7 +73,16 @@ impl Folders {
     /// The same after texts have changed: what reads none of them is as it was. The files are the same, and so is what fills
     /// in placeholders.
     pub(crate) fn update(self, changed: &HashSet<PathBuf>) -> Folders {
-        let Folders { charts, mut libraries, mut kustomizations, filled_folders, inputs, disk, .. } = self;
+        let Folders {
+            charts,
+            mut libraries,
+            mut kustomizations,
+            filled_folders,
+            inputs,
+            directories,
+            disk,
+            ..
+        } = self;
         let mut stale: BTreeSet<PathBuf> = BTreeSet::new();
         let in_order: BTreeSet<&PathBuf> = changed.iter().collect();
         for path in in_order {
@@ -90,13 +100,22 @@ impl Folders {
         let reads = |one: &Kustomization| one.files_read().any(|file| changed.contains(file));
         stale.extend(kustomizations.iter().filter(|(_, one)| reads(one)).map(|(folder, _)| folder.clone()));
         for folder in stale {
-            match Kustomization::read(&folder, &disk) {
+            // The folder may have changed since it was read.
+            match Kustomization::read(&folder, &disk, &Directories::default()) {
                 Some(kustomization) => _ = kustomizations.insert(folder, kustomization),
                 None => _ = kustomizations.remove(&folder),
             }
         }
-        let mut folders =
-            Folders { charts, libraries, kustomizations, filled_folders, inputs, disk, ..Folders::default() };
+        let mut folders = Folders {
+            charts,
+            libraries,
+            kustomizations,
+            filled_folders,
+            inputs,
+            directories,
+            disk,
+            ..Folders::default()
+        };
         folders.resolve();
         folders
     }
@@ -353,12 +372,31 @@ impl Folders {
 
     /// Those that tools beside kustomize fill in.
     fn filled_by_tools(&self, input: &Input, text: &str) -> Vec<FilledPlaceholder> {
-        if !has_placeholders(text) {
+        if !has_placeholders(text.as_bytes()) {
             return Vec::new();
         }
         let roots = self.routes(input).iter().map(|route| Path::new(&*route.root));
-        let folders = self.filled_folders.get_or_init(|| FilledFolders::discover(&self.inputs, &self.disk));
+        let folders = self.filled_folders.get_or_init(|| {
+            let read = self.inputs.iter().filter(|input| self.skip_reason(input).is_none());
+            self.discover_filled(read.flat_map(|input| self.flux_paths(input)).collect())
+        });
         folders.of(&input.absolute, roots, text)
+    }
+
+    /// Says what fills in placeholders, given the paths of the Flux Kustomizations in all files that are read
+    /// ([`flux_paths`]), before a file with placeholders is read: otherwise all files are read for these paths first.
+    pub(super) fn fill_by(&self, flux: Vec<PathBuf>) {
+        self.filled_folders.get_or_init(|| self.discover_filled(flux));
+    }
+
+    fn discover_filled(&self, flux: Vec<PathBuf>) -> FilledFolders {
+        FilledFolders::discover(&self.inputs, flux, &self.directories, &self.disk)
+    }
+
+    fn flux_paths(&self, input: &Input) -> Vec<PathBuf> {
+        let path = if self.disk.buffer(&input.absolute).is_some() { &input.absolute } else { &input.path };
+        let text = (input.stream.is_none()).then(|| read_small(path, &self.disk)).flatten();
+        text.map_or(Vec::new(), |text| flux_paths(text.as_bytes()))
     }
 
     fn filled_by_kustomizations(&self, input: &Input) -> &[FilledPlaceholder] {

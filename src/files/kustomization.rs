@@ -6,7 +6,7 @@ use gpulint_rules::Node;
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, PatchTarget, PatchedReplicas, Source};
 
-use super::{Disk, absolute};
+use super::{Directories, Disk, absolute};
 
 /// File names that kustomize recognizes.
 pub(crate) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -41,13 +41,10 @@ pub(super) struct Kustomization {
 impl Kustomization {
     /// Reads the kustomization of a folder, if there is one. Files that cannot be parsed are treated as
     /// empty; if they are inputs, the parser reports them.
-    pub(super) fn read(folder: &Path, disk: &Disk) -> Option<Kustomization> {
+    pub(super) fn read(folder: &Path, disk: &Disk, directories: &Directories) -> Option<Kustomization> {
         let mut out = None;
-        for name in KUSTOMIZATIONS {
-            let path = folder.join(name);
-            let Some(bytes) = path.is_file().then(|| disk.read(&path).ok()).flatten() else {
-                continue;
-            };
+        for name in KUSTOMIZATIONS.into_iter().filter(|name| directories.has_file(folder, name)) {
+            let Ok(bytes) = disk.read(&folder.join(name)) else { continue };
             let found: &mut Kustomization = out.get_or_insert_default();
             for document in source::read(&Source::new(name, bytes)) {
                 if let Some(root) = document.root() {

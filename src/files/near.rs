@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::folders::{chart_above, crds_of};
 use super::kustomization::Kustomization;
-use super::{Disk, absolute};
+use super::{Directories, Disk, absolute};
 
 /// Folders that hold what Flux or Argo CD apply, by convention.
 const GITOPS_FOLDERS: &[&str] =
@@ -33,7 +33,7 @@ impl Folder {
     fn read(folder: &Path) -> Folder {
         Folder {
             is_root: folder.join(".git").exists(),
-            listed: Kustomization::read(folder, &Disk::default())
+            listed: Kustomization::read(folder, &Disk::default(), &Directories::default())
                 .map(|kustomization| kustomization.resources)
                 .unwrap_or_default(),
             has_gitops: GITOPS_FOLDERS.iter().any(|name| folder.join(name).is_dir()),

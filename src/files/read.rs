@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::io::Read as _;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gpulint_rules::source;
@@ -13,6 +14,7 @@ use gpulint_rules::tree::Span;
 use gpulint_rules::{File, Kind, Object};
 use rayon::prelude::*;
 
+use super::filled::{flux_paths, has_placeholders};
 use super::{Folders, Input, SkipReason, Skipped};
 
 /// Size of the text that one thread parses at a time, in bytes.
@@ -33,31 +35,90 @@ pub(crate) struct ReadOutcome {
     pub(crate) stream: Option<Vec<u8>>,
 }
 
+/// Reads files, each with its path relative to the folder of its configuration, one outcome for each. Calls `step` after
+/// each.
+///
+/// What fills in placeholders depends on all files: those that have placeholders are kept until the others are read.
+pub(crate) fn read_all(
+    inputs: &[(&Input, &str)],
+    folders: &Folders,
+    step: impl Fn() + Sync,
+) -> Vec<ReadOutcome> {
+    let first = inputs.par_iter().map(|(input, scope)| {
+        let content = Content::read(input, scope, folders);
+        let Content::Bytes(bytes) = &content else {
+            step();
+            return (content, Vec::new());
+        };
+        let flux = if input.stream.is_none() { flux_paths(bytes) } else { Vec::new() };
+        // Of text in another encoding only its reader knows.
+        if is_utf16(bytes) || has_placeholders(bytes) {
+            return (content, flux);
+        }
+        let read = content.outcome(input, scope, folders);
+        step();
+        (Content::Read(read), flux)
+    });
+    let (contents, flux): (Vec<Content>, Vec<Vec<PathBuf>>) = first.unzip();
+    if contents.iter().any(|content| matches!(content, Content::Bytes(_))) {
+        folders.fill_by(flux.into_iter().flatten().collect());
+    }
+    let second = contents.into_par_iter().zip(inputs).map(|(content, (input, scope))| {
+        if matches!(content, Content::Bytes(_)) {
+            step();
+        }
+        content.outcome(input, scope, folders)
+    });
+    second.collect()
+}
+
 /// Reads one file. `scope` is its path relative to the folder of its configuration.
 pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome {
-    if let Some(reason) = folders.skip_reason(input) {
-        // A file that cannot be opened is an error whatever its name.
-        return match input.stream.is_none().then(|| fs::File::open(&input.path)) {
-            Some(Err(error)) => failed(input, &error),
-            _ => skip(input, reason),
+    Content::read(input, scope, folders).outcome(input, scope, folders)
+}
+
+/// The content of a file.
+enum Content {
+    /// The text is to be parsed.
+    Bytes(Vec<u8>),
+    /// It was parsed, or it is not.
+    Read(ReadOutcome),
+}
+
+impl Content {
+    fn read(input: &Input, scope: &str, folders: &Folders) -> Content {
+        if let Some(reason) = folders.skip_reason(input) {
+            // A file that cannot be opened is an error whatever its name.
+            return Content::Read(match input.stream.is_none().then(|| fs::File::open(&input.path)) {
+                Some(Err(error)) => failed(input, &error),
+                _ => skip(input, reason),
+            });
+        }
+        let content = match folders.disk.buffer(&input.absolute) {
+            Some(text) if input.stream.is_none() => Ok(Some(text.as_bytes().to_vec())),
+            _ => bytes(input),
         };
+        let skip = |reason: SkipReason, bytes: Vec<u8>| {
+            Content::Read(ReadOutcome { stream: input.stream.map(|_| bytes), ..skip(input, reason) })
+        };
+        match content {
+            Err(error) => Content::Read(failed(input, &error)),
+            Ok(None) => Content::Read(too_large(input, scope)),
+            Ok(Some(bytes)) if is_binary(&bytes, input) => skip(SkipReason::NotText, bytes),
+            Ok(Some(bytes)) if is_foreign_json(&bytes, input) => skip(SkipReason::Foreign, bytes),
+            Ok(Some(bytes)) => Content::Bytes(bytes),
+        }
     }
-    let content = match folders.disk.buffer(&input.absolute) {
-        Some(text) if input.stream.is_none() => Ok(Some(text.as_bytes().to_vec())),
-        _ => bytes(input),
-    };
-    let stream = match &content {
-        Ok(Some(bytes)) if input.stream.is_some() => Some(bytes.clone()),
-        _ => None,
-    };
-    let read = match content {
-        Err(error) => failed(input, &error),
-        Ok(None) => too_large(input, scope),
-        Ok(Some(bytes)) if is_binary(&bytes, input) => skip(input, SkipReason::NotText),
-        Ok(Some(bytes)) if is_foreign_json(&bytes, input) => skip(input, SkipReason::Foreign),
-        Ok(Some(bytes)) => read_bytes(input, scope, folders, bytes),
-    };
-    ReadOutcome { stream, ..read }
+
+    fn outcome(self, input: &Input, scope: &str, folders: &Folders) -> ReadOutcome {
+        match self {
+            Content::Read(outcome) => outcome,
+            Content::Bytes(bytes) => {
+                let stream = input.stream.map(|_| bytes.clone());
+                ReadOutcome { stream, ..read_bytes(input, scope, folders, bytes) }
+            }
+        }
+    }
 }
 
 /// Reads a file whose content is already in memory.
@@ -176,7 +237,7 @@ fn too_large(input: &Input, scope: &str) -> ReadOutcome {
 /// control characters: a single NUL in a manifest is a syntax error, which the parser reports.
 fn is_binary(bytes: &[u8], input: &Input) -> bool {
     let sample = &bytes[..bytes.len().min(8192)];
-    if sample.starts_with(&[0xFF, 0xFE]) || sample.starts_with(&[0xFE, 0xFF]) {
+    if is_utf16(sample) {
         return false;
     }
     if !sample.contains(&0) {
@@ -196,9 +257,13 @@ fn is_foreign_json(bytes: &[u8], input: &Input) -> bool {
     const KEY: &[u8] = b"apiVersion";
     !input.named
         && input.display_path.ends_with(".json")
-        && !bytes.starts_with(&[0xFF, 0xFE])
-        && !bytes.starts_with(&[0xFE, 0xFF])
-        && !bytes.windows(KEY.len()).any(|w| w == KEY)
+        && !is_utf16(bytes)
+        && memchr::memmem::find(bytes, KEY).is_none()
+}
+
+/// Whether text begins with the byte order mark of UTF-16.
+fn is_utf16(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF])
 }
 
 fn parse(source: &Source) -> Vec<Document> {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::SkipReason;
+use super::{Directories, SkipReason};
 
 /// Folders of test data. `testdata` is the convention of the Go toolchain, which ignores it as well.
 const TEST_DATA: &[&str] = &["testdata", "test-data", "test_data", "__tests__"];
@@ -53,15 +53,15 @@ impl<'r> Unapplied<'r> {
     }
 
     /// Why a file below the root is not applied; `None` if nothing says so.
-    pub(super) fn reason(&mut self, file: &Path) -> Option<SkipReason> {
+    pub(super) fn reason(&mut self, file: &Path, directories: &Directories) -> Option<SkipReason> {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         if BACKUPS.iter().any(|ending| stem.ends_with(ending)) {
             return Some(SkipReason::Archived);
         }
-        self.folder(file.parent()?)
+        self.folder(file.parent()?, directories)
     }
 
-    fn folder(&mut self, folder: &Path) -> Option<SkipReason> {
+    fn folder(&mut self, folder: &Path, directories: &Directories) -> Option<SkipReason> {
         if folder == self.root || !folder.starts_with(self.root) {
             return None;
         }
@@ -70,26 +70,26 @@ impl<'r> Unapplied<'r> {
         }
         let above = folder.parent()?;
         let name = folder.file_name()?.to_string_lossy().to_ascii_lowercase();
-        let reason = self.folder(above).or_else(|| by_name(above, &name));
+        let reason = self.folder(above, directories).or_else(|| by_name(above, &name, directories));
         self.folders.insert(folder.to_owned(), reason);
         reason
     }
 }
 
-fn by_name(above: &Path, name: &str) -> Option<SkipReason> {
+fn by_name(above: &Path, name: &str, directories: &Directories) -> Option<SkipReason> {
     if ARCHIVES.contains(&name.trim_start_matches(['_', '.'])) {
         return Some(SkipReason::Archived);
     }
-    let has_test = |folder: &Path| POLICY_TEST_FILES.iter().any(|file| folder.join(file).exists());
+    let has_test = |folder: &Path| POLICY_TEST_FILES.iter().any(|file| directories.has(folder, file));
     let test = TEST_DATA.contains(&name)
         || POLICY_TESTS.contains(&name)
-        || TESTS.contains(&name) && (is_program(above) || has_test(&above.join(name)));
+        || TESTS.contains(&name) && (is_program(above, directories) || has_test(&above.join(name)));
     test.then_some(SkipReason::TestData)
 }
 
 /// Whether a folder holds the sources of a program, and no environments beside them.
-fn is_program(folder: &Path) -> bool {
-    let has = |names: &[&str]| names.iter().any(|name| folder.join(name).exists());
+fn is_program(folder: &Path, directories: &Directories) -> bool {
+    let has = |names: &[&str]| names.iter().any(|name| directories.has(folder, name));
     let sources = || folder.file_name().is_some_and(|name| name == "src");
     (has(PROGRAMS) || sources()) && !has(ENVIRONMENTS)
 }
@@ -98,12 +98,13 @@ fn is_program(folder: &Path) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::{SkipReason, Unapplied};
+    use super::{Directories, SkipReason, Unapplied};
 
     #[test]
     fn names_below_the_root_count() {
         let mut below = Unapplied::below(Path::new("archive/x"));
-        let mut reason = |path: &str| below.reason(&Path::new("archive/x").join(path));
+        let mut reason =
+            |path: &str| below.reason(&Path::new("archive/x").join(path), &Directories::default());
         for path in [
             "pool.yaml",
             "apps/archiver/pool.yaml",

@@ -1,12 +1,13 @@
 //! Finds the files below the given paths.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ignore::WalkBuilder;
-
+use super::directories::{Directories, EntryType};
 use super::unapplied::Unapplied;
+use super::walker::{Entry, Walk, Walked};
 use super::{SkipReason, Skipped, absolute, display_path};
 
 /// A file to read.
@@ -40,10 +41,16 @@ pub(crate) struct FoundFiles {
     pub(crate) excluded: Vec<PathBuf>,
     /// Paths that could not be read, with the reason.
     pub(crate) errors: Vec<String>,
+    /// What the folders contain that were read.
+    pub(crate) directories: Directories,
 }
 
-/// Folders that contain no manifests of the user.
-pub(super) const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
+/// A file that may have been found under several paths.
+struct Candidate {
+    input: Input,
+    /// The absolute path without links, if it is known.
+    real: Option<PathBuf>,
+}
 
 /// How many files and folders are looked at to say why nothing was found.
 const MAX_ENTRIES: usize = 100_000;
@@ -52,6 +59,7 @@ const MAX_ENTRIES: usize = 100_000;
 /// there is only one.
 pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
     let mut found = FoundFiles::default();
+    let mut candidates = Vec::new();
     let mut linked = paths.len() > 1;
     let streams: BTreeSet<u32> = paths.iter().filter_map(|path| stream(path)).collect();
     for path in paths {
@@ -59,7 +67,8 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
         let mut push_stream = |number: u32| {
             let own = PathBuf::from(format!("<fd {number}>"));
             let name = if number == 0 || streams.len() == 1 { stdin } else { &own };
-            found.inputs.push(Input { stream: Some(number), path: path.clone(), ..input(name, true) });
+            let input = Input { stream: Some(number), path: path.clone(), ..named(name) };
+            candidates.push(Candidate { input, real: None });
         };
         if path.as_os_str() == "-" {
             push_stream(0);
@@ -67,8 +76,8 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
         }
         match (fs::metadata(path), stream) {
             (Ok(data), Some(number)) if !data.is_dir() => push_stream(number),
-            (Ok(data), _) if data.is_dir() => linked |= walk(path, &mut found),
-            (Ok(data), _) if data.is_file() => found.inputs.push(input(path, true)),
+            (Ok(data), _) if data.is_dir() => linked |= walk(path, &mut found, &mut candidates),
+            (Ok(data), _) if data.is_file() => candidates.push(Candidate { input: named(path), real: None }),
             (Ok(_), _) => {
                 found.errors.push(format!("{}: not a file", display_path(path)));
                 found.skip(path, SkipReason::NotAFile);
@@ -80,9 +89,10 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
             (Err(error), _) => found.errors.push(format!("{}: {error}", display_path(path))),
         }
     }
-    if linked {
-        found.inputs = deduplicate(std::mem::take(&mut found.inputs));
-    }
+    found.inputs = match linked {
+        true => deduplicate(candidates),
+        false => candidates.into_iter().map(|candidate| candidate.input).collect(),
+    };
     found.inputs.sort_by(|a, b| a.display_path.cmp(&b.display_path));
     found
 }
@@ -93,12 +103,13 @@ impl FoundFiles {
     }
 }
 
-fn input(path: &Path, named: bool) -> Input {
+/// A file that was given as an argument.
+fn named(path: &Path) -> Input {
     Input {
         display_path: display_path(path),
         path: path.to_owned(),
         absolute: absolute(path),
-        named,
+        named: true,
         stream: None,
         unapplied: None,
     }
@@ -112,99 +123,74 @@ fn stream(path: &Path) -> Option<u32> {
     }
 }
 
-/// A walk of a folder, without what is never a manifest of the user.
-fn walker(root: &Path) -> WalkBuilder {
-    let mut walker = WalkBuilder::new(root);
-    walker.hidden(false).require_git(false).git_global(false).follow_links(false).filter_entry(|entry| {
-        entry.depth() == 0
-            || !entry.file_type().is_some_and(|t| t.is_dir())
-            || !EXCLUDED_FOLDERS.iter().any(|never| entry.file_name() == *never)
-    });
-    walker
-}
-
 /// How many files with names of manifests ignore files such as `.gitignore` hide below the folders among some paths.
 pub(crate) fn count_hidden(paths: &[PathBuf]) -> usize {
-    let manifests = |walker: &WalkBuilder| {
-        let entries = walker.build().take(MAX_ENTRIES).flatten();
-        entries
-            .filter(|entry| entry.depth() > 0 && entry.path().is_file() && is_manifest_name(entry.path()))
-            .count()
+    let known = Directories::default();
+    let manifests = |root: &Path, is_filtered: bool| {
+        let walk = Walk { known: &known, is_filtered, limit: MAX_ENTRIES };
+        let entries = walk.run(root, is_manifest_name).entries;
+        entries.iter().filter(|entry| entry.path.is_file()).count()
     };
-    let hidden = paths.iter().filter(|path| path.is_dir()).map(|root| {
-        let mut all = walker(root);
-        all.ignore(false).git_ignore(false).git_exclude(false).parents(false);
-        manifests(&all).saturating_sub(manifests(&walker(root)))
-    });
-    hidden.sum()
+    let hidden = paths.iter().filter(|path| path.is_dir());
+    hidden.map(|root| manifests(root, false).saturating_sub(manifests(root, true))).sum()
 }
 
 /// Reads a folder. Returns whether it contains a link to a file.
-fn walk(root: &Path, found: &mut FoundFiles) -> bool {
+fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) -> bool {
+    let walk = Walk { known: &found.directories, is_filtered: true, limit: usize::MAX };
+    let Walked { entries, errors, directories } = walk.run(root, is_manifest_name);
+    found.errors.extend(errors);
+    found.directories.extend(directories);
+    let root = absolute(root);
+    let mut unapplied = Unapplied::below(&root);
     let mut linked = false;
-    let mut unapplied = Unapplied::below(root);
-    let entries = walker(root).build();
-    for entry in entries {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => {
-                found.errors.push(error.to_string());
-                continue;
-            }
-        };
-        let Some(kind) = entry.file_type() else {
-            continue;
-        };
-        if kind.is_dir() || entry.depth() == 0 || !is_manifest_name(entry.path()) {
-            continue;
-        }
-        let path = strip_current_dir(root, entry.path());
-        let mut push = || {
-            found.inputs.push(Input { unapplied: unapplied.reason(entry.path()), ..input(path, false) });
-        };
-        if kind.is_file() {
-            push();
-        } else if kind.is_symlink() {
-            match fs::metadata(path) {
-                Ok(data) if data.is_file() => {
-                    linked = true;
-                    push();
-                }
+    for Entry { path, absolute, real, entry_type } in entries {
+        let is_link = entry_type == EntryType::Link;
+        if is_link {
+            match fs::metadata(&path) {
+                Ok(data) if data.is_file() => linked = true,
                 // A link to a folder is not followed: the folder is read at its own path, or if given as an
                 // argument.
-                Ok(data) if data.is_dir() => {}
-                Ok(_) => found.skip(path, SkipReason::NotAFile),
-                Err(_) => found.skip(path, SkipReason::DanglingLink),
+                Ok(data) if data.is_dir() => continue,
+                Ok(_) => {
+                    found.skip(&path, SkipReason::NotAFile);
+                    continue;
+                }
+                Err(_) => {
+                    found.skip(&path, SkipReason::DanglingLink);
+                    continue;
+                }
             }
-        } else {
-            found.skip(path, SkipReason::NotAFile);
+        } else if entry_type != EntryType::File {
+            found.skip(&path, SkipReason::NotAFile);
+            continue;
         }
+        let unapplied = unapplied.reason(&absolute, &found.directories);
+        let display_path = display_path(&path);
+        let input = Input { display_path, path, absolute, named: false, stream: None, unapplied };
+        candidates.push(Candidate { input, real: (!is_link).then_some(real) });
     }
     linked
 }
 
-/// Removes a leading `./` of paths in the current folder.
-fn strip_current_dir<'a>(root: &Path, path: &'a Path) -> &'a Path {
-    if root == Path::new(".") { path.strip_prefix(".").unwrap_or(path) } else { path }
-}
-
-fn is_manifest_name(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| {
+fn is_manifest_name(name: &OsStr) -> bool {
+    Path::new(name).extension().is_some_and(|extension| {
         ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known))
     })
 }
 
 /// Removes duplicates of files that were given or linked several times. The given path is kept, or the
 /// shortest.
-fn deduplicate(inputs: Vec<Input>) -> Vec<Input> {
+fn deduplicate(candidates: Vec<Candidate>) -> Vec<Input> {
     let mut by_file: BTreeMap<PathBuf, Input> = BTreeMap::new();
     let mut streams: BTreeMap<u32, Input> = BTreeMap::new();
-    for input in inputs {
+    for Candidate { input, real } in candidates {
         if let Some(number) = input.stream {
             streams.entry(number).or_insert(input);
             continue;
         }
-        let real = fs::canonicalize(&input.path).unwrap_or_else(|_| input.absolute.clone());
+        let real = real.or_else(|| fs::canonicalize(&input.path).ok());
+        let real = real.unwrap_or_else(|| input.absolute.clone());
         let rank = |i: &Input| (!i.named, i.absolute != real, i.display_path.len(), i.display_path.clone());
         match by_file.get_mut(&real) {
             Some(known) if rank(known) <= rank(&input) => {}

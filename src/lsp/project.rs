@@ -23,7 +23,7 @@ use crate::config::{self, Scopes};
 use crate::error::CliError;
 use crate::files;
 use crate::files::sets::{SetFile, Sets};
-use crate::files::{Disk, FileContext, Folders, Input, KUSTOMIZATIONS, ReadOutcome};
+use crate::files::{Directories, Disk, FileContext, Folders, Input, KUSTOMIZATIONS, ReadOutcome};
 use crate::known::Baselines;
 
 use super::view::{SetView, View};
@@ -135,7 +135,7 @@ impl Project {
     ) -> Result<Project, CliError> {
         enter(root);
         let mut scopes = Scopes::for_server(args)?;
-        let inputs = find(file, &mut scopes);
+        let (inputs, directories) = find(file, &mut scopes);
         let mut errors = Vec::new();
         if let Err(error) = scopes.finish() {
             errors.push(error.to_string());
@@ -144,7 +144,7 @@ impl Project {
             scopes.all().iter().map(|scope| Arc::new(Engine::new(scope.settings.clone()))).collect();
         let (baselines, failed) = Baselines::load(&scopes, None);
         errors.extend(failed);
-        let folders = Folders::discover(plain(&inputs), disk);
+        let folders = Folders::discover(plain(&inputs), directories, disk);
         let mut project = Project {
             root: root.to_owned(),
             file: file.map(Path::to_owned),
@@ -162,14 +162,9 @@ impl Project {
             errors,
         };
         reading.total.fetch_add(inputs.len(), Ordering::Relaxed);
-        let reads: Vec<ReadOutcome> = inputs
-            .par_iter()
-            .map(|one| {
-                let read = files::read(&one.input, &one.path, &project.folders);
-                reading.done.fetch_add(1, Ordering::Relaxed);
-                read
-            })
-            .collect();
+        let scoped: Vec<(&Input, &str)> = inputs.iter().map(|one| (&one.input, one.path.as_str())).collect();
+        let step = || _ = reading.done.fetch_add(1, Ordering::Relaxed);
+        let reads = files::read_all(&scoped, &project.folders, step);
         project.states = inputs
             .par_iter()
             .zip(&reads)
@@ -308,14 +303,14 @@ impl Project {
             Reach::Text => self.read_again(&changed),
             Reach::Folders | Reach::Placeholders => {
                 let inputs = self.inputs.clone();
-                self.rebuild(inputs, &changed, reach == Reach::Folders)
+                self.rebuild(inputs, Directories::default(), &changed, reach == Reach::Folders)
             }
             Reach::Files => {
-                let inputs = find(self.file.as_deref(), &mut self.scopes);
+                let (inputs, directories) = find(self.file.as_deref(), &mut self.scopes);
                 if self.scopes.all().len() != self.engines.len() {
                     return self.reload();
                 }
-                self.rebuild(inputs, &changed, false)
+                self.rebuild(inputs, directories, &changed, false)
             }
             Reach::Configuration => self.reload(),
         }
@@ -411,13 +406,14 @@ impl Project {
     fn rebuild(
         &mut self,
         inputs: Vec<ScopedInput>,
+        directories: Directories,
         changed: &HashSet<PathBuf>,
         keeps_folders: bool,
     ) -> BTreeSet<PathBuf> {
         let folders = std::mem::take(&mut self.folders);
         self.folders = match keeps_folders {
             true => folders.update(changed),
-            false => Folders::discover(plain(&inputs), folders.disk()),
+            false => Folders::discover(plain(&inputs), directories, folders.disk()),
         };
         let mut before: HashMap<PathBuf, FileState> = HashMap::new();
         let mut gone: Vec<Input> = Vec::new();
@@ -548,11 +544,11 @@ fn enter(root: &Path) {
     let _ = std::env::set_current_dir(root);
 }
 
-/// The files of the current folder, or one of them.
-fn find(file: Option<&Path>, scopes: &mut Scopes) -> Vec<ScopedInput> {
+/// The files of the current folder, or one of them, with the folders that were read to find them.
+fn find(file: Option<&Path>, scopes: &mut Scopes) -> (Vec<ScopedInput>, Directories) {
     let name = file.and_then(Path::file_name).unwrap_or(OsStr::new("."));
     let mut found = files::find(&[PathBuf::from(name)], Path::new("<stdin>"));
-    scope(&mut found, scopes, false)
+    (scope(&mut found, scopes, false), found.directories)
 }
 
 fn plain(inputs: &[ScopedInput]) -> Vec<Input> {

@@ -65,7 +65,7 @@ impl<'f, 'a> Checkout<'f, 'a> {
                 break;
             }
             new.push(folder.to_owned());
-            if folder.join(".git").exists() {
+            if self.files.folders.directories.has(folder, ".git") {
                 found = Some(folder.to_owned());
                 break;
             }

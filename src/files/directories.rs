@@ -1,0 +1,125 @@
+//! What folders contain, each read once: no file is looked for where the names of its folder are known.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// The folders that a walk has read, by their absolute paths. Of other folders the file system is asked.
+#[derive(Debug, Default)]
+pub(crate) struct Directories {
+    read: HashMap<PathBuf, Directory>,
+}
+
+impl Directories {
+    /// Adds what a folder contains.
+    pub(super) fn add(&mut self, folder: PathBuf, directory: Directory) {
+        self.read.insert(folder, directory);
+    }
+
+    /// Adds the folders that others have read.
+    pub(crate) fn extend(&mut self, others: Directories) {
+        self.read.extend(others.read);
+    }
+
+    /// The names in a folder, if a walk has read it.
+    pub(super) fn known(&self, folder: &Path) -> Option<&Directory> {
+        self.read.get(folder)
+    }
+
+    /// Whether a folder contains a file of this name, or a link to one.
+    pub(crate) fn has_file(&self, folder: &Path, name: &str) -> bool {
+        match self.entry_type(folder, name) {
+            Known::Type(EntryType::File) => true,
+            Known::Type(EntryType::Link) | Known::Unread => folder.join(name).is_file(),
+            Known::Type(EntryType::Directory | EntryType::Other) | Known::Absent => false,
+        }
+    }
+
+    /// Whether it contains a folder of this name, or a link to one.
+    pub(crate) fn has_directory(&self, folder: &Path, name: &str) -> bool {
+        match self.entry_type(folder, name) {
+            Known::Type(EntryType::Directory) => true,
+            Known::Type(EntryType::Link) | Known::Unread => folder.join(name).is_dir(),
+            Known::Type(EntryType::File | EntryType::Other) | Known::Absent => false,
+        }
+    }
+
+    /// Whether it contains anything of this name; a link has to lead somewhere.
+    pub(crate) fn has(&self, folder: &Path, name: &str) -> bool {
+        match self.entry_type(folder, name) {
+            Known::Type(EntryType::Link) | Known::Unread => folder.join(name).exists(),
+            Known::Type(_) => true,
+            Known::Absent => false,
+        }
+    }
+
+    fn entry_type(&self, folder: &Path, name: &str) -> Known {
+        match self.read.get(folder) {
+            Some(directory) => directory.entry_type(name).map_or(Known::Absent, Known::Type),
+            None => Known::Unread,
+        }
+    }
+}
+
+/// What is known of an entry of a folder.
+enum Known {
+    Type(EntryType),
+    Absent,
+    /// The folder was not read.
+    Unread,
+}
+
+/// The entries of one folder, sorted by name.
+#[derive(Debug)]
+pub(super) struct Directory {
+    entries: Vec<(OsString, EntryType)>,
+}
+
+/// What an entry is. A link is not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum EntryType {
+    File,
+    Directory,
+    Link,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+impl Directory {
+    /// Reads a folder. Entries that cannot be read are left out.
+    ///
+    /// # Errors
+    /// As for [`fs::read_dir`].
+    pub(super) fn read(folder: &Path) -> io::Result<Directory> {
+        let entries = fs::read_dir(folder)?.flatten();
+        let mut entries: Vec<(OsString, EntryType)> = entries
+            .filter_map(|entry| {
+                let of = entry.file_type().ok()?;
+                let entry_type = if of.is_file() {
+                    EntryType::File
+                } else if of.is_dir() {
+                    EntryType::Directory
+                } else if of.is_symlink() {
+                    EntryType::Link
+                } else {
+                    EntryType::Other
+                };
+                Some((entry.file_name(), entry_type))
+            })
+            .collect();
+        entries.sort_unstable();
+        Ok(Directory { entries })
+    }
+
+    /// All entries, sorted by name.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&OsStr, EntryType)> {
+        self.entries.iter().map(|(name, of)| (name.as_os_str(), *of))
+    }
+
+    /// What the entry of a name is; `None` if there is none.
+    pub(super) fn entry_type(&self, name: &str) -> Option<EntryType> {
+        let at = self.entries.binary_search_by(|(known, _)| known.as_os_str().cmp(OsStr::new(name))).ok()?;
+        Some(self.entries[at].1)
+    }
+}

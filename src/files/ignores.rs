@@ -1,0 +1,169 @@
+//! The ignore files of a folder and of those above it: `.ignore`, `.gitignore` and `.git/info/exclude`.
+//!
+//! The patterns are those of the `ignore` crate, and the order is that of its walk: `.ignore` counts before
+//! `.gitignore`, and that before `.git/info/exclude`; of each, the nearest file with a matching pattern.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// The names that are looked for in each folder.
+const IGNORE: &str = ".ignore";
+const GIT_IGNORE: &str = ".gitignore";
+const GIT: &str = ".git";
+
+/// The ignore files that count in a folder. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ignores {
+    nearest: Option<Arc<FolderIgnores>>,
+}
+
+/// Those of one folder.
+#[derive(Debug)]
+struct FolderIgnores {
+    /// In order of precedence; `None` where there is no file.
+    files: [Option<Gitignore>; 3],
+    above: Ignores,
+}
+
+impl Ignores {
+    /// Those of the folders above one, given its absolute path.
+    pub(super) fn above(root: &Path) -> Ignores {
+        let above: Vec<&Path> = root.ancestors().skip(1).collect();
+        let none = Ignores::default();
+        above.into_iter().rev().fold(none, |ignores, folder| {
+            ignores.with_folder(folder, |name| fs::symlink_metadata(folder.join(name)).is_ok())
+        })
+    }
+
+    /// These and those of a folder below, given its absolute path and the names in it.
+    pub(super) fn with_folder(&self, folder: &Path, has: impl Fn(&str) -> bool) -> Ignores {
+        let read = |path: PathBuf| {
+            let mut builder = GitignoreBuilder::new(folder);
+            // A pattern that cannot be read is left out, as is a file.
+            let _ = builder.add(path);
+            builder.build().ok().filter(|ignores| !ignores.is_empty())
+        };
+        let files = [
+            has(IGNORE).then(|| read(folder.join(IGNORE))).flatten(),
+            has(GIT_IGNORE).then(|| read(folder.join(GIT_IGNORE))).flatten(),
+            has(GIT).then(|| read(git_folder(&folder.join(GIT))?.join("info/exclude"))).flatten(),
+        ];
+        if files.iter().all(Option::is_none) {
+            return self.clone();
+        }
+        Ignores { nearest: Some(Arc::new(FolderIgnores { files, above: self.clone() })) }
+    }
+
+    /// Whether a file or folder of the folder is ignored, given its absolute path.
+    pub(super) fn is_ignored(&self, path: &Path, is_folder: bool) -> bool {
+        let mut matched = [Match::None, Match::None, Match::None];
+        let mut next = self.nearest.as_deref();
+        while let Some(folder) = next {
+            for (matched, file) in matched.iter_mut().zip(&folder.files) {
+                if let Some(file) = file.as_ref().filter(|_| matched.is_none()) {
+                    *matched = file.matched(path, is_folder);
+                }
+            }
+            next = folder.above.nearest.as_deref();
+        }
+        matched.iter().find(|matched| !matched.is_none()).is_some_and(Match::is_ignore)
+    }
+}
+
+/// The folder of a repository's own files, given the path of its `.git`, which names another folder in a work tree.
+fn git_folder(git: &Path) -> Option<PathBuf> {
+    if !git.is_file() {
+        return Some(git.to_owned());
+    }
+    let text = fs::read_to_string(git).ok()?;
+    let named = text.lines().next()?.strip_prefix("gitdir: ")?;
+    let own = git.parent()?.join(named);
+    let common = fs::read_to_string(own.join("commondir")).ok()?;
+    Some(own.join(common.lines().next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use gpulint_testing::Dice;
+    use ignore::WalkBuilder;
+
+    use super::super::directories::Directories;
+    use super::super::walker::Walk;
+
+    const NAMES: [&str; 7] = ["a", "b", "build", "prod.yaml", "a.yaml", "c.json", ".hidden"];
+    const PATTERNS: [&str; 12] = [
+        "a",
+        "/a",
+        "a/",
+        "b/a.yaml",
+        "*.yaml",
+        "!a.yaml",
+        "!prod.yaml",
+        "**/build/",
+        "build/*",
+        "/b/**",
+        "!/b/c.json",
+        "[ab]",
+    ];
+
+    fn fill(folder: &Path, depth: usize, dice: &mut Dice) {
+        for name in [".ignore", ".gitignore"] {
+            if dice.below(4) == 0 {
+                let lines: Vec<&str> = (0..=dice.below(3)).map(|_| *dice.one(&PATTERNS)).collect();
+                fs::write(folder.join(name), lines.join("\n")).unwrap();
+            }
+        }
+        if dice.below(6) == 0 {
+            fs::create_dir_all(folder.join(".git/info")).unwrap();
+            fs::write(folder.join(".git/info/exclude"), *dice.one(&PATTERNS)).unwrap();
+        }
+        for name in NAMES {
+            let path = folder.join(name);
+            if dice.below(2) == 0 {
+                continue;
+            }
+            if name.contains('.') && name != ".hidden" {
+                fs::write(path, "").unwrap();
+            } else if depth < 4 {
+                fs::create_dir(&path).unwrap();
+                fill(&path, depth + 1, dice);
+            }
+        }
+    }
+
+    #[test]
+    fn the_walk_finds_what_that_of_the_ignore_crate_finds() {
+        for seed in 0..60 {
+            let folder = std::env::temp_dir().join(format!("gpulint-ignores-{}-{seed}", std::process::id()));
+            fs::create_dir(&folder).unwrap();
+            let mut dice = Dice(seed);
+            fill(&folder, 0, &mut dice);
+            for root in [folder.clone(), folder.join("a")] {
+                if !root.is_dir() {
+                    continue;
+                }
+                let mut walker = WalkBuilder::new(&root);
+                walker.hidden(false).require_git(false).git_global(false);
+                walker.filter_entry(|entry| entry.file_name() != ".git");
+                let theirs = walker.build().map(Result::unwrap);
+                let theirs: BTreeSet<PathBuf> = theirs
+                    .filter(|entry| entry.file_type().is_some_and(|of| of.is_file()))
+                    .map(|entry| entry.into_path())
+                    .collect();
+                let known = Directories::default();
+                let ours = Walk { known: &known, is_filtered: true, limit: usize::MAX }.run(&root, |_| true);
+                let ours: BTreeSet<PathBuf> = ours.entries.into_iter().map(|entry| entry.path).collect();
+                assert_eq!(ours, theirs, "seed {seed}, {}", root.display());
+            }
+            fs::remove_dir_all(folder).unwrap();
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A walk of the folders below one, level by level, on all threads.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::directories::{Directories, Directory, EntryType};
+use super::ignores::Ignores;
+use super::{absolute, display_path};
+
+/// Folders that contain no manifests of the user.
+const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
+
+/// How folders are walked.
+pub(super) struct Walk<'d> {
+    /// Folders that are not read again.
+    pub(super) known: &'d Directories,
+    /// Whether ignore files count.
+    pub(super) is_filtered: bool,
+    /// No folder is read after so many entries.
+    pub(super) limit: usize,
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    /// All but folders, in the order of the levels; those of a level sorted by path.
+    pub(super) entries: Vec<Entry>,
+    /// Paths that could not be read, with the reason.
+    pub(super) errors: Vec<String>,
+    /// What the folders contain that were read.
+    pub(super) directories: Directories,
+}
+
+/// A file, a link, or something else.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The path below the root as it was given, without `./` in front.
+    pub(super) path: PathBuf,
+    /// The absolute path.
+    pub(super) absolute: PathBuf,
+    /// The absolute path without links, but for the entry itself.
+    pub(super) real: PathBuf,
+    pub(super) entry_type: EntryType,
+}
+
+/// A folder to read.
+struct Folder {
+    path: PathBuf,
+    absolute: PathBuf,
+    real: PathBuf,
+    /// Those of the folders above.
+    ignores: Ignores,
+}
+
+/// What reading a folder gave.
+#[derive(Default)]
+struct FolderRead {
+    entries: Vec<Entry>,
+    folders: Vec<Folder>,
+    /// How many entries it has, ignored ones too.
+    count: usize,
+    directory: Option<(PathBuf, Directory)>,
+    error: Option<String>,
+}
+
+impl Walk<'_> {
+    /// Walks the folder `root`. Entries whose name `is_wanted` refuses are left out. Links are not followed.
+    pub(super) fn run(&self, root: &Path, is_wanted: impl Fn(&OsStr) -> bool + Sync) -> Walked {
+        let path = if root == Path::new(".") { PathBuf::new() } else { root.to_owned() };
+        let absolute = absolute(root);
+        let real = fs::canonicalize(root).unwrap_or_else(|_| absolute.clone());
+        let ignores = if self.is_filtered { Ignores::above(&real) } else { Ignores::default() };
+        let mut level = vec![Folder { path, absolute, real, ignores }];
+        let mut walked = Walked::default();
+        let mut count = 0;
+        // A thread of the pool that waits here could begin what waits for this walk.
+        let is_parallel = rayon::current_thread_index().is_none();
+        while !level.is_empty() && count < self.limit {
+            let read = |folder: Folder| self.read(folder, &is_wanted);
+            let folders: Vec<FolderRead> = match is_parallel {
+                true => level.into_par_iter().map(read).collect(),
+                false => level.into_iter().map(read).collect(),
+            };
+            level = Vec::new();
+            for folder in folders {
+                count += folder.count;
+                walked.entries.extend(folder.entries);
+                walked.errors.extend(folder.error);
+                level.extend(folder.folders);
+                if let Some((path, directory)) = folder.directory {
+                    walked.directories.add(path, directory);
+                }
+            }
+        }
+        walked
+    }
+
+    fn read(&self, folder: Folder, is_wanted: impl Fn(&OsStr) -> bool) -> FolderRead {
+        let Folder { path, absolute, real, ignores } = folder;
+        let mut read = FolderRead::default();
+        let known = self.known.known(&absolute);
+        let own = match known.map_or_else(|| Directory::read(&absolute).map(Some), |_| Ok(None)) {
+            Ok(own) => own,
+            Err(error) => {
+                read.error = Some(format!("{}: {error}", display_path(&path)));
+                return read;
+            }
+        };
+        let Some(directory) = own.as_ref().or(known) else { return read };
+        let ignores = match self.is_filtered {
+            true => ignores.with_folder(&real, |name| directory.entry_type(name).is_some()),
+            false => ignores,
+        };
+        for (name, entry_type) in directory.entries() {
+            read.count += 1;
+            let is_folder = entry_type == EntryType::Directory;
+            let is_left_out = match is_folder {
+                true => EXCLUDED_FOLDERS.iter().any(|never| name == *never),
+                false => !is_wanted(name),
+            };
+            if is_left_out {
+                continue;
+            }
+            let real = real.join(name);
+            if ignores.is_ignored(&real, is_folder) {
+                continue;
+            }
+            let (path, absolute) = (path.join(name), absolute.join(name));
+            match is_folder {
+                true => read.folders.push(Folder { path, absolute, real, ignores: ignores.clone() }),
+                false => read.entries.push(Entry { path, absolute, real, entry_type }),
+            }
+        }
+        read.directory = own.map(|directory| (absolute, directory));
+        read
+    }
+}
