@@ -97,18 +97,14 @@ pub(crate) struct Memo<T> {
 /// The place of a [`Memo`] in an object; each belongs to one `static`.
 #[derive(Clone, Copy)]
 pub(crate) enum MemoSlot {
-    /// Instance types that a NodePool admits.
-    InstanceTypes,
-    /// Capacity types that a NodePool allows.
-    CapacityTypes,
+    /// What follows from what a NodePool says of its nodes.
+    PoolFacts,
     /// The purpose that a NodePool declares.
     Purpose,
     /// What the schema and the API server's validation reject.
     Violations,
     /// The same by the CustomResourceDefinitions that the user brings.
     DefinedViolations,
-    /// Keys under which a NodePool names values that are not in the catalogue.
-    UncataloguedKeys,
     /// The class of a workload.
     WorkloadClass,
     /// Where the pod templates are.

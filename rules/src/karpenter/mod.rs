@@ -9,6 +9,7 @@ pub mod meaning;
 pub mod node_class;
 pub mod nodepool;
 pub mod pod;
+pub(crate) mod pool_facts;
 pub mod requirement;
 pub mod requirement_list;
 pub mod scheduling;

@@ -1,6 +1,7 @@
 //! Typed access to a NodePool: requirements, admitted instance types, limits, taints and purpose.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::catalog;
 use crate::catalog::TypeSet;
@@ -9,6 +10,7 @@ use crate::facts::duration;
 use crate::facts::duration::{DurationField, NillableDuration};
 use crate::facts::quantity::Quantity;
 use crate::karpenter::budget::{Budget, DisruptionReason, Nodes};
+use crate::karpenter::pool_facts::PoolFacts;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, SchedulerOptions, Taint};
@@ -25,16 +27,8 @@ const STEPS_PER_LABEL: usize = 30;
 /// Label of the capacity type.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
-/// Labels that get new values with new instance types.
-const GROWING_KEYS: [&str; 7] = [
-    "node.kubernetes.io/instance-type",
-    "karpenter.k8s.aws/instance-family",
-    "karpenter.k8s.aws/instance-category",
-    "karpenter.k8s.aws/instance-generation",
-    "karpenter.k8s.aws/instance-size",
-    "karpenter.k8s.aws/instance-gpu-name",
-    "karpenter.k8s.aws/instance-accelerator-name",
-];
+/// Its values, in the order in which Karpenter prefers them.
+pub(crate) const CAPACITY_TYPES: [&str; 3] = ["reserved", "spot", "on-demand"];
 
 /// A NodePool of `karpenter.sh/v1`.
 #[derive(Clone, Debug)]
@@ -107,26 +101,20 @@ impl<'a> NodePool<'a> {
     /// Whether the pool's node class is one of EKS Auto Mode.
     #[must_use]
     pub fn is_auto_mode(&self) -> bool {
-        self.template_spec().path(&["nodeClassRef", "group"]).text() == Some("eks.amazonaws.com")
+        self.facts().is_auto_mode
     }
 
     /// Whether the pool's node class belongs to a provider other than AWS. Its labels are not in the
     /// catalogue.
     #[must_use]
     pub fn is_other_provider(&self) -> bool {
-        match self.template_spec().path(&["nodeClassRef", "group"]).text() {
-            Some(group) => {
-                let group = group.split('/').next().unwrap_or(group);
-                group != "karpenter.k8s.aws" && group != "eks.amazonaws.com"
-            }
-            None => false,
-        }
+        self.facts().is_other_provider
     }
 
     /// Whether a requirement or label that decides about instance types contains a placeholder.
     #[must_use]
     pub fn has_unknown_types(&self) -> bool {
-        self.requirements().has_unknown() || self.labels().has_unknown()
+        self.facts().has_unknown_types
     }
 
     /// `spec.weight`.
@@ -192,15 +180,13 @@ impl<'a> NodePool<'a> {
     /// than AWS decides. The labels of EKS Auto Mode are treated as those of Karpenter with the same name.
     #[must_use]
     pub fn types(&self) -> Option<TypeSet> {
-        static TYPES: Memo<Option<TypeSet>> = Memo::new(MemoSlot::InstanceTypes);
-        *self.object.memo(&TYPES, || {
-            if self.is_other_provider() || self.has_unknown_types() || self.object.is_partial() {
-                return None;
-            }
-            let admit = || scheduling::admitted_without_class(&self.normalized_requirements());
-            let admitted = steps::limited(steps::SHARED, admit).0?;
-            admitted.uncertainties.is_empty().then_some(admitted.types)
-        })
+        if self.object.is_partial() { None } else { self.facts().types }
+    }
+
+    /// What follows from what the pool says of its nodes, worked out once for all pools that say the same.
+    pub(crate) fn facts(&self) -> &'a Arc<PoolFacts> {
+        static FACTS: Memo<Arc<PoolFacts>> = Memo::new(MemoSlot::PoolFacts);
+        self.object.memo(&FACTS, || PoolFacts::of(self))
     }
 
     /// The pool in a form that can be compared with the catalogue without the node class: labels of EKS Auto
@@ -229,9 +215,11 @@ impl<'a> NodePool<'a> {
     }
 
     /// Each value named by an `In` requirement or a label, with its key as in [`NodePool::normalized_pool`].
-    /// The capacity type is not included.
-    pub(crate) fn named_values(&self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {
-        let auto_mode = self.is_auto_mode();
+    /// The capacity type is not included. `auto_mode` says whether its node class is one of EKS Auto Mode.
+    pub(crate) fn named_values(
+        &self,
+        auto_mode: bool,
+    ) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> + use<'a> {
         let requirements = self.requirements().items().filter_map(move |node| {
             let operator = node.get("operator").text()?.parse::<Operator>().ok()?;
             let key = node.get("key").text()?;
@@ -253,52 +241,12 @@ impl<'a> NodePool<'a> {
     /// The keys under which a requirement or a label names a well-formed value, such as a family, that is not
     /// in the catalogue but may be in a newer one.
     pub(crate) fn uncatalogued_keys(&self) -> &'a [&'static str] {
-        static UNCATALOGUED: Memo<Vec<&'static str>> = Memo::new(MemoSlot::UncataloguedKeys);
-        let compute = || {
-            let mut keys: Vec<&'static str> = Vec::new();
-            for (key, value) in self.named_values() {
-                let Some(key) = GROWING_KEYS.into_iter().find(|growing| *growing == normalise(&key)) else {
-                    continue;
-                };
-                if !keys.contains(&key) && may_be_new(key, &value) {
-                    keys.push(key);
-                }
-            }
-            keys
-        };
-        self.object.memo(&UNCATALOGUED, compute).as_slice()
+        &self.facts().uncatalogued_keys
     }
 
     /// Whether there is such a key.
     pub(crate) fn names_uncatalogued_values(&self) -> bool {
         !self.uncatalogued_keys().is_empty()
-    }
-
-    /// The requirements of [`NodePool::normalized_pool`] without the labels that Karpenter adds.
-    fn normalized_requirements(&self) -> Requirements {
-        let auto_mode = self.is_auto_mode();
-        let mut all = Requirements::new();
-        for node in self.requirements().items() {
-            let Some(spec) = requirement_spec(&node) else {
-                continue;
-            };
-            let requirement = Requirement::new(spec.op, &spec.values, spec.min_values);
-            match spec.key.strip_prefix("eks.amazonaws.com/instance-") {
-                Some(rest) if auto_mode => {
-                    all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement);
-                }
-                _ => all.add(&spec.key, requirement),
-            }
-        }
-        for (key, value) in self.labels().entries() {
-            if let Some(value) = value.text() {
-                all.add(key, Requirement::is(value));
-            }
-        }
-        if all.get(CAPACITY_TYPE).is_some_and(|r| r.has("reserved")) {
-            all.remove(CAPACITY_TYPE);
-        }
-        all
     }
 
     /// Whether the admitted types have accelerators.
@@ -360,23 +308,7 @@ impl<'a> NodePool<'a> {
     /// The capacity types that the pool allows. `None` if neither a requirement nor a label is about them.
     #[must_use]
     pub fn capacity_types(&self) -> Option<Vec<&'static str>> {
-        const ALL: [&str; 3] = ["reserved", "spot", "on-demand"];
-        static ALLOWED: Memo<Option<[bool; 3]>> = Memo::new(MemoSlot::CapacityTypes);
-        let allowed = (*self.object.memo(&ALLOWED, || {
-            // Only this key is evaluated: several rules need it, and combining all requirements is much
-            // slower. A capacity type is allowed if every requirement on the key allows it.
-            let requirements = self.requirements().items().filter_map(|node| {
-                let ours = node.get("key").text() == Some(CAPACITY_TYPE);
-                let spec = ours.then(|| requirement_spec(&node))??;
-                Some(Requirement::new(spec.op, &spec.values, spec.min_values))
-            });
-            let label = self.labels().get(CAPACITY_TYPE).text().map(Requirement::is);
-            requirements.chain(label).fold(None, |allowed, one| {
-                let before: [bool; 3] = allowed.unwrap_or([true; 3]);
-                Some(std::array::from_fn(|at| before[at] && one.has(ALL[at])))
-            })
-        }))?;
-        let named = ALL.into_iter().zip(allowed);
+        let named = CAPACITY_TYPES.into_iter().zip(self.facts().capacity_types?);
         Some(named.filter_map(|(name, yes)| yes.then_some(name)).collect())
     }
 
@@ -454,14 +386,6 @@ pub fn hardware(types: &TypeSet) -> Hardware {
 fn accelerated_types() -> &'static TypeSet {
     static SET: std::sync::OnceLock<TypeSet> = std::sync::OnceLock::new();
     SET.get_or_init(|| TypeSet::matching(crate::catalog::InstanceType::is_accelerated))
-}
-
-/// Whether a value is well-formed and not in the catalogue.
-fn may_be_new(key: &str, value: &str) -> bool {
-    let known = catalog::values(key).is_some_and(|all| all.contains(value));
-    !known
-        && value.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
 }
 
 /// The taints of a list. Values that cannot be read are empty.

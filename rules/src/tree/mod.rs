@@ -5,6 +5,7 @@
 //! scalar borrows from the text where its value equals the bytes of its span, and is stored separately
 //! otherwise (escapes, folding).
 
+mod content;
 pub(crate) mod json;
 mod large;
 pub mod node;

@@ -200,6 +200,10 @@ impl PoolUse {
 /// The workloads with accelerators of a pool, which may be new, or another version of one in the cluster.
 pub(crate) fn accelerators_on(cluster: &Cluster, object: &Object, eks: bool) -> PoolUse {
     let placement = cluster.query::<AcceleratorPlacements>(&eks);
+    // Without them nobody has to know what the pools admit.
+    if placement.workloads.is_empty() {
+        return PoolUse::default();
+    }
     let used = |pool: &Object| placement.by_pool.get(&pool.ptr_id()).cloned().unwrap_or_default();
     let same_name = cluster.table::<CandidatePools>().get(&PoolKey::Name(object.name().to_owned()));
     let known = same_name.iter().find(|pool| pool.object().is_same_resource(object));

@@ -2,14 +2,21 @@
 
 use serde_json::{Value, json};
 
+use crate::catalog::{InstanceType, Label, TypeSet, index};
 use crate::cluster::Cluster;
 use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, PodShape, candidates_for};
 use crate::cluster::placement::pools::{CandidatePools, PoolKey};
+use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::pod::to_scheduling_pod;
-use crate::karpenter::scheduling::Pod;
+use crate::karpenter::pool_facts::PoolFacts;
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::scheduling::{Pod, SchedulerOptions, matching};
 use crate::object::Object;
 use crate::workload::template::templates;
 use std::sync::Arc;
+
+#[path = "../../../examples/pools/mod.rs"]
+mod samples;
 
 fn pool(name: &str, weight: i64, labels: &Value, more: &[Value]) -> Object {
     let mut requirements =
@@ -213,4 +220,129 @@ fn amounts_of_resources_decide_as_in_the_scheduler() {
         }
     }
     assert!(admitted > 50 && refused > 50, "{admitted} {refused}");
+}
+
+/// NodePools as people write them and as nobody meant them, and pods that ask for what some of these pools require.
+fn drawn(batch: u64) -> (Vec<Object>, Vec<Pod>) {
+    let values: Vec<Value> =
+        (batch * 12..batch * 12 + 12).filter_map(|seed| samples::sample(seed).1).flatten().collect();
+    let pools: Vec<&Value> = values.iter().filter(|value| value["kind"] == "NodePool").collect();
+    let requirements = pools.iter().flat_map(|pool| {
+        let list = pool["spec"]["template"]["spec"]["requirements"].as_array();
+        list.into_iter().flatten().filter(|one| one["key"].is_string() && one["operator"].is_string())
+    });
+    let requirements: Vec<&Value> = requirements.collect();
+    let taints = pools.iter().filter_map(|pool| pool["spec"]["template"]["spec"]["taints"].as_array());
+    let tolerations: Vec<Value> = taints
+        .flatten()
+        .map(|taint| json!({"key": taint["key"], "operator": "Exists"}))
+        .filter(|toleration| toleration["key"].is_string())
+        .collect();
+    let needs = [
+        json!({}),
+        json!({"cpu": "500m", "memory": "1Gi"}),
+        json!({"nvidia.com/gpu": 1, "cpu": 3}),
+        json!({"nvidia.com/gpu": 8, "memory": "900Gi"}),
+        json!({"aws.amazon.com/neuron": 1}),
+        json!({"example.com/licence": 1}),
+        json!({"vpc.amazonaws.com/pod-eni": 1}),
+    ];
+    let pods = (0..requirements.len().min(9)).map(|at| {
+        let expression = |n: usize| {
+            let mut one = requirements[(at * n + n) % requirements.len()].clone();
+            one.as_object_mut().unwrap().remove("minValues");
+            one
+        };
+        let affinity = match at % 3 {
+            0 => json!({}),
+            1 => terms(json!([{"matchExpressions": [expression(1)]}])),
+            _ => terms(json!([
+                {"matchExpressions": [expression(2), expression(5)]}, {"matchExpressions": [expression(3)]}
+            ])),
+        };
+        let mut spec = affinity;
+        spec["tolerations"] = match at % 2 {
+            0 => json!(tolerations),
+            _ => json!([{"operator": "Exists"}]),
+        };
+        let container = json!({"name": "c", "resources": {"requests": needs[at % needs.len()]}});
+        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec});
+        let mut object = object;
+        object["spec"]["containers"] = json!([container]);
+        let object = Object::from_json(&object).unwrap();
+        to_scheduling_pod(&templates(&object)[0])
+    });
+    let pods = pods.flatten().collect();
+    (values.iter().filter_map(Object::from_json).collect(), pods)
+}
+
+#[test]
+fn what_is_remembered_is_what_the_scheduler_decides() {
+    let (mut admitted, mut refused) = (0, 0);
+    for batch in 0..60 {
+        let (objects, pods) = drawn(batch);
+        let mut cluster = Cluster::new(true);
+        for object in objects {
+            cluster.apply(object);
+        }
+        let all = cluster.table::<CandidatePools>().get(&PoolKey::All);
+        for pod in pods {
+            for eks in [true, false] {
+                let key = FeasibleKey { shape: Arc::new(PodShape::new(pod.clone())), eks };
+                let evaluation = Evaluation::new(&cluster, &key);
+                let fast = evaluation.admit(all).unwrap();
+                assert_eq!(fast, evaluation.admit(all).unwrap());
+                for (pool, fast) in all.iter().zip(fast) {
+                    // The scheduler itself may need too many steps.
+                    let Some(decided) = evaluation.decide(pool) else { continue };
+                    assert_eq!(fast, decided, "{:?} {pod:?}", pool.pool);
+                    *(if fast { &mut admitted } else { &mut refused }) += 1;
+                }
+            }
+        }
+    }
+    assert!(admitted > 200 && refused > 200, "{admitted} {refused}");
+}
+
+#[test]
+fn types_that_meet_a_requirement_are_those_of_which_each_does() {
+    let mut some = 0;
+    for batch in 0..40 {
+        let (objects, _) = drawn(batch);
+        for pool in objects.iter().filter_map(NodePool::new) {
+            for (key, requirement) in pool.requirement_set().iter().filter(|(key, _)| index(key).is_some()) {
+                let meets = |instance: &InstanceType| match instance.label(key) {
+                    Label::Is(value) => requirement.has(value),
+                    Label::Unknown => requirement.operator() != Operator::DoesNotExist,
+                    Label::Absent | Label::OneOf(_) | Label::Undefined => requirement.allows_absence(),
+                };
+                let plain = TypeSet::matching(meets);
+                let sets = matching(key, requirement, None, &SchedulerOptions::default());
+                assert_eq!(sets, Some(plain), "{key} {requirement}");
+                some += usize::from(!plain.is_empty());
+            }
+        }
+    }
+    assert!(some > 200, "{some}");
+}
+
+#[test]
+fn pools_that_say_the_same_share_what_follows_from_it() {
+    for batch in 0..60 {
+        let (objects, _) = drawn(batch);
+        for object in &objects {
+            let Some(pool) = NodePool::new(object) else { continue };
+            assert_eq!(**pool.facts(), PoolFacts::read(&pool));
+            let mut other = object.root().to_json();
+            if !other["metadata"].is_object() || !other["spec"].is_object() {
+                continue;
+            }
+            other["metadata"]["name"] = json!("another");
+            other["spec"]["weight"] = json!(7);
+            other["spec"]["limits"] = json!({"cpu": 3});
+            let other = Object::from_json(&other).unwrap();
+            let other = NodePool::new(&other).unwrap();
+            assert!(Arc::ptr_eq(pool.facts(), other.facts()));
+        }
+    }
 }

@@ -183,7 +183,7 @@ impl<'i> Views<'i> {
 
     /// The dynamic pools whose pods no taint and no custom label tells from those of a pool, itself included.
     pub(crate) fn overlap_group(self, pool: &OverlapGroup) -> &'i [Arc<OverlapGroup>] {
-        self.cluster.table::<OverlapGroups>().get(&pool.key())
+        pool.key().map_or(&[], |key| self.cluster.table::<OverlapGroups>().get(key))
     }
 
     /// The workloads with accelerators that a pool admits, and those whose first choice it is.

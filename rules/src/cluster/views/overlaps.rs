@@ -2,35 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::catalog::TypeSet;
 use crate::cluster::table::{Row, View, ViewSlot};
-use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
-use crate::karpenter::requirement::{Requirements, is_well_known};
+use crate::karpenter::nodepool::{CAPACITY_TYPES, NodePool};
+use crate::karpenter::pool_facts::{Audience, AudienceKey, PoolFacts};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
-
-/// What the nodes of a pool have that pods tolerate or select: taints that keep pods away, and custom labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct OverlapKey {
-    taints: Vec<(String, String, String)>,
-    labels: Vec<(String, String)>,
-}
-
-/// A dynamic pool whose types are known.
-struct Known {
-    key: OverlapKey,
-    types: TypeSet,
-    /// Of well-known labels, without the capacity type.
-    requirements: Requirements,
-    capacity_types: [bool; 3],
-}
 
 /// A pool as a member of a group.
 pub(crate) struct OverlapGroup {
     object: Object,
     weight: i64,
-    known: Option<Known>,
+    /// What is known of it, if it is dynamic and tells its pods from those of other pools.
+    known: Option<Arc<PoolFacts>>,
 }
 
 /// The pools by the taints and labels of their nodes.
@@ -40,10 +24,10 @@ impl View for OverlapGroups {
     const SLOT: ViewSlot = ViewSlot::OverlapGroups;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Row = Arc<OverlapGroup>;
-    type Key = OverlapKey;
+    type Key = Arc<AudienceKey>;
 
-    fn keys(row: &Arc<OverlapGroup>) -> Vec<OverlapKey> {
-        row.known.iter().map(|known| known.key.clone()).collect()
+    fn keys(row: &Arc<OverlapGroup>) -> Vec<Arc<AudienceKey>> {
+        row.audience().map(|audience| Arc::clone(&audience.key)).into_iter().collect()
     }
 }
 
@@ -60,12 +44,15 @@ impl Row for Arc<OverlapGroup> {
 impl OverlapGroup {
     /// A pool, which need not be in the cluster.
     pub(crate) fn new(object: &Object) -> OverlapGroup {
-        let known = steps::limited(steps::SHARED, || known(object)).0.flatten();
-        OverlapGroup {
-            object: object.clone(),
-            weight: object.path(&["spec", "weight"]).int().unwrap_or(0),
-            known,
-        }
+        let weight = object.path(&["spec", "weight"]);
+        let pool = NodePool::new(object)
+            .filter(|pool| !object.is_partial() && !pool.is_static() && !weight.is_unknown());
+        let known = pool.map(|pool| Arc::clone(pool.facts())).filter(|facts| facts.audience.is_some());
+        OverlapGroup { object: object.clone(), weight: weight.int().unwrap_or(0), known }
+    }
+
+    fn audience(&self) -> Option<&Audience> {
+        self.known.as_ref()?.audience.as_ref()
     }
 
     /// The pool.
@@ -83,79 +70,34 @@ impl OverlapGroup {
         self.known.is_some()
     }
 
-    pub(super) fn key(&self) -> OverlapKey {
-        self.known.as_ref().map(|known| known.key.clone()).unwrap_or_default()
+    pub(super) fn key(&self) -> Option<&Arc<AudienceKey>> {
+        self.audience().map(|audience| &audience.key)
     }
 
     /// Whether the nodes of the pool are of one capacity type.
     pub(crate) fn is_only(&self, capacity_type: &str) -> bool {
         let wanted = CAPACITY_TYPES.map(|one| one == capacity_type);
-        self.known.as_ref().is_some_and(|known| known.capacity_types == wanted)
+        self.audience().is_some_and(|audience| audience.capacity_types == wanted)
     }
 
     /// Whether a pod may fit on nodes of either pool.
     pub(crate) fn overlaps(&self, other: &OverlapGroup) -> bool {
-        let capacity =
-            |(a, b): (&Known, &Known)| a.capacity_types.iter().zip(&b.capacity_types).any(|(a, b)| *a && *b);
-        self.overlaps_but_for_capacity(other)
-            && self.known.as_ref().zip(other.known.as_ref()).is_some_and(capacity)
+        let both = self.audience().zip(other.audience());
+        let is_of_one_capacity_type =
+            both.is_some_and(|(a, b)| a.capacity_types.iter().zip(&b.capacity_types).any(|(a, b)| *a && *b));
+        is_of_one_capacity_type && self.overlaps_but_for_capacity(other)
     }
 
     /// The same for a pod that may be on any capacity type.
     pub(crate) fn overlaps_but_for_capacity(&self, other: &OverlapGroup) -> bool {
-        let Some((a, b)) = self.known.as_ref().zip(other.known.as_ref()) else {
+        let (Some(own), Some(theirs)) = (&self.known, &other.known) else {
             return false;
         };
         steps::take(20);
-        a.key == b.key && !a.types.is_disjoint(&b.types) && a.requirements.intersects(&b.requirements).is_ok()
+        let (Some(a), Some(b)) = (&own.audience, &theirs.audience) else {
+            return false;
+        };
+        let share_types = own.types.zip(theirs.types).is_some_and(|(a, b)| !a.is_disjoint(&b));
+        a.key == b.key && share_types && a.requirements.intersects(&b.requirements).is_ok()
     }
-}
-
-const CAPACITY_TYPES: [&str; 3] = ["reserved", "spot", "on-demand"];
-
-fn known(object: &Object) -> Option<Known> {
-    let pool = NodePool::new(object)?;
-    let taints = pool.template_spec().get("taints");
-    if pool.is_static() || object.path(&["spec", "weight"]).is_unknown() || taints.has_unknown() {
-        return None;
-    }
-    let types = pool.types().filter(|types| !types.is_empty())?;
-    let mut key = OverlapKey::default();
-    for taint in pool.taints() {
-        if taint.effect != "PreferNoSchedule" {
-            key.taints.push((taint.key, taint.value, taint.effect));
-        }
-    }
-    key.taints.sort();
-    key.taints.dedup();
-    // The labels that Karpenter adds tell every pool from every other one.
-    let own = |name: &str| {
-        name == "karpenter.sh/nodepool"
-            || name.starts_with("karpenter.sh/") && !is_well_known(name)
-            || name.ends_with("/ec2nodeclass")
-            || name.ends_with("/nodeclass")
-    };
-    let mut requirements = pool.requirement_set();
-    let names: Vec<String> = requirements.iter().map(|(name, _)| name.to_owned()).collect();
-    let mut capacity_types = [true; 3];
-    for name in names {
-        if own(&name) {
-            requirements.remove(&name);
-        } else if name == CAPACITY_TYPE {
-            if let Some(requirement) = requirements.get(&name) {
-                capacity_types = CAPACITY_TYPES.map(|one| requirement.has(one));
-            }
-            requirements.remove(&name);
-        } else if !is_well_known(&name) && !name.starts_with("eks.amazonaws.com/instance-") {
-            if let Some(requirement) = requirements.get(&name) {
-                steps::take(8 * requirement.values.len());
-                let values: Vec<&str> = requirement.values.iter().map(String::as_str).collect();
-                let value = format!("{} {}", requirement.operator(), values.join(","));
-                key.labels.push((name.clone(), value));
-            }
-            requirements.remove(&name);
-        }
-    }
-    key.labels.sort();
-    Some(Known { key, types, requirements, capacity_types })
 }

@@ -634,7 +634,8 @@ impl<'a> Candidate<'a> {
         Ok(both)
     }
 
-    /// The types that suit a pod, as far as that does not depend on the amounts of resources that it needs.
+    /// The types with which this state of the pod is certainly admitted, as far as that does not depend on the amounts of
+    /// resources that it needs. A state that is rejected or undecided has none: another state may still be admitted.
     fn suited(
         &self,
         pod: &Pod,
@@ -642,17 +643,20 @@ impl<'a> Candidate<'a> {
         tolerations: &[Toleration],
         settings: &SchedulerOptions,
     ) -> SuitedTypes {
-        let both = match self.constrained(pod, state, tolerations) {
-            Ok(both) => both,
-            Err(NotAdmitted::Rejected(_)) => return SuitedTypes::Types(TypeSet::EMPTY),
-            Err(_) => return SuitedTypes::Undecided,
+        let none = SuitedTypes::Types(TypeSet::EMPTY);
+        let Ok(both) = self.constrained(pod, state, tolerations) else {
+            return none;
         };
         let class = self.pool.class.as_ref();
         let types = filter_types(self.nodes.types, &both, class, settings).and(&self.nodes.within_limits);
-        let depends = types.is_empty()
-            || both.iter().any(|(_, requirement)| requirement.min_values.is_some())
-            || !cluster_uncertainties(self.pool, &both, &types, settings).is_empty();
-        if depends { SuitedTypes::Undecided } else { SuitedTypes::Types(types) }
+        // How many values are left depends on which types have room.
+        if both.iter().any(|(_, requirement)| requirement.min_values.is_some()) {
+            return SuitedTypes::Undecided;
+        }
+        if types.is_empty() || !cluster_uncertainties(self.pool, &both, &types, settings).is_empty() {
+            return none;
+        }
+        SuitedTypes::Types(types)
     }
 
     /// The types that remain after limits, requirements, host ports and resources, or the first stage that

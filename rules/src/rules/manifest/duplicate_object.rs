@@ -97,7 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let subject = format!("{} `{}`", id.kind, object.display_name());
     // Which of two equal objects is applied last does not matter.
-    let identical = object.root().to_json() == first.root().to_json();
+    let identical = object.root().has_value_of(&first.root());
     let merge = Merge::new(shown, subject, words).identical(identical);
     let (severity, help) = match relation {
         Relation::Kustomization => (

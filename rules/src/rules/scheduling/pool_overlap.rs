@@ -95,15 +95,18 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     for other in others {
         let weights = (own.weight(), other.weight());
-        let (a, b) = (object.display_name(), other.object().display_name());
+        // Most pools are compared with many others of which there is nothing to say.
+        let names = || (object.display_name(), other.object().display_name());
         let (message, help) = if weights.0 == weights.1 {
             if !tried_first(other) || !own.overlaps(other) {
                 continue;
             }
+            let (a, b) = names();
             let message =
                 format!("pools `{a}` and `{b}` of equal weight admit the same pods: `{b}` is tried first");
             (message, "give the pool that is to be tried first the higher `weight`, or separate the two")
         } else if tried_first(other) && own.overlaps(other) && separates_purposes(pool, other.object()) {
+            let (a, b) = names();
             let message = format!("pods meant for `{a}` go to `{b}` first, of weight {}", weights.1);
             (message, "separate the two by a taint, or by a label that pods select")
         } else if !tried_first(other)
@@ -113,6 +116,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             && pool.hardware() == Hardware::Accelerated
             && !is_for_training(pool, other.object())
         {
+            let (a, b) = names();
             let message = format!(
                 "on-demand pool `{a}` is tried before Spot pool `{b}`: weight {} over {}",
                 weights.0, weights.1

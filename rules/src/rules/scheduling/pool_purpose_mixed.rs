@@ -146,11 +146,14 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let index = ctx.index();
+    let used = index.views().accelerators_on(object, ctx.platform());
     // A pool that is not known may be the one that keeps the two apart.
-    if index.views().feasibility(ctx.platform()).has_other_pools() {
+    if used.training.is_empty()
+        || used.serving.is_empty()
+        || index.views().feasibility(ctx.platform()).has_other_pools()
+    {
         return None;
     }
-    let used = index.views().accelerators_on(object, ctx.platform());
     // Examples of one folder are often alternatives.
     let certain = |a: &Object, b: &Object| index.is_complete() || index.surely_pairs(a, b);
     let near = |workload: &&Object| certain(object, workload);

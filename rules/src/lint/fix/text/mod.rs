@@ -58,14 +58,14 @@ pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, FixError> {
     if !source.is_utf8() {
         return Err(FixError::Encoding);
     }
-    let result = value::apply(&object.root().to_json(), fix)?;
+    let result = value::patch(object.root().to_json(), fix)?;
     if fix.creates.is_empty()
         && let Some(item) = Scope::item(object)
-        && let Ok(repair) = item.repair(source, object, fix, &result)
+        && let Ok(repair) = item.repair(source, object, fix, result.clone())
     {
         return Ok(repair);
     }
-    Scope::document(source, object, origin.span).repair(source, object, fix, &result)
+    Scope::document(source, object, origin.span).repair(source, object, fix, result)
 }
 
 /// The text after edits that are in order and do not overlap. `None` otherwise.

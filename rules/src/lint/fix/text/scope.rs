@@ -10,7 +10,7 @@ use super::editor::{EditOp, EditOutcome, Editor, WorkingCopy};
 use super::layout::Layout;
 use super::{Edit, Repair};
 use crate::lint::fix::text::piece_table::{PieceTable, TextChange, apply_changes};
-use crate::lint::fix::value::semantic_eq;
+use crate::lint::fix::value::is_value_of;
 use crate::lint::fix::{Fix, FixError};
 use crate::object::Object;
 use crate::source::{Document, Source, parse_chunk, read};
@@ -21,7 +21,8 @@ use crate::tree::pointer::Pointer;
 /// The part of a file that is edited, and parsed again to verify the result.
 pub(super) struct Scope {
     range: Range<usize>,
-    /// The values of its documents before the edits.
+    /// The values of its documents before the edits. Null stands for a document that is the object, because nothing of it
+    /// is left as it was.
     values: Vec<Option<Value>>,
     /// Index of the edited document.
     document_index: usize,
@@ -34,12 +35,13 @@ impl Scope {
     pub(super) fn document(source: &Source, object: &Object, span: Span) -> Scope {
         let part = source.chunk_of(span.start);
         let text = &source.text()[part.clone()];
-        let mut scope = Scope {
-            range: part.clone(),
-            values: vec![Some(Node::from_document_slot(object.tree().0, 0).to_json())],
-            document_index: 0,
-            object_pointer: object.document_pointer(),
+        let object_pointer = object.document_pointer();
+        let around = match object_pointer.steps() {
+            [] => Value::Null,
+            _ => Node::from_document_slot(object.tree().0, 0).to_json(),
         };
+        let mut scope =
+            Scope { range: part.clone(), values: vec![Some(around)], document_index: 0, object_pointer };
         // A chunk contains more than one document only if there is text after `...`, or a directive.
         if text.contains("\n...") || has_directive(text) {
             let documents = parse_chunk(source, part);
@@ -93,7 +95,7 @@ impl Scope {
         source: &Source,
         object: &Object,
         fix: &Fix,
-        result: &Value,
+        result: Value,
     ) -> Result<Repair, FixError> {
         let old = &source.text()[self.range.clone()];
         let path = source.path();
@@ -134,7 +136,7 @@ impl Scope {
         let new = apply_changes(old, &changes).ok_or(FixError::VerificationFailed)?;
         let edited = self.values.get_mut(self.document_index).and_then(Option::as_mut);
         let edited = edited.and_then(|document| document.pointer_mut(&self.object_pointer.to_string()));
-        *edited.ok_or(FixError::VerificationFailed)? = result.clone();
+        *edited.ok_or(FixError::VerificationFailed)? = result;
         self.values.extend(fix.creates.iter().cloned().map(Some));
         if !self.reads_as_intended(source, old, &new) {
             return Err(FixError::VerificationFailed);
@@ -159,11 +161,9 @@ impl Scope {
         }
         let documents = read(&Source::from_text("", new));
         let same_values = documents.len() == self.values.len()
-            && documents.iter().zip(&self.values).all(|(document, value)| {
-                match (value_of(document), value) {
-                    (Some(read), Some(meant)) => semantic_eq(&read, meant),
-                    (read, meant) => read.is_none() && meant.is_none(),
-                }
+            && documents.iter().zip(&self.values).all(|(document, value)| match (document.root(), value) {
+                (Some(read), Some(meant)) => is_value_of(&read, meant),
+                (read, meant) => read.is_none() && meant.is_none(),
             });
         let problems = |documents: &[Document]| documents.iter().map(|d| d.diagnostics.len()).sum::<usize>();
         let after = problems(&documents);

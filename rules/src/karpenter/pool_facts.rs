@@ -1,0 +1,220 @@
+//! What follows from what a NodePool says of its nodes: from its requirements, labels, taints and the reference to its
+//! node class, and from nothing else. Pools that say the same share it, so that it is worked out once for all of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use crate::catalog;
+use crate::catalog::TypeSet;
+use crate::karpenter::nodepool::{CAPACITY_TYPE, CAPACITY_TYPES, NodePool, requirement_spec};
+use crate::karpenter::requirement::{Requirement, Requirements, is_well_known, normalise};
+use crate::karpenter::scheduling;
+use crate::steps;
+
+/// Labels that get new values with new instance types.
+const GROWING_KEYS: [&str; 7] = [
+    "node.kubernetes.io/instance-type",
+    "karpenter.k8s.aws/instance-family",
+    "karpenter.k8s.aws/instance-category",
+    "karpenter.k8s.aws/instance-generation",
+    "karpenter.k8s.aws/instance-size",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "karpenter.k8s.aws/instance-accelerator-name",
+];
+
+/// What follows from what a NodePool says of its nodes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PoolFacts {
+    /// As [`NodePool::is_auto_mode`].
+    pub(crate) is_auto_mode: bool,
+    /// As [`NodePool::is_other_provider`].
+    pub(crate) is_other_provider: bool,
+    /// As [`NodePool::has_unknown_types`].
+    pub(crate) has_unknown_types: bool,
+    /// As [`NodePool::types`], of a pool that is whole.
+    pub(crate) types: Option<TypeSet>,
+    /// Which of [`CAPACITY_TYPES`] it allows. `None` if neither a requirement nor a label is about them.
+    pub(crate) capacity_types: Option<[bool; 3]>,
+    /// As [`NodePool::uncatalogued_keys`].
+    pub(crate) uncatalogued_keys: Vec<&'static str>,
+    /// What tells its pods from those of other pools. `None` if its types are not known, or if there are none.
+    pub(crate) audience: Option<Audience>,
+}
+
+/// What decides which pods go to nodes of a pool.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Audience {
+    /// What pods tolerate or select.
+    pub(crate) key: Arc<AudienceKey>,
+    /// Requirements on well-known labels, without the capacity type.
+    pub(crate) requirements: Requirements,
+    /// Which of [`CAPACITY_TYPES`] the nodes can be of.
+    pub(crate) capacity_types: [bool; 3],
+}
+
+/// What the nodes of a pool have that pods tolerate or select: taints that keep pods away, and custom labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct AudienceKey {
+    taints: Vec<(String, String, String)>,
+    labels: Vec<(String, String)>,
+}
+
+/// The facts by the content that they follow from, compared as a whole. They hold whatever else changes; when there are
+/// many, those that are not of a pool in use are forgotten.
+static KNOWN: LazyLock<Mutex<FactsByContent>> = LazyLock::new(Mutex::default);
+
+type FactsByContent = HashMap<Box<[u8]>, Arc<PoolFacts>>;
+
+/// So many are kept.
+const MOST_KNOWN: usize = 4_096;
+
+impl PoolFacts {
+    /// The facts of a pool.
+    pub(crate) fn of(pool: &NodePool<'_>) -> Arc<PoolFacts> {
+        let mut content = Vec::with_capacity(512);
+        let spec = pool.template_spec();
+        for node in [pool.requirements(), pool.labels(), spec.get("taints"), spec.get("nodeClassRef")] {
+            node.append_content(&mut content);
+        }
+        // What panics while it holds the lock changes nothing.
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(facts) = known().get(content.as_slice()) {
+            return Arc::clone(facts);
+        }
+        let facts = Arc::new(PoolFacts::read(pool));
+        let mut known = known();
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(content.into(), Arc::clone(&facts));
+        facts
+    }
+
+    /// The facts of a pool, worked out for it alone.
+    pub(crate) fn read(pool: &NodePool<'_>) -> PoolFacts {
+        let group = pool.template_spec().path(&["nodeClassRef", "group"]);
+        let is_auto_mode = group.text() == Some("eks.amazonaws.com");
+        let is_other_provider = group.text().is_some_and(|group| {
+            let group = group.split('/').next().unwrap_or(group);
+            group != "karpenter.k8s.aws" && group != "eks.amazonaws.com"
+        });
+        let has_unknown_types = pool.requirements().has_unknown() || pool.labels().has_unknown();
+        let types = (!is_other_provider && !has_unknown_types).then(|| types(pool, is_auto_mode)).flatten();
+        let tells =
+            types.is_some_and(|types| !types.is_empty()) && !pool.template_spec().get("taints").has_unknown();
+        PoolFacts {
+            is_auto_mode,
+            is_other_provider,
+            has_unknown_types,
+            types,
+            capacity_types: capacity_types(pool),
+            uncatalogued_keys: uncatalogued_keys(pool, is_auto_mode),
+            audience: tells.then(|| steps::limited(steps::SHARED, || audience(pool)).0).flatten(),
+        }
+    }
+}
+
+fn types(pool: &NodePool<'_>, is_auto_mode: bool) -> Option<TypeSet> {
+    let admit = || scheduling::admitted_without_class(&normalized_requirements(pool, is_auto_mode));
+    let admitted = steps::limited(steps::SHARED, admit).0?;
+    admitted.uncertainties.is_empty().then_some(admitted.types)
+}
+
+/// The requirements of [`NodePool::normalized_pool`] without the labels that Karpenter adds.
+fn normalized_requirements(pool: &NodePool<'_>, is_auto_mode: bool) -> Requirements {
+    let mut all = Requirements::new();
+    for spec in pool.requirements().items().filter_map(|node| requirement_spec(&node)) {
+        let requirement = Requirement::new(spec.op, &spec.values, spec.min_values);
+        match spec.key.strip_prefix("eks.amazonaws.com/instance-") {
+            Some(rest) if is_auto_mode => {
+                all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement);
+            }
+            _ => all.add(&spec.key, requirement),
+        }
+    }
+    for (key, value) in pool.labels().entries() {
+        if let Some(value) = value.text() {
+            all.add(key, Requirement::is(value));
+        }
+    }
+    if all.get(CAPACITY_TYPE).is_some_and(|r| r.has("reserved")) {
+        all.remove(CAPACITY_TYPE);
+    }
+    all
+}
+
+/// A capacity type is allowed if every requirement on the key allows it.
+fn capacity_types(pool: &NodePool<'_>) -> Option<[bool; 3]> {
+    let requirements = pool.requirements().items().filter_map(|node| {
+        let ours = node.get("key").text() == Some(CAPACITY_TYPE);
+        let spec = ours.then(|| requirement_spec(&node))??;
+        Some(Requirement::new(spec.op, &spec.values, spec.min_values))
+    });
+    let label = pool.labels().get(CAPACITY_TYPE).text().map(Requirement::is);
+    requirements.chain(label).fold(None, |allowed, one| {
+        let before: [bool; 3] = allowed.unwrap_or([true; 3]);
+        Some(std::array::from_fn(|at| before[at] && one.has(CAPACITY_TYPES[at])))
+    })
+}
+
+fn uncatalogued_keys(pool: &NodePool<'_>, is_auto_mode: bool) -> Vec<&'static str> {
+    let mut keys: Vec<&'static str> = Vec::new();
+    for (key, value) in pool.named_values(is_auto_mode) {
+        let Some(key) = GROWING_KEYS.into_iter().find(|growing| *growing == normalise(&key)) else {
+            continue;
+        };
+        if !keys.contains(&key) && may_be_new(key, &value) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// Whether a value is well-formed and not in the catalogue.
+fn may_be_new(key: &str, value: &str) -> bool {
+    let known = catalog::values(key).is_some_and(|all| all.contains(value));
+    !known
+        && value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
+}
+
+fn audience(pool: &NodePool<'_>) -> Audience {
+    let mut key = AudienceKey::default();
+    for taint in pool.taints() {
+        if taint.effect != "PreferNoSchedule" {
+            key.taints.push((taint.key, taint.value, taint.effect));
+        }
+    }
+    key.taints.sort();
+    key.taints.dedup();
+    // The labels that Karpenter adds tell every pool from every other one.
+    let own = |name: &str| {
+        name == "karpenter.sh/nodepool"
+            || name.starts_with("karpenter.sh/") && !is_well_known(name)
+            || name.ends_with("/ec2nodeclass")
+            || name.ends_with("/nodeclass")
+    };
+    let mut requirements = pool.requirement_set();
+    let names: Vec<String> = requirements.iter().map(|(name, _)| name.to_owned()).collect();
+    let mut capacity_types = [true; 3];
+    for name in names {
+        if own(&name) {
+            requirements.remove(&name);
+        } else if name == CAPACITY_TYPE {
+            if let Some(requirement) = requirements.get(&name) {
+                capacity_types = CAPACITY_TYPES.map(|one| requirement.has(one));
+            }
+            requirements.remove(&name);
+        } else if !is_well_known(&name) && !name.starts_with("eks.amazonaws.com/instance-") {
+            if let Some(requirement) = requirements.get(&name) {
+                steps::take(8 * requirement.values.len());
+                let values: Vec<&str> = requirement.values.iter().map(String::as_str).collect();
+                let value = format!("{} {}", requirement.operator(), values.join(","));
+                key.labels.push((name.clone(), value));
+            }
+            requirements.remove(&name);
+        }
+    }
+    key.labels.sort();
+    Audience { key: Arc::new(key), requirements, capacity_types }
+}
