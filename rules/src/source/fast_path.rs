@@ -1,15 +1,19 @@
-//! Parser for the YAML that most manifests use: block style, plain and quoted scalars and flow collections
-//! that end on their line, comments. One pass over the lines.
+//! Parser for the YAML that most manifests use: block style with scalars of every style, flow collections, comments. One
+//! pass over the lines.
 //!
-//! It builds the same tree as `granit`, or returns `None` at the first construct outside this subset
-//! (anchors, tags, block scalars, escapes, scalars over several lines, tabs, errors); the caller then parses
-//! the chunk with `granit` from its start. A property test over random text compares the two.
+//! It builds the same tree as `granit`, or returns `None` at the first construct outside this subset (anchors, tags,
+//! merges, keys in other than simple characters, tabs, errors); the caller then parses the chunk with `granit` from its
+//! start. A property test over random text compares the two.
+
+mod flow;
+mod scalar;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use granit_parser::ScalarStyle;
 
+use self::scalar::{Chomping, begins_plain, ends_token, plain_end, quoted_key_end};
 use super::build::TreeBuilder;
 use super::{Document, Source};
 use crate::tree::Span;
@@ -32,8 +36,10 @@ pub(super) fn parse_simple(source: &Source, part: &Range<usize>) -> Option<Vec<D
         build: TreeBuilder::new(Arc::clone(source.text_arc()), 0),
         levels: Vec::new(),
         comments: Vec::new(),
+        folded: String::new(),
         started: false,
         explicit: false,
+        root_end: None,
     };
     scan.lines()?;
     scan.finish()
@@ -42,18 +48,33 @@ pub(super) fn parse_simple(source: &Source, part: &Range<usize>) -> Option<Vec<D
 /// Whether a text has none of the bytes that need special handling in YAML: control characters, tabs, other
 /// line breaks, byte order marks.
 fn has_only_plain_bytes(bytes: &[u8]) -> bool {
+    /// So many bytes are compared at once.
+    const BLOCK: usize = 64;
+    let is_plain = |b: u8| matches!(b, b' '..=b'~' | b'\n');
     let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|b| (*b < b' ' && *b != b'\n') || *b >= 0x7F) {
+    loop {
+        if let Some(block) = rest.first_chunk::<BLOCK>()
+            && block.iter().fold(true, |plain, b| plain & is_plain(*b))
+        {
+            rest = &rest[BLOCK..];
+            continue;
+        }
+        let Some(at) = rest.iter().take(BLOCK).position(|b| !is_plain(*b)) else {
+            match rest.get(BLOCK..) {
+                Some(after) => rest = after,
+                None => return true,
+            }
+            continue;
+        };
         let wide = match rest[at..] {
-            [0xE2, 0x80, 0xA8 | 0xA9, ..] => return false,
-            [0xC3..=0xDF, ..] => 2,
-            [0xE0..=0xEE, ..] => 3,
+            [0xE2, 0x80, 0xA8 | 0xA9, ..] | [0xEF, 0xBB | 0xBF, 0xBE | 0xBF, ..] => return false,
+            [0xC2, 0xA0..=0xBF, ..] | [0xC3..=0xDF, ..] => 2,
+            [0xE0..=0xEF, ..] => 3,
             [0xF0..=0xF4, ..] => 4,
             _ => return false,
         };
         rest = &rest[at + wide..];
     }
-    true
 }
 
 /// An open block collection.
@@ -73,8 +94,12 @@ struct LineScanner<'t> {
     build: TreeBuilder,
     levels: Vec<Level>,
     comments: Vec<Span>,
+    /// The text of a scalar that is written in other words: over several lines, or with escapes.
+    folded: String,
     started: bool,
     explicit: bool,
+    /// The end of a flow collection that is the whole document.
+    root_end: Option<usize>,
 }
 
 /// What follows at a position of a line.
@@ -103,7 +128,10 @@ impl LineScanner<'_> {
                     self.expect_line_end(at + 3, end)?;
                 }
                 Some(b'.') if column == 0 => return None,
-                Some(_) => self.content_line(at, start, end)?,
+                Some(_) => {
+                    at = self.content_line(at, start, end)?;
+                    continue;
+                }
             }
             at = end + 1;
         }
@@ -119,14 +147,14 @@ impl LineScanner<'_> {
     }
 
     fn comment(&mut self, start: usize, end: usize) {
-        if self.bytes[start..end].windows(8).any(|w| w == b"gpulint:") {
+        if memchr::memmem::find(&self.bytes[start..end], b"gpulint:").is_some() {
             self.comments.push(self.span(start, end));
         }
     }
 
     /// Reads what may follow a value: blanks and a comment.
     fn expect_line_end(&mut self, from: usize, end: usize) -> Option<()> {
-        let at = from + spaces(&self.bytes[from..end]);
+        let at = self.blanks(from, end);
         match self.bytes[at..end].first() {
             None => Some(()),
             Some(b'#') if at > from => {
@@ -137,8 +165,8 @@ impl LineScanner<'_> {
         }
     }
 
-    /// Reads a line that is not blank: dashes, then a key or a value.
-    fn content_line(&mut self, line: usize, start: usize, end: usize) -> Option<()> {
+    /// Reads a line that is not blank: dashes, then a key or a value. Returns where the next line to read begins.
+    fn content_line(&mut self, line: usize, start: usize, end: usize) -> Option<usize> {
         let mut at = start;
         let mut first = true;
         loop {
@@ -147,7 +175,7 @@ impl LineScanner<'_> {
             let mapping = match next {
                 LineToken::Item => false,
                 LineToken::Key { .. } => true,
-                LineToken::Other if first => return None,
+                LineToken::Other if first => return self.value_of_line(column, at, end),
                 LineToken::Other => return self.value(at, end),
             };
             if first {
@@ -160,24 +188,40 @@ impl LineScanner<'_> {
                 LineToken::Key { end: key, style } => {
                     self.key(at, key, style)?;
                     let after = key + 1;
-                    let value = after + spaces(&self.bytes[after..end]);
+                    let value = self.blanks(after, end);
                     if value == end || self.bytes[value] == b'#' {
                         self.levels.last_mut()?.pending = Some(key);
-                        return self.expect_line_end(after, end);
+                        self.expect_line_end(after, end)?;
+                        return Some(end + 1);
                     }
                     return self.value(value, end);
                 }
                 _ => {
-                    let after = at + 1;
-                    let value = after + spaces(&self.bytes[after..end]);
+                    let value = self.blanks(at + 1, end);
                     if value == end {
                         self.levels.last_mut()?.pending = Some(end);
-                        return Some(());
+                        return Some(end + 1);
                     }
                     at = value;
                 }
             }
         }
+    }
+
+    /// Reads a value that begins its line: that of the key or dash above, or the whole document in flow style.
+    fn value_of_line(&mut self, column: usize, at: usize, end: usize) -> Option<usize> {
+        // A block scalar begins in the line of its key.
+        if matches!(self.bytes[at], b'|' | b'>') {
+            return None;
+        }
+        match self.levels.last_mut() {
+            Some(top) if top.column < column => {
+                top.pending.take()?;
+            }
+            None if !self.started && matches!(self.bytes[at], b'{' | b'[') => self.start(at),
+            _ => return None,
+        }
+        self.value(at, end)
     }
 
     /// Finds the collection that the first key or dash of a line belongs to; closes and opens collections as
@@ -216,16 +260,21 @@ impl LineScanner<'_> {
         self.open(column, mapping, false, at)
     }
 
-    fn open(&mut self, column: usize, mapping: bool, indentless: bool, at: usize) -> Option<()> {
-        if self.levels.len() >= MAX_DEPTH {
-            return None;
-        }
+    /// Notes where the first node begins.
+    fn start(&mut self, at: usize) {
         if !self.started {
             self.started = true;
             if !self.explicit {
                 self.build.start = self.offset(at);
             }
         }
+    }
+
+    fn open(&mut self, column: usize, mapping: bool, indentless: bool, at: usize) -> Option<()> {
+        if self.levels.len() >= MAX_DEPTH {
+            return None;
+        }
+        self.start(at);
         self.build.open(mapping, false, 0, self.span(at, at));
         self.levels.push(Level { column, mapping, indentless, pending: None });
         Some(())
@@ -253,6 +302,7 @@ impl LineScanner<'_> {
         self.scalar(start, end, style)
     }
 
+    /// Appends a scalar whose value is its text, without its quotes.
     fn scalar(&mut self, start: usize, end: usize, style: ScalarStyle) -> Option<()> {
         let inner = match style {
             ScalarStyle::Plain => start..end,
@@ -264,75 +314,108 @@ impl LineScanner<'_> {
         (!self.build.fatal).then_some(())
     }
 
-    /// Reads a value that ends on its line.
-    fn value(&mut self, at: usize, end: usize) -> Option<()> {
-        let bytes = &self.bytes[..end];
-        let (to, style) = match bytes[at] {
-            b'"' => (quoted(bytes, at)?, ScalarStyle::DoubleQuoted),
-            b'\'' => (quoted(bytes, at)?, ScalarStyle::SingleQuoted),
-            b'{' | b'[' => {
-                let to = self.flow(at, end, 0)?;
-                return self.expect_line_end(to, end);
-            }
-            _ => (plain(bytes, at)?, ScalarStyle::Plain),
-        };
-        self.scalar(at, to, style)?;
-        self.expect_line_end(to, end)
+    /// Appends a scalar whose value is in `folded`.
+    fn folded_scalar(&mut self, start: usize, end: usize, style: ScalarStyle) -> Option<()> {
+        let span = self.span(start, end);
+        self.build.scalar(&self.folded, style, 0, None, span);
+        (!self.build.fatal).then_some(())
     }
 
-    /// Reads a flow collection that ends on its line; returns its end.
-    fn flow(&mut self, start: usize, end: usize, depth: usize) -> Option<usize> {
-        if depth >= MAX_DEPTH {
+    /// The column that a value has to be indented deeper than; `None` for the root.
+    fn indent(&self) -> Option<usize> {
+        self.levels.last().map(|top| top.column)
+    }
+
+    /// Reads a value that begins in the line that ends at `end`. Returns where the next line to read begins.
+    fn value(&mut self, at: usize, end: usize) -> Option<usize> {
+        let to = match self.bytes[at] {
+            b'"' | b'\'' => self.quoted(at, self.indent()?)?,
+            b'{' | b'[' => {
+                let to = self.flow(at, 0)?;
+                if self.levels.is_empty() {
+                    self.root_end = Some(to);
+                }
+                to
+            }
+            b'|' => return self.block_scalar(at, end, ScalarStyle::Literal),
+            b'>' => return self.block_scalar(at, end, ScalarStyle::Folded),
+            _ => return self.plain(at, end),
+        };
+        let end = line_end(self.bytes, to);
+        self.expect_line_end(to, end)?;
+        Some(end + 1)
+    }
+
+    /// Reads a plain scalar in block style.
+    fn plain(&mut self, at: usize, end: usize) -> Option<usize> {
+        let indent = self.indent()?;
+        if !begins_plain(self.bytes, at) {
             return None;
         }
-        let mapping = self.bytes[start] == b'{';
-        let closing = if mapping { b'}' } else { b']' };
-        self.build.open(mapping, true, 0, self.span(start, start + 1));
-        let mut at = self.blanks(start + 1, end);
-        if self.bytes[..end].get(at) != Some(&closing) {
-            loop {
-                if mapping {
-                    at = self.flow_scalar(at, end)?;
-                    if self.bytes[..end].get(at) != Some(&b':')
-                        || self.bytes[..end].get(at + 1) != Some(&b' ')
-                    {
-                        return None;
-                    }
-                    at = self.blanks(at + 1, end);
-                }
-                at = match self.bytes[..end].get(at)? {
-                    b'{' | b'[' => self.flow(at, end, depth + 1)?,
-                    _ => self.flow_scalar(at, end)?,
-                };
-                at = self.blanks(at, end);
-                match self.bytes[..end].get(at)? {
-                    b',' => at = self.blanks(at + 1, end),
-                    byte if *byte == closing => break,
-                    _ => return None,
-                }
+        let mut to = plain_end(&self.bytes[..end], at)?;
+        let mut last = end;
+        let mut is_folded = false;
+        let mut breaks = 0;
+        let mut next = end + 1;
+        // A comment ends it.
+        while next < self.bytes.len() && self.blanks(to, last) == last {
+            let end = line_end(self.bytes, next);
+            let start = self.blanks(next, end);
+            if start == end {
+                breaks += 1;
+                next = end + 1;
+                continue;
             }
+            if start - next <= indent || self.bytes[start] == b'#' {
+                break;
+            }
+            if !is_folded {
+                self.folded.clear();
+                self.folded.push_str(self.text.get(at..to)?);
+                is_folded = true;
+            }
+            push_breaks(&mut self.folded, breaks);
+            to = plain_end(&self.bytes[..end], start)?;
+            self.folded.push_str(self.text.get(start..to)?);
+            (last, next, breaks) = (end, end + 1, 0);
         }
-        self.build.close(self.span(at, at + 1));
-        Some(at + 1)
+        match is_folded {
+            true => self.folded_scalar(at, to, ScalarStyle::Plain)?,
+            false => self.scalar(at, to, ScalarStyle::Plain)?,
+        }
+        self.expect_line_end(to, last)?;
+        Some(last + 1)
+    }
+
+    /// Reads a quoted scalar in block style; returns its end.
+    fn quoted(&mut self, at: usize, indent: usize) -> Option<usize> {
+        let style = quoted_style(self.bytes[at]);
+        if let Some(to) = quoted_key_end(self.bytes, at) {
+            self.scalar(at, to, style)?;
+            return Some(to);
+        }
+        let to = scalar::unquote(self.text, at, Some(indent), &mut self.folded)?;
+        self.folded_scalar(at, to, style)?;
+        Some(to)
+    }
+
+    /// Reads a literal or folded block scalar whose header is in the line that ends at `end`.
+    fn block_scalar(&mut self, at: usize, end: usize, style: ScalarStyle) -> Option<usize> {
+        let indent = self.indent()?;
+        let (chomping, after) = match self.bytes.get(at + 1) {
+            Some(b'-') => (Chomping::Strip, at + 2),
+            Some(b'+') => (Chomping::Keep, at + 2),
+            _ => (Chomping::Clip, at + 1),
+        };
+        self.expect_line_end(after, end)?;
+        let is_folded = style == ScalarStyle::Folded;
+        let block = scalar::block(self.text, end + 1, indent, is_folded, chomping, &mut self.folded)?;
+        self.folded_scalar(block.start, block.end, style)?;
+        Some(block.next_line)
     }
 
     fn blanks(&self, from: usize, end: usize) -> usize {
         from + spaces(&self.bytes[from..end])
-    }
-
-    /// Reads a scalar in a flow collection; returns its end.
-    fn flow_scalar(&mut self, at: usize, end: usize) -> Option<usize> {
-        let bytes = &self.bytes[..end];
-        let (to, style) = match bytes.get(at)? {
-            b'"' => (quoted(bytes, at)?, ScalarStyle::DoubleQuoted),
-            b'\'' => (quoted(bytes, at)?, ScalarStyle::SingleQuoted),
-            _ => (flow_plain(bytes, at)?, ScalarStyle::Plain),
-        };
-        if style == ScalarStyle::Plain && &bytes[at..to] == b"<<" {
-            return None;
-        }
-        self.scalar(at, to, style)?;
-        Some(to)
     }
 
     fn finish(mut self) -> Option<Vec<Document>> {
@@ -345,7 +428,7 @@ impl LineScanner<'_> {
         if self.build.fatal {
             return None;
         }
-        let end = self.offset(self.bytes.len());
+        let end = self.offset(self.root_end.unwrap_or(self.bytes.len()));
         let mut document = self.build.finish(end);
         document.comments = self.comments;
         Some(vec![document])
@@ -363,22 +446,29 @@ fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|b| **b == b' ').count()
 }
 
-fn ends_token(bytes: &[u8], at: usize) -> bool {
-    matches!(bytes.get(at), None | Some(b' '))
+/// Appends what a line break and the empty lines after it fold to.
+fn push_breaks(text: &mut String, empty_lines: usize) {
+    match empty_lines {
+        0 => text.push(' '),
+        _ => text.extend(std::iter::repeat_n('\n', empty_lines)),
+    }
+}
+
+fn quoted_style(quote: u8) -> ScalarStyle {
+    if quote == b'"' { ScalarStyle::DoubleQuoted } else { ScalarStyle::SingleQuoted }
 }
 
 /// Whether a dash, a key or a value starts at `at`; `bytes` end with the line.
 fn next_token(bytes: &[u8], at: usize) -> LineToken {
     match bytes[at] {
         b'-' if ends_token(bytes, at + 1) => return LineToken::Item,
-        b'"' | b'\'' => {
-            let style = if bytes[at] == b'"' { ScalarStyle::DoubleQuoted } else { ScalarStyle::SingleQuoted };
-            if let Some(end) = quoted(bytes, at)
+        quote @ (b'"' | b'\'') => {
+            if let Some(end) = quoted_key_end(bytes, at)
                 && end - at < MAX_KEY
                 && bytes.get(end) == Some(&b':')
                 && ends_token(bytes, end + 1)
             {
-                return LineToken::Key { end, style };
+                return LineToken::Key { end, style: quoted_style(quote) };
             }
             return LineToken::Other;
         }
@@ -395,247 +485,5 @@ fn next_token(bytes: &[u8], at: usize) -> LineToken {
     if keyed { LineToken::Key { end, style: ScalarStyle::Plain } } else { LineToken::Other }
 }
 
-/// The end of a quoted scalar; `None` if it has escapes or does not end on this line.
-fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
-    let quote = bytes[at];
-    let length = bytes[at + 1..].iter().position(|b| *b == quote || *b == b'\\')?;
-    let close = at + 1 + length;
-    let escape = quote == b'"' && bytes[close] == b'\\';
-    let backslash = quote == b'\'' && bytes[close] == b'\\';
-    if escape || backslash || bytes.get(close + 1) == Some(&quote) {
-        return None;
-    }
-    Some(close + 1)
-}
-
-/// Whether a plain scalar of the subset may start with this byte.
-fn begins_plain(bytes: &[u8], at: usize) -> bool {
-    match bytes[at] {
-        b'-' => bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')),
-        b'_' | b'.' | b'/' | b'$' | b'+' | b'(' | b'~' | b'<' | b'=' | b'^' | b';' | b'\\' => true,
-        byte => byte.is_ascii_alphanumeric() || byte >= 0x80,
-    }
-}
-
-/// The end of a plain scalar in block style.
-fn plain(bytes: &[u8], at: usize) -> Option<usize> {
-    if !begins_plain(bytes, at) {
-        return None;
-    }
-    let mut end = bytes.len();
-    for (i, byte) in bytes.iter().enumerate().skip(at) {
-        match byte {
-            b':' if ends_token(bytes, i + 1) => return None,
-            b'#' if bytes[i - 1] == b' ' => {
-                end = i;
-                break;
-            }
-            _ => {}
-        }
-    }
-    while bytes[end - 1] == b' ' {
-        end -= 1;
-    }
-    Some(end)
-}
-
-/// The end of a plain scalar in a flow collection.
-fn flow_plain(bytes: &[u8], at: usize) -> Option<usize> {
-    let word = |b: u8| {
-        b.is_ascii_alphanumeric()
-            || b >= 0x80
-            || matches!(b, b'_' | b'.' | b'/' | b'-' | b'$' | b'+' | b'(' | b')' | b'=' | b'~')
-            || matches!(b, b'^' | b';' | b'<' | b' ')
-    };
-    let begins = match *bytes.get(at)? {
-        b'-' => bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'-'),
-        b' ' | b')' => false,
-        byte => word(byte),
-    };
-    if !begins {
-        return None;
-    }
-    let mut end = at + bytes[at..].iter().take_while(|b| word(**b)).count();
-    match bytes.get(end)? {
-        b',' | b']' | b'}' | b':' => {}
-        _ => return None,
-    }
-    while bytes[end - 1] == b' ' {
-        end -= 1;
-    }
-    Some(end)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::super::granit::parse_full;
-    use super::*;
-    use proptest::prelude::*;
-
-    fn dump(documents: &[Document]) -> String {
-        let mut out = String::new();
-        for document in documents {
-            out.push_str(&format!("{:?} {:?}\n", document.span, document.comments));
-            out.push_str(&format!("{:?}\n", document.diagnostics));
-            if let Some(tree) = &document.tree {
-                for slot in &tree.slots {
-                    out.push_str(&format!("{slot:?}\n"));
-                }
-                out.push_str(&format!("{:?}\n{:?}\n", tree.out_of_line_keys, tree.strings));
-            }
-        }
-        out
-    }
-
-    /// Compares both parsers on each chunk of the text; returns the number of chunks that the fast path
-    /// parsed.
-    fn agree(text: &str) -> usize {
-        let source = Source::from_text("x.yaml", text);
-        let mut taken = 0;
-        for part in super::super::split_documents(source.text()) {
-            if let Some(documents) = parse_simple(&source, &part) {
-                taken += 1;
-                let expected = parse_full(&source, part.clone());
-                assert_eq!(dump(&documents), dump(&expected), "of {:?}", &source.text()[part]);
-            }
-        }
-        taken
-    }
-
-    #[test]
-    fn everyday_manifests_are_taken() {
-        for text in [
-            "a: b\n",
-            "a: b",
-            "a:\n  b: c\n",
-            "a:\n",
-            "a:",
-            "a:\n\n\nb:\n",
-            "a: # c\n  b: 1 # d\n",
-            "---\na: b\n",
-            "# x\n---\n# y\na: b\n# z\n",
-            "a:\n- b\n- c\nd: e\n",
-            "a:\n  - b: 1\n    c: 2\n  - d: [x, y, 'z']\n  -\n    e: f\n  -\ng: {h: i, j: {}, k: []}\n",
-            "- - a\n  - b\n- c\n",
-            "- a: b\n  c:\n    d\n",
-            "'a b': \"c d\"\n\"e\": 'f'\n",
-            "a: x y z   # gpulint: allow[b] c\n# gpulint: allow[d] e\nf: \"0\"\n",
-            "a: b\na: c\n",
-            "image: registry.example/x:1.2\nargs: [--a=b, -c, \"d\"]\n",
-            "n: ~\nm: null\non: y\n1: 2\n",
-            "a:\n  b:\n    c:\n  d: e\n",
-            "한: b\na: 한글 — x\n",
-        ] {
-            let taken = agree(text);
-            let hopeless = text.starts_with("한") || text.contains("\n    d\n");
-            assert_eq!(taken > 0, !hopeless, "{text:?}");
-        }
-    }
-
-    const PIECES: &[&str] = &[
-        "a",
-        "b: c",
-        "key:",
-        "key: ",
-        ": ",
-        ":",
-        "- ",
-        "-",
-        "- a: b",
-        "\n",
-        "\n",
-        "\n",
-        "\n  ",
-        "\n  ",
-        "\n    ",
-        "\n- ",
-        "\n  - ",
-        " ",
-        "  ",
-        "# c",
-        " # gpulint: allow[x]",
-        "[",
-        "]",
-        "{",
-        "}",
-        ", ",
-        "[a, b]",
-        "{a: b}",
-        "{}",
-        "[]",
-        "\"",
-        "'",
-        "\"q\"",
-        "'q'",
-        "---",
-        "\n---\n",
-        "...",
-        "|",
-        ">-",
-        "&a ",
-        "*a",
-        "!!str ",
-        "? ",
-        "<<: ",
-        "%",
-        "@",
-        "~",
-        "null",
-        "on",
-        "0x1",
-        ".inf",
-        "1_000",
-        "\\",
-        "$",
-        "(",
-        ")",
-        "é",
-        "—",
-        "\u{2028}",
-        "\u{85}",
-        "\t",
-        "\r\n",
-        "\u{feff}",
-        "🦀",
-        "x y",
-        "a:b",
-        "-a",
-        "--",
-        "=",
-        "<",
-        ";",
-        "^",
-        "+",
-        "/",
-        ".",
-        "_",
-        "key: value\n",
-        "other:\n",
-        "  nested: 1\n",
-    ];
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn the_quick_reader_agrees_with_the_other(
-            pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..24),
-        ) {
-            agree(&pieces.concat());
-        }
-
-        #[test]
-        fn the_quick_reader_agrees_on_lines(
-            lines in proptest::collection::vec(
-                (0usize..4, proptest::sample::select(PIECES), proptest::sample::select(PIECES)),
-                0..16,
-            ),
-        ) {
-            let text: String = lines
-                .iter()
-                .map(|(indent, a, b)| format!("{}{a}{b}\n", "  ".repeat(*indent)))
-                .collect();
-            agree(&text);
-        }
-    }
-}
+mod tests;
