@@ -126,6 +126,9 @@ impl MemoSlot {
     }
 }
 
+/// The values of an object's [`Memo`]s.
+type Memos = [OnceLock<Box<dyn Any + Send + Sync>>; MemoSlot::COUNT];
+
 impl<T: Any + Send + Sync> Memo<T> {
     /// A memo in a slot that no other memo uses.
     pub(crate) const fn new(slot: MemoSlot) -> Memo<T> {
@@ -154,8 +157,8 @@ struct Inner {
     path_cache: PathCache,
     /// The row of its kind, looked up once because nearly every rule for workloads needs it.
     kind_info: Option<&'static KindInfo>,
-    /// What [`Object::memo`] remembers.
-    memos: [OnceLock<Box<dyn Any + Send + Sync>>; MemoSlot::COUNT],
+    /// What [`Object::memo`] remembers. No rule asks anything about most objects.
+    memos: OnceLock<Box<Memos>>,
 }
 
 /// The slots of an object's first maps; `NONE` where they are not written, or only by an alias or
@@ -257,7 +260,7 @@ impl Object {
             applied_name: None,
             incomplete: fragment,
             path_cache: PathCache::of(&node),
-            memos: Default::default(),
+            memos: OnceLock::new(),
             tree: Arc::clone(&tree),
         })))
     }
@@ -281,7 +284,7 @@ impl Object {
             applied_name: name,
             path_cache: inner.path_cache,
             kind_info: inner.kind_info,
-            memos: Default::default(),
+            memos: OnceLock::new(),
         }))
     }
 
@@ -447,7 +450,7 @@ impl Object {
         } else {
             self.as_written()
         };
-        let memos = &owner.0.memos;
+        let memos = owner.0.memos.get_or_init(Box::default);
         let value = memos[memo.slot as usize].get_or_init(|| Box::new(steps::unlimited(compute)));
         value.downcast_ref().expect("each slot belongs to one memo")
     }

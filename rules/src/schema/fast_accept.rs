@@ -23,7 +23,7 @@ use super::keywords::{LIST_TYPE_KEYWORD, ListType, matches_format};
 
 /// A compiled schema; the first node is the root.
 #[derive(Debug)]
-pub(super) struct FastAccept(Vec<SchemaNode>);
+pub(super) struct FastAccept(Box<[SchemaNode]>);
 
 type SchemaId = usize;
 
@@ -74,10 +74,14 @@ const OBJECT: u8 = 64;
 
 impl FastAccept {
     pub(super) fn new(schema: &Value) -> FastAccept {
-        let mut compiler =
-            FastAcceptCompiler { nodes: Vec::new(), definitions: HashMap::new(), root: schema };
+        let mut compiler = FastAcceptCompiler {
+            nodes: Vec::new(),
+            definitions: HashMap::new(),
+            of_types: HashMap::new(),
+            root: schema,
+        };
         compiler.compile(schema);
-        FastAccept(compiler.nodes)
+        FastAccept(compiler.nodes.into())
     }
 
     /// Whether the instance is certainly valid.
@@ -216,6 +220,8 @@ struct FastAcceptCompiler<'s> {
     nodes: Vec<SchemaNode>,
     /// Nodes of definitions, by name.
     definitions: HashMap<&'s str, SchemaId>,
+    /// Nodes of schemas that have nothing but a type, which most have: by the type.
+    of_types: HashMap<&'s str, SchemaId>,
     root: &'s Value,
 }
 
@@ -228,9 +234,17 @@ impl<'s> FastAcceptCompiler<'s> {
         {
             return target;
         }
+        let only_type = schema.as_object().filter(|map| map.len() == 1);
+        let only_type = only_type.and_then(|map| map.get("type")?.as_str());
+        if let Some(known) = only_type.and_then(|name| self.of_types.get(name)) {
+            return *known;
+        }
         let at = self.nodes.len();
         self.nodes.push(SchemaNode::default());
         self.compile_into(at, schema);
+        if let Some(name) = only_type {
+            self.of_types.insert(name, at);
+        }
         at
     }
 

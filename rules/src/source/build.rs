@@ -254,7 +254,7 @@ impl TreeBuilder {
         if let Some(frame) = self.frames.last_mut() {
             frame.last = at;
             if merge {
-                self.tree.slots[frame.at as usize].keys = Keys::Merge;
+                self.tree.slots[frame.at as usize].set_keys(Keys::Merge);
             }
         }
         if merge && matches!(kind, SlotKind::Plain | SlotKind::Quoted | SlotKind::Block) {
@@ -381,8 +381,8 @@ impl TreeBuilder {
             }
         }
         let slot = &mut self.tree.slots[mapping as usize];
-        if !found.is_empty() && slot.keys == Keys::Unique {
-            slot.keys = Keys::Duplicates;
+        if !found.is_empty() && slot.keys() == Keys::Unique {
+            slot.set_keys(Keys::Duplicates);
         }
         for (first, key) in found {
             let tree = &self.tree;

@@ -1,7 +1,7 @@
 //! Indexes of large collections: without them an object with a list of 100,000 entries, each of which is looked up
 //! or reported by its position, would take hours.
 
-use crate::tree::{Keys, SlotKind, Tree};
+use crate::tree::{Keys, SlotKind, Tree, key_hash};
 
 /// Mappings with fewer entries are searched one entry after the other.
 pub(super) const MIN_ENTRIES: usize = 128;
@@ -23,7 +23,7 @@ pub(crate) struct LargeCollections {
 impl Tree {
     fn large(&self) -> &LargeCollections {
         self.large.get_or_init(|| {
-            let mut large = LargeCollections::default();
+            let mut large = Box::<LargeCollections>::default();
             for (at, slot) in (0..).zip(&self.slots) {
                 let is_large = |least: u32| self.end(at) - at > least;
                 match slot.kind {
@@ -31,9 +31,9 @@ impl Tree {
                         large.lists.push((at, self.children(at).collect()));
                     }
                     SlotKind::Mapping | SlotKind::FlowMapping
-                        if slot.keys == Keys::Unique && is_large(MIN_ENTRIES as u32) =>
+                        if slot.keys() == Keys::Unique && is_large(MIN_ENTRIES as u32) =>
                     {
-                        let hash = |child: u32| self.slot(child).key_hash;
+                        let hash = |child: u32| key_hash(self.key_name(child));
                         let mut entries: Vec<_> =
                             self.children(at).map(|child| (hash(child), child)).collect();
                         // Who writes the keys can write many of one hash.

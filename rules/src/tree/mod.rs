@@ -69,7 +69,7 @@ impl SlotKind {
     }
 }
 
-/// One node of the arena with its key. 28 bytes: a large folder has millions of nodes.
+/// One node of the arena with its key. 24 bytes: a large folder has millions of nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) span: Span,
@@ -79,14 +79,13 @@ pub(crate) struct Slot {
     pub(crate) data: u32,
     /// Offset of the key, if the node is the value of a mapping entry.
     key_start: u32,
-    key_len: u16,
-    /// The [`key_hash`] of the key.
-    key_hash: u16,
+    key_len: u8,
+    /// Part of the [`key_hash`] of the key.
+    key_sign: u8,
     pub(crate) kind: SlotKind,
-    key: SlotKey,
-    pub(crate) tag: TagKind,
-    /// For mappings: how their keys have to be searched.
-    pub(crate) keys: Keys,
+    /// How the key is written, and the tag of a scalar or how the keys of a mapping have to be searched: [`Slot::key`],
+    /// [`Slot::tag`] and [`Slot::keys`].
+    traits: u8,
 }
 
 /// How the keys of a mapping have to be searched.
@@ -101,9 +100,48 @@ pub(crate) enum Keys {
 }
 
 impl Slot {
+    /// The bits of `traits` for the key.
+    const KEY: u8 = 0b111;
+
     /// Whether this is a mapping with a merge key.
     pub(crate) fn has_merge_key(&self) -> bool {
-        self.keys == Keys::Merge
+        self.keys() == Keys::Merge
+    }
+
+    /// For mappings: how their keys have to be searched.
+    pub(crate) fn keys(&self) -> Keys {
+        match self.traits >> 3 {
+            1 => Keys::Duplicates,
+            2 => Keys::Merge,
+            _ => Keys::Unique,
+        }
+    }
+
+    /// Sets how the keys of a mapping have to be searched.
+    pub(crate) fn set_keys(&mut self, keys: Keys) {
+        self.traits = self.traits & Slot::KEY | (keys as u8) << 3;
+    }
+
+    /// The tag of a scalar.
+    pub(crate) fn tag(&self) -> TagKind {
+        match self.traits >> 3 {
+            1 => TagKind::Str,
+            2 => TagKind::Bool,
+            3 => TagKind::Int,
+            4 => TagKind::Float,
+            5 => TagKind::Null,
+            _ => TagKind::None,
+        }
+    }
+
+    fn key(&self) -> SlotKey {
+        match self.traits & Slot::KEY {
+            1 => SlotKey::Plain,
+            2 => SlotKey::Quoted,
+            3 => SlotKey::Merge,
+            4 => SlotKey::OutOfLine,
+            _ => SlotKey::None,
+        }
     }
 }
 
@@ -119,6 +157,11 @@ pub(crate) fn key_hash(name: &str) -> u16 {
         .wrapping_add(byte(0))
         .wrapping_mul(31);
     (mixed as u16).wrapping_add(bytes.len() as u16)
+}
+
+/// The part of a [`key_hash`] that a slot has room for.
+fn key_sign(hash: u16) -> u8 {
+    (hash ^ hash >> 8) as u8
 }
 
 /// Where the text of a slot's key is.
@@ -156,11 +199,9 @@ impl Slot {
             data: NONE,
             key_start: 0,
             key_len: 0,
-            key_hash: 0,
+            key_sign: 0,
             kind,
-            key: SlotKey::None,
-            tag,
-            keys: Keys::Unique,
+            traits: (tag as u8) << 3 | SlotKey::None as u8,
         }
     }
 }
@@ -169,7 +210,7 @@ impl Slot {
 pub struct Tree {
     pub(crate) text: Arc<str>,
     pub(crate) slots: Vec<Slot>,
-    /// Keys that do not fit into a slot, sorted by slot: longer than 64 KiB, or with a text in `strings`.
+    /// Keys that do not fit into a slot, sorted by slot: longer than 255 bytes, or with a text in `strings`.
     pub(crate) out_of_line_keys: Vec<(u32, MappingKey)>,
     pub(crate) strings: Vec<Box<str>>,
     pub(crate) spans: bool,
@@ -180,7 +221,7 @@ pub struct Tree {
     /// Aliases with their targets, collected on first use.
     pub(crate) aliases: OnceLock<Box<[(u32, u32)]>>,
     /// Built when a large collection is searched.
-    pub(crate) large: OnceLock<large::LargeCollections>,
+    pub(crate) large: OnceLock<Box<large::LargeCollections>>,
 }
 
 impl fmt::Debug for Tree {
@@ -249,17 +290,18 @@ impl Tree {
     pub(crate) fn push(&mut self, mut slot: Slot, key: Option<MappingKey>) -> u32 {
         let at = u32::try_from(self.slots.len()).unwrap_or(NONE - 2);
         if let Some(key) = key {
-            let len = u16::try_from(key.span.end - key.span.start);
+            let len = u8::try_from(key.span.end - key.span.start);
             slot.key_start = key.span.start;
             slot.key_len = len.unwrap_or(0);
-            slot.key_hash = key.hash;
-            slot.key = match (key.text, key.merge, len) {
+            slot.key_sign = key_sign(key.hash);
+            let place = match (key.text, key.merge, len) {
                 (NONE, false, Ok(_)) => SlotKey::Plain,
                 (NONE, true, Ok(_)) => SlotKey::Merge,
                 (QUOTED, false, Ok(_)) => SlotKey::Quoted,
                 _ => SlotKey::OutOfLine,
             };
-            if slot.key == SlotKey::OutOfLine {
+            slot.traits |= place as u8;
+            if place == SlotKey::OutOfLine {
                 self.out_of_line_keys.push((at, key));
             }
         }
@@ -275,7 +317,7 @@ impl Tree {
     /// The span of a node's key; `None` where it has none.
     pub(crate) fn key_span(&self, at: u32) -> Option<Span> {
         let slot = self.slot(at);
-        match slot.key {
+        match slot.key() {
             SlotKey::None => None,
             SlotKey::OutOfLine => self.out_of_line_key(at).map(|key| key.span),
             _ => {
@@ -287,14 +329,14 @@ impl Tree {
 
     /// Whether the node is the value of a mapping entry.
     pub(crate) fn has_key(&self, at: u32) -> bool {
-        self.slot(at).key != SlotKey::None
+        self.slot(at).key() != SlotKey::None
     }
 
     /// The key of a node; empty where it has none.
     pub(crate) fn key_name(&self, at: u32) -> &str {
         let slot = self.slot(at);
         let (start, end) = (slot.key_start, slot.key_start + u32::from(slot.key_len));
-        match slot.key {
+        match slot.key() {
             SlotKey::None => "",
             SlotKey::Plain | SlotKey::Merge => self.stored(Span::new(start, end), NONE),
             SlotKey::Quoted => self.stored(Span::new(start, end), QUOTED),
@@ -303,7 +345,7 @@ impl Tree {
     }
 
     pub(crate) fn is_merge(&self, at: u32) -> bool {
-        match self.slot(at).key {
+        match self.slot(at).key() {
             SlotKey::Merge => true,
             SlotKey::OutOfLine => self.out_of_line_key(at).is_some_and(|key| key.merge),
             _ => false,
@@ -337,26 +379,26 @@ impl Tree {
 
     /// Whether two keys of a mapping have the same hash, so that one may be repeated.
     pub(crate) fn may_have_duplicate_key(&self, mapping: u32) -> bool {
-        let sign = |child: u32| self.slot(child).key_hash;
+        let sign = |child: u32| self.slot(child).key_sign;
         let keys = || self.children(mapping).filter(|child| self.has_key(*child));
         if keys().nth(16).is_none() {
             let again = |(i, key)| keys().take(i).any(|other| sign(other) == sign(key));
             return keys().enumerate().any(again);
         }
-        let mut signs: Vec<u16> = keys().map(sign).collect();
+        let mut signs: Vec<u16> = keys().map(|child| key_hash(self.key_name(child))).collect();
         signs.sort_unstable();
         signs.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     /// Whether two keys have the same hash.
     pub(crate) fn may_be_same_key(&self, a: u32, b: u32) -> bool {
-        self.slot(a).key_hash == self.slot(b).key_hash
+        self.slot(a).key_sign == self.slot(b).key_sign
     }
 
     /// Whether the key of a node is `name`. Compares lengths before bytes.
     fn is_key(&self, at: u32, name: &str) -> bool {
         let slot = self.slot(at);
-        let quotes = match slot.key {
+        let quotes = match slot.key() {
             SlotKey::None => return false,
             SlotKey::Plain | SlotKey::Merge => 0,
             SlotKey::Quoted => 1,
@@ -378,7 +420,7 @@ impl Tree {
         let slot = self.slot(at);
         match slot.kind {
             SlotKind::Plain | SlotKind::Quoted | SlotKind::Block => {
-                Some(resolve_tagged(self.scalar_text(at), slot.kind == SlotKind::Plain, slot.tag))
+                Some(resolve_tagged(self.scalar_text(at), slot.kind == SlotKind::Plain, slot.tag()))
             }
             _ => None,
         }
@@ -387,7 +429,7 @@ impl Tree {
     /// Whether the node is null. Does not follow aliases.
     pub(crate) fn is_null(&self, at: u32) -> bool {
         let slot = self.slot(at);
-        match (slot.kind, slot.tag) {
+        match (slot.kind, slot.tag()) {
             // No spelling of null is longer than four bytes.
             (SlotKind::Plain, TagKind::None) if slot.data == NONE => {
                 slot.span.end - slot.span.start <= 4 && self.scalar(at) == Some(Scalar::Null)
@@ -414,24 +456,25 @@ impl Tree {
     /// merge.
     pub(crate) fn entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
         let slot = self.slot(mapping);
-        if slot.keys != Keys::Unique {
+        if slot.keys() != Keys::Unique {
             return self.last_entry(mapping, name);
         }
         // The hot path of all rules: a loop over slots without an iterator.
-        let sign = key_hash(name);
+        let hash = key_hash(name);
+        let sign = key_sign(hash);
         let slots = self.slots.get(..slot.data as usize)?;
         let mut at = mapping + 1;
         let mut passed = 0;
         let mut found = None;
         while let Some(child) = slots.get(at as usize) {
-            if child.key_hash == sign && self.is_key(at, name) {
+            if child.key_sign == sign && self.is_key(at, name) {
                 found = Some((at, false));
                 break;
             }
             passed += 1;
             if passed == large::MIN_ENTRIES {
                 steps::take(passed / 8);
-                return self.entry_of_large(mapping, sign, name).map(|found| (found, false));
+                return self.entry_of_large(mapping, hash, name).map(|found| (found, false));
             }
             at = if child.kind.is_collection() { child.data } else { at + 1 };
         }
@@ -474,7 +517,7 @@ impl Tree {
     /// The effective entries of a mapping: each name once, in order of first appearance. The flag is true for
     /// entries that came from a merge.
     pub(crate) fn entries(&self, mapping: u32) -> Vec<(&str, u32, bool)> {
-        if self.slot(mapping).keys == Keys::Unique {
+        if self.slot(mapping).keys() == Keys::Unique {
             let children = self.children(mapping);
             let entries: Vec<_> = children.map(|child| (self.key_name(child), child, false)).collect();
             steps::take(entries.len());

@@ -332,7 +332,7 @@ impl<'a> Node<'a> {
             return Vec::new();
         }
         let at = self.resolved_slot();
-        if self.tree.slot(at).keys == Keys::Unique {
+        if self.tree.slot(at).keys() == Keys::Unique {
             let mut out = Vec::with_capacity(self.tree.children(at).count());
             for child in self.tree.children(at) {
                 let name = self.tree.key_name(child);
