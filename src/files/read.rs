@@ -20,6 +20,9 @@ use super::{Folders, Input, SkipReason, Skipped};
 /// Size of the text that one thread parses at a time, in bytes.
 const PARSE_CHUNK_BYTES: usize = 256 * 1024;
 
+/// So many documents of one file are classified by one thread at a time.
+const CLASSIFIED_AT_A_TIME: usize = 256;
+
 /// The content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct ReadOutcome {
@@ -311,9 +314,14 @@ fn classify_documents(
     let mut read = ReadOutcome::default();
     let mut kept = Vec::with_capacity(documents.len());
     let mut objects = Vec::new();
-    for document in documents {
+    let classes: Vec<DocumentClass> = documents
+        .par_iter()
+        .with_min_len(CLASSIFIED_AT_A_TIME)
+        .map(|document| classify(&source, document, patch))
+        .collect();
+    for (document, class) in documents.into_iter().zip(classes) {
         let number = Some(document.number);
-        match classify(&source, &document, patch) {
+        match class {
             DocumentClass::Other(reason) => {
                 read.skipped.push(skipped(input, number, reason, false));
             }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use granit_parser::ScalarStyle;
 
-use self::scalar::{Chomping, begins_plain, ends_token, plain_end, quoted_key_end};
+use self::scalar::{ends_token, quoted_key_end};
 use super::build::TreeBuilder;
 use super::{Document, Source};
 use crate::tree::Span;
@@ -346,74 +346,6 @@ impl LineScanner<'_> {
         Some(end + 1)
     }
 
-    /// Reads a plain scalar in block style.
-    fn plain(&mut self, at: usize, end: usize) -> Option<usize> {
-        let indent = self.indent()?;
-        if !begins_plain(self.bytes, at) {
-            return None;
-        }
-        let mut to = plain_end(&self.bytes[..end], at)?;
-        let mut last = end;
-        let mut is_folded = false;
-        let mut breaks = 0;
-        let mut next = end + 1;
-        // A comment ends it.
-        while next < self.bytes.len() && self.blanks(to, last) == last {
-            let end = line_end(self.bytes, next);
-            let start = self.blanks(next, end);
-            if start == end {
-                breaks += 1;
-                next = end + 1;
-                continue;
-            }
-            if start - next <= indent || self.bytes[start] == b'#' {
-                break;
-            }
-            if !is_folded {
-                self.folded.clear();
-                self.folded.push_str(self.text.get(at..to)?);
-                is_folded = true;
-            }
-            push_breaks(&mut self.folded, breaks);
-            to = plain_end(&self.bytes[..end], start)?;
-            self.folded.push_str(self.text.get(start..to)?);
-            (last, next, breaks) = (end, end + 1, 0);
-        }
-        match is_folded {
-            true => self.folded_scalar(at, to, ScalarStyle::Plain)?,
-            false => self.scalar(at, to, ScalarStyle::Plain)?,
-        }
-        self.expect_line_end(to, last)?;
-        Some(last + 1)
-    }
-
-    /// Reads a quoted scalar in block style; returns its end.
-    fn quoted(&mut self, at: usize, indent: usize) -> Option<usize> {
-        let style = quoted_style(self.bytes[at]);
-        if let Some(to) = quoted_key_end(self.bytes, at) {
-            self.scalar(at, to, style)?;
-            return Some(to);
-        }
-        let to = scalar::unquote(self.text, at, Some(indent), &mut self.folded)?;
-        self.folded_scalar(at, to, style)?;
-        Some(to)
-    }
-
-    /// Reads a literal or folded block scalar whose header is in the line that ends at `end`.
-    fn block_scalar(&mut self, at: usize, end: usize, style: ScalarStyle) -> Option<usize> {
-        let indent = self.indent()?;
-        let (chomping, after) = match self.bytes.get(at + 1) {
-            Some(b'-') => (Chomping::Strip, at + 2),
-            Some(b'+') => (Chomping::Keep, at + 2),
-            _ => (Chomping::Clip, at + 1),
-        };
-        self.expect_line_end(after, end)?;
-        let is_folded = style == ScalarStyle::Folded;
-        let block = scalar::block(self.text, end + 1, indent, is_folded, chomping, &mut self.folded)?;
-        self.folded_scalar(block.start, block.end, style)?;
-        Some(block.next_line)
-    }
-
     fn blanks(&self, from: usize, end: usize) -> usize {
         from + spaces(&self.bytes[from..end])
     }
@@ -444,14 +376,6 @@ fn line_end(bytes: &[u8], from: usize) -> usize {
 
 fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|b| **b == b' ').count()
-}
-
-/// Appends what a line break and the empty lines after it fold to.
-fn push_breaks(text: &mut String, empty_lines: usize) {
-    match empty_lines {
-        0 => text.push(' '),
-        _ => text.extend(std::iter::repeat_n('\n', empty_lines)),
-    }
 }
 
 fn quoted_style(quote: u8) -> ScalarStyle {

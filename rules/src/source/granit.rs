@@ -21,22 +21,16 @@ use crate::tree::Span;
 #[must_use]
 pub fn split_documents(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
+    if bytes.starts_with(b"%") || memchr::memmem::find(bytes, b"\n%").is_some() {
+        return std::iter::once(0..text.len()).collect();
+    }
     let mut parts = Vec::new();
     let mut start = 0;
-    let mut line = 0;
-    while line < bytes.len() {
-        match bytes[line] {
-            b'%' => return std::iter::once(0..text.len()).collect(),
-            b'-' if line > start && is_separator(&bytes[line..]) => {
-                parts.push(start..line);
-                start = line;
-            }
-            _ => {}
+    for line in memchr::memmem::find_iter(bytes, b"\n---").map(|line_break| line_break + 1) {
+        if is_separator(&bytes[line..]) {
+            parts.push(start..line);
+            start = line;
         }
-        line = match memchr::memchr(b'\n', &bytes[line..]) {
-            Some(end) => line + end + 1,
-            None => bytes.len(),
-        };
     }
     if start < bytes.len() {
         parts.push(start..bytes.len());

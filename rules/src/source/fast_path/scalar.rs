@@ -1,10 +1,82 @@
-//! Where scalars end, and what they say where that is not their text.
+//! Scalars: where they end, and what they say where that is not their text.
 
-use super::{line_end, push_breaks, spaces};
+use granit_parser::ScalarStyle;
+
+use super::{LineScanner, line_end, quoted_style, spaces};
+
+impl LineScanner<'_> {
+    /// Reads a plain scalar in block style.
+    pub(super) fn plain(&mut self, at: usize, end: usize) -> Option<usize> {
+        let indent = self.indent()?;
+        if !begins_plain(self.bytes, at) {
+            return None;
+        }
+        let mut to = plain_end(&self.bytes[..end], at)?;
+        let mut last = end;
+        let mut is_folded = false;
+        let mut breaks = 0;
+        let mut next = end + 1;
+        // A comment ends it.
+        while next < self.bytes.len() && self.blanks(to, last) == last {
+            let end = line_end(self.bytes, next);
+            let start = self.blanks(next, end);
+            if start == end {
+                breaks += 1;
+                next = end + 1;
+                continue;
+            }
+            if start - next <= indent || self.bytes[start] == b'#' {
+                break;
+            }
+            if !is_folded {
+                self.folded.clear();
+                self.folded.push_str(self.text.get(at..to)?);
+                is_folded = true;
+            }
+            push_breaks(&mut self.folded, breaks);
+            to = plain_end(&self.bytes[..end], start)?;
+            self.folded.push_str(self.text.get(start..to)?);
+            (last, next, breaks) = (end, end + 1, 0);
+        }
+        match is_folded {
+            true => self.folded_scalar(at, to, ScalarStyle::Plain)?,
+            false => self.scalar(at, to, ScalarStyle::Plain)?,
+        }
+        self.expect_line_end(to, last)?;
+        Some(last + 1)
+    }
+
+    /// Reads a quoted scalar in block style; returns its end.
+    pub(super) fn quoted(&mut self, at: usize, indent: usize) -> Option<usize> {
+        let style = quoted_style(self.bytes[at]);
+        if let Some(to) = quoted_key_end(self.bytes, at) {
+            self.scalar(at, to, style)?;
+            return Some(to);
+        }
+        let to = unquote(self.text, at, Some(indent), &mut self.folded)?;
+        self.folded_scalar(at, to, style)?;
+        Some(to)
+    }
+
+    /// Reads a literal or folded block scalar whose header is in the line that ends at `end`.
+    pub(super) fn block_scalar(&mut self, at: usize, end: usize, style: ScalarStyle) -> Option<usize> {
+        let indent = self.indent()?;
+        let (chomping, after) = match self.bytes.get(at + 1) {
+            Some(b'-') => (Chomping::Strip, at + 2),
+            Some(b'+') => (Chomping::Keep, at + 2),
+            _ => (Chomping::Clip, at + 1),
+        };
+        self.expect_line_end(after, end)?;
+        let is_folded = style == ScalarStyle::Folded;
+        let block = block(self.text, end + 1, indent, is_folded, chomping, &mut self.folded)?;
+        self.folded_scalar(block.start, block.end, style)?;
+        Some(block.next_line)
+    }
+}
 
 /// What becomes of the line breaks at the end of a block scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chomping {
+enum Chomping {
     /// One is kept.
     Clip,
     /// None is kept.
@@ -28,7 +100,7 @@ pub(super) fn quoted_key_end(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Whether a plain scalar of the subset may start with this byte.
-pub(super) fn begins_plain(bytes: &[u8], at: usize) -> bool {
+fn begins_plain(bytes: &[u8], at: usize) -> bool {
     match bytes[at] {
         b'-' => bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')),
         b'_' | b'.' | b'/' | b'$' | b'+' | b'(' | b'~' | b'<' | b'=' | b'^' | b';' | b'\\' => true,
@@ -37,7 +109,7 @@ pub(super) fn begins_plain(bytes: &[u8], at: usize) -> bool {
 }
 
 /// The end of a plain scalar in block style in its line; `bytes` end with the line.
-pub(super) fn plain_end(bytes: &[u8], at: usize) -> Option<usize> {
+fn plain_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut end = bytes.len();
     for found in memchr::memchr2_iter(b':', b'#', &bytes[at..]) {
         let i = at + found;
@@ -100,6 +172,14 @@ pub(super) fn unquote(text: &str, at: usize, indent: Option<usize>, out: &mut St
     }
 }
 
+/// Appends what a line break and the empty lines after it fold to.
+fn push_breaks(text: &mut String, empty_lines: usize) {
+    match empty_lines {
+        0 => text.push(' '),
+        _ => text.extend(std::iter::repeat_n('\n', empty_lines)),
+    }
+}
+
 /// The number of empty lines after a line break, and where the text goes on.
 fn after_breaks(bytes: &[u8], line_break: usize) -> Option<(usize, usize)> {
     let mut at = line_break + 1;
@@ -158,18 +238,18 @@ fn escape(bytes: &[u8], at: usize, indent: Option<usize>, out: &mut String) -> O
 }
 
 /// Where a block scalar is.
-pub(super) struct Block {
+struct Block {
     /// Its first character, after the indentation.
-    pub(super) start: usize,
+    start: usize,
     /// After the blanks that it may have at the beginning of the line after it.
-    pub(super) end: usize,
+    end: usize,
     /// The line after it.
-    pub(super) next_line: usize,
+    next_line: usize,
 }
 
 /// Reads a block scalar that begins with a line, into `out`; its text is indented deeper than `indent`. `None` for an empty
 /// one.
-pub(super) fn block(
+fn block(
     text: &str,
     from: usize,
     indent: usize,
