@@ -173,14 +173,19 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         print_error(error);
     }
     baseline::finish(&set.baselines, &checked.baselined, args, &set, &renders)?;
-    if let Some(nothing) = checked.empty_input_message(args) {
-        print_error(&nothing);
-        if let Some(line) = report::total::unrendered_line(&checked.report.summary) {
-            print_note(&line);
+    let code = match checked.empty_input_message(args) {
+        Some(nothing) => {
+            print_error(&nothing);
+            if let Some(line) = report::total::unrendered_line(&checked.report.summary) {
+                print_note(&line);
+            }
+            2
         }
-        return Ok(ExitCode::from(2));
-    }
-    Ok(ExitCode::from(checked.exit_code(args)))
+        None => checked.exit_code(args),
+    };
+    // The process ends, by which all memory goes at once.
+    std::mem::forget((set, checked));
+    Ok(ExitCode::from(code))
 }
 
 /// Prints what is applied together.

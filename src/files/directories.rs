@@ -5,26 +5,30 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The folders that a walk has read, by their absolute paths. Of other folders the file system is asked.
+/// The folders that a walk has read, by their absolute paths, which are compared byte by byte: none has parts that mean
+/// nothing. Of other folders the file system is asked.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
-    read: HashMap<PathBuf, Directory>,
+    read: HashMap<OsString, Directory>,
 }
 
 impl Directories {
     /// Adds what a folder contains.
     pub(super) fn add(&mut self, folder: PathBuf, directory: Directory) {
-        self.read.insert(folder, directory);
+        self.read.insert(folder.into_os_string(), directory);
     }
 
     /// Adds the folders that others have read.
     pub(crate) fn extend(&mut self, others: Directories) {
-        self.read.extend(others.read);
+        match self.read.is_empty() {
+            true => self.read = others.read,
+            false => self.read.extend(others.read),
+        }
     }
 
     /// The names in a folder, if a walk has read it.
     pub(super) fn known(&self, folder: &Path) -> Option<&Directory> {
-        self.read.get(folder)
+        self.read.get(folder.as_os_str())
     }
 
     /// Whether a folder contains a file of this name, or a link to one.
@@ -55,7 +59,7 @@ impl Directories {
     }
 
     fn entry_type(&self, folder: &Path, name: &str) -> Known {
-        match self.read.get(folder) {
+        match self.read.get(folder.as_os_str()) {
             Some(directory) => directory.entry_type(name).map_or(Known::Absent, Known::Type),
             None => Known::Unread,
         }

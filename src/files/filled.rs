@@ -1,7 +1,8 @@
 //! Who fills in placeholders: tools whose traces are beside the manifests, such as a Flux Kustomization with
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -34,9 +35,10 @@ const MAX_FILES: usize = 200;
 pub(super) struct FilledFolders {
     folders: HashMap<PathBuf, Traces>,
     /// The paths of Flux Kustomizations with `postBuild`, relative to their repository.
-    flux: Vec<PathBuf>,
-    /// The ends of the paths of files that a Terraform file or a script anywhere below the inputs' folder fills in.
-    named: Vec<PathBuf>,
+    flux: FluxPaths,
+    /// The ends of the paths of files that a Terraform file or a script anywhere below the inputs' folder fills in, by the
+    /// name of the file.
+    named: HashMap<OsString, Vec<PathBuf>>,
 }
 
 /// What the files of one folder show.
@@ -62,11 +64,11 @@ impl FilledFolders {
         // What is outside the folder in which the program runs, and outside that of all inputs, is not the user's.
         let here = absolute(Path::new("."));
         let common = common_folder(inputs);
-        let mut near: BTreeSet<&Path> = BTreeSet::new();
-        for input in inputs.iter().filter(|input| input.stream.is_none()) {
-            let folders = input.absolute.ancestors().skip(1).take(LEVELS);
-            near.extend(folders.filter(|folder| folder.starts_with(&here) || folder.starts_with(&common)));
-        }
+        let own: HashSet<&OsStr> = folders_of(inputs).map(Path::as_os_str).collect();
+        let near = own.into_iter().flat_map(|folder| Path::new(folder).ancestors().take(LEVELS));
+        let near = near.filter(|folder| folder.starts_with(&here) || folder.starts_with(&common));
+        let near: HashSet<&OsStr> = near.map(Path::as_os_str).collect();
+        let near: Vec<&Path> = near.into_iter().map(Path::new).collect();
         let root = if common.starts_with(&here) { here } else { common };
         let walk = Walk { known: directories, is_filtered: false, limit: MAX_ENTRIES };
         let walked = walk.run(&root, |name| is_script(Path::new(name)));
@@ -93,10 +95,13 @@ impl FilledFolders {
             let traces = Traces { braces: mentioning.contains(folder), ..Traces::of(folder, of(folder)) };
             (folder.to_path_buf(), traces)
         });
-        let mut named: Vec<PathBuf> = scripts.values().flat_map(|script| script.named.clone()).collect();
-        named.sort_unstable();
-        named.dedup();
-        FilledFolders { folders: folders.collect(), flux, named }
+        let folders = folders.collect();
+        let mut named: HashMap<OsString, Vec<PathBuf>> = HashMap::new();
+        for path in scripts.into_values().flat_map(|script| script.named) {
+            let name = path.file_name().unwrap_or_default().to_owned();
+            named.entry(name).or_default().push(path);
+        }
+        FilledFolders { folders, flux: FluxPaths::new(flux), named }
     }
 
     /// The placeholders of a file that are filled in. `roots` are the folders of the kustomizations that reach it.
@@ -108,8 +113,9 @@ impl FilledFolders {
     ) -> Vec<FilledPlaceholder> {
         // A comment in the file itself may say how it is applied.
         let mut comments = text.lines().map(str::trim_start).filter(|line| line.starts_with('#'));
-        let mut braces = comments.any(|line| line.contains("envsubst"))
-            || self.named.iter().any(|named| path.ends_with(named));
+        let mut named = path.file_name().and_then(|name| self.named.get(name)).into_iter().flatten();
+        let mut braces = text.contains("envsubst") && comments.any(|line| line.contains("envsubst"))
+            || named.any(|named| path.ends_with(named));
         let mut double_braces = false;
         for traces in path.ancestors().skip(1).take(LEVELS).filter_map(|folder| self.folders.get(folder)) {
             braces |= traces.braces;
@@ -118,8 +124,7 @@ impl FilledFolders {
                 break;
             }
         }
-        let mut places = std::iter::once(path).chain(roots);
-        braces |= places.any(|place| self.flux.iter().any(|flux| is_below(place, flux)));
+        braces = braces || std::iter::once(path).chain(roots).any(|place| self.flux.has_above(place));
         let found = [(braces, BRACES), (double_braces, DOUBLE_BRACES)];
         found.into_iter().filter(|(is, _)| *is).map(|(_, start)| FilledPlaceholder::Syntax(start)).collect()
     }
@@ -171,12 +176,23 @@ pub(super) fn has_placeholders(text: &[u8]) -> bool {
     [BRACES, DOUBLE_BRACES].iter().any(|start| memchr::memmem::find(text, start.as_bytes()).is_some())
 }
 
+/// The folders of the inputs; those of neighbours once.
+fn folders_of(inputs: &[Input]) -> impl Iterator<Item = &Path> {
+    let placed = inputs.iter().filter(|input| input.stream.is_none());
+    let mut last = None;
+    placed
+        .filter_map(|input| input.absolute.parent())
+        .filter(move |folder| last.replace(*folder) != Some(*folder))
+}
+
 /// The folder that all inputs are in.
 fn common_folder(inputs: &[Input]) -> PathBuf {
-    let mut folders =
-        inputs.iter().filter(|input| input.stream.is_none()).filter_map(|input| input.absolute.parent());
+    let mut folders = folders_of(inputs);
     let first = folders.next().unwrap_or(Path::new("")).to_owned();
     folders.fold(first, |common, folder| {
+        if folder.starts_with(&common) {
+            return common;
+        }
         let shared = common.components().zip(folder.components()).take_while(|(a, b)| a == b);
         shared.map(|(part, _)| part).collect()
     })
@@ -268,18 +284,52 @@ fn paths_in(line: &str) -> impl Iterator<Item = &str> {
     ends.filter(|end| end.contains('/'))
 }
 
-/// Whether a file or folder is below a path that is relative to a folder above. An empty path is the repository.
-fn is_below(place: &Path, below: &Path) -> bool {
-    let length = below.components().count();
-    let parts: Vec<_> = place.components().collect();
-    length == 0 || parts.windows(length).any(|window| window.iter().copied().eq(below.components()))
+/// Paths that are relative to a folder which is not known.
+#[derive(Debug, Default)]
+struct FluxPaths {
+    /// One of them is empty: it is the repository.
+    is_whole: bool,
+    /// The others, by their first part.
+    by_first: HashMap<OsString, Vec<PathBuf>>,
+}
+
+impl FluxPaths {
+    fn new(paths: Vec<PathBuf>) -> FluxPaths {
+        let mut flux = FluxPaths::default();
+        for path in paths {
+            match path.components().next() {
+                None => flux.is_whole = true,
+                Some(first) => {
+                    let first = first.as_os_str().to_owned();
+                    flux.by_first.entry(first).or_default().push(path);
+                }
+            }
+        }
+        flux
+    }
+
+    /// Whether a file or folder is below one of them, or is one, from some folder above on.
+    fn has_above(&self, place: &Path) -> bool {
+        if self.is_whole || self.by_first.is_empty() {
+            return self.is_whole;
+        }
+        let mut rest = place.components();
+        while let Some(part) = rest.clone().next() {
+            let begins = self.by_first.get(part.as_os_str());
+            if begins.into_iter().flatten().any(|path| rest.as_path().starts_with(path)) {
+                return true;
+            }
+            rest.next();
+        }
+        false
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::{is_below, paths_in, plain};
+    use super::{FluxPaths, paths_in, plain};
 
     #[test]
     fn paths_in_scripts_end_at_a_folder() {
@@ -294,9 +344,13 @@ mod tests {
 
     #[test]
     fn paths_of_flux_are_relative_to_a_folder_above() {
-        assert!(is_below(Path::new("/repo/apps/prod/web/a.yaml"), Path::new("apps/prod")));
-        assert!(is_below(Path::new("/repo/apps/prod"), Path::new("apps/prod")));
-        assert!(!is_below(Path::new("/repo/apps/production/a.yaml"), Path::new("apps/prod")));
-        assert!(is_below(Path::new("/repo/a.yaml"), Path::new("")));
+        let is_below = |place: &str, path: &str| {
+            FluxPaths::new(vec!["other/prod".into(), path.into()]).has_above(Path::new(place))
+        };
+        assert!(is_below("/repo/apps/prod/web/a.yaml", "apps/prod"));
+        assert!(is_below("/repo/apps/prod", "apps/prod"));
+        assert!(is_below("/apps/apps/prod/a.yaml", "apps/prod"));
+        assert!(!is_below("/repo/apps/production/a.yaml", "apps/prod"));
+        assert!(is_below("/repo/a.yaml", ""));
     }
 }

@@ -1,6 +1,7 @@
 //! The effect of surrounding folders on a file: charts and kustomizations.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -49,13 +50,13 @@ pub(crate) struct Folders {
 impl Folders {
     /// Examines every folder that contains an input, directly or indirectly.
     pub(crate) fn discover(inputs: Vec<Input>, directories: Directories, disk: &Disk) -> Folders {
-        let mut around: HashSet<&Path> = HashSet::new();
+        let mut around: HashSet<&OsStr> = HashSet::new();
         for input in inputs.iter().filter(|input| input.unapplied.is_none()) {
             let above = input.absolute.ancestors().skip(1);
             // Those above a folder that is known are known.
-            for _ in above.take_while(|folder| around.insert(folder)) {}
+            for _ in above.take_while(|folder| around.insert(folder.as_os_str())) {}
         }
-        let around: Vec<&Path> = around.into_iter().collect();
+        let around: Vec<&Path> = around.into_iter().map(Path::new).collect();
         let has_chart = |folder: &&&Path| directories.has_file(folder, "Chart.yaml");
         let charts: HashSet<PathBuf> =
             around.par_iter().filter(has_chart).map(|folder| folder.to_path_buf()).collect();

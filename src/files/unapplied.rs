@@ -3,7 +3,8 @@
 //! Only names below a given folder count: what is named on the command line is checked.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
 
 use super::{Directories, SkipReason};
 
@@ -44,7 +45,7 @@ const BACKUPS: &[&str] = &[".backup", ".bak", ".old", ".orig"];
 /// The folders below one root, and why the files in them are not applied.
 pub(super) struct Unapplied<'r> {
     root: &'r Path,
-    folders: HashMap<PathBuf, Option<SkipReason>>,
+    folders: HashMap<OsString, Option<SkipReason>>,
 }
 
 impl<'r> Unapplied<'r> {
@@ -65,13 +66,13 @@ impl<'r> Unapplied<'r> {
         if folder == self.root || !folder.starts_with(self.root) {
             return None;
         }
-        if let Some(known) = self.folders.get(folder) {
+        if let Some(known) = self.folders.get(folder.as_os_str()) {
             return *known;
         }
         let above = folder.parent()?;
         let name = folder.file_name()?.to_string_lossy().to_ascii_lowercase();
         let reason = self.folder(above, directories).or_else(|| by_name(above, &name, directories));
-        self.folders.insert(folder.to_owned(), reason);
+        self.folders.insert(folder.as_os_str().to_owned(), reason);
         reason
     }
 }

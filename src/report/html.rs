@@ -13,7 +13,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use gpulint_rules::source::Source;
-use gpulint_rules::{Finding, Location, Rule, Severity};
+use gpulint_rules::{Finding, Location, Rule, Severity, fingerprints};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -57,9 +57,8 @@ struct Group {
 
 /// Writes the page.
 pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
-    let mut root = json::root(report);
-    let diagnostics = std::mem::take(&mut root.diagnostics);
-    let head = serde_json::to_value(&root)?;
+    let head = serde_json::to_value(json::head(report))?;
+    let fingerprints = fingerprints(&report.findings);
     let shown = shown(&report.findings);
     let groups = groups(&report.findings, &shown);
     let pools = report.pools.as_ref().filter(|pools| !list(pools, "pools").is_empty());
@@ -93,10 +92,10 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError
             .findings
             .par_iter()
             .map(|at| {
-                let diagnostic = serde_json::to_value(&diagnostics[*at])?;
+                let (one, name) = (&report.findings[*at], &fingerprints[*at]);
+                let diagnostic = serde_json::to_value(json::diagnostic(one, name, report))?;
                 let mut item = Markup::default();
-                let is_new = new.contains(text(&diagnostic, "fingerprint"));
-                finding(&mut item, &report.findings[*at], &diagnostic, is_open, is_new);
+                finding(&mut item, one, &diagnostic, is_open, new.contains(name.as_str()));
                 Ok(item)
             })
             .collect();

@@ -9,7 +9,8 @@ use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{Authority, Finding, Location, Operation, Rendered, Safety, fingerprints};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::ser::SerializeSeq as _;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::error::CliError;
@@ -29,7 +30,7 @@ pub(super) struct Root<'a> {
     summary: Summary<'a>,
     /// Why the exit code is 2.
     failures: &'a [String],
-    pub(super) diagnostics: Vec<Diagnostic<'a>>,
+    diagnostics: Diagnostics<'a>,
     preview: Option<PreviewJson<'a>>,
 }
 
@@ -72,6 +73,32 @@ struct Skipped<'a> {
     partial: bool,
 }
 
+/// The findings of a report, made and written a chunk at a time.
+struct Diagnostics<'a> {
+    findings: &'a [Finding],
+    report: &'a Report,
+}
+
+/// How many findings are made on all threads before they are written.
+const CHUNK_FINDINGS: usize = 1024;
+
+impl Serialize for Diagnostics<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fingerprints = fingerprints(self.findings);
+        let mut list = serializer.serialize_seq(Some(self.findings.len()))?;
+        for (findings, fingerprints) in
+            self.findings.chunks(CHUNK_FINDINGS).zip(fingerprints.chunks(CHUNK_FINDINGS))
+        {
+            let chunk = findings.par_iter().zip(fingerprints);
+            let chunk = chunk.map(|(finding, name)| diagnostic(finding, name, self.report));
+            for diagnostic in chunk.collect::<Vec<Diagnostic<'_>>>() {
+                list.serialize_element(&diagnostic)?;
+            }
+        }
+        list.end()
+    }
+}
+
 /// A finding.
 #[derive(Serialize)]
 pub(super) struct Diagnostic<'a> {
@@ -94,7 +121,7 @@ pub(super) struct Diagnostic<'a> {
     related: Vec<Related<'a>>,
     /// The sets that it holds in; empty where the whole input is one.
     sets: Vec<&'a str>,
-    fingerprint: String,
+    fingerprint: &'a str,
     fix: Option<Fix<'a>>,
     week: Option<Week<'a>>,
     rendered: Option<RenderedPlace<'a>>,
@@ -180,8 +207,12 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError
     Ok(())
 }
 
-/// The report as other formats say it too.
-pub(super) fn root(report: &Report) -> Root<'_> {
+/// The report without its findings, as other formats say it too.
+pub(super) fn head(report: &Report) -> Root<'_> {
+    Root { diagnostics: Diagnostics { findings: &[], report }, ..root(report) }
+}
+
+fn root(report: &Report) -> Root<'_> {
     let summary = &report.summary;
     Root {
         version: 1,
@@ -209,7 +240,7 @@ pub(super) fn root(report: &Report) -> Root<'_> {
             rules: rule_counts(&report.findings),
         },
         failures: &report.failures,
-        diagnostics: if report.statistics { Vec::new() } else { diagnostics(&report.findings, report) },
+        diagnostics: Diagnostics { findings: if report.statistics { &[] } else { &report.findings }, report },
         preview: report.preview.as_ref().map(|known| preview(known, report)),
     }
 }
@@ -226,13 +257,12 @@ fn rule_counts(findings: &[Finding]) -> Vec<RuleCount> {
     rows(findings).into_iter().rev().map(count).collect()
 }
 
-/// The findings of a report.
-fn diagnostics<'a>(findings: &'a [Finding], report: &'a Report) -> Vec<Diagnostic<'a>> {
-    let all = findings.par_iter().zip(fingerprints(findings));
-    all.map(|(finding, fingerprint)| diagnostic(finding, fingerprint, report)).collect()
-}
-
-fn diagnostic<'a>(finding: &'a Finding, fingerprint: String, report: &'a Report) -> Diagnostic<'a> {
+/// A finding, given its name among those of the report ([`fingerprints`]).
+pub(super) fn diagnostic<'a>(
+    finding: &'a Finding,
+    fingerprint: &'a str,
+    report: &'a Report,
+) -> Diagnostic<'a> {
     let place = finding.location.resolve_span();
     let file = finding.location.path().unwrap_or_default();
     Diagnostic {
@@ -343,7 +373,7 @@ fn change(operation: &Operation) -> Change<'_> {
 struct PreviewJson<'a> {
     products: Vec<ProductJson>,
     new: Vec<String>,
-    gone: Vec<Diagnostic<'a>>,
+    gone: Diagnostics<'a>,
     changes: Vec<ChangeJson<'a>>,
 }
 
@@ -380,7 +410,7 @@ fn preview<'a>(preview: &'a Preview, report: &'a Report) -> PreviewJson<'a> {
             })
             .collect(),
         new: preview.new.iter().filter_map(|at| fingerprints.get(*at).cloned()).collect(),
-        gone: diagnostics(&preview.gone, report),
+        gone: Diagnostics { findings: &preview.gone, report },
         changes: preview
             .changes
             .iter()

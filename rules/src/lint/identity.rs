@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use rayon::prelude::*;
+
 use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::tree::pointer::{Pointer, escape};
@@ -115,28 +117,39 @@ fn keyed_pointer(object: &Object, pointer: &Pointer) -> String {
 /// path of its file, and its ordinal among the findings that have both. No two findings of a report share one.
 #[must_use]
 pub fn fingerprints(findings: &[Finding]) -> Vec<String> {
-    fingerprints_at(findings.iter().map(|finding| (finding, finding.location.path().unwrap_or_default())))
+    let hash = |finding: &Finding| hash_in_file(finding, finding.location.path().unwrap_or_default());
+    numbered(findings.par_iter().map(hash).collect::<Vec<Fnv>>().into_iter())
 }
 
 /// The same for findings with the paths that are to count, which need not be those that are reported.
 #[must_use]
 pub fn fingerprints_at<'f>(findings: impl Iterator<Item = (&'f Finding, &'f str)>) -> Vec<String> {
-    let mut seen: HashMap<(Identity, &str), usize> = HashMap::new();
-    let name = |(finding, path): (&'f Finding, &'f str)| {
-        let identity = finding.identity_in_file();
-        let mut hash = Fnv::new();
-        hash.write(identity.rule);
-        identity.object.iter().for_each(|part| hash.write(part));
-        hash.write(&identity.place);
-        identity.parameters.iter().for_each(|parameter| hash.write(parameter));
-        hash.write("");
-        hash.write(path);
-        let ordinal = seen.entry((identity, path)).or_default();
+    numbered(findings.map(|(finding, path)| hash_in_file(finding, path)))
+}
+
+/// The hash of a finding's identity and the path of its file.
+fn hash_in_file(finding: &Finding, path: &str) -> Fnv {
+    let identity = finding.identity_in_file();
+    let mut hash = Fnv::new();
+    hash.write(identity.rule);
+    identity.object.iter().for_each(|part| hash.write(part));
+    hash.write(&identity.place);
+    identity.parameters.iter().for_each(|parameter| hash.write(parameter));
+    hash.write("");
+    hash.write(path);
+    hash
+}
+
+/// The names that follow from hashes: those that are equal are told apart by their ordinals.
+fn numbered(hashes: impl Iterator<Item = Fnv>) -> Vec<String> {
+    let mut seen: HashMap<u64, usize> = HashMap::new();
+    let names = hashes.map(|mut hash| {
+        let ordinal = seen.entry(hash.0).or_default();
         hash.write(&ordinal.to_string());
         *ordinal += 1;
         format!("{:016x}", hash.0)
-    };
-    findings.map(name).collect()
+    });
+    names.collect()
 }
 
 /// FNV-1a, 64 bits: stable over versions of Rust, unlike the standard hasher.
