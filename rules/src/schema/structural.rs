@@ -14,7 +14,7 @@ use super::core;
 use super::keywords::{CRD_DATE_TIME, GO_QUANTITY, LIST_TYPE_KEYWORD};
 
 /// The semantics that the API server gives to a schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Dialect {
     /// The schema of a CRD.
     Crd,
@@ -35,19 +35,60 @@ const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGT
 /// `decoded`: an admission webhook of the project decodes the object into Go structs, so integer formats are
 /// bounds. The API server itself ignores them in CRDs.
 pub(super) fn of_crd(schema: &Value, decoded: bool) -> Value {
-    let mut compiler = StructuralCompiler { bound_integers: decoded, ..StructuralCompiler::default() };
-    let mut root = compiler.convert(schema, Dialect::Crd, false);
-    compiler.add_common_fields(&mut root);
+    let (compiler, root) = StructuralCompiler::crd(schema, decoded);
     compiler.finish(root)
 }
 
 /// The JSON Schema of the core kind with the type `name`.
 pub(super) fn of_core(name: &str) -> Option<Value> {
-    let mut compiler = StructuralCompiler { bound_integers: true, ..StructuralCompiler::default() };
-    let mut root = compiler.convert(&core::strict(name)?, Dialect::Core, false);
-    compiler.add_common_fields(&mut root);
+    let (compiler, root) = StructuralCompiler::core(name)?;
     Some(compiler.finish(root))
 }
+
+/// The same as [`of_crd`] without the types that it refers to ([`Definition`]).
+pub(super) fn of_crd_alone(schema: &Value, decoded: bool) -> Value {
+    StructuralCompiler::crd(schema, decoded).1
+}
+
+/// The same as [`of_core`] without the types that it refers to ([`Definition`]).
+pub(super) fn of_core_alone(name: &str) -> Option<Value> {
+    Some(StructuralCompiler::core(name)?.1)
+}
+
+/// A type that a schema refers to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Definition {
+    name: String,
+    dialect: Dialect,
+    bound_integers: bool,
+}
+
+impl Definition {
+    /// The type that a `$ref` names. `None` where it names something else.
+    pub(super) fn of(reference: &str, bound_integers: bool) -> Option<Definition> {
+        let key = reference.strip_prefix("#/$defs/")?;
+        let (name, dialect) = match key.strip_suffix(EMBEDDED_SUFFIX) {
+            Some(name) => (name, Dialect::Embedded),
+            None => (key, Dialect::Core),
+        };
+        Some(Definition { name: name.to_owned(), dialect, bound_integers })
+    }
+
+    /// Whether integer formats are bounds in it.
+    pub(super) fn bound_integers(&self) -> bool {
+        self.bound_integers
+    }
+
+    /// Its JSON Schema, without the types that it refers to in turn.
+    pub(super) fn schema(&self) -> Value {
+        let mut compiler =
+            StructuralCompiler { bound_integers: self.bound_integers, ..StructuralCompiler::default() };
+        compiler.definition(&self.name, self.dialect)
+    }
+}
+
+/// What tells an embedded type from the same type in a core object.
+const EMBEDDED_SUFFIX: &str = ".embedded";
 
 #[derive(Default)]
 struct StructuralCompiler {
@@ -59,6 +100,20 @@ struct StructuralCompiler {
 }
 
 impl StructuralCompiler {
+    fn crd(schema: &Value, decoded: bool) -> (StructuralCompiler, Value) {
+        let mut compiler = StructuralCompiler { bound_integers: decoded, ..StructuralCompiler::default() };
+        let mut root = compiler.convert(schema, Dialect::Crd, false);
+        compiler.add_common_fields(&mut root);
+        (compiler, root)
+    }
+
+    fn core(name: &str) -> Option<(StructuralCompiler, Value)> {
+        let mut compiler = StructuralCompiler { bound_integers: true, ..StructuralCompiler::default() };
+        let mut root = compiler.convert(&core::strict(name)?, Dialect::Core, false);
+        compiler.add_common_fields(&mut root);
+        Some((compiler, root))
+    }
+
     fn reference(&mut self, name: &str, dialect: Dialect) -> Value {
         let dialect = match dialect {
             Dialect::Crd => Dialect::Embedded,
@@ -66,7 +121,7 @@ impl StructuralCompiler {
         };
         let key = match dialect {
             Dialect::Core => name.to_owned(),
-            _ => format!("{name}.embedded"),
+            _ => format!("{name}{EMBEDDED_SUFFIX}"),
         };
         if !self.referenced.contains_key(&key) {
             self.referenced.insert(key.clone(), (name.to_owned(), dialect));
@@ -96,39 +151,44 @@ impl StructuralCompiler {
             let Some((name, dialect)) = self.referenced.get(&key).cloned() else {
                 continue;
             };
-            let made = match (name.as_str(), dialect) {
-                (QUANTITY, Dialect::Core) => {
-                    json!({"type": ["integer", "number", "string"], "format": "quantity"})
-                }
-                // The pattern accepts more than Go's parser does.
-                (QUANTITY, _) if self.bound_integers => json!({
-                    "type": ["integer", "string"],
-                    "pattern": QUANTITY_PATTERN,
-                    "format": GO_QUANTITY,
-                }),
-                (QUANTITY, _) => {
-                    json!({"type": ["integer", "string"], "pattern": QUANTITY_PATTERN})
-                }
-                (INT_OR_STRING, Dialect::Core) => {
-                    json!({"type": ["integer", "string"], "minimum": i32::MIN, "maximum": i32::MAX})
-                }
-                (INT_OR_STRING, _) => json!({"type": ["integer", "string"]}),
-                (OBJECT_META, Dialect::Embedded) => embedded_metadata(),
-                (_, Dialect::Core) => core::strict(&name).map_or(Value::Bool(true), |s| {
-                    let mut made = self.convert(&s, dialect, false);
-                    if made.get("required").is_none() && s.get("filled").is_none() {
-                        allow_null(&mut made);
-                    }
-                    made
-                }),
-                _ => core::embedded(&name).map_or(Value::Bool(true), |s| self.convert(&s, dialect, false)),
-            };
+            let made = self.definition(&name, dialect);
             definitions.insert(key, made);
         }
         if let Some(root) = root.as_object_mut() {
             root.insert("$defs".to_owned(), Value::Object(definitions));
         }
         root
+    }
+
+    /// A referenced type.
+    fn definition(&mut self, name: &str, dialect: Dialect) -> Value {
+        match (name, dialect) {
+            (QUANTITY, Dialect::Core) => {
+                json!({"type": ["integer", "number", "string"], "format": "quantity"})
+            }
+            // The pattern accepts more than Go's parser does.
+            (QUANTITY, _) if self.bound_integers => json!({
+                "type": ["integer", "string"],
+                "pattern": QUANTITY_PATTERN,
+                "format": GO_QUANTITY,
+            }),
+            (QUANTITY, _) => {
+                json!({"type": ["integer", "string"], "pattern": QUANTITY_PATTERN})
+            }
+            (INT_OR_STRING, Dialect::Core) => {
+                json!({"type": ["integer", "string"], "minimum": i32::MIN, "maximum": i32::MAX})
+            }
+            (INT_OR_STRING, _) => json!({"type": ["integer", "string"]}),
+            (OBJECT_META, Dialect::Embedded) => embedded_metadata(),
+            (_, Dialect::Core) => core::strict(name).map_or(Value::Bool(true), |s| {
+                let mut made = self.convert(&s, dialect, false);
+                if made.get("required").is_none() && s.get("filled").is_none() {
+                    allow_null(&mut made);
+                }
+                made
+            }),
+            _ => core::embedded(name).map_or(Value::Bool(true), |s| self.convert(&s, dialect, false)),
+        }
     }
 
     /// Converts a schema. `nested` is true inside `allOf`, `anyOf`, `oneOf` and `not`, which constrain values

@@ -11,7 +11,7 @@ use crate::object::ObjectId;
 use super::core::read_yaml;
 use super::fast_accept::FastAccept;
 use super::instance::TreeJson;
-use super::structural::{of_core, of_crd};
+use super::structural::{of_core, of_core_alone, of_crd, of_crd_alone};
 
 /// The schema of a kind in one version, with what is compiled from it.
 pub(super) struct SchemaEntry {
@@ -52,14 +52,25 @@ impl SchemaEntry {
 
     /// The fast path for valid objects, built on first use.
     pub(super) fn fast_accept(&self) -> Option<&FastAccept> {
-        let build = || Some(FastAccept::new(&self.schema()?));
+        let build = || match self.source {
+            SchemaSource::Crd(text) => {
+                let decoded = self.is_decoded();
+                Some(FastAccept::new(&of_crd_alone(&read_yaml(text), decoded), decoded))
+            }
+            SchemaSource::Core(name) => Some(FastAccept::new(&of_core_alone(name)?, true)),
+        };
         self.fast_accept.get_or_init(build).as_ref()
     }
 
-    /// The JSON Schema. Not kept: the validator and the fast path copy what they need.
+    /// Whether an admission webhook decodes the object into Go structs.
+    fn is_decoded(&self) -> bool {
+        self.kind.group == "keda.sh"
+    }
+
+    /// The JSON Schema. Not kept: the validator copies what it needs.
     fn schema(&self) -> Option<Value> {
         match self.source {
-            SchemaSource::Crd(text) => Some(of_crd(&read_yaml(text), self.kind.group == "keda.sh")),
+            SchemaSource::Crd(text) => Some(of_crd(&read_yaml(text), self.is_decoded())),
             SchemaSource::Core(name) => of_core(name),
         }
     }

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Fix, FixError};
+use super::{Fix, FixError, Operation};
 use crate::tree::node::{Node, Shape};
+use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
 
 /// The value after the operations and guards of the fix. Objects that the fix creates are not part of it.
@@ -15,7 +16,7 @@ pub fn apply(value: &Value, fix: &Fix) -> Result<Value, FixError> {
 }
 
 /// The same for a value that nobody needs any more.
-pub(super) fn patch(mut value: Value, fix: &Fix) -> Result<Value, FixError> {
+fn patch(mut value: Value, fix: &Fix) -> Result<Value, FixError> {
     let patch: json_patch::Patch = serde_json::to_value(&fix.operations)
         .and_then(serde_json::from_value)
         .map_err(|error| FixError::Patch(error.to_string()))?;
@@ -24,19 +25,136 @@ pub(super) fn patch(mut value: Value, fix: &Fix) -> Result<Value, FixError> {
     Ok(value)
 }
 
-/// Whether a node has a value: as [`semantic_eq`] with the value that the node has.
-pub(super) fn is_value_of(node: &Node<'_>, value: &Value) -> bool {
+/// The value of an object after a fix. What no operation reaches is not copied: it stands as it is written.
+#[derive(Clone, Debug)]
+pub(super) struct Patched<'a> {
+    /// The value, in which [`stand_in`] stands for the collections of `written`.
+    pub(super) value: Value,
+    /// Empty where nothing stands for something else.
+    pub(super) written: Vec<Node<'a>>,
+}
+
+/// What stands for a collection: a text that no other text of the value begins like.
+const STAND_IN: char = '\0';
+
+impl<'a> Patched<'a> {
+    /// The value of an object after a fix.
+    ///
+    /// # Errors
+    /// As [`apply`].
+    pub(super) fn new(root: &Node<'a>, fix: &Fix) -> Result<Patched<'a>, FixError> {
+        let sparse = Outline::of(root, fix).and_then(|(value, written)| {
+            let value = patch(value, fix).ok()?;
+            Some(Patched { value, written })
+        });
+        // An operation may reach what an earlier one has moved.
+        sparse.map_or_else(|| Ok(Patched { value: patch(root.to_json(), fix)?, written: Vec::new() }), Ok)
+    }
+}
+
+/// A value with as much of it as operations reach.
+struct Outline<'a> {
+    written: Vec<Node<'a>>,
+    is_ambiguous: bool,
+}
+
+impl<'a> Outline<'a> {
+    /// `None` where a text of the value could be taken for a stand-in.
+    fn of(root: &Node<'a>, fix: &Fix) -> Option<(Value, Vec<Node<'a>>)> {
+        let mut reached: Vec<(Pointer, bool)> = Vec::new();
+        for operation in &fix.operations {
+            // What is compared or moved is copied as a whole.
+            let (ends, wholes, value): (_, _, Option<&Value>) = match operation {
+                Operation::Test { path, value } => (None, Some(path), Some(value)),
+                Operation::Add { path, value } | Operation::Replace { path, value } => {
+                    (Some(path), None, Some(value))
+                }
+                Operation::Remove { path } => (Some(path), None, None),
+                Operation::Move { from, path } => (Some(path), Some(from), None),
+            };
+            if value.is_some_and(is_ambiguous) {
+                return None;
+            }
+            for (path, whole) in
+                ends.map(|path| (path, false)).into_iter().chain(wholes.map(|path| (path, true)))
+            {
+                reached.push((Pointer::parse(path)?, whole));
+            }
+        }
+        if fix.creates.iter().any(is_ambiguous) {
+            return None;
+        }
+        let ways: Vec<(&[String], bool)> = reached.iter().map(|(at, whole)| (at.steps(), *whole)).collect();
+        let mut outline = Outline { written: Vec::new(), is_ambiguous: false };
+        let value = outline.value(root, &ways);
+        (!outline.is_ambiguous).then_some((value, outline.written))
+    }
+
+    /// The value of a node below which the operations take these ways.
+    fn value(&mut self, node: &Node<'a>, ways: &[(&[String], bool)]) -> Value {
+        let is_whole = ways.iter().any(|(way, whole)| way.is_empty() && *whole);
+        let passes = ways.iter().any(|(way, _)| !way.is_empty());
+        let below = |step: &str| -> Vec<(&[String], bool)> {
+            let ways = ways.iter().filter_map(|(way, whole)| Some((way.split_first()?, *whole)));
+            ways.filter(|((first, _), _)| *first == step).map(|((_, rest), whole)| (rest, whole)).collect()
+        };
+        match node.shape() {
+            Shape::Scalar | Shape::Absent => self.copy(node),
+            _ if is_whole => self.copy(node),
+            Shape::Mapping if passes => {
+                let entries = node.entries().into_iter();
+                Value::Object(
+                    entries.map(|(key, child)| (key.to_owned(), self.value(&child, &below(key)))).collect(),
+                )
+            }
+            Shape::Sequence if passes => {
+                let items = node.items().enumerate();
+                Value::Array(items.map(|(at, item)| self.value(&item, &below(&at.to_string()))).collect())
+            }
+            Shape::Mapping | Shape::Sequence => {
+                self.written.push(node.clone());
+                Value::String(format!("{STAND_IN}{}", self.written.len() - 1))
+            }
+        }
+    }
+
+    fn copy(&mut self, node: &Node<'a>) -> Value {
+        let value = node.to_json();
+        self.is_ambiguous |= is_ambiguous(&value);
+        value
+    }
+}
+
+/// Whether a text of the value could be taken for a stand-in.
+fn is_ambiguous(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.starts_with(STAND_IN),
+        Value::Array(list) => list.iter().any(is_ambiguous),
+        Value::Object(map) => map.values().any(is_ambiguous),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Whether a node has a value, in which stand-ins may stand for what is `written`: as [`semantic_eq`] with the value that
+/// the node has.
+pub(super) fn is_value_of(node: &Node<'_>, value: &Value, written: &[Node<'_>]) -> bool {
+    if let Value::String(text) = value
+        && let Some(stand_in) = text.strip_prefix(STAND_IN).filter(|_| !written.is_empty())
+    {
+        let stands_for = stand_in.parse().ok().and_then(|at: usize| written.get(at));
+        return stands_for.is_some_and(|written| written.has_value_of(node));
+    }
     match (node.shape(), value) {
         (Shape::Mapping, Value::Object(map)) => {
             let entries = node.entries();
-            entries.len() == map.len()
-                && entries
-                    .iter()
-                    .all(|(key, child)| map.get(*key).is_some_and(|value| is_value_of(child, value)))
+            let has = |(key, child): &(&str, Node<'_>)| {
+                map.get(*key).is_some_and(|value| is_value_of(child, value, written))
+            };
+            entries.len() == map.len() && entries.iter().all(has)
         }
         (Shape::Sequence, Value::Array(list)) => {
             let mut items = node.items();
-            list.iter().all(|value| items.next().is_some_and(|item| is_value_of(&item, value)))
+            list.iter().all(|value| items.next().is_some_and(|item| is_value_of(&item, value, written)))
                 && items.next().is_none()
         }
         (Shape::Mapping | Shape::Sequence, _) => false,
@@ -71,7 +189,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::lint::fix::{Operation, Safety};
+    use crate::lint::fix::Safety;
+    use crate::tree::Tree;
 
     #[test]
     fn guards_are_kept() {
@@ -109,14 +228,75 @@ mod tests {
             json!({"a": true}),
         ];
         for own in &values {
-            let tree = crate::tree::Tree::from_json(own);
+            let tree = Tree::from_json(own);
             for value in &values {
                 assert_eq!(
-                    is_value_of(&Node::new(&tree, 0), value),
+                    is_value_of(&Node::new(&tree, 0), value, &[]),
                     semantic_eq(own, value),
                     "{own} {value}"
                 );
             }
         }
+    }
+
+    /// Fixes of all operations at all sorts of places, one after the other.
+    fn fixes() -> Vec<Fix> {
+        let paths = [
+            "/a", "/a/b", "/a/b/c", "/l", "/l/0", "/l/1", "/l/-", "/l/1/x", "/l/1/x/y", "/n", "/a~1b",
+            "/none/x", "",
+        ];
+        let values = [json!(1), json!({"y": [2]}), json!("\0"), json!([{"x": {"y": 1}}])];
+        let mut single = Vec::new();
+        for (at, path) in paths.iter().map(|path| (*path).to_owned()).enumerate() {
+            let value = values[at % values.len()].clone();
+            single.push(Operation::Add { path: path.clone(), value: value.clone() });
+            single.push(Operation::Replace { path: path.clone(), value });
+            single.push(Operation::Test { path: path.clone(), value: json!({"y": 1}) });
+            single
+                .push(Operation::Move { from: path.clone(), path: paths[(at + 5) % paths.len()].to_owned() });
+            single.push(Operation::Remove { path });
+        }
+        let pairs = single.iter().enumerate().flat_map(|(at, first)| {
+            let others = single.iter().skip(at % 3).step_by(3);
+            others.map(move |second| vec![first.clone(), second.clone()])
+        });
+        let lists = single.iter().map(|one| vec![one.clone()]).chain(pairs);
+        lists.map(|operations| Fix { operations, ..Fix::new("change it", Safety::Safe) }).collect()
+    }
+
+    #[test]
+    fn what_no_operation_reaches_stands_for_itself() {
+        let values = [
+            json!({"a": {"b": {"c": 1}, "d": [{"e": 1.5}]}, "l": [[1, 2], {"x": {"y": 1}}, "z"], "n": 1, "a/b": {"f": {}}}),
+            json!({"a": {"b": {"c": "\0", "g": {}}}, "l": [{"x": {"y": {"z": []}}}, {"x": {"y": {"z": []}}}]}),
+        ];
+        let (mut sparse, mut other) = (0, 0);
+        for value in &values {
+            let tree = Tree::from_json(value);
+            let root = Node::new(&tree, 0);
+            for fix in fixes() {
+                let patched = match (Patched::new(&root, &fix), apply(value, &fix)) {
+                    (Ok(patched), Ok(meant)) => (patched, meant),
+                    (patched, meant) => {
+                        assert!(patched.is_err() && meant.is_err(), "{fix:?} {patched:?} {meant:?}");
+                        continue;
+                    }
+                };
+                let (patched, meant) = patched;
+                sparse += usize::from(!patched.written.is_empty());
+                let read = Tree::from_json(&meant);
+                assert!(
+                    is_value_of(&Node::new(&read, 0), &patched.value, &patched.written),
+                    "{fix:?} {patched:?}"
+                );
+                let others = values.iter().filter(|value| !semantic_eq(value, &meant));
+                for wrong in others {
+                    other += 1;
+                    let wrong = Tree::from_json(wrong);
+                    assert!(!is_value_of(&Node::new(&wrong, 0), &patched.value, &patched.written));
+                }
+            }
+        }
+        assert!(sparse > 300 && other > 300, "{sparse} {other}");
     }
 }

@@ -16,7 +16,8 @@ mod piece_table;
 mod scope;
 mod write;
 
-use super::{Fix, FixError, value};
+use super::value::Patched;
+use super::{Fix, FixError};
 use crate::object::Object;
 use crate::tree::Span;
 use scope::Scope;
@@ -58,7 +59,7 @@ pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, FixError> {
     if !source.is_utf8() {
         return Err(FixError::Encoding);
     }
-    let result = value::patch(object.root().to_json(), fix)?;
+    let result = Patched::new(&object.root(), fix)?;
     if fix.creates.is_empty()
         && let Some(item) = Scope::item(object)
         && let Ok(repair) = item.repair(source, object, fix, result.clone())

@@ -10,7 +10,7 @@ use super::editor::{EditOp, EditOutcome, Editor, WorkingCopy};
 use super::layout::Layout;
 use super::{Edit, Repair};
 use crate::lint::fix::text::piece_table::{PieceTable, TextChange, apply_changes};
-use crate::lint::fix::value::is_value_of;
+use crate::lint::fix::value::{Patched, is_value_of};
 use crate::lint::fix::{Fix, FixError};
 use crate::object::Object;
 use crate::source::{Document, Source, parse_chunk, read};
@@ -95,7 +95,7 @@ impl Scope {
         source: &Source,
         object: &Object,
         fix: &Fix,
-        result: Value,
+        result: Patched<'_>,
     ) -> Result<Repair, FixError> {
         let old = &source.text()[self.range.clone()];
         let path = source.path();
@@ -136,9 +136,9 @@ impl Scope {
         let new = apply_changes(old, &changes).ok_or(FixError::VerificationFailed)?;
         let edited = self.values.get_mut(self.document_index).and_then(Option::as_mut);
         let edited = edited.and_then(|document| document.pointer_mut(&self.object_pointer.to_string()));
-        *edited.ok_or(FixError::VerificationFailed)? = result;
+        *edited.ok_or(FixError::VerificationFailed)? = result.value;
         self.values.extend(fix.creates.iter().cloned().map(Some));
-        if !self.reads_as_intended(source, old, &new) {
+        if !self.reads_as_intended(source, old, &new, &result.written) {
             return Err(FixError::VerificationFailed);
         }
         let start = self.range.start;
@@ -150,7 +150,7 @@ impl Scope {
     }
 
     /// Whether the new text parses to the patched value, and everything else to the same value as before.
-    fn reads_as_intended(&self, source: &Source, old: &str, new: &str) -> bool {
+    fn reads_as_intended(&self, source: &Source, old: &str, new: &str, written: &[Node<'_>]) -> bool {
         // The part must still be separated from the rest of the file.
         let is_last = self.range.end == source.text().len();
         let ends_as_before = is_last || new.ends_with('\n') == old.ends_with('\n');
@@ -162,7 +162,7 @@ impl Scope {
         let documents = read(&Source::from_text("", new));
         let same_values = documents.len() == self.values.len()
             && documents.iter().zip(&self.values).all(|(document, value)| match (document.root(), value) {
-                (Some(read), Some(meant)) => is_value_of(&read, meant),
+                (Some(read), Some(meant)) => is_value_of(&read, meant, written),
                 (read, meant) => read.is_none() && meant.is_none(),
             });
         let problems = |documents: &[Document]| documents.iter().map(|d| d.diagnostics.len()).sum::<usize>();
