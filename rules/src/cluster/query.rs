@@ -255,6 +255,7 @@ pub(crate) enum QuerySlot {
     KarpenterObject,
     Kubelets,
     PdbAllowsNone,
+    PodMakers,
     ShortestGrace,
     UndercutsDefaultGrace,
     Blockers,

@@ -47,6 +47,6 @@ pub(crate) fn is_active_value(text: &str, durations: bool) -> bool {
 /// Whether the node template of the pool protects its nodes. A placeholder counts as protection.
 pub(crate) fn protects_nodes(object: &Object) -> bool {
     let annotations = object.path(&["spec", "template", "metadata", "annotations"]);
-    let node = pool_annotation(object);
+    let node = annotations.get(DO_NOT_DISRUPT);
     annotations.is_unknown() || node.is_unknown() || node.text() == Some("true")
 }

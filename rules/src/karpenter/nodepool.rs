@@ -95,6 +95,11 @@ impl<'a> NodePool<'a> {
     /// Whether the pool is static, that is, `spec.replicas` is set.
     #[must_use]
     pub fn is_static(&self) -> bool {
+        self.facts().is_static
+    }
+
+    /// Reads whether `spec.replicas` is set, for the facts themselves.
+    pub(super) fn has_replicas(&self) -> bool {
         self.object.path(&["spec", "replicas"]).is_set()
     }
 
@@ -146,7 +151,7 @@ impl<'a> NodePool<'a> {
         Pool {
             name: self.object.name().to_owned(),
             weight: self.weight(),
-            replicas: self.is_static(),
+            replicas: self.has_replicas(),
             requirements: requirement_specs(&self.requirements()),
             labels: self.label_pairs().collect(),
             taints: self.taints(),

@@ -1,5 +1,5 @@
-//! What follows from what a NodePool says of its nodes: from its requirements, labels, taints and the reference to its
-//! node class, and from nothing else. Pools that say the same share it, so that it is worked out once for all of them.
+//! What follows from what a NodePool says of its nodes: from its requirements, labels, taints, the reference to its node class
+//! and whether it has `replicas`, and from nothing else. Pools that say the same share it, so that it is worked out once for all of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -8,6 +8,7 @@ use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::karpenter::nodepool::{CAPACITY_TYPE, CAPACITY_TYPES, NodePool, requirement_spec};
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known, normalise};
+use crate::karpenter::requirement_list::Provider;
 use crate::karpenter::scheduling;
 use crate::steps;
 
@@ -25,6 +26,10 @@ const GROWING_KEYS: [&str; 7] = [
 /// What follows from what a NodePool says of its nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
+    /// As [`NodePool::is_static`].
+    pub(crate) is_static: bool,
+    /// Who creates the nodes.
+    pub(crate) provider: Provider,
     /// As [`NodePool::is_auto_mode`].
     pub(crate) is_auto_mode: bool,
     /// As [`NodePool::is_other_provider`].
@@ -76,6 +81,7 @@ impl PoolFacts {
         for node in [pool.requirements(), pool.labels(), spec.get("taints"), spec.get("nodeClassRef")] {
             node.append_content(&mut content);
         }
+        content.push(u8::from(pool.has_replicas()));
         // What panics while it holds the lock changes nothing.
         let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(facts) = known().get(content.as_slice()) {
@@ -90,7 +96,7 @@ impl PoolFacts {
         facts
     }
 
-    /// The facts of a pool, worked out for it alone.
+    /// The facts of a pool, worked out for it alone: without asking [`NodePool::facts`].
     pub(crate) fn read(pool: &NodePool<'_>) -> PoolFacts {
         let group = pool.template_spec().path(&["nodeClassRef", "group"]);
         let is_auto_mode = group.text() == Some("eks.amazonaws.com");
@@ -103,6 +109,8 @@ impl PoolFacts {
         let tells =
             types.is_some_and(|types| !types.is_empty()) && !pool.template_spec().get("taints").has_unknown();
         PoolFacts {
+            is_static: pool.has_replicas(),
+            provider: Provider::of_group(&group),
             is_auto_mode,
             is_other_provider,
             has_unknown_types,

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::nodepool::catalogue_key;
+use crate::karpenter::nodepool::{NodePool, catalogue_key};
 use crate::karpenter::requirement::Operator;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -91,22 +91,21 @@ pub struct RequirementList<'a> {
 impl<'a> RequirementList<'a> {
     /// The list of an object of a current API version. `None` for any other object.
     pub(crate) fn of(object: &'a Object) -> Option<RequirementList<'a>> {
+        if let Some(pool) = NodePool::new(object) {
+            let (list, provider) = (pool.requirements(), pool.facts().provider);
+            return Some(RequirementList { location: KeyLocation::Pool, list, provider });
+        }
         let version = object.id().version.as_str();
-        let spec = object.get("spec");
-        let (place, spec) = if object.is(Kind::NODE_POOL) && version == "v1" {
-            (KeyLocation::Pool, object.path(&["spec", "template", "spec"]))
-        } else if object.is(Kind::NODE_CLAIM) && version == "v1" {
-            (KeyLocation::Claim, spec)
+        let location = if object.is(Kind::NODE_CLAIM) && version == "v1" {
+            KeyLocation::Claim
         } else if object.is(Kind::NODE_OVERLAY) && version == "v1alpha1" {
-            (KeyLocation::Overlay, spec)
+            KeyLocation::Overlay
         } else {
             return None;
         };
-        Some(RequirementList {
-            location: place,
-            provider: Provider::of_group(&spec.path(&["nodeClassRef", "group"])),
-            list: spec.get("requirements"),
-        })
+        let spec = object.get("spec");
+        let provider = Provider::of_group(&spec.path(&["nodeClassRef", "group"]));
+        Some(RequirementList { location, provider, list: spec.get("requirements") })
     }
 
     /// The entries that are mappings.

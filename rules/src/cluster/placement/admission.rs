@@ -52,6 +52,8 @@ pub(crate) struct Admissions {
 pub(super) enum Suited {
     Nothing,
     Types(Arc<TypeSet>),
+    /// None if none of these has room.
+    AtMost(Arc<TypeSet>),
     Undecided,
 }
 

@@ -237,7 +237,8 @@ impl<'a> Evaluation<'a> {
         let admits = pools.iter().zip(suited).map(|(pool, suited)| match suited {
             Suited::Nothing => Some(false),
             Suited::Types(types) => Some(!types.is_disjoint(room)),
-            Suited::Undecided => self.remembered_decision(pool),
+            Suited::AtMost(types) if types.is_disjoint(room) => Some(false),
+            Suited::AtMost(_) | Suited::Undecided => self.remembered_decision(pool),
         });
         admits.collect()
     }
@@ -270,8 +271,11 @@ impl<'a> Evaluation<'a> {
         };
         let suited = steps::limited(STEPS_PER_DECISION, || scheduler.suited_types(&self.shape.pod));
         match suited.0 {
-            Some(SuitedTypes::Types(types)) if types.is_empty() => Suited::Nothing,
+            Some(SuitedTypes::Types(types) | SuitedTypes::AtMost(types)) if types.is_empty() => {
+                Suited::Nothing
+            }
             Some(SuitedTypes::Types(types)) => Suited::Types(Arc::new(types)),
+            Some(SuitedTypes::AtMost(types)) => Suited::AtMost(Arc::new(types)),
             Some(SuitedTypes::Undecided) | None => Suited::Undecided,
         }
     }

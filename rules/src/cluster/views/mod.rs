@@ -12,6 +12,7 @@ mod node_classes;
 mod overlaps;
 mod overlays;
 mod pdbs;
+mod pod_makers;
 mod recording_rules;
 mod resources;
 mod services;
@@ -50,6 +51,7 @@ pub(crate) use overlaps::{OverlapGroup, OverlapGroups};
 pub(crate) use overlays::OverlaysByWeight;
 use pdbs::PdbKey;
 pub(crate) use pdbs::{Pdbs, ProtectedPools};
+use pod_makers::{PodMakerObjects, PodMakers};
 pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recording_rule_names};
 pub(crate) use resources::ExtendedResources;
 pub(crate) use services::Services;
@@ -392,6 +394,27 @@ impl<'i> Views<'i> {
             found.extend(services.get(&key).iter().filter(selects));
         }
         found
+    }
+
+    /// Whether a workload of a namespace, a Rollout, starts pods with labels of their own in a step of a canary.
+    pub(crate) fn has_experiment(self, namespace: &str) -> bool {
+        self.cluster.table::<Workloads>().contains(&WorkloadKey::Experiment(namespace.to_owned()))
+    }
+
+    /// The workloads of a namespace whose pods have a label.
+    pub(crate) fn with_pod_label(
+        self,
+        namespace: &str,
+        key: &str,
+        value: &str,
+    ) -> impl Iterator<Item = &'i Object> {
+        let key = WorkloadKey::PodLabel(namespace.to_owned(), key.to_owned(), value.to_owned());
+        self.cluster.table::<Workloads>().get(&key).iter().map(|workload| &workload.object)
+    }
+
+    /// The objects from which an operator may make pods.
+    pub(crate) fn pod_makers(self) -> PodMakerObjects {
+        self.cluster.query::<PodMakers>(&())
     }
 
     /// The workloads of a namespace.

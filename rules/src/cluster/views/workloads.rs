@@ -94,6 +94,8 @@ pub(crate) enum WorkloadKey {
     UnknownNamespace,
     /// All workloads of a namespace.
     Namespace(String),
+    /// By namespace: those that start pods with labels of their own in a step of a canary.
+    Experiment(String),
 }
 
 impl View for Workloads {
@@ -113,7 +115,11 @@ impl View for Workloads {
         let unknown_labels = templates(&workload.object).iter().any(has_unknown_labels);
         let unknown_labels = unknown_labels.then(|| WorkloadKey::UnknownPodLabels(namespace.to_owned()));
         let unknown_namespace = unknown_namespace(&workload.object).map(|_| WorkloadKey::UnknownNamespace);
-        required.chain(pod_labels).chain([all]).chain(unknown_labels).chain(unknown_namespace).collect()
+        let canary = workload.object.path(&["spec", "strategy", "canary", "steps"]);
+        let experiment = canary.items().any(|step| step.get("experiment").is_set());
+        let experiment = experiment.then(|| WorkloadKey::Experiment(namespace.to_owned()));
+        let unknown = unknown_labels.into_iter().chain(unknown_namespace);
+        required.chain(pod_labels).chain([all]).chain(unknown).chain(experiment).collect()
     }
 }
 

@@ -88,6 +88,8 @@ impl PreparedPool {
 pub enum SuitedTypes {
     /// Karpenter starts a node for the pod exactly if one of these has room for it.
     Types(TypeSet),
+    /// It starts none if none of these has room for it; otherwise the decision depends on more.
+    AtMost(TypeSet),
     /// The decision depends on more.
     Undecided,
 }
@@ -172,14 +174,15 @@ impl<'a> Scheduler<'a> {
             return SuitedTypes::Types(all);
         }
         let tolerations = effective_tolerations(pod, &self.settings);
+        let mut is_certain = true;
         for state in self.relaxations(pod) {
-            match candidate.suited(pod, &state, &tolerations, &self.settings) {
-                SuitedTypes::Types(types) => all = all.or(&types),
-                SuitedTypes::Undecided => return SuitedTypes::Undecided,
-            }
+            let (types, counts_values) = candidate.suited(pod, &state, &tolerations, &self.settings);
+            all = all.or(&types);
+            is_certain &= !counts_values;
         }
         // A node of a type that EC2 no longer offers is not certain.
-        SuitedTypes::Types(all.without(retired()))
+        let all = all.without(retired());
+        if is_certain { SuitedTypes::Types(all) } else { SuitedTypes::AtMost(all) }
     }
 
     fn with(
@@ -635,28 +638,28 @@ impl<'a> Candidate<'a> {
     }
 
     /// The types with which this state of the pod is certainly admitted, as far as that does not depend on the amounts of
-    /// resources that it needs. A state that is rejected or undecided has none: another state may still be admitted.
+    /// resources that it needs, and whether it depends on how many values of a label those with room have. A state that is
+    /// rejected or undecided has none: another state may still be admitted.
     fn suited(
         &self,
         pod: &Pod,
         state: &Relaxation,
         tolerations: &[Toleration],
         settings: &SchedulerOptions,
-    ) -> SuitedTypes {
-        let none = SuitedTypes::Types(TypeSet::EMPTY);
+    ) -> (TypeSet, bool) {
         let Ok(both) = self.constrained(pod, state, tolerations) else {
-            return none;
+            return (TypeSet::EMPTY, false);
         };
         let class = self.pool.class.as_ref();
         let types = filter_types(self.nodes.types, &both, class, settings).and(&self.nodes.within_limits);
-        // How many values are left depends on which types have room.
+        if types.is_empty() {
+            return (types, false);
+        }
         if both.iter().any(|(_, requirement)| requirement.min_values.is_some()) {
-            return SuitedTypes::Undecided;
+            return (types, true);
         }
-        if types.is_empty() || !cluster_uncertainties(self.pool, &both, &types, settings).is_empty() {
-            return none;
-        }
-        SuitedTypes::Types(types)
+        let is_certain = cluster_uncertainties(self.pool, &both, &types, settings).is_empty();
+        (if is_certain { types } else { TypeSet::EMPTY }, false)
     }
 
     /// The types that remain after limits, requirements, host ports and resources, or the first stage that

@@ -43,7 +43,6 @@
 
 use super::serving::is_owned;
 use crate::cluster::together::routes;
-use crate::cluster::views::Workload;
 use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
@@ -119,7 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !found.is_empty() || unknown {
         return None;
     }
-    if views.workloads_in(namespace).any(|workload| has_experiment(&workload.object)) {
+    if views.has_experiment(namespace) {
         return None;
     }
     if let Some(workload) = in_other_namespace(&wanted, ctx) {
@@ -136,12 +135,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .related(workload, &workload.path(&["metadata", "namespace"]), "the pods");
         return None;
     }
-    let meant: Vec<&Workload> =
-        views.workloads_in(namespace).filter(|w| is_meant(object, &w.object, &wanted, ctx)).collect();
-    if let Some(workload) = meant.first()
+    let meant = meant(object, &wanted, ctx);
+    if let Some(workload) = meant
         && !others_make_pods(object, ctx)
     {
-        let workload = &workload.object;
         let templates = templates(workload);
         let labels = templates.first()?.labels();
         let differs = |(key, value): &&(&str, Node<'_>)| {
@@ -163,7 +160,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .related(workload, &place, "the labels of its pods");
         return None;
     }
-    if ctx.index().is_complete() && meant.is_empty() && !others_make_pods(object, ctx) {
+    if ctx.index().is_complete() && meant.is_none() && !others_make_pods(object, ctx) {
         let message = format!(
             "no workload of namespace `{namespace}` has pods that Service `{}` selects",
             object.display_name()
@@ -171,12 +168,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&node, message).help("compare it with the labels of the pod templates");
     }
     None
-}
-
-/// Whether a Rollout starts pods with labels of their own, in a step of a canary.
-fn has_experiment(workload: &Object) -> bool {
-    let steps = workload.path(&["spec", "strategy", "canary", "steps"]);
-    steps.items().any(|step| step.get("experiment").is_set())
 }
 
 /// Whether a kustomization adds labels to selectors and pods.
@@ -187,6 +178,36 @@ fn has_added_labels(object: &Object) -> bool {
 fn changes(key: &str) -> bool {
     let lower = key.to_ascii_lowercase();
     lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| CHANGING.contains(&word))
+}
+
+/// What names of workloads and Services end in beside the name that they share.
+const SUFFIXES: [&str; 7] =
+    ["-service", "-svc", "-headless", "-lb", "-deployment", "-deploy", "-statefulset"];
+
+/// A name without such an end.
+fn stem(name: &str) -> &str {
+    SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
+}
+
+/// The first of the workloads that a Service is made for ([`is_meant`]). Only those are looked at that share a name or a
+/// label with it.
+fn meant<'i>(service: &Object, wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Option<&'i Object> {
+    let index = ctx.index();
+    let namespace = service.id().namespace_or_default();
+    let mut near: Vec<&'i Object> = Vec::new();
+    for suffix in SUFFIXES.iter().chain(&[""]) {
+        let name = format!("{}{suffix}", stem(service.name()));
+        let named = WORKLOAD_KINDS.iter().map(|kind| index.all(kind.group, kind.kind, namespace, &name));
+        near.extend(named.flatten());
+    }
+    for (key, value) in wanted.iter().filter(|(key, _)| NAMES.contains(key)) {
+        if let Some(value) = value.text() {
+            near.extend(index.views().with_pod_label(namespace, key, value));
+        }
+    }
+    near.retain(|workload| is_meant(service, workload, wanted, ctx));
+    let rank = |workload: &Object| WORKLOAD_KINDS.iter().position(|kind| workload.is(*kind));
+    near.into_iter().min_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.sort_key().cmp(&b.sort_key())))
 }
 
 /// Whether a Service is made for a workload that is applied with it: by its name, or by a label that names both.
@@ -206,11 +227,6 @@ fn is_meant(service: &Object, workload: &Object, wanted: &[(&str, Node<'_>)], ct
     if labels.is_empty() || template.metadata.get("labels").has_unknown() {
         return false;
     }
-    let stem = |name: &str| {
-        let suffixes = ["-service", "-svc", "-headless", "-lb", "-deployment", "-deploy", "-statefulset"];
-        let end = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
-        end.unwrap_or(name).to_owned()
-    };
     let shares = |(key, value): &(&str, Node<'_>)| {
         NAMES.contains(key)
             && labels
@@ -243,41 +259,10 @@ fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Opt
 /// Whether the input has an object near the Service from which an operator may make pods.
 fn others_make_pods(service: &Object, ctx: &Context<'_>) -> bool {
     let namespace = service.id().namespace_or_default();
-    ctx.index().objects().iter().any(|other| {
+    let makers = ctx.index().views().pod_makers();
+    makers.0.iter().any(|other| {
         let id = other.id();
-        id.group.contains('.')
-            && workload_kind(other).is_none()
-            && !makes_no_pods(&id.group, &id.kind)
-            && (id.namespace_or_default() == namespace || id.namespace().is_none())
+        (id.namespace_or_default() == namespace || id.namespace().is_none())
             && ctx.index().surely_pairs(service, other)
     })
-}
-
-/// Groups and kinds whose objects make no pods.
-fn makes_no_pods(group: &str, kind: &str) -> bool {
-    group.ends_with(".k8s.io")
-        || matches!(
-            group,
-            "keda.sh"
-                | "karpenter.sh"
-                | "karpenter.k8s.aws"
-                | "cert-manager.io"
-                | "external-secrets.io"
-                | "networking.istio.io"
-                | "security.istio.io"
-                | "traefik.io"
-                | "gateway.envoyproxy.io"
-                | "elbv2.k8s.aws"
-                | "secrets-store.csi.x-k8s.io"
-                | "kyverno.io"
-        )
-        || matches!(
-            kind,
-            "ServiceMonitor"
-                | "PodMonitor"
-                | "PrometheusRule"
-                | "ScrapeConfig"
-                | "Route"
-                | "GrafanaDashboard"
-        )
 }

@@ -126,9 +126,25 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The first of the objects before this one, in the order of their files, that is most certainly applied together
 /// with it.
 fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<(Relation, &'a Object)> {
-    let most_certain = if routes(object).is_empty() { Relation::File } else { Relation::Kustomization };
+    let is_routed = !routes(object).is_empty();
+    let most_certain = if is_routed { Relation::Kustomization } else { Relation::File };
+    let own = position(object);
+    let is_before = |other: &Object| position(other) < own;
+    // Where a kustomization gives another object this name, they are in the order of the names that are written.
+    let has_name = |other: Option<&Object>| other.is_none_or(|other| other.name() == object.name());
+    let is_by_place = has_name(others.first()) && has_name(others.last());
+    let mut before = match is_by_place {
+        true => &others[..others.partition_point(is_before)],
+        false => &others[..others.iter().take_while(|other| is_before(other)).count()],
+    };
+    // Nothing relates an object that no kustomization reaches to those of other folders.
+    if !is_routed && !complete && is_by_place {
+        let folder = folder(object.origin()?.source.path());
+        let is_ahead = |other: &Object| position(other).is_none_or(|(path, ..)| path < folder);
+        before = &before[before.partition_point(is_ahead)..];
+    }
     let mut closest: Option<(Relation, &Object)> = None;
-    for other in others.iter().take_while(|other| position(other) < position(object)) {
+    for other in before {
         let Some(relation) = relation(object, other, complete) else {
             continue;
         };
@@ -147,6 +163,10 @@ fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<
 fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation> {
     let (here, there) = (object.origin()?.source.path(), other.origin()?.source.path());
     let same_folder = folder(here) == folder(there);
+    // Many repositories have an object of one name in each of hundreds of folders.
+    if !same_folder && !complete && !share_root(object, other) {
+        return None;
+    }
     // A kustomization with a `namespace` gives it to its Namespace objects as their name.
     let renamed = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
     if object.is(Kind::NAMESPACE) && (renamed(object) || renamed(other)) {
@@ -185,11 +205,15 @@ fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation>
     } else if same_folder {
         // Of two files only one may be listed, and two may be listed by different kustomizations.
         let unlisted = routes(object).is_empty() && routes(other).is_empty();
-        let joined = || routes(object).iter().any(|a| routes(other).iter().any(|b| a.root == b.root));
-        (unlisted || joined()).then_some(Relation::Folder)
+        (unlisted || share_root(object, other)).then_some(Relation::Folder)
     } else {
         (complete && !kustomizations_differ(here, there)).then_some(Relation::Cluster)
     }
+}
+
+/// Whether one kustomization reaches both.
+fn share_root(object: &Object, other: &Object) -> bool {
+    routes(object).iter().any(|a| routes(other).iter().any(|b| a.root == b.root))
 }
 
 /// The namespace that an object is applied to: that of the kustomization, or its own. `None` for a placeholder.

@@ -1,0 +1,66 @@
+//! Objects from which an operator may make pods that no workload of the input has.
+
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::cluster::query::{Query, QuerySlot};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
+
+/// The objects from which an operator may make pods.
+pub(crate) struct PodMakers;
+
+/// Compared by handle.
+#[derive(Clone)]
+pub(crate) struct PodMakerObjects(pub(crate) Arc<[Object]>);
+
+impl PartialEq for PodMakerObjects {
+    fn eq(&self, other: &PodMakerObjects) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().zip(other.0.iter()).all(|(a, b)| a.ptr_eq(b))
+    }
+}
+
+impl Query for PodMakers {
+    const SLOT: QuerySlot = QuerySlot::PodMakers;
+    const KINDS: &'static [Kind] = WORKLOAD_KINDS;
+    type Key = ();
+    type Value = PodMakerObjects;
+
+    fn compute(cluster: &Cluster, (): &()) -> PodMakerObjects {
+        let makes_pods = |object: &&Object| {
+            let id = object.id();
+            id.group.contains('.') && workload_kind(object).is_none() && !makes_no_pods(&id.group, &id.kind)
+        };
+        PodMakerObjects(cluster.objects().iter().filter(makes_pods).cloned().collect())
+    }
+}
+
+/// Groups and kinds whose objects make no pods.
+fn makes_no_pods(group: &str, kind: &str) -> bool {
+    group.ends_with(".k8s.io")
+        || matches!(
+            group,
+            "keda.sh"
+                | "karpenter.sh"
+                | "karpenter.k8s.aws"
+                | "cert-manager.io"
+                | "external-secrets.io"
+                | "networking.istio.io"
+                | "security.istio.io"
+                | "traefik.io"
+                | "gateway.envoyproxy.io"
+                | "elbv2.k8s.aws"
+                | "secrets-store.csi.x-k8s.io"
+                | "kyverno.io"
+        )
+        || matches!(
+            kind,
+            "ServiceMonitor"
+                | "PodMonitor"
+                | "PrometheusRule"
+                | "ScrapeConfig"
+                | "Route"
+                | "GrafanaDashboard"
+        )
+}
