@@ -104,8 +104,7 @@ impl FastAccept {
     /// Compiles a schema without the types that it refers to. `bound_integers` is that of these types
     /// ([`Definition::of`]).
     pub(super) fn new(schema: &Value, bound_integers: bool) -> FastAccept {
-        let mut compiler =
-            FastAcceptCompiler { nodes: Vec::new(), of_types: HashMap::new(), bound_integers };
+        let mut compiler = FastAcceptCompiler { nodes: Vec::new(), of_types: HashMap::new(), bound_integers };
         compiler.compile(schema);
         FastAccept(compiler.nodes.into())
     }
