@@ -56,6 +56,7 @@ pub use object::{Object, ObjectId, Origin};
 pub use platform::{Platform, Product, Version};
 pub use rules::{RULES, find as find_rule};
 pub use schema::outline::{Outline, OutlineShape, field_meaning};
+pub use tree::json::Draft;
 pub use tree::node::{Node, Shape};
 pub use tree::pointer::Pointer;
 pub use workspace::{FileChange, Workspace};

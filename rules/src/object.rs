@@ -12,6 +12,7 @@ use crate::facts::text::{UNNAMED, ellipsize};
 use crate::kind::{self, Kind, KindInfo, WorkloadKind};
 use crate::source::{Document, Source};
 use crate::steps;
+use crate::tree::json::Draft;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::tree::{NONE, Span, Tree};
@@ -200,7 +201,13 @@ impl Object {
     /// An object from a JSON value. `None` where it has no `apiVersion` and `kind`.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Object> {
-        Object::from_tree(Arc::new(Tree::from_json(value)), 0, None, false)
+        Object::from_draft(Draft::of(value))
+    }
+
+    /// An object from JSON that has been read. `None` where it has no `apiVersion` and `kind`.
+    #[must_use]
+    pub fn from_draft(draft: Draft) -> Option<Object> {
+        Object::from_tree(Arc::new(draft.into_tree()), 0, None, false)
     }
 
     /// The objects of a document: one, or the items of a list. `partial` says that the document

@@ -22,9 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use gpulint_rules::{Cluster, Kind, Object, Platform};
+use gpulint_rules::{Cluster, Draft, Kind, Object, Platform};
 use kube::runtime::watcher::Event;
-use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::evaluation_cache::Versioned;
@@ -32,7 +31,7 @@ use crate::exemption::{DerivedOwners, has_checked_controller, may_own};
 use crate::kinds;
 use crate::metrics::Metrics;
 
-pub(crate) use feed::{run_watches, trim};
+pub(crate) use feed::{Watched, run_watches, typed};
 
 /// Shortest time between two snapshots.
 const MIN_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);
@@ -104,7 +103,7 @@ impl KindState {
 #[derive(Clone, Debug)]
 struct CachedObject {
     content: Content,
-    /// Of its JSON text or its uid, to recognize events without a relevant change.
+    /// Of its value or its uid, to recognize events without a relevant change.
     hash: u64,
 }
 
@@ -185,20 +184,20 @@ impl Cache {
     }
 
     /// Applies an event of a kind's watch.
-    fn handle(&self, kind: Kind, event: Event<Value>) {
-        // Objects are parsed before the lock is taken.
+    fn handle(&self, kind: Kind, event: Event<Draft>) {
+        // Objects are made before the lock is taken.
         match event {
             Event::Init => self.update(kind, KindState::begin_list),
-            Event::InitApply(value) => {
-                let (name, object) = (namespaced_name(&value), cached_object(&value));
+            Event::InitApply(draft) => {
+                let (name, object) = (namespaced_name(&draft), cached_object(draft));
                 self.update(kind, |state| state.add_listed(name, object));
             }
             Event::InitDone => self.update(kind, KindState::finish_list),
-            Event::Apply(value) => {
-                let (name, object) = (namespaced_name(&value), cached_object(&value));
+            Event::Apply(draft) => {
+                let (name, object) = (namespaced_name(&draft), cached_object(draft));
                 self.update(kind, |state| state.set(name, object));
             }
-            Event::Delete(value) => self.update(kind, |state| state.set(namespaced_name(&value), None)),
+            Event::Delete(draft) => self.update(kind, |state| state.set(namespaced_name(&draft), None)),
         }
     }
 
@@ -303,25 +302,25 @@ impl Cache {
 }
 
 /// The object to store. Of one whose controller is checked itself that is the uid, or nothing where it owns no others.
-fn cached_object(value: &Value) -> Option<CachedObject> {
-    let object = Object::from_json(value)?;
+fn cached_object(draft: Draft) -> Option<CachedObject> {
     let mut hasher = DefaultHasher::new();
+    draft.hash_value(&mut hasher);
+    let object = Object::from_draft(draft)?;
     if has_checked_controller(&object) {
         if !may_own(&object) {
             return None;
         }
-        let uid = value["metadata"]["uid"].as_str()?.to_owned();
+        let uid = object.path(&["metadata", "uid"]).text()?.to_owned();
+        let mut hasher = DefaultHasher::new();
         uid.hash(&mut hasher);
         return Some(CachedObject { content: Content::Derived(uid), hash: hasher.finish() });
     }
-    value.to_string().hash(&mut hasher);
     Some(CachedObject { content: Content::Whole(object), hash: hasher.finish() })
 }
 
 /// Namespace (empty if cluster-scoped) and name.
-fn namespaced_name(value: &Value) -> NamespacedName {
-    let metadata = &value["metadata"];
-    let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+fn namespaced_name(draft: &Draft) -> NamespacedName {
+    let text = |key: &str| draft.string(&["metadata", key]).unwrap_or_default().to_owned();
     (text("namespace"), text("name"))
 }
 
@@ -329,15 +328,19 @@ fn namespaced_name(value: &Value) -> NamespacedName {
 mod tests {
     use super::*;
     use gpulint_rules::Lookup;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn cache() -> Cache {
         Cache::new(true, Arc::new(Metrics::new()))
     }
 
-    fn pool(name: &str) -> Value {
+    fn pool_value(name: &str) -> Value {
         json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
                "spec": {"template": {"spec": {}}}})
+    }
+
+    fn pool(name: &str) -> Draft {
+        Draft::of(&pool_value(name))
     }
 
     fn find(cache: &Cache, name: &str) -> &'static str {
@@ -397,14 +400,14 @@ mod tests {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "x",
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": true}]},
             "spec": {"containers": []}});
-        assert!(cached_object(&pod).is_none());
+        assert!(cached_object(Draft::of(&pod)).is_none());
         pod["metadata"]["ownerReferences"][0]["kind"] = "Widget".into();
-        assert!(cached_object(&pod).is_some());
+        assert!(cached_object(Draft::of(&pod)).is_some());
         // No controller makes a NodePool.
-        let mut pool = pool("a");
+        let mut pool = pool_value("a");
         pool["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d",
             "controller": true}]);
-        assert!(cached_object(&pool).is_some());
+        assert!(cached_object(Draft::of(&pool)).is_some());
     }
 
     #[test]
@@ -415,7 +418,7 @@ mod tests {
                 {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": true}]},
             "spec": {}});
         cache.handle(Kind::REPLICA_SET, Event::Init);
-        cache.handle(Kind::REPLICA_SET, Event::InitApply(replica_set));
+        cache.handle(Kind::REPLICA_SET, Event::InitApply(Draft::of(&replica_set)));
         cache.handle(Kind::REPLICA_SET, Event::InitDone);
         cache.rebuild_snapshot(&Platform::default());
         let snapshot = cache.snapshot();
@@ -444,9 +447,9 @@ mod tests {
         cache.handle(Kind::NODE_POOL, Event::Apply(pool("a")));
         cache.handle(Kind::NODE_POOL, Event::Delete(pool("b")));
         assert!(!is_notified().await, "neither is a change");
-        let mut changed = pool("a");
+        let mut changed = pool_value("a");
         changed["spec"]["weight"] = 1.into();
-        cache.handle(Kind::NODE_POOL, Event::Apply(changed));
+        cache.handle(Kind::NODE_POOL, Event::Apply(Draft::of(&changed)));
         assert!(is_notified().await);
         cache.handle(Kind::NODE_POOL, Event::Delete(pool("a")));
         assert!(is_notified().await);

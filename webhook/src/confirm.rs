@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt;
 use futures::stream;
 use gpulint_rules::{Cluster, Finding, Kind, Lookup, Object};
-use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout_at};
 
-use crate::cache::trim;
+use crate::cache::{Watched, typed};
 use crate::kinds;
 
 /// Objects that are read for one review; a refusal that rests on more is not confirmed for the rest.
@@ -144,12 +143,12 @@ async fn get(client: Client, object: &ObjectRef) -> kube::Result<Option<Object>>
     };
     let gvk = GroupVersionKind::gvk(object.kind.group, &object.version, object.kind.kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, row.plural);
-    let api: Api<DynamicObject> = match &object.namespace {
+    let api: Api<Watched> = match &object.namespace {
         Some(namespace) if row.namespaced => Api::namespaced_with(client, namespace, &resource),
         _ => Api::all_with(client, &resource),
     };
     let found = api.get_opt(&object.name).await?;
-    Ok(found.and_then(|found| Object::from_json(&trim(found, &resource))))
+    Ok(found.and_then(|found| Object::from_draft(typed(found, &resource))))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use gpulint_rules::{Authority, Cluster, Engine, Finding, Identity, Object, Pointer, Severity};
+use gpulint_rules::{Authority, Cluster, Draft, Engine, Finding, Identity, Object, Pointer, Severity};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -114,10 +114,7 @@ impl<'a> Evaluator<'a> {
             return Arc::default();
         };
         let Some((cache, generation)) = self.cache else {
-            return match normalized_value(raw, request) {
-                Some(value) => self.run_rules(&value),
-                None => Arc::default(),
-            };
+            return self.run_rules(object(raw, request));
         };
         let text_key =
             cache.key_of_text(request.namespace.as_deref(), request.operation == "CREATE", raw.get());
@@ -125,14 +122,15 @@ impl<'a> Evaluator<'a> {
             cache.record_lookup(true);
             return known;
         }
-        let Some(value) = normalized_value(raw, request) else {
+        let Ok(draft) = Draft::read(raw.get()) else {
             return Arc::default();
         };
-        let value_key = cache.key_of_value(&value);
+        let draft = normalized(draft, request);
+        let value_key = cache.key_of_value(&draft);
         let known = cache.get(generation, value_key);
         cache.record_lookup(known.is_some());
         let evaluation = known.unwrap_or_else(|| {
-            let evaluation = self.run_rules(&value);
+            let evaluation = self.run_rules(Object::from_draft(draft));
             cache.insert(generation, value_key, &evaluation);
             evaluation
         });
@@ -140,22 +138,15 @@ impl<'a> Evaluator<'a> {
         evaluation
     }
 
-    /// Keeps what the rules found in a value that a patch gives: the validating webhook is asked about it next.
-    pub(crate) fn remember(
-        &self,
-        value: &Value,
-        request: &Request<'_>,
-        object: &Object,
-        findings: Vec<Finding>,
-    ) {
+    /// Keeps what the rules found in an object that a patch gives: the validating webhook is asked about it next.
+    pub(crate) fn remember(&self, draft: &Draft, object: &Object, findings: Vec<Finding>) {
         if let Some((cache, generation)) = self.cache {
-            let key = cache.key_of_value(&normalized(value.clone(), request));
+            let key = cache.key_of_value(draft);
             cache.insert(generation, key, &Arc::new(Evaluation::from_findings(object, findings)));
         }
     }
 
-    fn run_rules(&self, value: &Value) -> Arc<Evaluation> {
-        let object = Object::from_json(value);
+    fn run_rules(&self, object: Option<Object>) -> Arc<Evaluation> {
         let evaluation = object.map(|object| Evaluation::of(self.engine, self.cluster, &object));
         Arc::new(evaluation.unwrap_or_default())
     }
@@ -228,53 +219,49 @@ impl From<Finding> for FindingSummary {
 }
 
 /// Parses an object of a request.
-pub(crate) fn object(raw: Option<&RawValue>, request: &Request<'_>) -> Option<Object> {
-    Object::from_json(&normalized_value(raw?, request)?)
-}
-
-/// An object of a request as the rules see it.
-fn normalized_value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
-    Some(normalized(serde_json::from_str(raw.get()).ok()?, request))
+pub(crate) fn object(raw: &RawValue, request: &Request<'_>) -> Option<Object> {
+    Object::from_draft(normalized(Draft::read(raw.get()).ok()?, request))
 }
 
 /// An object of a request as the rules see it: with the namespace of the request if it has none, and without what the API
 /// server writes: [`SERVER_MANAGED_FIELDS`], and the status of a stored object. A new object has got its uid when it comes
 /// to the validating webhook, and had none at the mutating one; for the rules it is new at both.
-fn normalized(mut value: Value, request: &Request<'_>) -> Value {
-    let Some(root) = value.as_object_mut() else {
-        return value;
-    };
-    let mut has_uid = false;
-    let metadata = root.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
-    if let Some(metadata) = metadata.as_object_mut() {
-        if let Some(namespace) = &request.namespace
-            && !namespace.is_empty()
-        {
-            metadata.entry("namespace").or_insert_with(|| Value::String(namespace.clone()));
+pub(crate) fn normalized(mut object: Draft, request: &Request<'_>) -> Draft {
+    if !object.is_mapping(&[]) {
+        return object;
+    }
+    if !object.has(&["metadata"]) {
+        object.add_mapping(&[], "metadata");
+    }
+    let is_new = request.operation == "CREATE";
+    let has_uid = object.string(&["metadata", "uid"]).is_some();
+    if let Some(namespace) = &request.namespace
+        && !namespace.is_empty()
+        && !object.has(&["metadata", "namespace"])
+    {
+        object.set_string(&["metadata", "namespace"], namespace);
+    }
+    if has_uid {
+        for key in SERVER_MANAGED_FIELDS {
+            object.remove(&["metadata", key]);
         }
-        has_uid = metadata.get("uid").is_some_and(Value::is_string);
-        if has_uid {
-            for key in SERVER_MANAGED_FIELDS {
-                metadata.remove(key);
-            }
-            if request.operation == "CREATE" {
-                metadata.remove("uid");
-            } else {
-                // Rules distinguish stored objects from new ones, but not one stored object from another.
-                metadata.insert("uid".to_owned(), Value::String("0".to_owned()));
-            }
-        } else if metadata.get("managedFields").is_some_and(Value::is_array) {
-            metadata.remove("managedFields");
+        if is_new {
+            object.remove(&["metadata", "uid"]);
+        } else {
+            // Rules distinguish stored objects from new ones, but not one stored object from another.
+            object.set_string(&["metadata", "uid"], "0");
         }
+    } else if object.is_list(&["metadata", "managedFields"]) {
+        object.remove(&["metadata", "managedFields"]);
     }
     // The API server writes a status into new objects of its own kinds, and drops it from others.
-    let version = root.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let version = object.string(&["apiVersion"]).unwrap_or_default();
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let is_built_in = !group.contains('.') || group.ends_with(".k8s.io");
-    if has_uid || (is_built_in && request.operation == "CREATE") {
-        root.remove("status");
+    if has_uid || (is_built_in && is_new) {
+        object.remove(&["status"]);
     }
-    value
+    object
 }
 
 /// When an object was stored for the first time: its `metadata.creationTimestamp`, which the API server sets.

@@ -18,9 +18,9 @@ use std::fmt;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
+use gpulint_rules::Draft;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use serde_json::Value;
 
 use crate::metrics::Metrics;
 
@@ -101,10 +101,10 @@ impl<V: HeapSize> EvaluationCache<V> {
     }
 
     /// The key of an object as the rules see it.
-    pub(crate) fn key_of_value(&self, value: &Value) -> CacheKey {
+    pub(crate) fn key_of_value(&self, value: &Draft) -> CacheKey {
         self.key(|hasher| {
             hasher.write_u8(1);
-            value.hash(hasher);
+            value.hash_value(hasher);
         })
     }
 
@@ -203,9 +203,9 @@ mod tests {
             cache.key_of_text(Some("a"), true, "{}"),
             cache.key_of_text(None, true, "{ }"),
             cache.key_of_text(None, false, "{}"),
-            cache.key_of_value(&json!({})),
-            cache.key_of_value(&json!({"a": 1})),
-            cache.key_of_value(&json!({"a": "1"})),
+            cache.key_of_value(&Draft::of(&json!({}))),
+            cache.key_of_value(&Draft::of(&json!({"a": 1}))),
+            cache.key_of_value(&Draft::of(&json!({"a": "1"}))),
         ];
         for (at, key) in keys.iter().enumerate() {
             assert!(keys[..at].iter().all(|other| other != key), "{at}");

@@ -13,10 +13,10 @@ use base64::engine::general_purpose::STANDARD;
 use gpulint_rules::lint::fix::rounds::{FixOutcome, FixTarget};
 use gpulint_rules::lint::fix::value;
 use gpulint_rules::lint::settings::Mutation;
-use gpulint_rules::{Cluster, Engine, Finding, Fix, Identity, Object, Operation, Safety};
+use gpulint_rules::{Cluster, Draft, Engine, Finding, Fix, Identity, Object, Operation, Safety};
 use serde_json::Value;
 
-use crate::evaluate::{Evaluator, object};
+use crate::evaluate::{Evaluator, normalized, object};
 use crate::exemption::{is_derived, is_exempt};
 use crate::review::{Decision, ReviewError, ReviewOutcome, bounded, encode, kind, operation, parse_request};
 use crate::wire::{Request, Response};
@@ -136,13 +136,15 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
         return None;
     }
     let check = |object: &Object| engine.review_object(object, cluster).findings;
-    let findings = check(&object(request.object, request)?);
+    let findings = check(&object(request.object?, request)?);
     if !findings.iter().any(|f| applicable_fix(engine, request, f).is_some()) {
         return None;
     }
     let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
     let old_findings: BTreeSet<_> = match request.operation.as_str() {
-        "UPDATE" => object(request.old_object, request)
+        "UPDATE" => request
+            .old_object
+            .and_then(|old| object(old, request))
             .map(|old| check(&old).iter().map(Finding::identity).collect())
             .unwrap_or_default(),
         _ => BTreeSet::new(),
@@ -215,13 +217,13 @@ impl FixTarget for ObjectToFix<'_> {
         if only.is_none() {
             return Vec::new();
         }
-        let raw = serde_json::value::to_raw_value(&self.patched).ok();
-        match raw.and_then(|raw| object(Some(&raw), self.request)) {
+        let draft = normalized(Draft::of(&self.patched), self.request);
+        match Object::from_draft(draft.clone()) {
             Some(object) => {
                 let findings = self.evaluator.engine.review_object(&object, self.evaluator.cluster).findings;
                 let edits = self.edit(&findings);
                 if edits.is_empty() {
-                    self.evaluator.remember(&self.patched, self.request, &object, findings);
+                    self.evaluator.remember(&draft, &object, findings);
                 }
                 edits
             }

@@ -1,66 +1,518 @@
-//! Builds a tree from a `serde_json` value, as for the object of an admission review. Such a tree has no
-//! spans.
+//! Trees from JSON: from a text, as for the object of an admission review, from what a client deserializes, as for
+//! those of a watch, and from a `serde_json` value. Such a tree has no spans.
 
+use std::cell::RefCell;
+use std::fmt::{self, Write as _};
+use std::hash::Hasher;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Number, Value};
 
 use super::placeholder::may_contain_placeholder;
 use super::scalar::TagKind;
 use crate::tree::{MappingKey, NONE, PATCH_DIRECTIVE, Slot, SlotKind, Span, Tree, key_hash};
 
+/// Capacity that the buffers keep between values, in nodes and in bytes.
+const MAX_SCRATCH: (usize, usize) = (1 << 14, 1 << 18);
+/// How many keys a builder remembers, to store each once.
+const KNOWN_KEYS: usize = 64;
+
+thread_local! {
+    /// Reused buffers: a tree is copied out of them in its exact size.
+    static SCRATCH: RefCell<(Vec<Slot>, String)> = const { RefCell::new((Vec::new(), String::new())) };
+}
+
 impl Tree {
     /// Builds a tree from a JSON value. It reads like a tree from text, except that it has no spans.
     #[must_use]
     pub fn from_json(value: &Value) -> Tree {
-        let mut tree = Tree::new(Arc::from(""), false);
-        let mut text = String::new();
-        push(&mut tree, &mut text, value, NONE, None);
-        tree.may_have_placeholders = may_contain_placeholder(&text);
-        tree.text = Arc::from(text);
-        // The webhook keeps the objects of a whole cluster in memory.
-        tree.slots.shrink_to_fit();
-        tree.out_of_line_keys.shrink_to_fit();
-        tree
+        Draft::of(value).into_tree()
     }
 }
 
-/// Appends all keys and scalars to one `text`, which takes a fraction of the memory of single strings. Slot
-/// spans are offsets into it; they are internal, because `has_spans` is false.
-fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Option<MappingKey>) {
-    let kind = match value {
-        Value::Object(_) => SlotKind::Mapping,
-        Value::Array(_) => SlotKind::Sequence,
-        Value::String(_) => SlotKind::Quoted,
-        _ => SlotKind::Plain,
-    };
-    let slot = Slot::new(kind, TagKind::None, Span::default(), parent);
-    let at = tree.push(slot, key);
-    match value {
-        Value::Object(map) => {
-            for (name, value) in map {
-                let key =
-                    MappingKey { span: store(text, name), text: NONE, hash: key_hash(name), merge: false };
-                tree.has_patch_directive |= name == PATCH_DIRECTIVE;
-                push(tree, text, value, at, Some(key));
-            }
-        }
-        Value::Array(items) => {
-            for value in items {
-                push(tree, text, value, at, None);
-            }
-        }
-        Value::String(string) => tree.slots[at as usize].span = store(text, string),
-        other => tree.slots[at as usize].span = store(text, &other.to_string()),
-    }
-    if kind.is_collection() {
-        tree.slots[at as usize].data = u32::try_from(tree.slots.len()).unwrap_or(NONE);
+/// A JSON value that has been read and can still be changed, before it is a [`Tree`]. All its keys and strings are in
+/// one text, which takes a fraction of the memory of single strings. The spans of its slots are offsets into that.
+#[derive(Clone)]
+pub struct Draft {
+    slots: Vec<Slot>,
+    text: String,
+    out_of_line_keys: Vec<(u32, MappingKey)>,
+    has_patch_directive: bool,
+    /// Whether a mapping has a key twice.
+    has_repeated_key: bool,
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Draft").field("nodes", &self.slots.len()).finish_non_exhaustive()
     }
 }
 
-fn store(text: &mut String, string: &str) -> Span {
-    let end = |text: &String| u32::try_from(text.len()).unwrap_or(NONE);
-    let start = end(text);
-    text.push_str(string);
-    Span::new(start, end(text))
+impl Draft {
+    /// Reads an object as an API server sends it. A list of `metadata.managedFields`, which can be half of an object and
+    /// means nothing to a rule, is passed over. Of repeated keys the last one counts.
+    ///
+    /// # Errors
+    /// What `serde_json` reports for the text.
+    pub fn read(json: &str) -> serde_json::Result<Draft> {
+        let draft: Draft = serde_json::from_str(json)?;
+        if draft.has_repeated_key {
+            return Ok(Draft::of(&serde_json::from_str(json)?));
+        }
+        Ok(draft)
+    }
+
+    /// Reads a value, all of it.
+    #[must_use]
+    pub fn of(value: &Value) -> Draft {
+        // A value in memory is read without errors.
+        Builder::build(value, false).unwrap_or_else(|_| Builder::new(false).finish())
+    }
+
+    /// Whether there is a value at a path of keys.
+    #[must_use]
+    pub fn has(&self, path: &[&str]) -> bool {
+        self.find(path).is_some()
+    }
+
+    /// Whether the value at a path is a mapping.
+    #[must_use]
+    pub fn is_mapping(&self, path: &[&str]) -> bool {
+        self.find(path).is_some_and(|at| self.slots[at].kind == SlotKind::Mapping)
+    }
+
+    /// Whether the value at a path is a list.
+    #[must_use]
+    pub fn is_list(&self, path: &[&str]) -> bool {
+        self.find(path).is_some_and(|at| self.slots[at].kind == SlotKind::Sequence)
+    }
+
+    /// The string at a path.
+    #[must_use]
+    pub fn string(&self, path: &[&str]) -> Option<&str> {
+        let slot = &self.slots[self.find(path)?];
+        (slot.kind == SlotKind::Quoted).then(|| self.stored(slot.span))
+    }
+
+    /// Removes the value at a path, if there is one.
+    pub fn remove(&mut self, path: &[&str]) {
+        let Some(at) = self.find(path) else {
+            return;
+        };
+        let end = self.end(at);
+        let (first, after, gone) = (at as u32, end as u32, (end - at) as u32);
+        self.slots.drain(at..end);
+        self.out_of_line_keys.retain(|(slot, _)| !(first..after).contains(slot));
+        self.renumber(after, after, |index| index - gone);
+    }
+
+    /// Writes a string at a path: over the value that is there, or as the last entry of its mapping. Without a mapping nothing
+    /// is written.
+    pub fn set_string(&mut self, path: &[&str], string: &str) {
+        self.remove(path);
+        if let Some((name, mapping)) = path.split_last()
+            && let Some(at) = self.insert(mapping, name, SlotKind::Quoted)
+        {
+            let start = offset(&self.text);
+            self.text.push_str(string);
+            self.slots[at].span = Span::new(start, offset(&self.text));
+        }
+    }
+
+    /// Adds an empty mapping as the last entry of another one.
+    pub fn add_mapping(&mut self, mapping: &[&str], name: &str) {
+        if let Some(at) = self.insert(mapping, name, SlotKind::Mapping) {
+            self.slots[at].data = at as u32 + 1;
+        }
+    }
+
+    /// Feeds the value to a hasher. The order of a mapping's entries makes no difference.
+    pub fn hash_value(&self, hasher: &mut impl Hasher) {
+        if !self.slots.is_empty() {
+            self.hash_node(0, hasher, &mut Vec::new());
+        }
+    }
+
+    /// The tree, without unused capacity: the webhook keeps the objects of a whole cluster in memory.
+    #[must_use]
+    pub fn into_tree(mut self) -> Tree {
+        if self.slots.capacity() > self.slots.len() {
+            self.slots = self.slots.as_slice().to_vec();
+        }
+        self.out_of_line_keys.shrink_to_fit();
+        Tree {
+            may_have_placeholders: may_contain_placeholder(&self.text),
+            has_patch_directive: self.has_patch_directive,
+            slots: self.slots,
+            out_of_line_keys: self.out_of_line_keys,
+            ..Tree::new(Arc::from(self.text), false)
+        }
+    }
+
+    fn stored(&self, span: Span) -> &str {
+        &self.text[span.start as usize..span.end as usize]
+    }
+
+    fn key_span(&self, at: usize) -> Span {
+        let slot = &self.slots[at];
+        let out_of_line = || self.out_of_line_keys.iter().find(|(slot, _)| *slot == at as u32);
+        match slot.key() {
+            super::SlotKey::OutOfLine => out_of_line().map_or(Span::default(), |(_, key)| key.span),
+            _ => Span::new(slot.key_start, slot.key_start + u32::from(slot.key_len)),
+        }
+    }
+
+    fn key(&self, at: usize) -> &str {
+        self.stored(self.key_span(at))
+    }
+
+    fn end(&self, at: usize) -> usize {
+        let slot = &self.slots[at];
+        if slot.kind.is_collection() { slot.data as usize } else { at + 1 }
+    }
+
+    fn children(&self, at: usize) -> impl Iterator<Item = usize> {
+        let (mut next, end) = (at + 1, self.end(at));
+        std::iter::from_fn(move || {
+            let child = next;
+            (child < end).then(|| next = self.end(child))?;
+            Some(child)
+        })
+    }
+
+    fn find(&self, path: &[&str]) -> Option<usize> {
+        let mut at = 0;
+        let sought = |at: usize, name: &str| {
+            (self.slots[at].kind == SlotKind::Mapping)
+                .then(|| self.children(at).find(|child| self.key(*child) == name))?
+        };
+        for name in path {
+            at = sought(at, name)?;
+        }
+        (at < self.slots.len()).then_some(at)
+    }
+
+    /// Adds an entry at the end of a mapping; its value has no content yet.
+    fn insert(&mut self, mapping: &[&str], name: &str, kind: SlotKind) -> Option<usize> {
+        let parent = self.find(mapping).filter(|at| self.slots[*at].kind == SlotKind::Mapping)?;
+        let at = self.end(parent);
+        // What is behind it moves, and what surrounds it ends one later.
+        self.renumber(at as u32, at as u32 + 1, |index| index + 1);
+        let mut around = parent as u32;
+        while around != NONE && self.slots[around as usize].data == at as u32 {
+            self.slots[around as usize].data += 1;
+            around = self.slots[around as usize].parent;
+        }
+        self.has_patch_directive |= name == PATCH_DIRECTIVE;
+        let start = offset(&self.text);
+        self.text.push_str(name);
+        let mut slot = Slot::new(kind, TagKind::None, Span::default(), parent as u32);
+        let key = mapping_key(Span::new(start, offset(&self.text)), name);
+        if !slot.set_key(&key) {
+            self.out_of_line_keys.push((at as u32, key));
+            self.out_of_line_keys.sort_unstable_by_key(|(slot, _)| *slot);
+        }
+        self.slots.insert(at, slot);
+        Some(at)
+    }
+
+    /// Changes the indices of slots from `first` on, and the ends of collections from `end` on.
+    fn renumber(&mut self, first: u32, end: u32, change: impl Fn(u32) -> u32) {
+        for slot in &mut self.slots {
+            if slot.parent != NONE && slot.parent >= first {
+                slot.parent = change(slot.parent);
+            }
+            if slot.kind.is_collection() && slot.data >= end {
+                slot.data = change(slot.data);
+            }
+        }
+        for (slot, _) in &mut self.out_of_line_keys {
+            if *slot >= first {
+                *slot = change(*slot);
+            }
+        }
+    }
+
+    fn hash_node(&self, at: usize, hasher: &mut impl Hasher, open: &mut Vec<usize>) {
+        let slot = &self.slots[at];
+        let text = |hasher: &mut dyn Hasher, text: &str| {
+            hasher.write(text.as_bytes());
+            hasher.write_u8(0xff);
+        };
+        hasher.write_u8(slot.kind as u8);
+        if !slot.kind.is_collection() {
+            return text(hasher, self.stored(slot.span));
+        }
+        let first = open.len();
+        open.extend(self.children(at));
+        if slot.kind == SlotKind::Mapping {
+            open[first..].sort_by(|a, b| self.key(*a).cmp(self.key(*b)));
+        }
+        hasher.write_usize(open.len() - first);
+        for next in first..open.len() {
+            let child = open[next];
+            if slot.kind == SlotKind::Mapping {
+                text(hasher, self.key(child));
+            }
+            self.hash_node(child, hasher, open);
+        }
+        open.truncate(first);
+    }
 }
+
+/// An object of an API server, as [`Draft::read`] reads it, except that a repeated key stays: no API server sends one.
+impl<'de> Deserialize<'de> for Draft {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Draft, D::Error> {
+        Builder::build(deserializer, true)
+    }
+}
+
+fn offset(text: &str) -> u32 {
+    u32::try_from(text.len()).unwrap_or(NONE)
+}
+
+fn mapping_key(span: Span, name: &str) -> MappingKey {
+    MappingKey { span, text: NONE, hash: key_hash(name), merge: false }
+}
+
+/// Fills the buffers of a thread, of which a draft is a copy.
+struct Builder {
+    tree: Tree,
+    text: String,
+    /// Where keys are stored, by their hashes: most keys of an object come again.
+    known_keys: [Span; KNOWN_KEYS],
+    has_repeated_key: bool,
+    /// Whether a list of `metadata.managedFields` is passed over.
+    skips_managed_fields: bool,
+}
+
+impl Builder {
+    fn new(skips_managed_fields: bool) -> Builder {
+        let (slots, text) = SCRATCH.take();
+        Builder {
+            tree: Tree { slots, ..Tree::new(Arc::from(""), false) },
+            text,
+            known_keys: [Span::default(); KNOWN_KEYS],
+            has_repeated_key: false,
+            skips_managed_fields,
+        }
+    }
+
+    fn build<'de, D: Deserializer<'de>>(
+        deserializer: D,
+        skips_managed_fields: bool,
+    ) -> Result<Draft, D::Error> {
+        let mut builder = Builder::new(skips_managed_fields);
+        let root = NodeSeed { builder: &mut builder, parent: NONE, key: None, place: Place::Root };
+        let read = root.deserialize(deserializer);
+        let is_too_long = builder.text.len() >= NONE as usize || builder.tree.slots.len() >= NONE as usize;
+        let draft = builder.finish();
+        read?;
+        if is_too_long { Err(D::Error::custom("more than 4 GiB")) } else { Ok(draft) }
+    }
+
+    fn finish(self) -> Draft {
+        let (mut slots, mut text) = (self.tree.slots, self.text);
+        let draft = Draft {
+            slots: slots.as_slice().to_vec(),
+            text: text.as_str().to_owned(),
+            out_of_line_keys: self.tree.out_of_line_keys,
+            has_patch_directive: self.tree.has_patch_directive,
+            has_repeated_key: self.has_repeated_key,
+        };
+        if slots.capacity() <= MAX_SCRATCH.0 && text.capacity() <= MAX_SCRATCH.1 {
+            slots.clear();
+            text.clear();
+            SCRATCH.set((slots, text));
+        }
+        draft
+    }
+
+    fn store(&mut self, string: &str) -> Span {
+        let start = offset(&self.text);
+        self.text.push_str(string);
+        Span::new(start, offset(&self.text))
+    }
+
+    fn store_key(&mut self, name: &str) -> MappingKey {
+        self.tree.has_patch_directive |= name == PATCH_DIRECTIVE;
+        let known = usize::from(key_hash(name)) % KNOWN_KEYS;
+        let span = self.known_keys[known];
+        if self.text.get(span.start as usize..span.end as usize) != Some(name) {
+            self.known_keys[known] = self.store(name);
+        }
+        mapping_key(self.known_keys[known], name)
+    }
+
+    /// Whether a mapping has two equal keys.
+    fn repeats_key(&self, mapping: u32) -> bool {
+        let children = || self.tree.children(mapping);
+        let key = |child: u32| {
+            let span = self.tree.key_span(child).unwrap_or_default();
+            &self.text[span.start as usize..span.end as usize]
+        };
+        if children().nth(16).is_none() {
+            let again = |(i, one): (usize, u32)| {
+                let mut before = children().take(i);
+                before.any(|other| self.tree.may_be_same_key(other, one) && key(other) == key(one))
+            };
+            return children().enumerate().any(again);
+        }
+        let mut keys: Vec<&str> = children().map(key).collect();
+        keys.sort_unstable();
+        keys.windows(2).any(|pair| pair[0] == pair[1])
+    }
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Root,
+    Metadata,
+    /// At `metadata.managedFields`, to be passed over.
+    ManagedFields,
+    Elsewhere,
+}
+
+/// Appends a value, with all that is in it.
+struct NodeSeed<'b> {
+    builder: &'b mut Builder,
+    parent: u32,
+    key: Option<MappingKey>,
+    place: Place,
+}
+
+impl NodeSeed<'_> {
+    fn push(&mut self, kind: SlotKind, span: Span) -> u32 {
+        self.builder.tree.push(Slot::new(kind, TagKind::None, span, self.parent), self.key)
+    }
+
+    fn plain(mut self, value: impl fmt::Display) {
+        let start = offset(&self.builder.text);
+        // A string is written to without errors.
+        let _ = write!(self.builder.text, "{value}");
+        let span = Span::new(start, offset(&self.builder.text));
+        self.push(SlotKind::Plain, span);
+    }
+
+    fn close(&mut self, at: u32) {
+        let end = u32::try_from(self.builder.tree.slots.len()).unwrap_or(NONE);
+        self.builder.tree.slots[at as usize].data = end;
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for NodeSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NodeSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any valid JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.plain(value);
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.plain(value);
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.plain(value);
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        match Number::from_f64(value) {
+            Some(number) => self.plain(number),
+            None => self.plain("null"),
+        }
+        Ok(())
+    }
+
+    fn visit_str<E>(mut self, value: &str) -> Result<(), E> {
+        let span = self.builder.store(value);
+        self.push(SlotKind::Quoted, span);
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.plain("null");
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+        if self.place == Place::ManagedFields {
+            while items.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(());
+        }
+        let at = self.push(SlotKind::Sequence, Span::default());
+        loop {
+            let builder = &mut *self.builder;
+            let item = NodeSeed { builder, parent: at, key: None, place: Place::Elsewhere };
+            if items.next_element_seed(item)?.is_none() {
+                break;
+            }
+        }
+        self.close(at);
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<(), A::Error> {
+        let at = self.push(SlotKind::Mapping, Span::default());
+        while let Some((key, place)) =
+            entries.next_key_seed(KeySeed { builder: &mut *self.builder, place: self.place })?
+        {
+            let builder = &mut *self.builder;
+            entries.next_value_seed(NodeSeed { builder, parent: at, key: Some(key), place })?;
+        }
+        self.close(at);
+        self.builder.has_repeated_key |= self.builder.repeats_key(at);
+        Ok(())
+    }
+}
+
+/// Stores the key of a mapping in some place, and says in which place its value is.
+struct KeySeed<'b> {
+    builder: &'b mut Builder,
+    place: Place,
+}
+
+impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
+    type Value = (MappingKey, Place);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for KeySeed<'_> {
+    type Value = (MappingKey, Place);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string key")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        let place = match (self.place, name) {
+            (Place::Root, "metadata") => Place::Metadata,
+            (Place::Metadata, "managedFields") if self.builder.skips_managed_fields => Place::ManagedFields,
+            _ => Place::Elsewhere,
+        };
+        Ok((self.builder.store_key(name), place))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -204,6 +204,22 @@ impl Slot {
             traits: (tag as u8) << 3 | SlotKey::None as u8,
         }
     }
+
+    /// Makes the node the value of a mapping entry. Returns whether the key fits; it is out of line otherwise.
+    fn set_key(&mut self, key: &MappingKey) -> bool {
+        let len = u8::try_from(key.span.end - key.span.start);
+        self.key_start = key.span.start;
+        self.key_len = len.unwrap_or(0);
+        self.key_sign = key_sign(key.hash);
+        let place = match (key.text, key.merge, len) {
+            (NONE, false, Ok(_)) => SlotKey::Plain,
+            (NONE, true, Ok(_)) => SlotKey::Merge,
+            (QUOTED, false, Ok(_)) => SlotKey::Quoted,
+            _ => SlotKey::OutOfLine,
+        };
+        self.traits |= place as u8;
+        place != SlotKey::OutOfLine
+    }
 }
 
 /// A parsed document.
@@ -289,21 +305,10 @@ impl Tree {
     /// Appends a node; with a key, as the value of a mapping entry.
     pub(crate) fn push(&mut self, mut slot: Slot, key: Option<MappingKey>) -> u32 {
         let at = u32::try_from(self.slots.len()).unwrap_or(NONE - 2);
-        if let Some(key) = key {
-            let len = u8::try_from(key.span.end - key.span.start);
-            slot.key_start = key.span.start;
-            slot.key_len = len.unwrap_or(0);
-            slot.key_sign = key_sign(key.hash);
-            let place = match (key.text, key.merge, len) {
-                (NONE, false, Ok(_)) => SlotKey::Plain,
-                (NONE, true, Ok(_)) => SlotKey::Merge,
-                (QUOTED, false, Ok(_)) => SlotKey::Quoted,
-                _ => SlotKey::OutOfLine,
-            };
-            slot.traits |= place as u8;
-            if place == SlotKey::OutOfLine {
-                self.out_of_line_keys.push((at, key));
-            }
+        if let Some(key) = key
+            && !slot.set_key(&key)
+        {
+            self.out_of_line_keys.push((at, key));
         }
         self.slots.push(slot);
         at

@@ -16,10 +16,11 @@ use crate::webhook::reviews::{bad_pool, create, good_pool};
 use crate::webhook::server::{Folder, Server};
 use crate::webhook::tls::mount;
 
-/// Memory of a process now, in MiB; `None` where the system does not say.
+/// What a process keeps in memory now, in MiB; `None` where the system does not say. Pages of the program's own file are
+/// not counted: of them a build without optimizations has three times as many, and the system drops them at need.
 pub(crate) fn resident(server: &Server) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id())).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     let kib: f64 = line.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kib / 1024.0)
 }
@@ -152,7 +153,7 @@ fn pod(number: usize) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_pods_fit_into_150_mib() {
+async fn ten_thousand_pods_fit_into_100_mib() {
     let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
     let pair = authority.issue(&["127.0.0.1"]);
     folder.write("tls.crt", &pair.certificate);
@@ -174,5 +175,5 @@ async fn ten_thousand_pods_fit_into_150_mib() {
         return;
     };
     println!("{resident:.1} MiB with 10,000 pods and 200 pools");
-    assert!(resident < 150.0, "{resident} MiB");
+    assert!(resident < 100.0, "{resident} MiB");
 }

@@ -3,20 +3,21 @@
 //! kube's `default_backoff` begins anew with every event, and its watcher emits one (`Init`) before each list:
 //! a list that is refused would be repeated every second for ever. Here only a list that completes begins anew.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use gpulint_rules::Kind;
-use kube::api::{DynamicObject, TypeMeta};
-use kube::core::GroupVersion;
+use gpulint_rules::{Draft, Kind};
+use kube::api::ObjectMeta;
+use kube::core::{DynamicResourceScope, GroupVersion};
 use kube::discovery;
 use kube::discovery::ApiResource;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client};
-use serde_json::Value;
+use kube::{Api, Client, Resource};
+use serde::{Deserialize, Deserializer};
 
 use super::Cache;
 use crate::cause::Cause;
@@ -174,7 +175,7 @@ async fn watch_kind(
     backoff: &mut Backoff,
     log: &WatchLog,
 ) {
-    let api: Api<DynamicObject> = Api::all_with(client, resource);
+    let api: Api<Watched> = Api::all_with(client, resource);
     let config = watcher::Config::default().page_size(200);
     let mut events = std::pin::pin!(watcher(api, config));
     while let Some(event) = events.next().await {
@@ -184,7 +185,7 @@ async fn watch_kind(
                     backoff.reset();
                     log.synced(kind);
                 }
-                cache.handle(kind, trimmed(event, resource));
+                cache.handle(kind, typed_event(event, resource));
             }
             Err(error) => {
                 if is_not_found(&error) {
@@ -208,14 +209,14 @@ fn is_interruption(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_))
 }
 
-/// The event with its object as [`trim`] returns it.
-fn trimmed(event: Event<DynamicObject>, resource: &ApiResource) -> Event<Value> {
+/// The event with its object as [`typed`] returns it.
+fn typed_event(event: Event<Watched>, resource: &ApiResource) -> Event<Draft> {
     match event {
         Event::Init => Event::Init,
         Event::InitDone => Event::InitDone,
-        Event::InitApply(object) => Event::InitApply(trim(object, resource)),
-        Event::Apply(object) => Event::Apply(trim(object, resource)),
-        Event::Delete(object) => Event::Delete(trim(object, resource)),
+        Event::InitApply(object) => Event::InitApply(typed(object, resource)),
+        Event::Apply(object) => Event::Apply(typed(object, resource)),
+        Event::Delete(object) => Event::Delete(typed(object, resource)),
     }
 }
 
@@ -229,24 +230,68 @@ fn is_not_found(error: &watcher::Error) -> bool {
     status.code == 404
 }
 
-/// The object as JSON, without fields that no rule reads, and with `apiVersion` and `kind`, which the API
-/// server omits from the items of a list.
-pub(crate) fn trim(mut object: DynamicObject, resource: &ApiResource) -> Value {
-    object.types.get_or_insert_with(|| TypeMeta {
-        api_version: resource.api_version.clone(),
-        kind: resource.kind.clone(),
-    });
-    let metadata = &mut object.metadata;
-    metadata.managed_fields = None;
-    metadata.resource_version = None;
-    metadata.generation = None;
-    if let Some(annotations) = &mut metadata.annotations {
-        annotations.remove(LAST_APPLIED);
+/// An object of a list or a watch, without the fields that no rule reads.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    /// What kube's watcher reads: the resource version.
+    metadata: ObjectMeta,
+    draft: Draft,
+}
+
+impl<'de> Deserialize<'de> for Watched {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Watched, D::Error> {
+        let mut draft = Draft::deserialize(deserializer)?;
+        let resource_version = draft.string(&["metadata", "resourceVersion"]).map(str::to_owned);
+        for key in ["managedFields", "resourceVersion", "generation"] {
+            draft.remove(&["metadata", key]);
+        }
+        draft.remove(&["metadata", "annotations", LAST_APPLIED]);
+        draft.remove(&["status"]);
+        Ok(Watched { metadata: ObjectMeta { resource_version, ..ObjectMeta::default() }, draft })
     }
-    if let Some(data) = object.data.as_object_mut() {
-        data.remove("status");
+}
+
+impl Resource for Watched {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
     }
-    serde_json::to_value(object).unwrap_or_default()
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.api_version.as_str().into()
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// The object with `apiVersion` and `kind`, which the API server omits from the items of a list.
+pub(crate) fn typed(object: Watched, resource: &ApiResource) -> Draft {
+    let mut draft = object.draft;
+    if draft.string(&["apiVersion"]).is_none() || draft.string(&["kind"]).is_none() {
+        draft.set_string(&["apiVersion"], &resource.api_version);
+        draft.set_string(&["kind"], &resource.kind);
+    }
+    draft
 }
 
 #[cfg(test)]
