@@ -42,6 +42,13 @@ pub(crate) struct Evaluation {
     pub(crate) verdict: Verdict,
 }
 
+/// An evaluation, beside the findings that it sums up where the rules ran just now.
+#[derive(Debug, Default)]
+pub(crate) struct Examined {
+    pub(crate) evaluation: Arc<Evaluation>,
+    pub(crate) findings: Option<Vec<Finding>>,
+}
+
 /// Whether the rules ran, and what they found.
 #[derive(Debug, Default)]
 pub(crate) enum Verdict {
@@ -110,8 +117,13 @@ impl<'a> Evaluator<'a> {
 
     /// Evaluates an object of a request.
     pub(crate) fn evaluate(&self, raw: Option<&RawValue>, request: &Request<'_>) -> Arc<Evaluation> {
+        self.examine(raw, request).evaluation
+    }
+
+    /// Evaluates an object of a request, and hands out its findings where the rules ran for that.
+    pub(crate) fn examine(&self, raw: Option<&RawValue>, request: &Request<'_>) -> Examined {
         let Some(raw) = raw else {
-            return Arc::default();
+            return Examined::default();
         };
         let Some((cache, generation)) = self.cache else {
             return self.run_rules(object(raw, request));
@@ -120,57 +132,63 @@ impl<'a> Evaluator<'a> {
             cache.key_of_text(request.namespace.as_deref(), request.operation == "CREATE", raw.get());
         if let Some(known) = cache.get(generation, text_key) {
             cache.record_lookup(true);
-            return known;
+            return Examined { evaluation: known, findings: None };
         }
         let Ok(draft) = Draft::read(raw.get()) else {
-            return Arc::default();
+            return Examined::default();
         };
         let draft = normalized(draft, request);
         let value_key = cache.key_of_value(&draft);
         let known = cache.get(generation, value_key);
         cache.record_lookup(known.is_some());
-        let evaluation = known.unwrap_or_else(|| {
-            let evaluation = self.run_rules(Object::from_draft(draft));
-            cache.insert(generation, value_key, &evaluation);
-            evaluation
-        });
-        cache.insert(generation, text_key, &evaluation);
-        evaluation
+        let examined = match known {
+            Some(evaluation) => Examined { evaluation, findings: None },
+            None => {
+                let examined = self.run_rules(Object::from_draft(draft));
+                cache.insert(generation, value_key, &examined.evaluation);
+                examined
+            }
+        };
+        cache.insert(generation, text_key, &examined.evaluation);
+        examined
     }
 
     /// Keeps what the rules found in an object that a patch gives: the validating webhook is asked about it next.
-    pub(crate) fn remember(&self, draft: &Draft, object: &Object, findings: Vec<Finding>) {
+    pub(crate) fn remember(&self, draft: &Draft, object: &Object, findings: &[Finding]) {
         if let Some((cache, generation)) = self.cache {
             let key = cache.key_of_value(draft);
             cache.insert(generation, key, &Arc::new(Evaluation::from_findings(object, findings)));
         }
     }
 
-    fn run_rules(&self, object: Option<Object>) -> Arc<Evaluation> {
-        let evaluation = object.map(|object| Evaluation::of(self.engine, self.cluster, &object));
-        Arc::new(evaluation.unwrap_or_default())
-    }
-}
-
-impl Evaluation {
-    /// Runs the rules on an object.
-    pub(crate) fn of(engine: &Engine, cluster: &Cluster, object: &Object) -> Evaluation {
+    fn run_rules(&self, object: Option<Object>) -> Examined {
+        let Some(object) = object else {
+            return Examined::default();
+        };
         let id = object.id();
-        let verdict = if is_terminating(object) {
+        let verdict = if is_terminating(&object) {
             Verdict::Exempt
         } else if !kinds::is_checked(&id.group, &id.kind) {
             Verdict::UnknownKind
         } else {
-            return Evaluation::from_findings(object, engine.review_object(object, cluster).findings);
+            let findings = self.engine.review_object(&object, self.cluster).findings;
+            let evaluation = Arc::new(Evaluation::from_findings(&object, &findings));
+            return Examined { evaluation, findings: Some(findings) };
         };
+        let evaluation = Evaluation::new(&object, verdict);
+        Examined { evaluation: Arc::new(evaluation), findings: None }
+    }
+}
+
+impl Evaluation {
+    fn new(object: &Object, verdict: Verdict) -> Evaluation {
+        let id = object.id();
         Evaluation { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
     }
 
     /// What the rules found in an object.
-    fn from_findings(object: &Object, findings: Vec<Finding>) -> Evaluation {
-        let id = object.id();
-        let verdict = Verdict::Findings(findings.into_iter().map(FindingSummary::from).collect());
-        Evaluation { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
+    fn from_findings(object: &Object, findings: &[Finding]) -> Evaluation {
+        Evaluation::new(object, Verdict::Findings(findings.iter().map(FindingSummary::from).collect()))
     }
 
     /// The findings; empty where the rules did not run.
@@ -195,16 +213,12 @@ impl HeapSize for Evaluation {
     }
 }
 
-impl From<Finding> for FindingSummary {
-    fn from(finding: Finding) -> FindingSummary {
+impl From<&Finding> for FindingSummary {
+    fn from(finding: &Finding) -> FindingSummary {
         let pointer = finding.location.pointer();
         FindingSummary {
             identity: finding.identity(),
-            rests_on: if finding.rule.reads.is_empty() {
-                Vec::new()
-            } else {
-                ObjectRef::of_finding(&finding)
-            },
+            rests_on: if finding.rule.reads.is_empty() { Vec::new() } else { ObjectRef::of_finding(finding) },
             rule: finding.rule.id,
             severity: finding.severity,
             is_for_api_server: finding.rejected_by == Some(Authority::ApiServer)
@@ -212,8 +226,8 @@ impl From<Finding> for FindingSummary {
             reports_absence: finding.reports_absence,
             fixable: finding.fix.is_some(),
             field: pointer.map(Pointer::field_path).unwrap_or_default(),
-            message: finding.message,
-            help: finding.help,
+            message: finding.message.clone(),
+            help: finding.help.clone(),
         }
     }
 }

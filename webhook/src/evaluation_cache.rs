@@ -67,6 +67,19 @@ pub(crate) struct EvaluationCache<V> {
     metrics: Arc<Metrics>,
 }
 
+/// Two hashers that are fed the same, so that an object is walked over once.
+struct Twice([DefaultHasher; 2]);
+
+impl Hasher for Twice {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.iter_mut().for_each(|half| half.write(bytes));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0[0].finish()
+    }
+}
+
 #[derive(Clone)]
 struct EntryWeight;
 
@@ -108,14 +121,11 @@ impl<V: HeapSize> EvaluationCache<V> {
         })
     }
 
-    fn key(&self, write: impl Fn(&mut DefaultHasher)) -> CacheKey {
-        let [first, second] = &self.hashers;
-        let half = |key: &RandomState| {
-            let mut hasher = key.build_hasher();
-            write(&mut hasher);
-            hasher.finish()
-        };
-        CacheKey(half(first), half(second))
+    fn key(&self, write: impl Fn(&mut Twice)) -> CacheKey {
+        let mut hasher = Twice(self.hashers.each_ref().map(RandomState::build_hasher));
+        write(&mut hasher);
+        let [first, second] = hasher.0.map(|half| half.finish());
+        CacheKey(first, second)
     }
 
     /// The value of an object in a generation.

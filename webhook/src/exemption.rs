@@ -147,7 +147,9 @@ pub(crate) fn is_derived(
     let Some(namespace) = request.namespace.as_deref().filter(|n| !n.is_empty()) else {
         return false;
     };
-    // Pods of ReplicaSets and the like are most of a cluster's requests: only metadata is read of them.
+    // Pods of ReplicaSets and the like are most of a cluster's requests: only metadata is read of them, and nothing where there
+    // cannot be an owner.
+    let raw = raw.filter(|raw| raw.get().contains(r#""ownerReferences""#));
     let Some(object) = raw.and_then(|raw| serde_json::from_str::<PartialObjectMetadata<'_>>(raw.get()).ok())
     else {
         return false;

@@ -131,12 +131,15 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
         return None;
     }
     // Most objects have no fix, which the cached evaluation tells without parsing the object again.
-    let evaluation = evaluator.evaluate(request.object, request);
-    if !evaluation.findings().iter().any(|found| found.fixable) {
+    let examined = evaluator.examine(request.object, request);
+    if !examined.evaluation.findings().iter().any(|found| found.fixable) {
         return None;
     }
     let check = |object: &Object| engine.review_object(object, cluster).findings;
-    let findings = check(&object(request.object?, request)?);
+    let findings = match examined.findings {
+        Some(findings) => findings,
+        None => check(&object(request.object?, request)?),
+    };
     if !findings.iter().any(|f| applicable_fix(engine, request, f).is_some()) {
         return None;
     }
@@ -223,7 +226,7 @@ impl FixTarget for ObjectToFix<'_> {
                 let findings = self.evaluator.engine.review_object(&object, self.evaluator.cluster).findings;
                 let edits = self.edit(&findings);
                 if edits.is_empty() {
-                    self.evaluator.remember(&draft, &object, findings);
+                    self.evaluator.remember(&draft, &object, &findings);
                 }
                 edits
             }
