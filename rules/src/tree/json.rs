@@ -12,7 +12,9 @@ use serde_json::{Number, Value};
 
 use super::placeholder::may_contain_placeholder;
 use super::scalar::TagKind;
-use crate::tree::{MappingKey, NONE, PATCH_DIRECTIVE, Slot, SlotKind, Span, Tree, key_hash};
+use crate::tree::{
+    MappingKey, NONE, PATCH_DIRECTIVE, Slot, SlotKey, SlotKind, Span, Tree, key_hash, out_of_line_key,
+};
 
 /// Capacity that the buffers keep between values, in nodes and in bytes.
 const MAX_SCRATCH: (usize, usize) = (1 << 14, 1 << 18);
@@ -157,9 +159,9 @@ impl Draft {
 
     fn key_span(&self, at: usize) -> Span {
         let slot = &self.slots[at];
-        let out_of_line = || self.out_of_line_keys.iter().find(|(slot, _)| *slot == at as u32);
+        let out_of_line = || out_of_line_key(&self.out_of_line_keys, at as u32);
         match slot.key() {
-            super::SlotKey::OutOfLine => out_of_line().map_or(Span::default(), |(_, key)| key.span),
+            SlotKey::OutOfLine => out_of_line().map_or(Span::default(), |key| key.span),
             _ => Span::new(slot.key_start, slot.key_start + u32::from(slot.key_len)),
         }
     }
@@ -211,8 +213,8 @@ impl Draft {
         let mut slot = Slot::new(kind, TagKind::None, Span::default(), parent as u32);
         let key = mapping_key(Span::new(start, offset(&self.text)), name);
         if !slot.set_key(&key) {
-            self.out_of_line_keys.push((at as u32, key));
-            self.out_of_line_keys.sort_unstable_by_key(|(slot, _)| *slot);
+            let place = self.out_of_line_keys.partition_point(|(slot, _)| *slot < at as u32);
+            self.out_of_line_keys.insert(place, (at as u32, key));
         }
         self.slots.insert(at, slot);
         Some(at)

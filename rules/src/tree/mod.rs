@@ -249,6 +249,12 @@ impl fmt::Debug for Tree {
     }
 }
 
+/// The key of a slot among those that do not fit into slots, which are sorted by slot.
+fn out_of_line_key(keys: &[(u32, MappingKey)], at: u32) -> Option<&MappingKey> {
+    let found = keys.binary_search_by_key(&at, |(slot, _)| *slot);
+    found.ok().map(|i| &keys[i].1)
+}
+
 impl Tree {
     pub(crate) fn new(text: Arc<str>, spans: bool) -> Tree {
         Tree {
@@ -315,8 +321,7 @@ impl Tree {
     }
 
     fn out_of_line_key(&self, at: u32) -> Option<&MappingKey> {
-        let found = self.out_of_line_keys.binary_search_by_key(&at, |(slot, _)| *slot);
-        found.ok().map(|i| &self.out_of_line_keys[i].1)
+        out_of_line_key(&self.out_of_line_keys, at)
     }
 
     /// The span of a node's key; `None` where it has none.
