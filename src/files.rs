@@ -18,6 +18,8 @@ mod walker;
 
 use std::path::{Component, Path, PathBuf};
 
+use rayon::prelude::*;
+
 pub(crate) use directories::Directories;
 pub(crate) use disk::Disk;
 pub(crate) use filled::{fills_placeholders, is_script};
@@ -123,6 +125,15 @@ impl SkipReason {
             SkipReason::TestData => "test-data",
             SkipReason::Archived => "archived",
         }
+    }
+}
+
+/// What a function gives for each item, in their order, on all threads of the pool. A thread of the pool does all of it
+/// alone: while it waited for others it could begin a task that waits for what it is to give.
+fn map_on_all_threads<T: Send, R: Send>(items: Vec<T>, of: impl Fn(T) -> R + Sync + Send) -> Vec<R> {
+    match rayon::current_thread_index() {
+        None => items.into_par_iter().map(of).collect(),
+        Some(_) => items.into_iter().map(of).collect(),
     }
 }
 

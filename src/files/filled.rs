@@ -1,17 +1,15 @@
 //! Who fills in placeholders: tools whose traces are beside the manifests, such as a Flux Kustomization with
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use super::walker::Walk;
+use super::{Directories, Disk, Input, absolute, map_on_all_threads};
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, Source};
-use rayon::prelude::*;
-
-use super::walker::Walk;
-use super::{Directories, Disk, Input, absolute};
 
 /// Placeholders such as `${X}`.
 const BRACES: &str = "${";
@@ -64,11 +62,10 @@ impl FilledFolders {
         // What is outside the folder in which the program runs, and outside that of all inputs, is not the user's.
         let here = absolute(Path::new("."));
         let common = common_folder(inputs);
-        let own: HashSet<&OsStr> = folders_of(inputs).map(Path::as_os_str).collect();
-        let near = own.into_iter().flat_map(|folder| Path::new(folder).ancestors().take(LEVELS));
-        let near = near.filter(|folder| folder.starts_with(&here) || folder.starts_with(&common));
+        let near = folders_of(inputs).flat_map(|folder| folder.ancestors().take(LEVELS));
         let near: HashSet<&OsStr> = near.map(Path::as_os_str).collect();
-        let near: Vec<&Path> = near.into_iter().map(Path::new).collect();
+        let is_own = |folder: &&Path| folder.starts_with(&here) || folder.starts_with(&common);
+        let near: Vec<&Path> = near.into_iter().map(Path::new).filter(is_own).collect();
         let root = if common.starts_with(&here) { here } else { common };
         let walk = Walk { known: directories, is_filtered: false, limit: MAX_ENTRIES };
         let walked = walk.run(&root, |name| is_script(Path::new(name)));
@@ -76,19 +73,18 @@ impl FilledFolders {
             Some(_) => directories,
             None => &walked.directories,
         };
-        let mut scripts: BTreeMap<PathBuf, Script> = BTreeMap::new();
+        let mut scripts: BTreeSet<PathBuf> = BTreeSet::new();
         let programs = walked.entries.into_iter().filter(|entry| is_program(&entry.absolute));
-        scripts.extend(programs.take(MAX_SCRIPTS).map(|entry| (entry.absolute, Script::default())));
+        scripts.extend(programs.take(MAX_SCRIPTS).map(|entry| entry.absolute));
         for folder in &near {
             let Some(directory) = of(folder).known(folder) else { continue };
             let beside = directory.entries().filter(|(name, _)| is_script(Path::new(name))).take(MAX_FILES);
-            scripts.extend(beside.map(|(name, _)| (folder.join(name), Script::default())));
+            scripts.extend(beside.map(|(name, _)| folder.join(name)));
         }
-        // A thread of the pool that waits here could begin what waits for this.
-        match rayon::current_thread_index() {
-            None => scripts.par_iter_mut().for_each(|(path, script)| *script = Script::read(path, disk)),
-            Some(_) => scripts.iter_mut().for_each(|(path, script)| *script = Script::read(path, disk)),
-        }
+        let scripts = map_on_all_threads(scripts.into_iter().collect(), |path| {
+            let script = Script::read(&path, disk);
+            (path, script)
+        });
         let mentioning = scripts.iter().filter(|(_, script)| script.mentions_tool);
         let mentioning: HashSet<&Path> = mentioning.filter_map(|(path, _)| path.parent()).collect();
         let folders = near.into_iter().map(|folder| {
@@ -97,7 +93,7 @@ impl FilledFolders {
         });
         let folders = folders.collect();
         let mut named: HashMap<OsString, Vec<PathBuf>> = HashMap::new();
-        for path in scripts.into_values().flat_map(|script| script.named) {
+        for path in scripts.into_iter().flat_map(|(_, script)| script.named) {
             let name = path.file_name().unwrap_or_default().to_owned();
             named.entry(name).or_default().push(path);
         }

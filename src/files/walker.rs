@@ -4,11 +4,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
-
 use super::directories::{Directories, Directory, EntryType};
 use super::ignores::Ignores;
-use super::{absolute, display_path};
+use super::{absolute, display_path, map_on_all_threads};
 
 /// Folders that contain no manifests of the user.
 const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
@@ -76,16 +74,9 @@ impl Walk<'_> {
         let mut level = vec![Folder { path, absolute, real, ignores }];
         let mut walked = Walked::default();
         let mut count = 0;
-        // A thread of the pool that waits here could begin what waits for this walk.
-        let is_parallel = rayon::current_thread_index().is_none();
         while !level.is_empty() && count < self.limit {
-            let read = |folder: Folder| self.read(folder, &is_wanted);
-            let folders: Vec<FolderRead> = match is_parallel {
-                true => level.into_par_iter().map(read).collect(),
-                false => level.into_iter().map(read).collect(),
-            };
-            level = Vec::new();
-            for folder in folders {
+            let folders = std::mem::take(&mut level);
+            for folder in map_on_all_threads(folders, |folder| self.read(folder, &is_wanted)) {
                 count += folder.count;
                 walked.entries.extend(folder.entries);
                 walked.errors.extend(folder.error);
