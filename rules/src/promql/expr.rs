@@ -4,6 +4,8 @@ use promql_parser::label::MatchOp as ParserMatchOp;
 use promql_parser::parser::value::ValueType;
 use promql_parser::parser::{self, LabelModifier, VectorMatchCardinality};
 
+use super::screen::PATTERN;
+
 /// An expression; parentheses are gone.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expr {
@@ -271,10 +273,16 @@ impl Selector {
         let mut matchers = Vec::new();
         for matcher in &selector.matchers.matchers {
             let (op, value) = match &matcher.op {
+                // Regular expressions are screened.
+                ParserMatchOp::Re(_) | ParserMatchOp::NotRe(_) => return None,
+                ParserMatchOp::Equal if is_pattern(matcher) => {
+                    (MatchOp::Matches, pattern(matcher, patterns)?)
+                }
+                ParserMatchOp::NotEqual if is_pattern(matcher) => {
+                    (MatchOp::NotMatches, pattern(matcher, patterns)?)
+                }
                 ParserMatchOp::Equal => (MatchOp::Equal, matcher.value.clone()),
                 ParserMatchOp::NotEqual => (MatchOp::NotEqual, matcher.value.clone()),
-                ParserMatchOp::Re(_) => (MatchOp::Matches, pattern(matcher, patterns)?),
-                ParserMatchOp::NotRe(_) => (MatchOp::NotMatches, pattern(matcher, patterns)?),
             };
             if matcher.name == "__name__" {
                 if op == MatchOp::Equal {
@@ -288,6 +296,11 @@ impl Selector {
     }
 }
 
+/// Whether the value of a matcher stands for a regular expression.
+fn is_pattern(matcher: &promql_parser::label::Matcher) -> bool {
+    matcher.value.starts_with(PATTERN)
+}
+
 fn pattern(matcher: &promql_parser::label::Matcher, patterns: &[String]) -> Option<String> {
-    patterns.get(matcher.value.parse::<usize>().ok()?).cloned()
+    patterns.get(matcher.value.strip_prefix(PATTERN)?.parse::<usize>().ok()?).cloned()
 }

@@ -8,9 +8,13 @@ const MOST_OPERATORS: usize = 400;
 /// The longest number, in characters: the parser does not check whether a duration of so many seconds exists.
 const LONGEST_NUMBER: usize = 12;
 
+/// What a value begins with that stands for a regular expression. No label has it in its value.
+pub(super) const PATTERN: char = '\u{fdd0}';
+
 /// A text for the parser.
 pub(super) struct Screened {
-    /// The text, in which each regular expression is replaced by its number in `patterns`: compiling one can be costly.
+    /// The text, in which `=~` and `!~` are `=` and `!=`, and each regular expression is its number in `patterns` after
+    /// [`PATTERN`]: the parser would compile it.
     pub text: String,
     /// The regular expressions, as they are written between the quotes.
     pub patterns: Vec<String>,
@@ -18,7 +22,10 @@ pub(super) struct Screened {
 
 /// The text for the parser; `None` where it is not PromQL alone, or too long.
 pub(super) fn screen(text: &str) -> Option<Screened> {
-    if text.len() > LONGEST || ["{{", "}}", "[[", "<%", "{%"].iter().any(|mark| text.contains(mark)) {
+    if text.len() > LONGEST
+        || text.contains(PATTERN)
+        || ["{{", "}}", "[[", "<%", "{%"].iter().any(|mark| text.contains(mark))
+    {
         return None;
     }
     let bytes = text.as_bytes();
@@ -32,10 +39,19 @@ pub(super) fn screen(text: &str) -> Option<Screened> {
             quote @ (b'"' | b'\'' | b'`') => {
                 let end = end_of_string(bytes, at, quote);
                 let before = text[..at].trim_end();
+                let operator = before.rfind(|c| !matches!(c, '=' | '!' | '~')).map_or("", |at| &before[at..]);
+                let operator = operator.trim_start_matches(|c| !matches!(c, '=' | '!' | '~'));
                 if let Some(end) = end
-                    && (before.ends_with("=~") || before.ends_with("!~"))
+                    && in_braces
+                    && matches!(operator, "=~" | "!~")
                 {
-                    out.push_str(&text[copied..=at]);
+                    let tilde = before.len() - 1;
+                    out.push_str(&text[copied..tilde]);
+                    if operator == "!~" {
+                        out.push('=');
+                    }
+                    out.push_str(&text[tilde + 1..=at]);
+                    out.push(PATTERN);
                     out.push_str(&patterns.len().to_string());
                     patterns.push(text[at + 1..end].to_owned());
                     copied = end;

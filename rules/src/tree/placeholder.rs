@@ -4,12 +4,15 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
+/// A shorter text is looked through at once.
+const SHORT: usize = 64;
+
 /// Whether a text contains a placeholder: `${X}`, `{{ }}`, `$(X)`, `<X>`, `__X__` or a word such as `CHANGEME`, or
 /// is `$X`.
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
-    if fill_word(text).is_some() {
+    if (text.len() < SHORT || may_have_fill_word(text)) && fill_word(text).is_some() {
         return true;
     }
     if !bytes.iter().any(|b| matches!(b, b'$' | b'{' | b'<')) {
@@ -33,12 +36,17 @@ pub fn is_placeholder(text: &str) -> bool {
 /// Whether a text has a character sequence that every placeholder has. One pass, for a whole document at
 /// once.
 pub(crate) fn may_contain_placeholder(text: &str) -> bool {
-    static WORDS: LazyLock<[Finder<'static>; 5]> =
-        LazyLock::new(|| ["__", "CHANGE", "FILL", "PLACEHOLDER", "REPLACE"].map(Finder::new));
     let bytes = text.as_bytes();
     memchr::memchr3_iter(b'$', b'<', b'{', bytes)
         .any(|at| bytes[at] != b'{' || bytes.get(at + 1) == Some(&b'{'))
-        || WORDS.iter().any(|word| word.find(bytes).is_some())
+        || may_have_fill_word(text)
+}
+
+/// Whether a text has characters that every word of [`fill_word`] has.
+fn may_have_fill_word(text: &str) -> bool {
+    static WORDS: LazyLock<[Finder<'static>; 5]> =
+        LazyLock::new(|| ["__", "CHANGE", "FILL", "PLACEHOLDER", "REPLACE"].map(Finder::new));
+    WORDS.iter().any(|word| word.find(text.as_bytes()).is_some())
 }
 
 /// The first word in a text that people write for a value which somebody is to fill in: `__REGION__`, `CHANGEME`,
