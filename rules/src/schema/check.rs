@@ -17,6 +17,7 @@ use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 
+use super::fast_accept::Uncertain;
 use super::instance::{TreeJson, TreeNode};
 use super::keywords::LIST_TYPE_KEYWORD;
 use super::table;
@@ -49,7 +50,8 @@ pub(crate) fn violations<'o>(
             None => Some(Vec::new()),
             Some(entry) => limited(|| {
                 check(object, |tree, root| {
-                    let accepted = entry.fast_accept().is_some_and(|quick| quick.accepts(tree, root));
+                    let quick = entry.fast_accept();
+                    let accepted = quick.is_some_and(|quick| quick.accepts(tree, root, uncertain(object)));
                     if accepted { None } else { entry.validator() }
                 })
             }),
@@ -78,7 +80,7 @@ fn finished<T>(violations: Option<T>) -> T {
 /// Every violation of an object, at most one per field. Fragments have violations for missing fields, which
 /// the rule manifest-incomplete summarizes; patches have none. `validator` is asked for a tree and a root, and gives
 /// none if the object is valid.
-fn check<'v>(
+pub(super) fn check<'v>(
     object: &Object,
     validator: impl FnOnce(&Tree, u32) -> Option<&'v Validator<TreeJson>>,
 ) -> Vec<Violation> {
@@ -108,7 +110,7 @@ fn check<'v>(
         }
     }
     out.truncate(MAX_VIOLATIONS);
-    let kustomized = object.origin().is_some_and(|o| o.source.is_kustomized());
+    let kustomized = is_kustomized(object);
     let listed = object.origin().is_some_and(|o| !o.source.routes().is_empty());
     out.retain(|violation| {
         is_reportable(&root, violation, object.is_patch())
@@ -138,11 +140,28 @@ pub(crate) fn is_envelope(pointer: &Pointer) -> bool {
     above.iter().all(|step| ENVELOPE_FIELDS.contains(&step.as_str()))
 }
 
-/// Whether a transformer of kustomize may set this absent field: namespaces, labels, and the selectors
-/// derived from labels.
+/// What the violations of an object that are not reported are: the fast path does not look for them.
+pub(super) fn uncertain(object: &Object) -> Uncertain {
+    Uncertain {
+        is_patch: object.is_patch(),
+        is_kustomized: is_kustomized(object),
+        has_placeholders: object.tree().0.may_have_placeholders,
+    }
+}
+
+fn is_kustomized(object: &Object) -> bool {
+    object.origin().is_some_and(|origin| origin.source.is_kustomized())
+}
+
+/// Whether a transformer of kustomize may set this absent field.
 fn may_be_set_by_kustomize(root: &Node<'_>, pointer: &Pointer) -> bool {
     let last = pointer.steps().last().map_or("", String::as_str);
-    matches!(last, "namespace" | "selector" | "labels") && !root.at(pointer).is_set()
+    is_set_by_kustomize(last) && !root.at(pointer).is_set()
+}
+
+/// Whether transformers of kustomize set fields of this name: namespaces, labels, and the selectors derived from labels.
+pub(super) fn is_set_by_kustomize(name: &str) -> bool {
+    matches!(name, "namespace" | "selector" | "labels")
 }
 
 /// Whether kustomize writes a value as the string that its field requires: it reads YAML 1.2, in which `on`, `off`,

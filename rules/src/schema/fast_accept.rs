@@ -16,9 +16,11 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use regex::Regex;
 use serde_json::Value;
 
+use crate::tree::placeholder::is_placeholder;
 use crate::tree::scalar::Scalar;
 use crate::tree::{SlotKind, Tree};
 
+use super::check::is_set_by_kustomize;
 use super::instance::TreeNode;
 use super::keywords::{LIST_TYPE_KEYWORD, ListType, matches_format};
 use super::structural::Definition;
@@ -100,6 +102,34 @@ impl SharedType {
     }
 }
 
+/// What of an object is not final, so that the schema says nothing about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Uncertain {
+    /// A patch: what it leaves out is elsewhere.
+    pub(super) is_patch: bool,
+    /// kustomize may set its namespace, labels and selector.
+    pub(super) is_kustomized: bool,
+    /// Its text may have placeholders.
+    pub(super) has_placeholders: bool,
+}
+
+impl Uncertain {
+    /// Whether the value of a field is not known.
+    fn is_placeholder(self, text: &str) -> bool {
+        self.has_placeholders && is_placeholder(text)
+    }
+
+    /// Whether a key is none of a field: a placeholder, or a directive of a patch.
+    fn is_key(self, name: &str) -> bool {
+        self.is_placeholder(name) || self.is_patch && name.starts_with('$')
+    }
+
+    /// Whether a field that is absent may come from elsewhere.
+    fn may_follow(self, name: &str) -> bool {
+        self.is_patch || self.is_kustomized && is_set_by_kustomize(name)
+    }
+}
+
 impl FastAccept {
     /// Compiles a schema without the types that it refers to. `bound_integers` is that of these types
     /// ([`Definition::of`]).
@@ -109,30 +139,31 @@ impl FastAccept {
         FastAccept(compiler.nodes.into())
     }
 
-    /// Whether the instance is certainly valid.
-    pub(super) fn accepts(&self, tree: &Tree, slot: u32) -> bool {
-        self.accepts_node(0, tree, slot)
+    /// Whether the instance is certainly valid, but for what is not certain.
+    pub(super) fn accepts(&self, tree: &Tree, slot: u32, uncertain: Uncertain) -> bool {
+        self.accepts_node(0, tree, slot, uncertain)
     }
 
-    fn accepts_node(&self, at: SchemaId, tree: &Tree, slot: u32) -> bool {
+    fn accepts_node(&self, at: SchemaId, tree: &Tree, slot: u32, uncertain: Uncertain) -> bool {
         let row = &self.0[at];
-        if row.unsupported {
-            return false;
-        }
         let slot = tree.resolve(slot);
         let of_kind = match tree.slot(slot).kind {
-            SlotKind::Mapping | SlotKind::FlowMapping => self.accepts_mapping(row, tree, slot),
-            SlotKind::Sequence | SlotKind::FlowSequence => self.accepts_sequence(row, tree, slot),
-            _ => tree.scalar(slot).is_some_and(|scalar| accepts_scalar(row, scalar)),
+            _ if row.unsupported => false,
+            SlotKind::Mapping | SlotKind::FlowMapping => self.accepts_mapping(row, tree, slot, uncertain),
+            SlotKind::Sequence | SlotKind::FlowSequence => self.accepts_sequence(row, tree, slot, uncertain),
+            _ => match tree.scalar(slot) {
+                Some(Scalar::Str(text)) if uncertain.is_placeholder(text) => return true,
+                scalar => scalar.is_some_and(|scalar| accepts_scalar(row, scalar)),
+            },
         };
         of_kind
-            && row.all_of.iter().all(|one| self.accepts_node(*one, tree, slot))
+            && row.all_of.iter().all(|one| self.accepts_node(*one, tree, slot, uncertain))
             && (row.any_of.as_ref())
-                .is_none_or(|any| any.iter().any(|one| self.accepts_node(*one, tree, slot)))
-            && (row.reference.as_ref()).is_none_or(|shared| shared.compiled().accepts(tree, slot))
+                .is_none_or(|any| any.iter().any(|one| self.accepts_node(*one, tree, slot, uncertain)))
+            && (row.reference.as_ref()).is_none_or(|shared| shared.compiled().accepts(tree, slot, uncertain))
     }
 
-    fn accepts_mapping(&self, row: &SchemaNode, tree: &Tree, slot: u32) -> bool {
+    fn accepts_mapping(&self, row: &SchemaNode, tree: &Tree, slot: u32, uncertain: Uncertain) -> bool {
         if !row.allows_type(OBJECT) || row.enum_values.is_some() {
             return false;
         }
@@ -142,10 +173,10 @@ impl FastAccept {
             }
             let known = row.properties.binary_search_by(|(known, _)| compare_keys(known, name));
             match (known, row.additional_properties) {
-                (Ok(found), _) => self.accepts_node(row.properties[found].1, tree, child),
+                (Ok(found), _) => self.accepts_node(row.properties[found].1, tree, child, uncertain),
                 (Err(_), AdditionalProperties::Any) => true,
-                (Err(_), AdditionalProperties::Forbidden) => false,
-                (Err(_), AdditionalProperties::Schema(at)) => self.accepts_node(at, tree, child),
+                (Err(_), AdditionalProperties::Forbidden) => uncertain.is_key(name),
+                (Err(_), AdditionalProperties::Schema(at)) => self.accepts_node(at, tree, child, uncertain),
             }
         };
         let count = if tree.slot(slot).has_merge_key() {
@@ -174,17 +205,20 @@ impl FastAccept {
         let (least, most) = row.lengths[ENTRIES];
         let bounded = least > 0 || most < usize::MAX;
         let nulls = bounded && tree.children(slot).any(|child| is_null(tree, child));
-        row.required.iter().all(|name| there(name)) && count >= least && count <= most && !nulls
+        row.required.iter().all(|name| there(name) || uncertain.may_follow(name))
+            && count >= least
+            && count <= most
+            && !nulls
     }
 
-    fn accepts_sequence(&self, row: &SchemaNode, tree: &Tree, slot: u32) -> bool {
+    fn accepts_sequence(&self, row: &SchemaNode, tree: &Tree, slot: u32, uncertain: Uncertain) -> bool {
         if !row.allows_type(ARRAY) || row.enum_values.is_some() {
             return false;
         }
         let mut count = 0;
         for child in tree.children(slot) {
             count += 1;
-            if row.items.is_some_and(|items| !self.accepts_node(items, tree, child)) {
+            if row.items.is_some_and(|items| !self.accepts_node(items, tree, child, uncertain)) {
                 return false;
             }
         }

@@ -192,6 +192,8 @@ fn fields_are_named_where_they_are_known() {
 mod quick {
     use serde_json::Value;
 
+    use super::super::check::{check, uncertain};
+    use super::super::fast_accept::Uncertain;
     use super::super::table;
     use crate::object::Object;
     use crate::source::{Source, read};
@@ -217,7 +219,7 @@ mod quick {
     fn both(object: &Object) -> (bool, bool) {
         let entry = table::find(object.id()).unwrap();
         let (tree, root) = object.tree();
-        let sure = entry.fast_accept().unwrap().accepts(tree, root);
+        let sure = entry.fast_accept().unwrap().accepts(tree, root, Uncertain::default());
         (
             sure,
             entry
@@ -258,6 +260,52 @@ mod quick {
             }
             _ => {}
         }
+    }
+
+    /// Without its values, and in patches and beside kustomizations.
+    #[test]
+    fn what_is_not_certain_hides_no_violation() {
+        let asked = std::env::var("SCHEMA_MUTANTS").ok();
+        let most: usize = asked.and_then(|n| n.parse().ok()).unwrap_or(2000);
+        let mut mutants = Vec::new();
+        for object in fixtures("verdicts") {
+            let value = object.root().to_json();
+            let mut at = Vec::new();
+            places(&value, "", &mut at);
+            let whole = at.into_iter().skip(1).filter(|place| !place.starts_with("/apiVersion"));
+            mutants.extend(whole.filter(|place| place != "/kind").map(|place| (value.clone(), place)));
+        }
+        let step = (mutants.len() / most).max(1);
+        let mut accepted = 0;
+        for (value, place) in mutants.into_iter().step_by(step) {
+            let (above, last) = place.rsplit_once('/').unwrap();
+            let last = last.replace("~1", "/").replace("~0", "~");
+            for change in 0..3 {
+                let mut value = value.clone();
+                match value.pointer_mut(above) {
+                    Some(Value::Object(map)) if change == 0 => _ = map.remove(&last),
+                    Some(Value::Object(map)) if change == 1 => {
+                        _ = map.insert("$patch".into(), "merge".into())
+                    }
+                    _ => *value.pointer_mut(&place).unwrap() = "${X}".into(),
+                }
+                let text = value.to_string();
+                let source = Source::from_text("a.json", &text).with_kustomized(accepted % 2 == 0);
+                let source = std::sync::Arc::new(source);
+                let documents = read(&source);
+                for object in Object::from_document(&source, &documents[0], change == 0 && accepted % 3 == 0)
+                {
+                    let Some(entry) = table::find(object.id()) else { continue };
+                    let (tree, root) = object.tree();
+                    if entry.fast_accept().unwrap().accepts(tree, root, uncertain(&object)) {
+                        accepted += 1;
+                        let with = check(&object, |_, _| entry.validator());
+                        assert_eq!(check(&object, |_, _| None), with, "{place} of {text}");
+                    }
+                }
+            }
+        }
+        assert!(accepted > 500, "{accepted}");
     }
 
     #[test]
