@@ -47,6 +47,9 @@ pub(super) struct TreeBuilder {
     weight: u64,
     pub(super) start: u32,
     pub(super) fatal: bool,
+    /// Of what is below the entries of the root only the syntax is checked, and nothing is kept. Anchors and merges are
+    /// errors there.
+    is_outline: bool,
 }
 
 /// The character at an error, or the last character of the text for an error at its end.
@@ -60,7 +63,7 @@ pub(super) fn error_span(text: &str, at: u32) -> Span {
 }
 
 impl TreeBuilder {
-    pub(super) fn new(text: Arc<str>, start: u32) -> TreeBuilder {
+    pub(super) fn new(text: Arc<String>, start: u32) -> TreeBuilder {
         let slots = SCRATCH.take();
         TreeBuilder {
             tree: Tree { slots, ..Tree::new(text, true) },
@@ -70,7 +73,14 @@ impl TreeBuilder {
             weight: 0,
             start,
             fatal: false,
+            is_outline: false,
         }
+    }
+
+    /// Whether only an outline is kept.
+    pub(super) fn with_outline(mut self, is_outline: bool) -> TreeBuilder {
+        self.is_outline = is_outline;
+        self
     }
 
     /// Whether the document is empty: no node, or one empty plain scalar.
@@ -89,7 +99,8 @@ impl TreeBuilder {
         self.tree.out_of_line_keys.shrink_to_fit();
         let written = self.tree.text.get(self.start as usize..end as usize);
         let mut texts = self.tree.strings.iter().map(AsRef::as_ref).chain(written);
-        self.tree.may_have_placeholders = written.is_none() || texts.any(may_contain_placeholder);
+        self.tree.may_have_placeholders =
+            self.is_outline || written.is_none() || texts.any(may_contain_placeholder);
         self.tree.strings.shrink_to_fit();
         if slots.capacity() <= MAX_SCRATCH {
             slots.clear();
@@ -157,6 +168,10 @@ impl TreeBuilder {
         // `!!merge <<` is the same as `<<`.
         let merges = tag.and_then(|tag| tag.suffix_in_namespace(YAML)).is_some_and(|name| name == "merge");
         let tag = tag_kind(tag);
+        if self.is_passing() {
+            self.pass_scalar(value, plain, anchor);
+            return;
+        }
         if self.expects_key() {
             self.key(value, plain && (tag == TagKind::None || merges), span);
             return;
@@ -167,11 +182,7 @@ impl TreeBuilder {
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => SlotKind::Quoted,
             _ => SlotKind::Block,
         };
-        if plain
-            && tag == TagKind::None
-            && matches!(value.as_bytes().first(), Some(b'.' | b'+' | b'-'))
-            && matches!(resolve_plain(value), Scalar::Float(f) if !f.is_finite())
-        {
+        if plain && tag == TagKind::None && is_no_json(value) {
             let message = format!("`{value}` has no JSON form, so Kubernetes rejects it");
             self.report(ParseDiagnosticKind::Syntax, span, message, None);
         }
@@ -264,7 +275,37 @@ impl TreeBuilder {
         at
     }
 
+    /// Whether what follows is below an entry of the root of an outline.
+    fn is_passing(&self) -> bool {
+        self.is_outline && self.frames.len() >= 2
+    }
+
+    fn pass_scalar(&mut self, value: &str, plain: bool, anchor: usize) {
+        self.fatal |= anchor != 0;
+        if self.expects_key() {
+            self.fatal |= resolve_key(value, plain).is_none() || plain && value == "<<";
+            self.push_key(Span::default(), NONE, 0, false);
+            return;
+        }
+        self.fatal |= plain && is_no_json(value);
+        self.pass_value();
+    }
+
+    fn pass_value(&mut self) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.key = None;
+        }
+        self.weight += 1;
+        self.fatal |= self.weight > MAX_NODES;
+    }
+
     pub(super) fn open(&mut self, mapping: bool, flow: bool, anchor: usize, span: Span) {
+        if self.is_passing() {
+            self.fatal |= anchor != 0 || self.expects_key();
+            self.pass_value();
+            self.frames.push(Frame { at: NONE, mapping, flow, last: NONE, key: None, weight: 1, anchor: 0 });
+            return;
+        }
         if self.expects_key() {
             self.report(
                 ParseDiagnosticKind::Syntax,
@@ -289,7 +330,7 @@ impl TreeBuilder {
     }
 
     pub(super) fn close(&mut self, span: Span) {
-        let Some(frame) = self.frames.pop() else {
+        let Some(frame) = self.frames.pop().filter(|frame| frame.at != NONE) else {
             return;
         };
         let at = frame.at as usize;
@@ -317,7 +358,8 @@ impl TreeBuilder {
         self.anchors.binary_search_by_key(&id, |a| a.0).ok()
     }
 
-    fn alias(&mut self, id: usize, span: Span) {
+    pub(super) fn alias(&mut self, id: usize, span: Span) {
+        self.fatal |= self.is_outline;
         let found = self.anchor(id).map(|i| self.anchors[i]);
         if self.expects_key() {
             // An alias to a scalar as a key: the text of the scalar is the key.
@@ -436,6 +478,12 @@ impl TreeBuilder {
         steps.reverse();
         format!("/{}", steps.join("/"))
     }
+}
+
+/// Whether a plain scalar is a number that JSON cannot write.
+fn is_no_json(value: &str) -> bool {
+    matches!(value.as_bytes().first(), Some(b'.' | b'+' | b'-'))
+        && matches!(resolve_plain(value), Scalar::Float(f) if !f.is_finite())
 }
 
 /// Whether two texts are equal. Usually both are the same slice of the file, so pointers are compared first.

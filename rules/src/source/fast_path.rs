@@ -1,10 +1,11 @@
-//! Parser for the YAML that most manifests use: block style with scalars of every style, flow collections, comments. One
-//! pass over the lines.
+//! Parser for the YAML that most manifests use: block style with scalars of every style, flow collections, comments, anchors
+//! and aliases. One pass over the lines.
 //!
-//! It builds the same tree as `granit`, or returns `None` at the first construct outside this subset (anchors, tags,
-//! merges, keys in other than simple characters, tabs, errors); the caller then parses the chunk with `granit` from its
+//! It builds the same tree as `granit`, or returns `None` at the first construct outside this subset (tags, anchors in flow
+//! collections, keys in other than simple characters, tabs, errors); the caller then parses the chunk with `granit` from its
 //! start. A property test over random text compares the two.
 
+mod anchor;
 mod flow;
 mod scalar;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use granit_parser::ScalarStyle;
 
+use self::anchor::Anchors;
 use self::scalar::{ends_token, quoted_key_end};
 use super::build::TreeBuilder;
 use super::{Document, Source};
@@ -25,6 +27,16 @@ const MAX_KEY: usize = 1000;
 
 /// Parses a chunk; `None` if it is outside the subset.
 pub(super) fn parse_simple(source: &Source, part: &Range<usize>) -> Option<Vec<Document>> {
+    scan(source, part, false)
+}
+
+/// Checks the syntax of a chunk; the trees have only the entries of their roots, of which the collections are empty. `None`
+/// if the chunk is outside the subset, or if something is wrong with it.
+pub(super) fn parse_outline(source: &Source, part: &Range<usize>) -> Option<Vec<Document>> {
+    scan(source, part, true)
+}
+
+fn scan(source: &Source, part: &Range<usize>, is_outline: bool) -> Option<Vec<Document>> {
     let text = &source.text()[part.clone()];
     if !has_only_plain_bytes(text.as_bytes()) {
         return None;
@@ -33,10 +45,11 @@ pub(super) fn parse_simple(source: &Source, part: &Range<usize>) -> Option<Vec<D
         text,
         bytes: text.as_bytes(),
         base: part.start,
-        build: TreeBuilder::new(Arc::clone(source.text_arc()), 0),
+        build: TreeBuilder::new(Arc::clone(source.text_arc()), 0).with_outline(is_outline),
         levels: Vec::new(),
         comments: Vec::new(),
         folded: String::new(),
+        anchors: Anchors::default(),
         started: false,
         explicit: false,
         root_end: None,
@@ -85,6 +98,8 @@ struct Level {
     indentless: bool,
     /// The end of a key or dash whose value has not been read yet.
     pending: Option<usize>,
+    /// The anchor of that value; 0 for none.
+    pending_anchor: usize,
 }
 
 struct LineScanner<'t> {
@@ -96,6 +111,7 @@ struct LineScanner<'t> {
     comments: Vec<Span>,
     /// The text of a scalar that is written in other words: over several lines, or with escapes.
     folded: String,
+    anchors: Anchors,
     started: bool,
     explicit: bool,
     /// The end of a flow collection that is the whole document.
@@ -215,7 +231,7 @@ impl LineScanner<'_> {
             return None;
         }
         match self.levels.last_mut() {
-            Some(top) if top.column < column => {
+            Some(top) if top.column < column && top.pending_anchor == 0 => {
                 top.pending.take()?;
             }
             None if !self.started && matches!(self.bytes[at], b'{' | b'[') => self.start(at),
@@ -233,13 +249,11 @@ impl LineScanner<'_> {
                 continue;
             }
             if top.column < column {
-                top.pending?;
-                self.levels.last_mut()?.pending = None;
+                self.take_pending()?;
                 return self.open(column, mapping, false, at);
             }
             if top.mapping && !mapping {
-                top.pending?;
-                self.levels.last_mut()?.pending = None;
+                self.take_pending()?;
                 // The span of such a list starts at its first item, after the dash.
                 let end = line_end(self.bytes, at);
                 let item = self.blanks(at + 1, end);
@@ -275,8 +289,9 @@ impl LineScanner<'_> {
             return None;
         }
         self.start(at);
-        self.build.open(mapping, false, 0, self.span(at, at));
-        self.levels.push(Level { column, mapping, indentless, pending: None });
+        let anchor = self.anchors.take();
+        self.build.open(mapping, false, anchor, self.span(at, at));
+        self.levels.push(Level { column, mapping, indentless, pending: None, pending_anchor: 0 });
         Some(())
     }
 
@@ -286,19 +301,25 @@ impl LineScanner<'_> {
         self.build.close(Span::default());
     }
 
+    /// Begins the value of the key or dash above, in a line of its own.
+    fn take_pending(&mut self) -> Option<()> {
+        let top = self.levels.last_mut()?;
+        top.pending.take()?;
+        self.anchors.set(std::mem::take(&mut top.pending_anchor));
+        Some(())
+    }
+
     /// Appends null for a key or dash without a value.
     fn push_pending_null(&mut self) {
         if let Some(at) = self.levels.last_mut().and_then(|top| top.pending.take()) {
+            // An anchor of nothing is left to `granit`.
+            self.build.fatal |= self.levels.last().is_some_and(|top| top.pending_anchor != 0);
             let span = self.span(at, at);
             self.build.scalar("", ScalarStyle::Plain, 0, None, span);
         }
     }
 
     fn key(&mut self, start: usize, end: usize, style: ScalarStyle) -> Option<()> {
-        let plain = style == ScalarStyle::Plain;
-        if plain && &self.bytes[start..end] == b"<<" {
-            return None;
-        }
         self.scalar(start, end, style)
     }
 
@@ -310,14 +331,16 @@ impl LineScanner<'_> {
         };
         let text = self.text.get(inner)?;
         let span = self.span(start, end);
-        self.build.scalar(text, style, 0, None, span);
+        let anchor = self.anchors.take();
+        self.build.scalar(text, style, anchor, None, span);
         (!self.build.fatal).then_some(())
     }
 
     /// Appends a scalar whose value is in `folded`.
     fn folded_scalar(&mut self, start: usize, end: usize, style: ScalarStyle) -> Option<()> {
         let span = self.span(start, end);
-        self.build.scalar(&self.folded, style, 0, None, span);
+        let anchor = self.anchors.take();
+        self.build.scalar(&self.folded, style, anchor, None, span);
         (!self.build.fatal).then_some(())
     }
 
@@ -339,6 +362,8 @@ impl LineScanner<'_> {
             }
             b'|' => return self.block_scalar(at, end, ScalarStyle::Literal),
             b'>' => return self.block_scalar(at, end, ScalarStyle::Folded),
+            b'&' => return self.anchored(at, end),
+            b'*' => return self.alias(at, end),
             _ => return self.plain(at, end),
         };
         let end = line_end(self.bytes, to);
@@ -399,7 +424,10 @@ fn next_token(bytes: &[u8], at: usize) -> LineToken {
         _ => {}
     }
     let word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-' | b'$');
-    let length = bytes[at..].iter().take_while(|b| word(b)).count();
+    let length = match &bytes[at..] {
+        [b'<', b'<', ..] => 2,
+        rest => rest.iter().take_while(|b| word(b)).count(),
+    };
     let end = at + length;
     let keyed = length > 0
         && length < MAX_KEY

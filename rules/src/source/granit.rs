@@ -13,8 +13,9 @@ use super::build::{TreeBuilder, error_span};
 use super::reindent::Reindented;
 use super::syntax_error::explain;
 use super::{Document, ParseDiagnostic, ParseDiagnosticKind, Source};
-use crate::source::fast_path::parse_simple;
+use crate::source::fast_path::{parse_outline, parse_simple};
 use crate::tree::Span;
+use crate::tree::node::Node;
 
 /// Splits text into chunks that are parsed independently: before each line that is `---`, or starts with
 /// `---` and a blank. Text with a directive line (`%`) is one chunk.
@@ -61,6 +62,32 @@ pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
     }
     parse_simple(source, &part).unwrap_or_else(|| parse_full(source, part))
 }
+
+/// Parses a chunk of a file of manifests: as [`parse_chunk`] does, but of a CustomResourceDefinition nothing is kept but
+/// what tells that it is one.
+#[must_use]
+pub fn parse_manifest(source: &Source, part: Range<usize>) -> Vec<Document> {
+    let mentions_kind =
+        memchr::memmem::find(source.text()[part.clone()].as_bytes(), DEFINITION_LINE).is_some();
+    let is_text = source.invalid_byte_in(&part).is_none();
+    if mentions_kind
+        && is_text
+        && let Some(documents) = parse_outline(source, &part)
+    {
+        let is_definition = |root: Node<'_>| {
+            let version = root.get("apiVersion").text();
+            let is_crd = root.get("kind").text() == Some("CustomResourceDefinition");
+            is_crd && version.is_some_and(|version| version.starts_with("apiextensions.k8s.io/"))
+        };
+        if documents.iter().all(|document| document.root().is_some_and(is_definition)) {
+            return documents;
+        }
+    }
+    parse_chunk(source, part)
+}
+
+/// The line with the kind of a CustomResourceDefinition.
+const DEFINITION_LINE: &[u8] = b"\nkind: CustomResourceDefinition";
 
 /// Parses a chunk with granit-parser.
 pub(super) fn parse_full(source: &Source, part: Range<usize>) -> Vec<Document> {

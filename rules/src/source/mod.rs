@@ -18,7 +18,7 @@ use crate::tree::node::Node;
 use crate::tree::{Span, Tree};
 
 pub use build::MAX_NODES;
-pub use granit::{parse_chunk, split_documents};
+pub use granit::{parse_chunk, parse_manifest, split_documents};
 pub use line::{LineIndex, Position};
 
 /// Maximum size of a file in bytes: 256 MiB.
@@ -120,7 +120,7 @@ pub struct Source {
     path: Arc<str>,
     /// The path that globs of the configuration are matched against.
     scope: Arc<str>,
-    text: Arc<str>,
+    text: Arc<String>,
     encoding: Encoding,
     /// Offsets of bytes that are not valid UTF-8. The text has `?` in their place.
     invalid: Vec<usize>,
@@ -149,7 +149,7 @@ impl Source {
         Source {
             path: Arc::from(path),
             scope: Arc::from(path),
-            text: Arc::from(text),
+            text: Arc::new(text),
             encoding,
             invalid,
             kustomized: false,
@@ -287,7 +287,7 @@ impl Source {
         &self.text
     }
 
-    pub(crate) fn text_arc(&self) -> &Arc<str> {
+    pub(crate) fn text_arc(&self) -> &Arc<String> {
         &self.text
     }
 

@@ -144,12 +144,13 @@ impl Draft {
             self.slots = self.slots.as_slice().to_vec();
         }
         self.out_of_line_keys.shrink_to_fit();
+        self.text.shrink_to_fit();
         Tree {
             may_have_placeholders: may_contain_placeholder(&self.text),
             has_patch_directive: self.has_patch_directive,
             slots: self.slots,
             out_of_line_keys: self.out_of_line_keys,
-            ..Tree::new(Arc::from(self.text), false)
+            ..Tree::new(Arc::new(self.text), false)
         }
     }
 
@@ -294,7 +295,7 @@ impl Builder {
     fn new(skips_managed_fields: bool) -> Builder {
         let (slots, text) = SCRATCH.take();
         Builder {
-            tree: Tree { slots, ..Tree::new(Arc::from(""), false) },
+            tree: Tree { slots, ..Tree::new(Arc::default(), false) },
             text,
             known_keys: [Span::default(); KNOWN_KEYS],
             has_repeated_key: false,

@@ -224,7 +224,7 @@ impl Slot {
 
 /// A parsed document.
 pub struct Tree {
-    pub(crate) text: Arc<str>,
+    pub(crate) text: Arc<String>,
     pub(crate) slots: Vec<Slot>,
     /// Keys that do not fit into a slot, sorted by slot: longer than 255 bytes, or with a text in `strings`.
     pub(crate) out_of_line_keys: Vec<(u32, MappingKey)>,
@@ -256,7 +256,7 @@ fn out_of_line_key(keys: &[(u32, MappingKey)], at: u32) -> Option<&MappingKey> {
 }
 
 impl Tree {
-    pub(crate) fn new(text: Arc<str>, spans: bool) -> Tree {
+    pub(crate) fn new(text: Arc<String>, spans: bool) -> Tree {
         Tree {
             text,
             slots: Vec::new(),

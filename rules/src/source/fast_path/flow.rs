@@ -13,7 +13,8 @@ impl LineScanner<'_> {
         }
         let mapping = self.bytes[start] == b'{';
         let closing = if mapping { b'}' } else { b']' };
-        self.build.open(mapping, true, 0, self.span(start, start + 1));
+        let anchor = self.anchors.take();
+        self.build.open(mapping, true, anchor, self.span(start, start + 1));
         let mut at = self.flow_blanks(start + 1)?;
         if self.bytes.get(at) != Some(&closing) {
             loop {

@@ -61,14 +61,28 @@ impl LineScanner<'_> {
     /// Reads a literal or folded block scalar whose header is in the line that ends at `end`.
     pub(super) fn block_scalar(&mut self, at: usize, end: usize, style: ScalarStyle) -> Option<usize> {
         let indent = self.indent()?;
-        let (chomping, after) = match self.bytes.get(at + 1) {
-            Some(b'-') => (Chomping::Strip, at + 2),
-            Some(b'+') => (Chomping::Keep, at + 2),
-            _ => (Chomping::Clip, at + 1),
-        };
+        let mut chomping = Chomping::Clip;
+        let mut column = None;
+        let mut after = at + 1;
+        // In either order.
+        for _ in 0..2 {
+            match self.bytes.get(after) {
+                Some(b'-') if chomping == Chomping::Clip => chomping = Chomping::Strip,
+                Some(b'+') if chomping == Chomping::Clip => chomping = Chomping::Keep,
+                Some(digit @ b'1'..=b'9') if column.is_none() => {
+                    column = Some(indent + usize::from(digit - b'0'));
+                }
+                _ => break,
+            }
+            after += 1;
+        }
+        if column.is_some() && self.levels.last()?.indentless {
+            return None;
+        }
         self.expect_line_end(after, end)?;
         let is_folded = style == ScalarStyle::Folded;
-        let block = block(self.text, end + 1, indent, is_folded, chomping, &mut self.folded)?;
+        let indents = Indents { above: indent, written: column };
+        let block = block(self.text, end + 1, indents, is_folded, chomping, &mut self.folded)?;
         self.folded_scalar(block.start, block.end, style)?;
         Some(block.next_line)
     }
@@ -247,12 +261,19 @@ struct Block {
     next_line: usize,
 }
 
-/// Reads a block scalar that begins with a line, into `out`; its text is indented deeper than `indent`. `None` for an empty
-/// one.
+/// How deep a block scalar is indented.
+struct Indents {
+    /// The column of its parent.
+    above: usize,
+    /// The column that its header gives.
+    written: Option<usize>,
+}
+
+/// Reads a block scalar that begins with a line, into `out`. `None` for an empty one.
 fn block(
     text: &str,
     from: usize,
-    indent: usize,
+    indents: Indents,
     folded: bool,
     chomping: Chomping,
     out: &mut String,
@@ -263,7 +284,8 @@ fn block(
     let mut empty_lines = 0;
     let mut widest = 0;
     let start = loop {
-        let start = line + spaces(bytes.get(line..)?);
+        let blanks = spaces(bytes.get(line..)?);
+        let start = line + indents.written.map_or(blanks, |column| column.min(blanks));
         match bytes.get(start)? {
             b'\n' => {
                 empty_lines += 1;
@@ -274,7 +296,8 @@ fn block(
         }
     };
     let column = start - line;
-    if column <= indent || column < widest {
+    if column <= indents.above || column < widest || indents.written.is_some_and(|written| column != written)
+    {
         return None;
     }
     let mut after_text = false;

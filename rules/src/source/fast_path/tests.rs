@@ -1,5 +1,6 @@
 use super::*;
 use crate::source::granit::parse_full;
+use crate::tree::node::Node;
 use proptest::prelude::*;
 
 fn dump(documents: &[Document]) -> String {
@@ -23,6 +24,7 @@ fn agree(text: &str) -> usize {
     let source = Source::from_text("x.yaml", text);
     let mut taken = 0;
     for part in crate::source::split_documents(source.text()) {
+        agree_in_outline(&source, &part);
         if let Some(documents) = parse_simple(&source, &part) {
             taken += 1;
             let expected = parse_full(&source, part.clone());
@@ -30,6 +32,40 @@ fn agree(text: &str) -> usize {
         }
     }
     taken
+}
+
+/// An outline is that of a document that parses, and has the entries of its root.
+fn agree_in_outline(source: &Source, part: &Range<usize>) {
+    let Some(outline) = parse_outline(source, part) else { return };
+    let whole = parse_full(source, part.clone());
+    let text = &source.text()[part.clone()];
+    assert_eq!(outline.len(), whole.len(), "of {text:?}");
+    for (outline, whole) in outline.iter().zip(&whole) {
+        assert_eq!((outline.span, &outline.comments), (whole.span, &whole.comments), "of {text:?}");
+        let (Some(outline), Some(whole)) = (outline.root(), whole.root()) else {
+            panic!("one of {text:?} does not parse");
+        };
+        let entries = |root: &Node<'_>| -> Vec<(String, Option<String>)> {
+            let entries = root.entries().into_iter();
+            entries.map(|(key, value)| (key.to_owned(), value.raw_text().map(str::to_owned))).collect()
+        };
+        assert_eq!(entries(&outline), entries(&whole), "of {text:?}");
+    }
+}
+
+#[test]
+fn of_a_definition_only_the_outline_is_kept() {
+    let text = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: a\nspec:\n  b: [c]\n";
+    let nodes = |text: &str| -> Vec<usize> {
+        let source = Source::from_text("x.yaml", text);
+        let parts = crate::source::split_documents(source.text()).into_iter();
+        let documents = parts.flat_map(|part| crate::source::parse_manifest(&source, part));
+        documents.map(|document| document.tree.map_or(0, |tree| tree.slots.len())).collect()
+    };
+    assert_eq!(nodes(text), [5]);
+    // What does not parse, and what is something else.
+    assert_eq!(nodes(&format!("{text}  d: e: f\n")), [0]);
+    assert_eq!(nodes(&text.replace("apiextensions.k8s.io/v1", "v1")), [8]);
 }
 
 #[test]
@@ -63,11 +99,17 @@ fn everyday_manifests_are_taken() {
         "a: |\n\n  b\n  ",
         "a: |\n  b\n     ",
         "a:\n- |\n b\n# gpulint: x\nc: d\n",
+        "a: |2-\n   b\n  c\nd:\n  e: |-2 # f\n\n      g\n     \n    h\n",
+        "a:\n  - >1\n    b\n   c\n  - d: |2+\n      e\n\n",
         "a: b c\n  d 'e\n\n  - f # gpulint: g\nh: i\n",
         "a:\n  b\n  c\nd:\n- e\n  f\n- \"g\"\n",
         "a: 'it''s b'\nc: 'd\\e'\nf: 'g\n  h\n\n  i\n  '\n",
         "a: \"b\\n\\\"c\\\" \\u00e9\\x41\\U0001F600 \\\n  \\  d\n   e \n\n   f\"\n",
         "{\n  \"a\": [1, -2.5e3, true,\n  {}],\n\"b\":\"c\\n\"\n}\n",
+        "a: &x b\nc: *x\nd:\n  - *x\n  - &y e f\n  - *y # gpulint: g\n",
+        "a: &x\n  b: c\nd: *x\ne:\n  <<: *x\n  f: &x [g]\nh: *x\n",
+        "a:\n  - &x\n    b: c\n  - &y # d\n    - e\n  - <<: *x\n    f: &z \"g\"\n  - *z\n",
+        "a: &x |\n  b\nc: &y\n- *x\nd: &z 'e\n  f'\ng: &x {h: i}\n",
         "a: [b,\n  c, {d: e,\n  f: \"g\"}\n  ]\nh: i\n",
     ] {
         let taken = agree(text);
@@ -85,6 +127,10 @@ const PIECES: &[&str] = &[
     "a: |\n",
     "a: |-\n  b\n",
     "a: >\n",
+    "a: |2-\n",
+    "|1+\n",
+    "- >2\n",
+    "a: |2\n   b\n  c\n",
     "|+\n",
     "\"b\":",
     "\u{a0}",
@@ -134,6 +180,12 @@ const PIECES: &[&str] = &[
     "|",
     ">-",
     "&a ",
+    "&a\n",
+    "a: &b c\n",
+    "b: *b\n",
+    "- &a\n",
+    "- *a\n",
+    "<<: *a\n",
     "*a",
     "!!str ",
     "? ",

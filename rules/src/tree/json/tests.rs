@@ -41,10 +41,10 @@ fn by_value(value: &Value) -> Tree {
         }
     }
 
-    let (mut tree, mut text) = (Tree::new(Arc::from(""), false), String::new());
+    let (mut tree, mut text) = (Tree::new(Arc::default(), false), String::new());
     push(&mut tree, &mut text, value, NONE, None);
     tree.may_have_placeholders = may_contain_placeholder(&text);
-    tree.text = Arc::from(text);
+    tree.text = Arc::new(text);
     tree
 }
 

@@ -1,0 +1,75 @@
+//! Anchors and aliases in block style.
+
+use std::ops::Range;
+
+use super::LineScanner;
+
+/// The anchors of a document.
+#[derive(Default)]
+pub(super) struct Anchors {
+    /// Their names, in the order of their numbers, which begin at 1.
+    names: Vec<Range<usize>>,
+    /// The number of the one that the next node has; 0 for none.
+    next: usize,
+}
+
+impl Anchors {
+    /// The number of the anchor of a node that begins.
+    pub(super) fn take(&mut self) -> usize {
+        std::mem::take(&mut self.next)
+    }
+
+    pub(super) fn set(&mut self, number: usize) {
+        self.next = number;
+    }
+}
+
+impl LineScanner<'_> {
+    /// Reads an anchor, and its value if that begins in the line that ends at `end`. Returns where the next line to read
+    /// begins.
+    pub(super) fn anchored(&mut self, at: usize, end: usize) -> Option<usize> {
+        // One node has one anchor.
+        if self.anchors.next != 0 {
+            return None;
+        }
+        let name = self.anchor_name(at, end)?;
+        let after = name.end;
+        self.anchors.names.push(name);
+        let number = self.anchors.names.len();
+        let value = self.blanks(after, end);
+        if value == end || self.bytes[value] == b'#' {
+            let top = self.levels.last_mut()?;
+            top.pending = Some(end);
+            top.pending_anchor = number;
+            self.expect_line_end(after, end)?;
+            return Some(end + 1);
+        }
+        if self.bytes[value] == b'*' {
+            return None;
+        }
+        self.anchors.set(number);
+        self.value(value, end)
+    }
+
+    /// Reads an alias that ends its line. Returns where the next line begins.
+    pub(super) fn alias(&mut self, at: usize, end: usize) -> Option<usize> {
+        let name = self.anchor_name(at, end)?;
+        let is_same = |other: &Range<usize>| self.bytes[other.clone()] == self.bytes[name.clone()];
+        let number = self.anchors.names.iter().rposition(is_same)? + 1;
+        self.build.alias(number, self.span(at, name.end));
+        if self.build.fatal {
+            return None;
+        }
+        self.expect_line_end(name.end, end)?;
+        Some(end + 1)
+    }
+
+    /// The name after `&` or `*`.
+    fn anchor_name(&self, at: usize, end: usize) -> Option<Range<usize>> {
+        let is_part = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        let length = self.bytes[at + 1..end].iter().take_while(is_part).count();
+        let name = at + 1..at + 1 + length;
+        let ends = name.end == end || self.bytes[name.end] == b' ';
+        (length > 0 && ends).then_some(name)
+    }
+}
