@@ -2,7 +2,7 @@
 //!
 //! Flags take precedence over every configuration. The engine defines what a configuration may contain.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,6 +16,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::args::{CheckArgs, LspArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
+use crate::files::by_path::PathMap;
 use crate::files::{Directories, absolute, display_path, relative};
 
 /// The names that the configuration file may have. A folder has one.
@@ -132,7 +133,9 @@ fn without_current_folder(pattern: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct Scopes {
     list: Vec<Scope>,
-    by_folder: HashMap<PathBuf, usize>,
+    by_folder: PathMap<usize>,
+    /// The folder of the file before, and its configuration: files of one folder follow each other.
+    last: Option<(PathBuf, usize)>,
     explicit: Option<usize>,
     /// The files of all configurations, those with errors included.
     found: BTreeSet<PathBuf>,
@@ -264,7 +267,8 @@ impl Scopes {
         }
         let mut scopes = Scopes {
             list: vec![Scope::new(None, String::new(), settings, Platform::default())],
-            by_folder: HashMap::new(),
+            by_folder: PathMap::default(),
+            last: None,
             explicit: None,
             found: BTreeSet::new(),
             isolated: args.isolated,
@@ -289,6 +293,11 @@ impl Scopes {
         let Some(folder) = file.parent() else {
             return 0;
         };
+        if let Some((last, scope)) = &self.last
+            && last.as_os_str() == folder.as_os_str()
+        {
+            return *scope;
+        }
         let mut scope = 0;
         let mut new = Vec::new();
         for above in folder.ancestors() {
@@ -312,6 +321,7 @@ impl Scopes {
         for folder in new {
             self.by_folder.insert(folder.to_owned(), scope);
         }
+        self.last = Some((folder.to_owned(), scope));
         scope
     }
 

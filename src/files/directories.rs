@@ -1,34 +1,31 @@
 //! What folders contain, each read once: no file is looked for where the names of its folder are known.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
-/// The folders that a walk has read, by their absolute paths, which are compared byte by byte: none has parts that mean
-/// nothing. Of other folders the file system is asked.
+use super::by_path::PathMap;
+
+/// The folders that a walk has read. Of other folders the file system is asked.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
-    read: HashMap<OsString, Directory>,
+    read: PathMap<Directory>,
 }
 
 impl Directories {
     /// Adds what a folder contains.
     pub(super) fn add(&mut self, folder: PathBuf, directory: Directory) {
-        self.read.insert(folder.into_os_string(), directory);
+        self.read.insert(folder, directory);
     }
 
     /// Adds the folders that others have read.
     pub(crate) fn extend(&mut self, others: Directories) {
-        match self.read.is_empty() {
-            true => self.read = others.read,
-            false => self.read.extend(others.read),
-        }
+        self.read.extend(others.read);
     }
 
     /// The names in a folder, if a walk has read it.
     pub(super) fn known(&self, folder: &Path) -> Option<&Directory> {
-        self.read.get(folder.as_os_str())
+        self.read.get(folder)
     }
 
     /// Whether a folder contains a file of this name, or a link to one.
@@ -59,7 +56,7 @@ impl Directories {
     }
 
     fn entry_type(&self, folder: &Path, name: &str) -> Known {
-        match self.read.get(folder.as_os_str()) {
+        match self.read.get(folder) {
             Some(directory) => directory.entry_type(name).map_or(Known::Absent, Known::Type),
             None => Known::Unread,
         }
@@ -94,25 +91,10 @@ impl Directory {
     /// Reads a folder. Entries that cannot be read are left out.
     ///
     /// # Errors
-    /// As for [`fs::read_dir`].
+    /// As for [`std::fs::read_dir`].
     pub(super) fn read(folder: &Path) -> io::Result<Directory> {
-        let entries = fs::read_dir(folder)?.flatten();
-        let mut entries: Vec<(OsString, EntryType)> = entries
-            .filter_map(|entry| {
-                let of = entry.file_type().ok()?;
-                let entry_type = if of.is_file() {
-                    EntryType::File
-                } else if of.is_dir() {
-                    EntryType::Directory
-                } else if of.is_symlink() {
-                    EntryType::Link
-                } else {
-                    EntryType::Other
-                };
-                Some((entry.file_name(), entry_type))
-            })
-            .collect();
-        entries.sort_unstable();
+        let mut entries = read_entries(folder)?;
+        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Ok(Directory { entries })
     }
 
@@ -125,5 +107,68 @@ impl Directory {
     pub(super) fn entry_type(&self, name: &str) -> Option<EntryType> {
         let at = self.entries.binary_search_by(|(known, _)| known.as_os_str().cmp(OsStr::new(name))).ok()?;
         Some(self.entries[at].1)
+    }
+}
+
+/// The entries of a folder, in any order: by one system call for as many as fit into a buffer that a thread keeps.
+#[cfg(target_os = "linux")]
+fn read_entries(folder: &Path) -> io::Result<Vec<(OsString, EntryType)>> {
+    use std::cell::RefCell;
+    use std::mem::MaybeUninit;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, openat};
+
+    const BUFFER_BYTES: usize = 32 * 1024;
+    thread_local! {
+        static BUFFER: RefCell<Vec<MaybeUninit<u8>>> =
+            RefCell::new(vec![MaybeUninit::uninit(); BUFFER_BYTES]);
+    }
+    let opened = openat(CWD, folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    BUFFER.with_borrow_mut(|buffer| {
+        let mut found = RawDir::new(&opened, buffer);
+        let mut entries = Vec::new();
+        while let Some(entry) = found.next() {
+            // An entry that cannot be read is the last one.
+            let Ok(entry) = entry else { break };
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let of = match entry.file_type() {
+                FileType::RegularFile => EntryType::File,
+                FileType::Directory => EntryType::Directory,
+                FileType::Symlink => EntryType::Link,
+                // Not every file system says it.
+                FileType::Unknown => match std::fs::symlink_metadata(folder.join(name)) {
+                    Ok(data) => data.file_type().into(),
+                    Err(_) => continue,
+                },
+                _ => EntryType::Other,
+            };
+            entries.push((name.to_owned(), of));
+        }
+        Ok(entries)
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_entries(folder: &Path) -> io::Result<Vec<(OsString, EntryType)>> {
+    let entries = std::fs::read_dir(folder)?.flatten();
+    let typed = |entry: std::fs::DirEntry| Some((entry.file_name(), entry.file_type().ok()?.into()));
+    Ok(entries.filter_map(typed).collect())
+}
+
+impl From<std::fs::FileType> for EntryType {
+    fn from(of: std::fs::FileType) -> EntryType {
+        if of.is_file() {
+            EntryType::File
+        } else if of.is_dir() {
+            EntryType::Directory
+        } else if of.is_symlink() {
+            EntryType::Link
+        } else {
+            EntryType::Other
+        }
     }
 }

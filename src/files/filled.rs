@@ -1,11 +1,12 @@
 //! Who fills in placeholders: tools whose traces are beside the manifests, such as a Flux Kustomization with
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use super::by_path::{BorrowedPaths, PathMap};
 use super::walker::Walk;
 use super::{Directories, Disk, Input, absolute, map_on_all_threads};
 use gpulint_rules::source;
@@ -31,7 +32,7 @@ const MAX_FILES: usize = 200;
 /// What fills in placeholders, by folder.
 #[derive(Debug, Default)]
 pub(super) struct FilledFolders {
-    folders: HashMap<PathBuf, Traces>,
+    folders: PathMap<Traces>,
     /// The paths of Flux Kustomizations with `postBuild`, relative to their repository.
     flux: FluxPaths,
     /// The ends of the paths of files that a Terraform file or a script anywhere below the inputs' folder fills in, by the
@@ -63,10 +64,14 @@ impl FilledFolders {
         let here = absolute(Path::new("."));
         let common = common_folder(inputs);
         let near = folders_of(inputs).flat_map(|folder| folder.ancestors().take(LEVELS));
-        let near: HashSet<&OsStr> = near.map(Path::as_os_str).collect();
+        let near: BorrowedPaths<'_> = near.map(Path::as_os_str).collect();
         let is_own = |folder: &&Path| folder.starts_with(&here) || folder.starts_with(&common);
         let near: Vec<&Path> = near.into_iter().map(Path::new).filter(is_own).collect();
-        let root = if common.starts_with(&here) { here } else { common };
+        // Nor is what is beside the repository of all inputs.
+        let above = common.ancestors().take_while(|folder| folder.starts_with(&here));
+        let repository = above.into_iter().find(|folder| directories.has(folder, ".git")).map(Path::to_owned);
+        let is_project = common.starts_with(&here) && here.parent().is_some();
+        let root = repository.unwrap_or_else(|| if is_project { here } else { common });
         let walk = Walk { known: directories, is_filtered: false, limit: MAX_ENTRIES };
         let walked = walk.run(&root, |name| is_script(Path::new(name)));
         let of = |folder: &Path| match directories.known(folder) {
@@ -86,12 +91,16 @@ impl FilledFolders {
             (path, script)
         });
         let mentioning = scripts.iter().filter(|(_, script)| script.mentions_tool);
-        let mentioning: HashSet<&Path> = mentioning.filter_map(|(path, _)| path.parent()).collect();
-        let folders = near.into_iter().map(|folder| {
-            let traces = Traces { braces: mentioning.contains(folder), ..Traces::of(folder, of(folder)) };
-            (folder.to_path_buf(), traces)
+        let mentioning: BorrowedPaths<'_> =
+            mentioning.filter_map(|(path, _)| Some(path.parent()?.as_os_str())).collect();
+        let traces = map_on_all_threads(near, |folder| {
+            let braces = mentioning.contains(folder.as_os_str());
+            (folder.to_path_buf(), Traces { braces, ..Traces::of(folder, of(folder)) })
         });
-        let folders = folders.collect();
+        let mut folders = PathMap::default();
+        for (folder, traces) in traces {
+            folders.insert(folder, traces);
+        }
         let mut named: HashMap<OsString, Vec<PathBuf>> = HashMap::new();
         for path in scripts.into_iter().flat_map(|(_, script)| script.named) {
             let name = path.file_name().unwrap_or_default().to_owned();
@@ -110,7 +119,8 @@ impl FilledFolders {
         // A comment in the file itself may say how it is applied.
         let mut comments = text.lines().map(str::trim_start).filter(|line| line.starts_with('#'));
         let mut named = path.file_name().and_then(|name| self.named.get(name)).into_iter().flatten();
-        let mut braces = text.contains("envsubst") && comments.any(|line| line.contains("envsubst"))
+        let has_word = || memchr::memmem::find(text.as_bytes(), b"envsubst").is_some();
+        let mut braces = has_word() && comments.any(|line| line.contains("envsubst"))
             || named.any(|named| path.ends_with(named));
         let mut double_braces = false;
         for traces in path.ancestors().skip(1).take(LEVELS).filter_map(|folder| self.folders.get(folder)) {
@@ -155,8 +165,8 @@ impl Script {
     fn read(path: &Path, disk: &Disk) -> Script {
         let words = ["envsubst", "templatefile(", "template_file", "kubectl_path_documents"];
         let text = read_small(path, disk).unwrap_or_default();
-        let mut script =
-            Script { mentions_tool: words.iter().any(|word| text.contains(word)), named: Vec::new() };
+        let has = |word: &&str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
+        let mut script = Script { mentions_tool: words.iter().any(has), named: Vec::new() };
         if script.mentions_tool && is_program(path) {
             let text = text.replace("\\\n", " ");
             let calls = |line: &&str| ["envsubst", "templatefile("].iter().any(|word| line.contains(word));
@@ -169,7 +179,8 @@ impl Script {
 
 /// Whether a text may have placeholders that these tools fill in.
 pub(super) fn has_placeholders(text: &[u8]) -> bool {
-    [BRACES, DOUBLE_BRACES].iter().any(|start| memchr::memmem::find(text, start.as_bytes()).is_some())
+    // Both end in the same brace.
+    memchr::memchr_iter(b'{', text).any(|at| at > 0 && matches!(text[at - 1], b'$' | b'{'))
 }
 
 /// The folders of the inputs; those of neighbours once.

@@ -1,7 +1,6 @@
 //! The effect of surrounding folders on a file: charts and kustomizations.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ffi::OsStr;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -10,8 +9,9 @@ use rayon::prelude::*;
 
 use crate::config;
 
+use super::by_path::{BorrowedPaths, PathMap, PathSet};
 use super::filled::{FilledFolders, flux_paths, has_placeholders, read_small};
-use super::kustomization::{KUSTOMIZATIONS, Kustomization};
+use super::kustomization::{KUSTOMIZATIONS, Kustomization, Kustomizations};
 use super::{Directories, Disk, Input, SkipReason, display_path};
 
 /// Kustomizations below each other are followed to this depth.
@@ -21,23 +21,23 @@ const MAX_KUSTOMIZE_DEPTH: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
     /// Folders with a `Chart.yaml`.
-    pub(super) charts: HashSet<PathBuf>,
+    pub(super) charts: PathSet,
     /// Those of them that are libraries: only other charts use their templates.
-    libraries: HashSet<PathBuf>,
+    libraries: PathSet,
     /// Kustomizations by folder.
-    pub(super) kustomizations: BTreeMap<PathBuf, Kustomization>,
+    pub(super) kustomizations: Kustomizations,
     /// Files that a kustomization lists as resources.
-    resources: HashSet<PathBuf>,
+    resources: PathSet,
     /// Files that a kustomization lists as patches.
-    patches: HashSet<PathBuf>,
+    patches: PathSet,
     /// Those of kustomizations that give objects another kind: their fields are those of neither kind alone.
-    reshaping: HashSet<PathBuf>,
+    reshaping: PathSet,
     /// The fields that kustomizations change, by file.
-    targets: HashMap<PathBuf, Vec<PatchTarget>>,
+    targets: PathMap<Vec<PatchTarget>>,
     /// The kustomizations that reach each file.
-    routes: HashMap<PathBuf, Vec<KustomizeRoute>>,
+    routes: PathMap<Vec<KustomizeRoute>>,
     /// The placeholders that kustomizations fill in, by file.
-    filled: HashMap<PathBuf, Vec<FilledPlaceholder>>,
+    filled: PathMap<Vec<FilledPlaceholder>>,
     /// The placeholders that other tools fill in: found when the first file with a placeholder is read.
     filled_folders: Arc<OnceLock<FilledFolders>>,
     inputs: Vec<Input>,
@@ -47,10 +47,19 @@ pub(crate) struct Folders {
     pub(super) disk: Disk,
 }
 
+/// What one kustomization reaches, directly or indirectly.
+#[derive(Default)]
+struct Reached {
+    /// Files, and the way to each.
+    routes: Vec<(PathBuf, KustomizeRoute)>,
+    /// The placeholders that are filled in on the way, by file.
+    filled: Vec<(PathBuf, Vec<FilledPlaceholder>)>,
+}
+
 impl Folders {
     /// Examines every folder that contains an input, directly or indirectly.
     pub(crate) fn discover(inputs: Vec<Input>, directories: Directories, disk: &Disk) -> Folders {
-        let mut around: HashSet<&OsStr> = HashSet::new();
+        let mut around = BorrowedPaths::default();
         for input in inputs.iter().filter(|input| input.unapplied.is_none()) {
             let above = input.absolute.ancestors().skip(1);
             // Those above a folder that is known are known.
@@ -58,12 +67,14 @@ impl Folders {
         }
         let around: Vec<&Path> = around.into_iter().map(Path::new).collect();
         let has_chart = |folder: &&&Path| directories.has_file(folder, "Chart.yaml");
-        let charts: HashSet<PathBuf> =
+        let charts: Vec<PathBuf> =
             around.par_iter().filter(has_chart).map(|folder| folder.to_path_buf()).collect();
-        let libraries = charts.iter().filter(|chart| is_library(chart, disk)).cloned().collect();
+        let charts: PathSet = charts.into_iter().collect();
+        let libraries = charts.sorted().into_iter().filter(|chart| is_library(chart, disk));
+        let libraries = libraries.map(Path::to_owned).collect();
         let read =
             |folder: &&Path| Some((folder.to_path_buf(), Kustomization::read(folder, disk, &directories)?));
-        let kustomizations = around.par_iter().filter_map(read).collect();
+        let kustomizations = Kustomizations::new(around.par_iter().filter_map(read).collect());
         let disk = disk.clone();
         let mut folders =
             Folders { charts, libraries, kustomizations, inputs, directories, disk, ..Folders::default() };
@@ -94,19 +105,16 @@ impl Folders {
             }
             let is_kustomization = KUSTOMIZATIONS.iter().any(|known| name == *known);
             let is_above = || inputs.iter().any(|input| input.absolute.starts_with(folder));
-            if is_kustomization && (kustomizations.contains_key(folder) || is_above()) {
+            if is_kustomization && (kustomizations.contains(folder) || is_above()) {
                 stale.insert(folder.to_owned());
             }
         }
         let reads = |one: &Kustomization| one.files_read().any(|file| changed.contains(file));
         stale.extend(kustomizations.iter().filter(|(_, one)| reads(one)).map(|(folder, _)| folder.clone()));
-        for folder in stale {
-            // The folder may have changed since it was read.
-            match Kustomization::read(&folder, &disk, &Directories::default()) {
-                Some(kustomization) => _ = kustomizations.insert(folder, kustomization),
-                None => _ = kustomizations.remove(&folder),
-            }
-        }
+        // The folder may have changed since it was read.
+        let read = |folder: &PathBuf| Kustomization::read(folder, &disk, &Directories::default());
+        let read: Vec<_> = stale.iter().map(|folder| (folder.clone(), read(folder))).collect();
+        kustomizations.replace(read);
         let mut folders = Folders {
             charts,
             libraries,
@@ -123,69 +131,78 @@ impl Folders {
 
     /// What follows from the kustomizations for the files that they list.
     fn resolve(&mut self) {
-        for kustomization in self.kustomizations.values() {
-            self.resources.extend(kustomization.resources.clone());
-            self.patches.extend(kustomization.patches.clone());
+        for (_, kustomization) in self.kustomizations.iter() {
+            self.resources.extend(kustomization.resources.iter().cloned());
+            self.patches.extend(kustomization.patches.iter().cloned());
             if kustomization.changes_kinds {
-                self.reshaping.extend(kustomization.patches.clone());
+                self.reshaping.extend(kustomization.patches.iter().cloned());
             }
         }
         self.resolve_patch_targets();
-        self.resolve_routes();
-    }
-
-    /// Finds the kustomizations that reach each file, with what they make of its objects' names.
-    fn resolve_routes(&mut self) {
-        for (root, kustomization) in &self.kustomizations {
-            let root: Arc<str> = Arc::from(root.to_string_lossy());
-            let start = KustomizeRoute { root, namespace: None, affixes: String::new(), renames: false };
-            let mut seen = HashSet::new();
-            let mut open = vec![(kustomization, start, Vec::new(), 0)];
-            // Variables are resolved at the root, whichever kustomization on the way declares them.
-            let mut variables: Vec<FilledPlaceholder> = Vec::new();
-            let mut reached: Vec<&PathBuf> = Vec::new();
-            while let Some((at, route, filled, depth)) = open.pop() {
-                let namespace = route.namespace.clone().or_else(|| at.namespace.clone());
-                let mut affixes = route.affixes.clone();
-                // The root gives all names the same prefix.
-                if let Some((prefix, suffix)) = at.affixes.as_ref().filter(|_| depth > 0) {
-                    affixes = format!("{affixes}/{prefix}*{suffix}");
-                }
-                let renames = route.renames || at.affixes.is_some();
-                let route = KustomizeRoute { namespace, affixes, renames, ..route };
-                // A component replaces in what its includer lists.
-                let of_components = at.components.iter().filter_map(|path| self.kustomizations.get(path));
-                let own = std::iter::once(at).chain(of_components).flat_map(|k| k.filled.clone());
-                let filled: Vec<FilledPlaceholder> = filled.into_iter().chain(own).collect();
-                let is_variable = |one: &&FilledPlaceholder| matches!(one, FilledPlaceholder::Exact(_));
-                variables.extend(at.filled.iter().filter(is_variable).cloned());
-                for path in at.resources.iter().chain(&at.components) {
-                    if let Some(below) = self.kustomizations.get(path) {
-                        if depth < MAX_KUSTOMIZE_DEPTH && seen.insert((path, route.affixes.clone())) {
-                            open.push((below, route.clone(), filled.clone(), depth + 1));
-                        }
-                        continue;
-                    }
-                    let routes = self.routes.entry(path.clone()).or_default();
-                    if !routes.contains(&route) {
-                        routes.push(route.clone());
-                    }
-                    if !filled.is_empty() {
-                        self.filled.entry(path.clone()).or_default().extend(filled.iter().cloned());
-                    }
-                    reached.push(path);
+        let roots = self.kustomizations.as_slice().par_iter();
+        let reached: Vec<Reached> = roots.map(|(root, own)| self.reached_from(root, own)).collect();
+        for one in reached {
+            for (path, route) in one.routes {
+                let routes = self.routes.get_or_default(path);
+                if !routes.contains(&route) {
+                    routes.push(route);
                 }
             }
-            for path in reached.into_iter().filter(|_| !variables.is_empty()) {
-                self.filled.entry(path.clone()).or_default().extend(variables.iter().cloned());
+            for (path, filled) in one.filled {
+                self.filled.get_or_default(path).extend(filled);
             }
         }
+    }
+
+    /// The files that the kustomization of a folder reaches, and what it makes of the names of their objects.
+    fn reached_from(&self, root: &Path, own: &Kustomization) -> Reached {
+        let root: Arc<str> = Arc::from(root.to_string_lossy());
+        let start = KustomizeRoute { root, namespace: None, affixes: String::new(), renames: false };
+        let mut seen = HashSet::new();
+        let mut open = vec![(own, start, Vec::new(), 0)];
+        // Variables are resolved at the root, whichever kustomization on the way declares them.
+        let mut variables: Vec<FilledPlaceholder> = Vec::new();
+        let mut reached = Reached::default();
+        while let Some((at, route, filled, depth)) = open.pop() {
+            let namespace = route.namespace.clone().or_else(|| at.namespace.clone());
+            let mut affixes = route.affixes.clone();
+            // The root gives all names the same prefix.
+            if let Some((prefix, suffix)) = at.affixes.as_ref().filter(|_| depth > 0) {
+                affixes = format!("{affixes}/{prefix}*{suffix}");
+            }
+            let renames = route.renames || at.affixes.is_some();
+            let route = KustomizeRoute { namespace, affixes, renames, ..route };
+            // A component replaces in what its includer lists.
+            let of_components = at.components.iter().filter_map(|path| self.kustomizations.get(path));
+            let own = std::iter::once(at).chain(of_components).flat_map(|k| k.filled.clone());
+            let filled: Vec<FilledPlaceholder> = filled.into_iter().chain(own).collect();
+            let is_variable = |one: &&FilledPlaceholder| matches!(one, FilledPlaceholder::Exact(_));
+            variables.extend(at.filled.iter().filter(is_variable).cloned());
+            for path in at.resources.iter().chain(&at.components) {
+                if let Some(below) = self.kustomizations.get(path) {
+                    if depth < MAX_KUSTOMIZE_DEPTH && seen.insert((path, route.affixes.clone())) {
+                        open.push((below, route.clone(), filled.clone(), depth + 1));
+                    }
+                    continue;
+                }
+                reached.routes.push((path.clone(), route.clone()));
+                if !filled.is_empty() {
+                    reached.filled.push((path.clone(), filled.clone()));
+                }
+            }
+        }
+        if !variables.is_empty() {
+            let all = reached.routes.iter().map(|(path, _)| (path.clone(), variables.clone()));
+            let all: Vec<_> = all.collect();
+            reached.filled.extend(all);
+        }
+        reached
     }
 
     /// Assigns the patch targets of each kustomization to the files that it and the kustomizations below it
     /// list.
     fn resolve_patch_targets(&mut self) {
-        for (folder, kustomization) in &self.kustomizations {
+        for (folder, kustomization) in self.kustomizations.iter() {
             let mut targets = kustomization.targets.clone();
             for component in &kustomization.components {
                 let component = self.kustomizations.get(component);
@@ -194,17 +211,17 @@ impl Folders {
             if targets.is_empty() {
                 continue;
             }
-            let mut seen = HashSet::from([folder]);
+            let mut seen = BorrowedPaths::from_iter([folder.as_os_str()]);
             let mut open = vec![kustomization];
             while let Some(kustomization) = open.pop() {
                 for path in &kustomization.resources {
-                    if !seen.insert(path) {
+                    if !seen.insert(path.as_os_str()) {
                         continue;
                     }
                     match self.kustomizations.get(path) {
                         Some(below) => open.push(below),
                         None => {
-                            let file = self.targets.entry(path.clone()).or_default();
+                            let file = self.targets.get_or_default(path.clone());
                             file.extend(targets.iter().cloned());
                         }
                     }
@@ -225,7 +242,7 @@ impl Folders {
 
     /// Whether a kustomization reads a file as a patch or a replacement.
     pub(crate) fn is_read(&self, path: &Path) -> bool {
-        self.kustomizations.values().any(|one| one.files_read().any(|file| file == path))
+        self.kustomizations.iter().any(|(_, one)| one.files_read().any(|file| file == path))
     }
 
     /// Why a file is not a manifest, if its name or folders show it.
@@ -255,28 +272,28 @@ impl Folders {
     /// The chart that a file is a template of.
     fn chart_of_template<'p>(&self, path: &'p Path) -> Option<&'p Path> {
         path.ancestors().skip(1).find_map(|folder| {
-            let chart = folder.parent().filter(|chart| self.charts.contains(*chart))?;
+            let chart = folder.parent().filter(|chart| self.charts.contains(chart))?;
             folder.file_name().is_some_and(|name| name == "templates").then_some(chart)
         })
     }
 
     /// The chart whose folder `crds` a file is in, which installs it as it is written.
     pub(crate) fn root_chart_of_crd(&self, path: &Path) -> Option<PathBuf> {
-        let chart = crds_of(path).find(|chart| self.charts.contains(*chart))?;
+        let chart = crds_of(path).find(|chart| self.charts.contains(chart))?;
         Some(self.root_of(chart).to_owned())
     }
 
     /// The chart that a file gives default values to.
     pub(crate) fn root_chart_of_values(&self, path: &Path) -> Option<PathBuf> {
         let is_values = path.file_name().is_some_and(|name| name == "values.yaml");
-        let chart = path.parent().filter(|chart| is_values && self.charts.contains(*chart))?;
+        let chart = path.parent().filter(|chart| is_values && self.charts.contains(chart))?;
         Some(self.root_of(chart).to_owned())
     }
 
     /// The charts that are no part of another one, sorted.
     pub(crate) fn root_charts(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> =
-            self.charts.iter().map(|chart| self.root_of(chart).to_owned()).collect();
+            self.charts.sorted().into_iter().map(|chart| self.root_of(chart).to_owned()).collect();
         roots.sort();
         roots.dedup();
         roots
@@ -284,7 +301,7 @@ impl Folders {
 
     /// The folders with a kustomization.
     pub(crate) fn kustomization_folders(&self) -> Vec<PathBuf> {
-        self.kustomizations.keys().cloned().collect()
+        self.kustomizations.iter().map(|(folder, _)| folder.clone()).collect()
     }
 
     /// The chart that is rendered for a template.
@@ -294,7 +311,7 @@ impl Folders {
 
     /// The chart that a chart is a part of, in its folder `charts`; itself if it is none.
     fn root_of<'p>(&self, mut chart: &'p Path) -> &'p Path {
-        while let Some(above) = chart_above(chart).filter(|folder| self.charts.contains(*folder)) {
+        while let Some(above) = chart_above(chart).filter(|folder| self.charts.contains(folder)) {
             chart = above;
         }
         chart
@@ -355,7 +372,7 @@ impl Folders {
     /// Whether the file is processed by kustomize.
     pub(crate) fn is_kustomized(&self, input: &Input) -> bool {
         let path = &input.absolute;
-        let beside = |folder| self.kustomizations.contains_key(folder);
+        let beside = |folder| self.kustomizations.contains(folder);
         self.resources.contains(path) || path.parent().is_some_and(beside)
     }
 

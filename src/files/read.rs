@@ -109,6 +109,9 @@ impl Content {
             Ok(None) => Content::Read(too_large(input, scope)),
             Ok(Some(bytes)) if is_binary(&bytes, input) => skip(SkipReason::NotText, bytes),
             Ok(Some(bytes)) if is_foreign_json(&bytes, input) => skip(SkipReason::Foreign, bytes),
+            Ok(Some(bytes)) if is_foreign_yaml(&bytes, input) && !folders.is_patch(input) => {
+                skip(SkipReason::Foreign, bytes)
+            }
             Ok(Some(bytes)) => Content::Bytes(bytes),
         }
     }
@@ -264,6 +267,22 @@ fn is_foreign_json(bytes: &[u8], input: &Input) -> bool {
         && memchr::memmem::find(bytes, KEY).is_none()
 }
 
+/// Whether YAML is certainly that of another program, whether or not it parses: what is reported of such a file does not
+/// depend on it.
+fn is_foreign_yaml(bytes: &[u8], input: &Input) -> bool {
+    let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
+    if input.named || is_utf16(bytes) || has("apiVersion") || has("{{") || is_terraform_template(input) {
+        return false;
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    // What has only comments, separators or null is empty.
+    let is_entry = |line: &str| {
+        let line = line.trim();
+        !line.starts_with(['#', '%', '-', '.']) && (line.contains(": ") || line.ends_with(':'))
+    };
+    text.lines().any(is_entry) && !(has("kind") && mentions_kubernetes(text))
+}
+
 /// Whether text begins with the byte order mark of UTF-16.
 fn is_utf16(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF])
@@ -271,7 +290,8 @@ fn is_utf16(bytes: &[u8]) -> bool {
 
 fn parse(source: &Source) -> Vec<Document> {
     if source.text().len() <= PARSE_CHUNK_BYTES {
-        return source::read(source);
+        let parts = source::split_documents(source.text()).into_iter();
+        return source::assign_numbers(parts.map(|part| source::parse_manifest(source, part)));
     }
     let mut groups: Vec<Vec<Range<usize>>> = vec![Vec::new()];
     let mut size = 0;
@@ -289,7 +309,7 @@ fn parse(source: &Source) -> Vec<Document> {
         .into_par_iter()
         .map(|group| {
             let parts = group.into_iter();
-            parts.flat_map(|part| source::parse_chunk(source, part)).collect()
+            parts.flat_map(|part| source::parse_manifest(source, part)).collect()
         })
         .collect();
     source::assign_numbers(parsed.into_iter())

@@ -30,8 +30,8 @@ pub(crate) fn discover(list: &[SetFile<'_>], folders: &Folders) -> Sets {
     }
     let mut draft = Draft::new(&files);
     draft.add_configured();
-    let tops = kustomize::tops(&files);
-    gitops::add(&mut draft, &tops);
+    let (tops, claimers) = rayon::join(|| kustomize::tops(&files), || gitops::claimers(&files));
+    gitops::add(&mut draft, claimers, &tops);
     kustomize::add(&mut draft, tops);
     draft.add_configured_files();
     environments::add(&mut draft);

@@ -2,10 +2,9 @@
 //!
 //! Only names below a given folder count: what is named on the command line is checked.
 
-use std::collections::HashMap;
-use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::by_path::PathMap;
 use super::{Directories, SkipReason};
 
 /// Folders of test data. `testdata` is the convention of the Go toolchain, which ignores it as well.
@@ -45,12 +44,14 @@ const BACKUPS: &[&str] = &[".backup", ".bak", ".old", ".orig"];
 /// The folders below one root, and why the files in them are not applied.
 pub(super) struct Unapplied<'r> {
     root: &'r Path,
-    folders: HashMap<OsString, Option<SkipReason>>,
+    folders: PathMap<Option<SkipReason>>,
+    /// The folder of the file before, and its reason: files of one folder follow each other.
+    last: Option<(PathBuf, Option<SkipReason>)>,
 }
 
 impl<'r> Unapplied<'r> {
     pub(super) fn below(root: &'r Path) -> Unapplied<'r> {
-        Unapplied { root, folders: HashMap::new() }
+        Unapplied { root, folders: PathMap::default(), last: None }
     }
 
     /// Why a file below the root is not applied; `None` if nothing says so.
@@ -59,20 +60,28 @@ impl<'r> Unapplied<'r> {
         if BACKUPS.iter().any(|ending| stem.ends_with(ending)) {
             return Some(SkipReason::Archived);
         }
-        self.folder(file.parent()?, directories)
+        let folder = file.parent()?;
+        if let Some((last, reason)) = &self.last
+            && last.as_os_str() == folder.as_os_str()
+        {
+            return *reason;
+        }
+        let reason = self.folder(folder, directories);
+        self.last = Some((folder.to_owned(), reason));
+        reason
     }
 
     fn folder(&mut self, folder: &Path, directories: &Directories) -> Option<SkipReason> {
+        if let Some(known) = self.folders.get(folder) {
+            return *known;
+        }
         if folder == self.root || !folder.starts_with(self.root) {
             return None;
-        }
-        if let Some(known) = self.folders.get(folder.as_os_str()) {
-            return *known;
         }
         let above = folder.parent()?;
         let name = folder.file_name()?.to_string_lossy().to_ascii_lowercase();
         let reason = self.folder(above, directories).or_else(|| by_name(above, &name, directories));
-        self.folders.insert(folder.as_os_str().to_owned(), reason);
+        self.folders.insert(folder.to_owned(), reason);
         reason
     }
 }

@@ -1,18 +1,19 @@
 //! Applications of Argo CD and those that ApplicationSets make: which paths they apply where.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::lint::settings::Globs;
 use gpulint_rules::{Kind, Node};
 
-use super::claimer::{Checkout, Claimer, Destination, Tool};
+use super::claimer::{ARGO_CD, Checkout, Claimer, Destination, Tool, TracedObject};
 use super::kustomize::Expansion;
 use super::transform::Transform;
 
-const APPLICATION: Kind = Kind::new("argoproj.io", "Application");
-const APPLICATION_SET: Kind = Kind::new("argoproj.io", "ApplicationSet");
+const APPLICATION: Kind = Kind::new(ARGO_CD, "Application");
+const APPLICATION_SET: Kind = Kind::new(ARGO_CD, "ApplicationSet");
 
 /// So many Applications of one ApplicationSet are looked at.
 const MAX_APPLICATIONS: usize = 2_000;
@@ -38,28 +39,26 @@ struct SourcePath {
 #[derive(Default)]
 struct Options {
     recurse: bool,
-    include: Globs,
-    exclude: Globs,
+    include: Option<String>,
+    exclude: Option<String>,
 }
 
 /// The Applications of an input that apply files of the input.
-pub(super) fn claimers(checkout: &Checkout<'_, '_>) -> Vec<Claimer> {
+pub(super) fn claimers(checkout: &Checkout<'_, '_>, traced: &[TracedObject<'_>]) -> Vec<Claimer> {
     let mut sources = Vec::new();
     let mut applications = 0;
-    for (file, one) in checkout.files.list.iter().enumerate() {
-        for object in one.objects {
+    for &TracedObject { file, object } in traced {
+        if object.is(APPLICATION) {
+            applications += 1;
+            add_sources(checkout, file, applications, &object.get("spec"), &Parameters::new(), &mut sources);
+        } else if object.is(APPLICATION_SET) {
             let spec = object.get("spec");
-            if object.is(APPLICATION) {
+            let place = &checkout.files.list[file].input.absolute;
+            let template = spec.path(&["template", "spec"]);
+            let all = all_parameters(checkout, place, &spec.get("generators"));
+            for parameters in all.into_iter().take(MAX_APPLICATIONS) {
                 applications += 1;
-                add_sources(checkout, file, applications, &spec, &Parameters::new(), &mut sources);
-            } else if object.is(APPLICATION_SET) {
-                let place = &one.input.absolute;
-                let template = spec.path(&["template", "spec"]);
-                let all = all_parameters(checkout, place, &spec.get("generators"));
-                for parameters in all.into_iter().take(MAX_APPLICATIONS) {
-                    applications += 1;
-                    add_sources(checkout, file, applications, &template, &parameters, &mut sources);
-                }
+                add_sources(checkout, file, applications, &template, &parameters, &mut sources);
             }
         }
     }
@@ -127,8 +126,8 @@ fn add_sources(
             destination: destination(&target, &text),
             options: Options {
                 recurse: directory.get("recurse").bool() == Some(true),
-                include: globs(text(&directory.get("include"))),
-                exclude: globs(text(&directory.get("exclude"))),
+                include: text(&directory.get("include")),
+                exclude: text(&directory.get("exclude")),
             },
             how: Transform {
                 namespace: plain("namespace").map(Arc::from),
@@ -141,8 +140,9 @@ fn add_sources(
     }
 }
 
-fn globs(text: Option<String>) -> Globs {
-    text.filter(|text| !text.is_empty()).and_then(|text| Globs::new(&[text]).ok()).unwrap_or_default()
+fn globs(text: Option<&String>) -> Globs {
+    let text = text.filter(|text| !text.is_empty());
+    text.and_then(|text| Globs::new(std::slice::from_ref(text)).ok()).unwrap_or_default()
 }
 
 /// The cluster of an Application; one that only a cluster can tell is where Argo CD runs as far as is known.
@@ -163,13 +163,14 @@ fn apply(checkout: &Checkout<'_, '_>, source: &SourcePath, claimer: &mut Claimer
         return;
     }
     let is_chart = files.folders.charts.contains(&source.folder);
+    let options = &source.options;
+    let (include, exclude) = (globs(options.include.as_ref()), globs(options.exclude.as_ref()));
     for (path, file) in files.below(&source.folder) {
         let Ok(below) = path.strip_prefix(&source.folder) else { continue };
         let is_deep = below.components().count() > 1;
         let below = crate::files::display_path(below);
-        let options = &source.options;
-        let is_listed = options.include.is_empty() || options.include.matches(&below);
-        if is_chart || (!is_deep || options.recurse) && is_listed && !options.exclude.matches(&below) {
+        let is_listed = include.is_empty() || include.matches(&below);
+        if is_chart || (!is_deep || options.recurse) && is_listed && !exclude.matches(&below) {
             claimer.reach.push((file, source.how.clone()));
         }
     }
@@ -232,12 +233,14 @@ fn git_folders<'a>(checkout: &Checkout<'_, 'a>, place: &Path, directories: &Node
                 continue;
             };
             let folders = checkout.files.folders_below(&base);
-            let fits =
-                |folder: &&Path| folder.strip_prefix(&base).is_ok_and(|below| matches(&pattern, below));
+            let fits = |folder: &&Path| {
+                has_depth(&pattern, depth(folder).saturating_sub(depth(&base)))
+                    && folder.strip_prefix(&base).is_ok_and(|below| matches(&pattern, below))
+            };
             if is_exclusion {
                 found.retain(|folder| !fits(folder));
             } else {
-                found.extend(folders.into_iter().filter(fits));
+                found.extend(folders.filter(fits));
                 found.extend(checkout.files.folder_of(&base).filter(|_| pattern.is_empty()));
             }
         }
@@ -268,13 +271,24 @@ fn base(checkout: &Checkout<'_, '_>, place: &Path, pattern: &str) -> Option<(Pat
     Some((base, parts[plain..].iter().map(|part| (*part).to_owned()).collect()))
 }
 
+/// Whether a pattern may match a path with so many parts.
+fn has_depth(pattern: &[String], parts: usize) -> bool {
+    parts == pattern.len() || pattern.iter().any(|part| part == "**")
+}
+
+/// How many parts an absolute path has.
+fn depth(path: &Path) -> usize {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if path.parent().is_none() { 0 } else { memchr::memchr_iter(MAIN_SEPARATOR as u8, bytes).count() }
+}
+
 fn matches(pattern: &[String], below: &Path) -> bool {
-    let parts: Vec<String> =
-        below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+    let parts: Vec<Cow<'_, str>> =
+        below.components().map(|part| part.as_os_str().to_string_lossy()).collect();
     matches_parts(pattern, &parts)
 }
 
-fn matches_parts(pattern: &[String], parts: &[String]) -> bool {
+fn matches_parts(pattern: &[String], parts: &[Cow<'_, str>]) -> bool {
     match (pattern, parts) {
         ([], []) => true,
         ([first, rest @ ..], parts) if first == "**" => {

@@ -1,11 +1,20 @@
 //! Objects that make a controller apply files, and what their paths mean.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use gpulint_rules::Object;
+use rayon::prelude::*;
+
+use crate::files::by_path::PathMap;
 
 use super::index::Files;
 use super::transform::Reach;
+
+/// The group of Argo CD's objects.
+pub(super) const ARGO_CD: &str = "argoproj.io";
+/// The group of the Flux Operator's objects.
+pub(super) const FLUX_OPERATOR: &str = "fluxcd.controlplane.io";
 
 /// The cluster to which something is applied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,23 +49,44 @@ pub(super) struct Claimer {
     pub(super) reach: Reach,
 }
 
+/// An object of Flux or Argo CD.
+pub(super) struct TracedObject<'a> {
+    /// The number of its file.
+    pub(super) file: usize,
+    pub(super) object: &'a Object,
+}
+
+impl<'a> TracedObject<'a> {
+    /// Those in files, in their order.
+    pub(super) fn all(files: &Files<'a>) -> Vec<TracedObject<'a>> {
+        let files = files.list.par_iter().enumerate();
+        let is_traced =
+            |group: &str| group.ends_with(".fluxcd.io") || group == ARGO_CD || group == FLUX_OPERATOR;
+        let objects = files.flat_map_iter(|(file, one)| {
+            let traced = one.objects.iter().filter(|object| is_traced(&object.id().group));
+            traced.map(move |object| TracedObject { file, object })
+        });
+        objects.collect()
+    }
+}
+
 /// Finds what the paths in objects of Flux and Argo CD mean.
 pub(super) struct Checkout<'f, 'a> {
     pub(super) files: &'f Files<'a>,
     /// The folder above all files.
     root: PathBuf,
     /// By folder: the folder above with `.git`.
-    repositories: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+    repositories: Mutex<PathMap<Option<PathBuf>>>,
 }
 
 impl<'f, 'a> Checkout<'f, 'a> {
     pub(super) fn new(files: &'f Files<'a>) -> Self {
-        Checkout { files, root: files.root(), repositories: RefCell::default() }
+        Checkout { files, root: files.root(), repositories: Mutex::default() }
     }
 
     /// The folder above with `.git`, or the one above all files.
     pub(super) fn root_of(&self, file: &Path) -> PathBuf {
-        let mut known = self.repositories.borrow_mut();
+        let mut known = self.repositories.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Vec::new();
         let mut found = None;
         for folder in file.ancestors().skip(1) {
@@ -70,7 +100,9 @@ impl<'f, 'a> Checkout<'f, 'a> {
                 break;
             }
         }
-        known.extend(new.into_iter().map(|folder| (folder, found.clone())));
+        for folder in new {
+            known.insert(folder, found.clone());
+        }
         found.unwrap_or_else(|| self.root.clone())
     }
 

@@ -1,9 +1,11 @@
 //! The sets of an input while they are found.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use gpulint_rules::{Bond, ManifestSet, Membership, Partition};
 
 use super::index::Files;
@@ -112,6 +114,8 @@ pub(super) struct Draft<'f, 'a> {
     pub(super) members: Vec<Vec<Membership>>,
     /// The sets that the configuration assigns a file to.
     pub(super) configured: Vec<Vec<usize>>,
+    /// Whether it assigns any.
+    is_configured: bool,
 }
 
 pub(super) struct DraftSet {
@@ -128,6 +132,7 @@ impl<'f, 'a> Draft<'f, 'a> {
             sets: Vec::new(),
             members: vec![Vec::new(); count],
             configured: vec![Vec::new(); count],
+            is_configured: false,
         }
     }
 
@@ -156,11 +161,11 @@ impl<'f, 'a> Draft<'f, 'a> {
     }
 
     /// The sets that claim a file of a folder, by folder.
-    pub(super) fn sets_by_folder(&self) -> HashMap<&'a Path, Vec<usize>> {
-        let mut by_folder: HashMap<&Path, Vec<usize>> = HashMap::new();
+    pub(super) fn sets_by_folder(&self) -> HashMap<&'a OsStr, Vec<usize>, RandomState> {
+        let mut by_folder: HashMap<&OsStr, Vec<usize>, RandomState> = HashMap::default();
         for (file, members) in self.members.iter().enumerate() {
             let Some(folder) = self.files.folder(file).filter(|_| !members.is_empty()) else { continue };
-            let sets = by_folder.entry(folder).or_default();
+            let sets = by_folder.entry(folder.as_os_str()).or_default();
             for member in members {
                 if !sets.contains(&member.set) {
                     sets.push(member.set);
@@ -187,6 +192,7 @@ impl<'f, 'a> Draft<'f, 'a> {
                     });
                     self.sets.len() - 1
                 });
+                self.is_configured = true;
                 if !self.configured[file].contains(&set) {
                     self.configured[file].push(set);
                 }
@@ -207,7 +213,7 @@ impl<'f, 'a> Draft<'f, 'a> {
 
     /// The clusters of the configuration that all files of a folder are of, which is decided by its kustomization.
     pub(super) fn clusters_of_folder(&self, folder: &Path) -> Vec<usize> {
-        if self.configured.iter().all(Vec::is_empty) {
+        if !self.is_configured {
             return Vec::new();
         }
         let names = KUSTOMIZATIONS.iter();
@@ -230,7 +236,7 @@ impl<'f, 'a> Draft<'f, 'a> {
             if !self.members[file].is_empty() {
                 continue;
             }
-            let sets = self.files.folder(file).and_then(|folder| by_folder.get(folder));
+            let sets = self.files.folder(file).and_then(|folder| by_folder.get(folder.as_os_str()));
             let sets = sets.cloned().unwrap_or_else(|| vec![rest]);
             has_rest |= sets == [rest] && !self.files.list[file].objects.is_empty();
             self.members[file] =

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use gpulint_rules::{Kind, Node, Object};
+use rayon::prelude::*;
 
-use super::claimer::{Checkout, Claimer, Destination, Tool};
+use super::claimer::{Checkout, Claimer, Destination, FLUX_OPERATOR, Tool, TracedObject};
 use super::kustomize::Expansion;
 use super::transform::Transform;
 use crate::files::kustomization::removed_by_patch;
@@ -13,7 +14,7 @@ use crate::files::kustomization::removed_by_patch;
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 const KUSTOMIZATION: Kind = Kind::new(GROUP, "Kustomization");
 const GIT_REPOSITORY: Kind = Kind::new("source.toolkit.fluxcd.io", "GitRepository");
-const FLUX_INSTANCE: Kind = Kind::new("fluxcd.controlplane.io", "FluxInstance");
+const FLUX_INSTANCE: Kind = Kind::new(FLUX_OPERATOR, "FluxInstance");
 
 const ARTIFACT_GENERATOR: Kind = Kind::new("source.extensions.fluxcd.io", "ArtifactGenerator");
 
@@ -73,23 +74,21 @@ fn repository(url: &str) -> &str {
 }
 
 /// The Kustomizations of an input that apply files of the input.
-pub(super) fn claimers(checkout: &Checkout<'_, '_>) -> Vec<Claimer> {
-    let objects = || {
-        let files = checkout.files.list.iter().enumerate();
-        files.flat_map(|(number, file)| file.objects.iter().map(move |object| (number, object)))
-    };
-    let sources = objects().filter(|(_, object)| object.is(GIT_REPOSITORY));
-    let urls = sources.filter_map(|(_, o)| Some((o.name(), o.path(&["spec", "url"]).text()?)));
+pub(super) fn claimers(checkout: &Checkout<'_, '_>, traced: &[TracedObject<'_>]) -> Vec<Claimer> {
+    let objects = || traced.iter().map(|one| one.object);
+    let sources = objects().filter(|object| object.is(GIT_REPOSITORY));
+    let urls = sources.filter_map(|o| Some((o.name(), o.path(&["spec", "url"]).text()?)));
     let urls = urls.collect();
     let mut repositories = Repositories { urls, artifacts: HashMap::new() };
-    for (_, object) in objects().filter(|(_, object)| object.is(ARTIFACT_GENERATOR)) {
+    for object in objects().filter(|object| object.is(ARTIFACT_GENERATOR)) {
         for artifact in object.path(&["spec", "artifacts"]).items() {
             if let Some(name) = artifact.get("name").text() {
                 repositories.artifacts.entry(name).or_default().extend(copies(&artifact));
             }
         }
     }
-    objects().filter_map(|(file, object)| claimer(checkout, &repositories, file, object)).collect()
+    let claimers = traced.par_iter().map(|one| claimer(checkout, &repositories, one.file, one.object));
+    claimers.flatten_iter().collect()
 }
 
 fn claimer(
@@ -98,6 +97,9 @@ fn claimer(
     file: usize,
     object: &Object,
 ) -> Option<Claimer> {
+    if !object.is(KUSTOMIZATION) && !object.is(FLUX_INSTANCE) {
+        return None;
+    }
     let spec = object.get("spec");
     // Without both it is a patch, or completed by one.
     let is_whole = spec.get("path").is_set() || spec.get("sourceRef").is_set();

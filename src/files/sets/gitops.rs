@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
+use foldhash::fast::RandomState;
 use gpulint_rules::Bond;
 
-use super::claimer::{Checkout, Claimer, Destination, Tool};
+use super::claimer::{Checkout, Claimer, Destination, Tool, TracedObject};
 use super::draft::{Draft, Sign};
 use super::environments::is_environment;
 use super::index::Files;
@@ -29,11 +30,18 @@ struct Group {
     cluster: Option<(PathBuf, PathBuf)>,
 }
 
+/// The objects of Flux and Argo CD that apply files.
+pub(super) fn claimers(files: &Files<'_>) -> Vec<Claimer> {
+    let checkout = Checkout::new(files);
+    let objects = TracedObject::all(files);
+    let (mut claimers, applications) =
+        rayon::join(|| flux::claimers(&checkout, &objects), || argo::claimers(&checkout, &objects));
+    claimers.extend(applications);
+    claimers
+}
+
 /// Adds the sets of Flux and Argo CD.
-pub(super) fn add(draft: &mut Draft<'_, '_>, tops: &[Top<'_>]) {
-    let checkout = Checkout::new(draft.files);
-    let mut claimers = flux::claimers(&checkout);
-    claimers.extend(argo::claimers(&checkout));
+pub(super) fn add(draft: &mut Draft<'_, '_>, claimers: Vec<Claimer>, tops: &[Top<'_>]) {
     if claimers.is_empty() {
         return;
     }
@@ -278,7 +286,7 @@ fn cluster_of(folder: &Path, is_argo: bool) -> Option<(PathBuf, PathBuf)> {
 /// Few may be a slip.
 fn conflicts(files: &Files<'_>, graph: &Graph, groups: &[Group]) -> BTreeSet<(usize, usize)> {
     // By object: the groups that apply it.
-    let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
+    let mut holders: HashMap<u64, Vec<usize>, RandomState> = HashMap::default();
     let mut sizes = vec![0; groups.len()];
     let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for (number, group) in groups.iter().enumerate() {

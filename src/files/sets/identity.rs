@@ -1,7 +1,8 @@
 //! What an object is called once it is applied.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher as _, Hash, Hasher as _};
 
+use foldhash::quality::FixedState;
 use gpulint_rules::{Kind, Object, kind};
 
 use super::transform::Transform;
@@ -13,7 +14,7 @@ pub(super) fn applied(object: &Object, how: &Transform) -> Option<u64> {
     if id.name.is_empty() || object.is_patch() || id.is(Kind::NAMESPACE) {
         return None;
     }
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = FixedState::default().build_hasher();
     (&id.group, &id.kind).hash(&mut hasher);
     if kind::find(&id.group, &id.kind).is_none_or(|info| info.namespaced) {
         if object.path(&["metadata", "namespace"]).is_unknown() && how.namespace.is_none() {

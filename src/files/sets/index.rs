@@ -1,11 +1,15 @@
 //! The files of an input by path.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::sync::OnceLock;
 
+use foldhash::fast::RandomState;
 use gpulint_rules::Object;
+use rayon::prelude::*;
 
+use crate::files::by_path::BorrowedPaths;
 use crate::files::{Folders, Input, absolute};
 
 /// A file of the input.
@@ -22,10 +26,11 @@ pub(crate) struct SetFile<'a> {
 pub(super) struct Files<'a> {
     pub(super) list: &'a [SetFile<'a>],
     pub(super) folders: &'a Folders,
-    /// By path, which is compared byte by byte: none has parts that mean nothing.
-    by_path: HashMap<&'a OsStr, usize>,
+    by_path: HashMap<&'a OsStr, usize, RandomState>,
     /// Sorted by the bytes of the path, so that all files below a folder follow each other.
     sorted: Vec<(&'a Path, usize)>,
+    /// The folders that hold files, directly or indirectly, sorted in the same way: found when somebody asks.
+    all_folders: OnceLock<Vec<&'a Path>>,
 }
 
 /// Whether an input has a place in a folder; standard input without a name has none.
@@ -37,14 +42,23 @@ fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
+/// What the paths of all files below a folder begin with.
+fn prefix(folder: &Path) -> Vec<u8> {
+    let mut prefix = bytes(folder).to_vec();
+    if prefix.last() != Some(&(MAIN_SEPARATOR as u8)) {
+        prefix.push(MAIN_SEPARATOR as u8);
+    }
+    prefix
+}
+
 impl<'a> Files<'a> {
     pub(super) fn new(list: &'a [SetFile<'a>], folders: &'a Folders) -> Files<'a> {
         let placed = list.iter().enumerate().filter(|(_, file)| has_place(file));
         let mut sorted: Vec<(&Path, usize)> =
             placed.map(|(number, file)| (file.input.absolute.as_path(), number)).collect();
-        sorted.sort_unstable_by(|a, b| bytes(a.0).cmp(bytes(b.0)));
+        sorted.par_sort_unstable_by(|a, b| bytes(a.0).cmp(bytes(b.0)));
         let by_path = sorted.iter().map(|(path, file)| (path.as_os_str(), *file)).collect();
-        Files { list, folders, by_path, sorted }
+        Files { list, folders, by_path, sorted, all_folders: OnceLock::new() }
     }
 
     /// Whether no file has a place.
@@ -65,17 +79,14 @@ impl<'a> Files<'a> {
 
     /// The files below a folder.
     pub(super) fn below(&self, folder: &Path) -> impl Iterator<Item = (&'a Path, usize)> + '_ {
-        let mut prefix = bytes(folder).to_vec();
-        if prefix.last() != Some(&(std::path::MAIN_SEPARATOR as u8)) {
-            prefix.push(std::path::MAIN_SEPARATOR as u8);
-        }
+        let prefix = prefix(folder);
         let start = self.sorted.partition_point(|(path, _)| bytes(path) < prefix.as_slice());
         self.sorted[start..].iter().copied().take_while(move |(path, _)| bytes(path).starts_with(&prefix))
     }
 
     /// Whether a folder is in the input.
     pub(super) fn has_folder(&self, folder: &Path) -> bool {
-        self.folders.kustomizations.contains_key(folder) || self.below(folder).next().is_some()
+        self.folders.kustomizations.contains(folder) || self.below(folder).next().is_some()
     }
 
     /// A folder, if there are files below it.
@@ -85,16 +96,21 @@ impl<'a> Files<'a> {
     }
 
     /// All folders below one that hold files, directly or indirectly.
-    pub(super) fn folders_below(&self, folder: &Path) -> BTreeSet<&'a Path> {
-        let mut found = BTreeSet::new();
-        for (path, _) in self.below(folder) {
-            for above in path.ancestors().skip(1).take_while(|above| *above != folder) {
-                if !found.insert(above) {
-                    break;
-                }
+    pub(super) fn folders_below(&self, folder: &Path) -> impl Iterator<Item = &'a Path> + '_ {
+        let all = self.all_folders.get_or_init(|| {
+            let mut found = BorrowedPaths::default();
+            for (path, _) in &self.sorted {
+                let above = path.ancestors().skip(1);
+                // Those above a folder that is known are known.
+                for _ in above.take_while(|folder| found.insert(folder.as_os_str())) {}
             }
-        }
-        found
+            let mut all: Vec<&Path> = found.into_iter().map(Path::new).collect();
+            all.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
+            all
+        });
+        let prefix = prefix(folder);
+        let start = all.partition_point(|path| bytes(path) < prefix.as_slice());
+        all[start..].iter().copied().take_while(move |path| bytes(path).starts_with(&prefix))
     }
 
     /// The folder above all files, or the current one if it is above all.

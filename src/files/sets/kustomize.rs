@@ -12,6 +12,9 @@ use super::identity;
 use super::index::Files;
 use super::names::SetName;
 use super::transform::{Reach, Transform};
+use rayon::prelude::*;
+
+use crate::files::by_path::BorrowedPaths;
 use crate::files::kustomization::Kustomization;
 
 /// Kustomizations below each other are followed to this depth.
@@ -34,7 +37,7 @@ impl<'f, 'a> Expansion<'f, 'a> {
     }
 
     fn find_with_folder(&self, folder: &Path) -> Option<(&'a PathBuf, &'a Kustomization)> {
-        self.files.folders.kustomizations.get_key_value(folder)
+        self.files.folders.kustomizations.entry(folder).map(|(folder, own)| (folder, own))
     }
 
     /// Applies the kustomization of a folder, if there is one.
@@ -100,16 +103,17 @@ pub(super) struct Top<'a> {
 
 /// The kustomizations that no other one includes, except components, which are nothing alone.
 pub(super) fn tops<'a>(files: &Files<'a>) -> Vec<Top<'a>> {
-    let all = &files.folders.kustomizations;
-    let mut included: HashSet<&Path> = HashSet::new();
+    let all = files.folders.kustomizations.as_slice();
+    let mut included = BorrowedPaths::default();
     for (folder, kustomization) in all {
         let paths = kustomization.resources.iter().chain(&kustomization.components);
-        included.extend(paths.filter(|path| *path != folder).map(PathBuf::as_path));
+        let paths = paths.map(|path| path.as_os_str());
+        included.extend(paths.filter(|path| *path != folder.as_os_str()));
     }
-    let is_top = |(folder, kustomization): &(&'a PathBuf, &Kustomization)| {
-        !kustomization.is_component && !included.contains(folder.as_path())
+    let is_top = |(folder, kustomization): &&'a (PathBuf, Kustomization)| {
+        !kustomization.is_component && !included.contains(folder.as_os_str())
     };
-    let tops = all.iter().filter(is_top).map(|(folder, _)| {
+    let tops = all.par_iter().filter(is_top).map(|(folder, _)| {
         let mut expansion = Expansion::new(files);
         expansion.kustomization(folder, &Transform::default());
         Top { folder, reach: expansion.reach }
