@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::placement::eviction::starts_nodes;
-use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, FeasiblePools, shape_of};
+use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, shape_of};
 use crate::cluster::placement::pools::PoolKey;
 use crate::cluster::placement::{CandidatePool, CandidatePools, Fingerprint};
 use crate::cluster::query::{Query, QuerySlot};
@@ -40,41 +40,52 @@ pub(crate) struct PoolUse {
     pub serving: Vec<Object>,
 }
 
-/// A workload with the distinct pods of it that ask for accelerators, and the pools that admit each.
-type Placed = (Object, Vec<(FeasibleKey, FeasiblePools)>);
+/// What a workload is for, as far as pools are told apart by it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Training,
+    Serving,
+    Other,
+}
 
 /// The workloads with accelerators by the pools that they choose.
 #[derive(Default)]
 pub(crate) struct AcceleratorPlacement {
-    /// In the order of the index.
-    workloads: Vec<Placed>,
-    /// By the address of the pool. `workloads` contains a handle of it, so that no other object can have it.
+    /// In the order of the index, with the numbers of the groups of their pods.
+    workloads: Vec<(Object, Purpose, Vec<usize>)>,
+    /// In the order of their first workloads.
+    groups: Vec<Group>,
+    /// By the address of the pool. `groups` contains a handle of it, so that no other object can have it.
     by_pool: HashMap<usize, PoolUse>,
 }
 
-/// Compares what decides: the other field is derived from it and from the classes of the workloads.
+/// Workloads whose pods require the same: there are far fewer of these than workloads.
+struct Group {
+    key: FeasibleKey,
+    /// The pools that admit them, first what Karpenter tries first.
+    pools: Vec<Arc<CandidatePool>>,
+    /// The numbers of the workloads, each once.
+    workloads: Vec<usize>,
+    /// Those of the training runs among them.
+    training: Vec<usize>,
+    /// Those of the servers among them.
+    serving: Vec<usize>,
+}
+
+/// Compares what decides: all else is derived from it.
 impl PartialEq for AcceleratorPlacement {
     fn eq(&self, other: &AcceleratorPlacement) -> bool {
-        let alike =
-            |a: &[Object], b: &[Object]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.ptr_eq(b));
-        // Results that are as before are the very same.
-        let same_pools = |a: &FeasiblePools, b: &FeasiblePools| match (a, b) {
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
-            (a, b) => a.is_none() && b.is_none(),
-        };
-        let same = |a: &[(FeasibleKey, FeasiblePools)], b: &[(FeasibleKey, FeasiblePools)]| {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && same_pools(&a.1, &b.1))
+        let same_pools = |a: &Group, b: &Group| {
+            a.pools.len() == b.pools.len() && a.pools.iter().zip(&b.pools).all(|(a, b)| a == b)
         };
         self.workloads.len() == other.workloads.len()
-            && self.workloads.iter().zip(&other.workloads).all(|(a, b)| a.0.ptr_eq(&b.0) && same(&a.1, &b.1))
-            && self.by_pool.len() == other.by_pool.len()
-            && self.by_pool.iter().all(|(pool, a)| {
-                other.by_pool.get(pool).is_some_and(|b| {
-                    alike(&a.admitted, &b.admitted)
-                        && alike(&a.training, &b.training)
-                        && alike(&a.serving, &b.serving)
-                })
-            })
+            && self.groups.len() == other.groups.len()
+            && self
+                .workloads
+                .iter()
+                .zip(&other.workloads)
+                .all(|(a, b)| a.0.ptr_eq(&b.0) && a.1 == b.1 && a.2 == b.2)
+            && self.groups.iter().zip(&other.groups).all(|(a, b)| a.key == b.key && same_pools(a, b))
     }
 }
 
@@ -99,20 +110,62 @@ impl Query for AcceleratorPlacements {
         workloads.retain(|object| starts_nodes(object) && !is_short_lived(object));
         workloads.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
         workloads.dedup_by(|a, b| a.ptr_eq(b));
-        let mut groups: HashMap<(Fingerprint, bool), Group> = HashMap::new();
+        let mut numbers: HashMap<(Fingerprint, bool), usize> = HashMap::new();
         let mut uses = Uses::default();
         for object in workloads {
-            let mut placed = Vec::new();
+            let purpose = Purpose::of(cluster, object);
+            let mut of_object = Vec::new();
             for key in shapes(object, *eks) {
-                let group = groups.entry(key.content()).or_insert_with(|| uses.group(cluster, &key));
-                uses.add(cluster, object, group);
-                placed.push((key, group.feasible.clone()));
+                let number = *numbers.entry(key.content()).or_insert_with(|| {
+                    placement.groups.push(Group::new(cluster, &key));
+                    uses.add_group(&placement.groups[placement.groups.len() - 1]);
+                    placement.groups.len() - 1
+                });
+                placement.groups[number].add(placement.workloads.len(), purpose);
+                uses.add(cluster, object, purpose, number);
+                of_object.push(number);
             }
-            placement.workloads.push((object.clone(), placed));
+            placement.workloads.push((object.clone(), purpose, of_object));
         }
         let by_pool = uses.pools.iter().zip(uses.used);
         placement.by_pool = by_pool.map(|(pool, used)| (pool.object().ptr_id(), used)).collect();
         Arc::new(placement)
+    }
+}
+
+impl Purpose {
+    fn of(cluster: &Cluster, object: &Object) -> Purpose {
+        let classified = cluster.views().class_of(object);
+        if classified.is(WorkloadClass::Training) {
+            Purpose::Training
+        } else if classified.serves_requests() {
+            Purpose::Serving
+        } else {
+            Purpose::Other
+        }
+    }
+}
+
+impl Group {
+    fn new(cluster: &Cluster, key: &FeasibleKey) -> Group {
+        let feasible = cluster.query::<Feasible>(key).unwrap_or_default();
+        let mut pools: Vec<Arc<CandidatePool>> =
+            feasible.iter().flat_map(|pools| pools.iter()).cloned().collect();
+        pools.sort_by(|a, b| rank(b).cmp(&rank(a)));
+        Group { key: key.clone(), pools, workloads: Vec::new(), training: Vec::new(), serving: Vec::new() }
+    }
+
+    fn add(&mut self, workload: usize, purpose: Purpose) {
+        // Two templates of it may require the same.
+        if self.workloads.last() == Some(&workload) {
+            return;
+        }
+        self.workloads.push(workload);
+        match purpose {
+            Purpose::Training => self.training.push(workload),
+            Purpose::Serving => self.serving.push(workload),
+            Purpose::Other => {}
+        }
     }
 }
 
@@ -123,50 +176,48 @@ struct Uses {
     used: Vec<PoolUse>,
     /// The number of a pool by its address.
     numbers: HashMap<usize, usize>,
-}
-
-/// Workloads whose pods require the same: there are far fewer of these than workloads.
-struct Group {
-    feasible: FeasiblePools,
-    /// The numbers of these pools, first what Karpenter tries first.
-    order: Vec<usize>,
-    /// Whether each of them has as many workloads as are kept.
-    is_full: bool,
+    /// For each group the numbers of its pools, first what Karpenter tries first.
+    orders: Vec<Vec<usize>>,
+    /// For each group whether each of its pools has as many workloads as are kept.
+    are_full: Vec<bool>,
 }
 
 impl Uses {
-    fn group(&mut self, cluster: &Cluster, key: &FeasibleKey) -> Group {
-        let feasible = cluster.query::<Feasible>(key).unwrap_or_default();
-        let mut order = Vec::new();
-        for pool in feasible.iter().flat_map(|pools| pools.iter()) {
-            let number = *self.numbers.entry(pool.object().ptr_id()).or_insert_with(|| {
+    fn add_group(&mut self, group: &Group) {
+        let number = |pool: &Arc<CandidatePool>| {
+            *self.numbers.entry(pool.object().ptr_id()).or_insert_with(|| {
                 self.pools.push(Arc::clone(pool));
                 self.used.push(PoolUse::default());
                 self.pools.len() - 1
-            });
-            order.push(number);
-        }
-        order.sort_by(|a, b| rank(&self.pools[*b]).cmp(&rank(&self.pools[*a])));
-        Group { feasible, order, is_full: false }
+            })
+        };
+        let order = group.pools.iter().map(number).collect();
+        self.orders.push(order);
+        self.are_full.push(false);
     }
 
-    /// Adds a workload to the pools that admit it.
-    fn add(&mut self, cluster: &Cluster, object: &Object, group: &mut Group) {
-        if !group.is_full {
-            for number in &group.order {
+    /// Adds a workload of a group to the pools that admit it.
+    fn add(&mut self, cluster: &Cluster, object: &Object, purpose: Purpose, group: usize) {
+        let order = &self.orders[group];
+        if !self.are_full[group] {
+            for number in order {
                 keep(&mut self.used[*number].admitted, object);
             }
-            group.is_full = group.order.iter().all(|number| self.used[*number].admitted.len() >= MOST_KEPT);
+            self.are_full[group] = order.iter().all(|number| self.used[*number].admitted.len() >= MOST_KEPT);
+        }
+        if purpose == Purpose::Other {
+            return;
         }
         // Pools of other clusters do not compete.
         let pools = &self.pools;
-        let first = group.order.iter().position(|number| cluster.pairs(object, pools[*number].object()));
-        let Some(first) = first.map(|first| rank(&pools[group.order[first]])) else {
+        let first = order.iter().position(|number| cluster.pairs(object, pools[*number].object()));
+        let Some(first) = first.map(|first| rank(&pools[order[first]])) else {
             return;
         };
-        let equal = group.order.iter().filter(|number| rank(&pools[**number]) == first);
-        for number in equal {
-            self.used[*number].add_first_choice(cluster, object);
+        let from_first = order.iter().skip_while(|number| rank(&pools[**number]) != first);
+        for number in from_first.take_while(|number| rank(&pools[**number]) == first) {
+            let used = &mut self.used[*number];
+            keep(if purpose == Purpose::Training { &mut used.training } else { &mut used.serving }, object);
         }
     }
 }
@@ -179,21 +230,6 @@ fn rank(pool: &CandidatePool) -> (i64, &str) {
 fn keep(list: &mut Vec<Object>, object: &Object) {
     if list.len() < MOST_KEPT && !list.iter().any(|known| known.ptr_eq(object)) {
         list.push(object.clone());
-    }
-}
-
-impl PoolUse {
-    /// Adds a workload whose first choice the pool is.
-    fn add_first_choice(&mut self, cluster: &Cluster, object: &Object) {
-        if self.training.len() >= MOST_KEPT && self.serving.len() >= MOST_KEPT {
-            return;
-        }
-        let classified = cluster.views().class_of(object);
-        if classified.is(WorkloadClass::Training) {
-            keep(&mut self.training, object);
-        } else if classified.serves_requests() {
-            keep(&mut self.serving, object);
-        }
     }
 }
 
@@ -212,35 +248,36 @@ pub(crate) fn accelerators_on(cluster: &Cluster, object: &Object, eks: bool) -> 
     {
         return used(object);
     }
-    let own = CandidatePool::new(object);
+    let own = Arc::new(CandidatePool::new(object));
     if !own.is_candidate() {
         return PoolUse::default();
     }
     if let Some(known) = known.filter(|known| known.pool == own.pool) {
         return used(known.object());
     }
-    let mut answers: HashMap<Fingerprint, bool> = HashMap::new();
-    let mut out = PoolUse::default();
-    for (workload, keys) in &placement.workloads {
-        for (key, feasible) in keys {
-            let admits = *answers
-                .entry(key.shape.fingerprint())
-                .or_insert_with(|| Evaluation::new(cluster, key).decide(&own) == Some(true));
-            if admits {
-                let feasible = feasible.iter().flat_map(|pools| pools.iter());
-                // What has its name is another version of it.
-                let is_other = |pool: &&Arc<CandidatePool>| {
-                    pool.object().name() != object.name() && cluster.pairs(workload, pool.object())
-                };
-                keep(&mut out.admitted, workload);
-                let mut others = feasible.filter(is_other);
-                if others.all(|pool| rank(pool) < rank(&own)) {
-                    out.add_first_choice(cluster, workload);
-                }
-            }
+    let [mut admitted, mut training, mut serving] = [const { Vec::new() }; 3];
+    for group in &placement.groups {
+        let admits = Evaluation::new(cluster, &group.key).admit(std::slice::from_ref(&own));
+        if admits != Some(vec![true]) {
+            continue;
         }
+        admitted.extend(group.workloads.iter().take(MOST_KEPT));
+        let before = group.pools.iter().take_while(|pool| rank(pool) >= rank(&own));
+        // What has its name is another version of it.
+        let rivals: Vec<_> = before.filter(|pool| pool.object().name() != object.name()).collect();
+        let is_first = |workload: &&usize| {
+            let (workload, ..) = &placement.workloads[**workload];
+            !rivals.iter().any(|pool| cluster.pairs(workload, pool.object()))
+        };
+        training.extend(group.training.iter().filter(is_first).take(MOST_KEPT));
+        serving.extend(group.serving.iter().filter(is_first).take(MOST_KEPT));
     }
-    out
+    let first = |mut numbers: Vec<usize>| {
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter().take(MOST_KEPT).map(|number| placement.workloads[number].0.clone()).collect()
+    };
+    PoolUse { admitted: first(admitted), training: first(training), serving: first(serving) }
 }
 
 /// The distinct pods of a workload that ask for accelerators.

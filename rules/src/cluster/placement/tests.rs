@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::{InstanceType, Label, TypeSet, index};
 use crate::cluster::Cluster;
+use crate::cluster::placement::accelerators_on;
 use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, PodShape, candidates_for};
 use crate::cluster::placement::pools::{CandidatePools, PoolKey};
 use crate::karpenter::nodepool::NodePool;
@@ -345,4 +346,57 @@ fn pools_that_say_the_same_share_what_follows_from_it() {
             assert!(Arc::ptr_eq(pool.facts(), other.facts()));
         }
     }
+}
+
+/// A pool that is applied in a moment has the workloads that it has once it is there.
+#[test]
+fn a_new_pool_has_the_workloads_of_one_that_is_there() {
+    let team = |values: Value| json!({"key": "team", "operator": "In", "values": values});
+    let pools = [
+        pool("plain", 1, &json!({}), &[]),
+        pool("plain-too", 1, &json!({}), &[]),
+        pool("red", 5, &json!({"team": "red"}), &[]),
+        pool("blue", 2, &json!({"team": "blue"}), &[]),
+        pool("both", 5, &json!({}), &[team(json!(["red", "blue"]))]),
+        pool("any", 3, &json!({}), &[json!({"key": "team", "operator": "Exists"})]),
+        pool("nobody", 9, &json!({}), &[team(json!(["green"]))]),
+    ];
+    let commands = [json!(["torchrun", "train.py"]), json!(["vllm", "serve"]), json!(["make"])];
+    let selectors = [json!({}), json!({"team": "red"}), json!({"team": "blue"}), json!({"team": "none"})];
+    let workload = |number: usize| {
+        let container = json!({"name": "c", "image": "example.com/c:1", "command": commands[number % 3],
+            "resources": {"limits": {"nvidia.com/gpu": 1 + number % 2}}});
+        let spec = json!({"nodeSelector": selectors[number / 3 % 4], "containers": [container]});
+        Object::from_json(&json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": format!("w{number:03}"), "namespace": "ml"},
+            "spec": {"template": {"metadata": {"labels": {"app": "w"}}, "spec": spec}}}))
+        .unwrap()
+    };
+    let workloads: Vec<Object> = (0..150).map(workload).collect();
+    let cluster = |left_out: Option<&Object>| {
+        let mut cluster = Cluster::new(true);
+        let pools = pools.iter().filter(|pool| left_out.is_none_or(|other| !pool.ptr_eq(other)));
+        pools.chain(&workloads).for_each(|object| cluster.apply(object.clone()));
+        cluster
+    };
+    let names = |list: &[Object]| list.iter().map(|object| object.name().to_owned()).collect::<Vec<_>>();
+    let mut kept = 0;
+    for eks in [false, true] {
+        let whole = cluster(None);
+        for new in &pools {
+            let there = accelerators_on(&whole, new, eks);
+            let coming = accelerators_on(&cluster(Some(new)), new, eks);
+            // Another version of it, as in an update.
+            let mut changed = new.root().to_json();
+            changed["spec"]["limits"] = json!({"cpu": "1000000"});
+            let updated = accelerators_on(&whole, &Object::from_json(&changed).unwrap(), eks);
+            for other in [&coming, &updated] {
+                assert_eq!(names(&there.admitted), names(&other.admitted), "{}", new.name());
+                assert_eq!(names(&there.training), names(&other.training), "{}", new.name());
+                assert_eq!(names(&there.serving), names(&other.serving), "{}", new.name());
+            }
+            kept += there.admitted.len() + there.training.len() + there.serving.len();
+        }
+    }
+    assert!(kept > 100, "{kept}");
 }
