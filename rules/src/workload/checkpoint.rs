@@ -5,9 +5,9 @@ use crate::tree::node::Node;
 use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.
-const CHECKPOINTS: [&str; 6] = ["checkpoint", "ckpt", "resume", "--save", "save_dir", "output_dir"];
+static CHECKPOINTS: Words = Words::new(&["checkpoint", "ckpt", "resume", "--save", "save_dir", "output_dir"]);
 /// Words of storage outside the pod.
-const REMOTE: [&str; 16] = [
+static REMOTE: Words = Words::new(&[
     "s3://",
     "gs://",
     "gcs://",
@@ -24,17 +24,50 @@ const REMOTE: [&str; 16] = [
     "push_to_hub",
     "/nfs",
     "minio",
-];
+]);
 /// Volumes that end with the pod, or hold no data that it writes.
 const SHORT_LIVED: [&str; 6] = ["emptyDir", "configMap", "secret", "downwardAPI", "projected", "image"];
 
-fn says(template: &Template<'_>, signs: &[&str]) -> bool {
-    let says = |node: &Node<'_>| {
-        node.raw_text().is_some_and(|text| {
-            let text = text.to_ascii_lowercase();
-            signs.iter().any(|sign| text.contains(sign))
+/// Words in lower case that are looked for in texts of any case.
+struct Words {
+    words: &'static [&'static str],
+    /// For each byte, which words begin with it: the lowest bit is that of the first one.
+    beginnings: [u32; 256],
+}
+
+impl Words {
+    const fn new(words: &'static [&'static str]) -> Words {
+        assert!(words.len() <= 32);
+        let mut beginnings = [0; 256];
+        let mut at = 0;
+        while at < words.len() {
+            let first = words[at].as_bytes()[0];
+            beginnings[first as usize] |= 1 << at;
+            beginnings[first.to_ascii_uppercase() as usize] |= 1 << at;
+            at += 1;
+        }
+        Words { words, beginnings }
+    }
+
+    /// Whether a text has one of them.
+    fn are_in(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        bytes.iter().enumerate().any(|(at, byte)| {
+            let mut beginning = self.beginnings[usize::from(*byte)];
+            while beginning != 0 {
+                let word = self.words[beginning.trailing_zeros() as usize].as_bytes();
+                if bytes.get(at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word)) {
+                    return true;
+                }
+                beginning &= beginning - 1;
+            }
+            false
         })
-    };
+    }
+}
+
+fn says(template: &Template<'_>, signs: &Words) -> bool {
+    let says = |node: &Node<'_>| node.raw_text().is_some_and(|text| signs.are_in(text));
     template.all_containers().any(|container| {
         let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
         let mut variables = container.get("env").items();
@@ -79,4 +112,33 @@ pub(crate) fn has_lasting_volume(object: &Object, template: &Template<'_>) -> bo
         || volumes.is_unknown()
         || volumes.has_unknown_key()
         || volumes.items().any(lasting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHECKPOINTS, REMOTE};
+
+    #[test]
+    fn words_are_found_as_in_a_text_of_small_letters() {
+        let mut texts = vec![String::new(), "s3:/".to_owned(), "é/EFS".to_owned(), "ckp".to_owned()];
+        for word in CHECKPOINTS.words.iter().chain(REMOTE.words) {
+            let (start, end) = word.split_at(word.len() - 1);
+            for text in [
+                word.to_uppercase(),
+                format!("x{word}"),
+                format!("{word}y"),
+                start.to_owned(),
+                end.to_owned(),
+            ] {
+                texts.push(text);
+            }
+        }
+        for words in [&CHECKPOINTS, &REMOTE] {
+            for text in &texts {
+                let small = text.to_ascii_lowercase();
+                let is_there = words.words.iter().any(|word| small.contains(word));
+                assert_eq!(words.are_in(text), is_there, "{text}");
+            }
+        }
+    }
 }

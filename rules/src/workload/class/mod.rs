@@ -302,11 +302,23 @@ pub(crate) fn command_line(container: &Node<'_>) -> String {
 /// in `myapi_server2`.
 pub(crate) fn has_word(line: &str, sign: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    line.match_indices(sign).any(|(at, _)| {
-        let before = line[..at].chars().next_back().is_none_or(|c| !word(c));
-        let after = sign.ends_with('.') || line[at + sign.len()..].chars().next().is_none_or(|c| !word(c));
-        before && after
-    })
+    let Some(first) = sign.bytes().next() else {
+        return false;
+    };
+    // Lines are short, and a search for a text takes longer to prepare than to run.
+    let mut from = 0;
+    while let Some(found) = memchr::memchr(first, &line.as_bytes()[from..]) {
+        let at = from + found;
+        from = at + 1;
+        if line.as_bytes()[at..].starts_with(sign.as_bytes()) {
+            from = at + sign.len();
+            let before = line[..at].chars().next_back().is_none_or(|c| !word(c));
+            if before && (sign.ends_with('.') || line[from..].chars().next().is_none_or(|c| !word(c))) {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// Whether a script is named after training: `train_llm.py`, `finetune.py`, `pretrain.py`, `sft.py`.

@@ -193,3 +193,20 @@ fn every_row_of_the_table() {
         assert_eq!((found.class, found.confidence), (class, confidence), "{value}: {}", found.reason);
     }
 }
+
+#[test]
+fn words_are_whole_and_do_not_overlap() {
+    for (line, sign, is_there) in [
+        ("", "train", false),
+        ("train", "train", true),
+        ("torch train.py", "train", true),
+        ("pretrain trainer", "train", false),
+        ("pretrain train", "train", true),
+        ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.", true),
+        ("é train é", "train", true),
+        ("xa b a b a", "a b a", false),
+        ("mlflow server-side", "mlflow server", false),
+    ] {
+        assert_eq!(has_word(line, sign), is_there, "{line}: {sign}");
+    }
+}
