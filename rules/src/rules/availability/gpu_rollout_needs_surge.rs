@@ -105,7 +105,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let need = replicas.min.checked_mul(each)?.checked_add(extra)?;
     let place = object.path(&["metadata", "name"]);
     let name = object.display_name();
-    let tight = room(template, resource, ctx).filter(|room| i128::from(need) > room.gpus);
+    let tight = room_below(need, template, resource, ctx);
     let mut fix = Fix::new("end one pod before the new one starts", Safety::Unsafe);
     if let Some(room) = tight {
         let message = format!(
@@ -165,8 +165,9 @@ struct Room<'a> {
     pools: Vec<&'a Object>,
 }
 
-/// The GPUs that the limits of all pools that admit the pods allow; `None` where one has no limit or is not known.
-fn room<'a>(template: &Template<'_>, resource: &str, ctx: &Context<'a>) -> Option<Room<'a>> {
+/// The GPUs that the limits of all pools that admit the pods allow; `None` where these are enough, and where a pool has no
+/// limit or is not known.
+fn room_below<'a>(need: i64, template: &Template<'_>, resource: &str, ctx: &Context<'a>) -> Option<Room<'a>> {
     let places = ctx.index().views().feasibility(ctx.platform());
     let pools = places.feasible_pools_of(template)?;
     if pools.is_empty() || places.has_unreadable_pools() {
@@ -178,7 +179,12 @@ fn room<'a>(template: &Template<'_>, resource: &str, ctx: &Context<'a>) -> Optio
         let limit = NodePool::new(object)?.limits().get(resource);
         let limit = Quantity::decode(&limit.string_or_number()?).ok()?;
         room.gpus += limit.value();
-        room.pools.push(ctx.partner(Kind::NODE_POOL, "default", object.name())?);
+    }
+    if i128::from(need) <= room.gpus {
+        return None;
+    }
+    for pool in &pools {
+        room.pools.push(ctx.partner(Kind::NODE_POOL, "default", pool.object().name())?);
     }
     Some(room)
 }
