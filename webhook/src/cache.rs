@@ -122,6 +122,8 @@ pub(crate) struct Snapshot {
     pub(crate) cluster: Cluster,
     /// Other objects that may own those of requests.
     pub(crate) derived: DerivedOwners,
+    /// Grows when other kinds are complete than in the snapshot before.
+    pub(crate) complete: u64,
 }
 
 /// The objects, and the snapshot that requests read.
@@ -147,7 +149,11 @@ impl Cache {
             kinds: Mutex::new(kinds.iter().map(|k| (*k, KindState::default())).collect()),
             snapshot: ArcSwap::from_pointee(Versioned {
                 version: 0,
-                value: Snapshot { cluster: Cluster::new(false), derived: DerivedOwners::default() },
+                value: Snapshot {
+                    cluster: Cluster::new(false),
+                    derived: DerivedOwners::default(),
+                    complete: 0,
+                },
             }),
             changed: Notify::new(),
             metrics,
@@ -273,7 +279,12 @@ impl Cache {
         };
         // Which pools admit which pods is handed on, so that the scheduler runs for changed pools only.
         let previous = self.snapshot.load();
-        let mut cluster = previous.value.cluster.successor(kinds.iter().all(|(_, synced, _)| *synced));
+        let before = &previous.value;
+        let mut cluster = before.cluster.successor(kinds.iter().all(|(_, synced, _)| *synced));
+        let is_other = |kind: Kind, synced: bool| synced != before.cluster.is_complete_for(kind);
+        let others = kinds.iter().any(|(kind, synced, _)| is_other(*kind, *synced))
+            || cluster.is_complete() != before.cluster.is_complete();
+        let complete = before.complete + u64::from(others);
         let counts: Vec<(Kind, usize, bool)> =
             kinds.iter().map(|(kind, synced, objects)| (*kind, objects.len(), *synced)).collect();
         for (kind, synced, objects) in kinds {
@@ -287,7 +298,7 @@ impl Cache {
         // Built before the snapshot is published, so that no request waits for it.
         cluster.build_views(platform);
         let version = previous.version + 1;
-        self.snapshot.store(Arc::new(Versioned { version, value: Snapshot { cluster, derived } }));
+        self.snapshot.store(Arc::new(Versioned { version, value: Snapshot { cluster, derived, complete } }));
         // The metrics count what reviews see, so they follow the snapshot.
         for (kind, objects, synced) in counts {
             self.metrics.cached(kind, objects, synced);

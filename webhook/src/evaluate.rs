@@ -47,6 +47,8 @@ pub(crate) struct Evaluation {
 pub(crate) struct Examined {
     pub(crate) evaluation: Arc<Evaluation>,
     pub(crate) findings: Option<Vec<Finding>>,
+    /// Whether a rule looked at other objects.
+    reads_cluster: bool,
 }
 
 /// Whether the rules ran, and what they found.
@@ -132,7 +134,7 @@ impl<'a> Evaluator<'a> {
             cache.key_of_text(request.namespace.as_deref(), request.operation == "CREATE", raw.get());
         if let Some(known) = cache.get(generation, text_key) {
             cache.record_lookup(true);
-            return Examined { evaluation: known, findings: None };
+            return Examined { evaluation: known, ..Examined::default() };
         }
         let Ok(draft) = Draft::read(raw.get()) else {
             return Examined::default();
@@ -141,15 +143,15 @@ impl<'a> Evaluator<'a> {
         let value_key = cache.key_of_value(&draft);
         let known = cache.get(generation, value_key);
         cache.record_lookup(known.is_some());
-        let examined = match known {
-            Some(evaluation) => Examined { evaluation, findings: None },
-            None => {
-                let examined = self.run_rules(Object::from_draft(draft));
-                cache.insert(generation, value_key, &examined.evaluation);
-                examined
-            }
-        };
-        cache.insert(generation, text_key, &examined.evaluation);
+        if let Some(evaluation) = known {
+            // What it read is not known any more.
+            cache.insert(generation, text_key, &evaluation, true);
+            return Examined { evaluation, ..Examined::default() };
+        }
+        let examined = self.run_rules(Object::from_draft(draft));
+        for key in [value_key, text_key] {
+            cache.insert(generation, key, &examined.evaluation, examined.reads_cluster);
+        }
         examined
     }
 
@@ -157,7 +159,7 @@ impl<'a> Evaluator<'a> {
     pub(crate) fn remember(&self, draft: &Draft, object: &Object, findings: &[Finding]) {
         if let Some((cache, generation)) = self.cache {
             let key = cache.key_of_value(draft);
-            cache.insert(generation, key, &Arc::new(Evaluation::from_findings(object, findings)));
+            cache.insert(generation, key, &Arc::new(Evaluation::from_findings(object, findings)), true);
         }
     }
 
@@ -171,12 +173,12 @@ impl<'a> Evaluator<'a> {
         } else if !kinds::is_checked(&id.group, &id.kind) {
             Verdict::UnknownKind
         } else {
-            let findings = self.engine.review_object(&object, self.cluster).findings;
-            let evaluation = Arc::new(Evaluation::from_findings(&object, &findings));
-            return Examined { evaluation, findings: Some(findings) };
+            let (report, reads_cluster) = self.engine.review_object_with_reads(&object, self.cluster);
+            let evaluation = Arc::new(Evaluation::from_findings(&object, &report.findings));
+            return Examined { evaluation, findings: Some(report.findings), reads_cluster };
         };
         let evaluation = Evaluation::new(&object, verdict);
-        Examined { evaluation: Arc::new(evaluation), findings: None }
+        Examined { evaluation: Arc::new(evaluation), ..Examined::default() }
     }
 }
 
@@ -516,6 +518,24 @@ mod tests {
         assert!(worse.contains("\"allowed\":false"), "{worse}");
         let (same, _) = server.send(&review("u-1", "UPDATE", &pool(), &pool()));
         assert!(same.contains("\"allowed\":true"), "{same}");
+    }
+
+    #[test]
+    fn what_rests_on_no_other_object_is_evaluated_once_for_all_snapshots() {
+        let mut server = Server::new();
+        let class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
+            "metadata": {"name": "gpu"}, "spec": {}});
+        let body = review("u-1", "CREATE", &class, &Value::Null);
+        assert_eq!(server.send(&body).1, 1);
+        let other = json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": {"name": "gpu"}, "spec": {"role": "gpu"}});
+        server.cluster.apply(Object::from_json(&other).unwrap());
+        server.generation.snapshot += 1;
+        assert_eq!(server.send(&body).1, 0);
+        server.cluster.mark_complete(Kind::NODE_POOL);
+        server.generation.snapshot += 1;
+        server.generation.complete += 1;
+        assert_eq!(server.send(&body).1, 1);
     }
 
     #[test]

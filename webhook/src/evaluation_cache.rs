@@ -8,7 +8,8 @@
 //!
 //! With both webhooks installed every second lookup is a hit, milliseconds after the first one. That is
 //! why entries need not outlive a snapshot: the versions of configuration and snapshot are part of the
-//! key, entries of earlier versions are never found again and leave by eviction.
+//! key, entries of earlier versions are never found again and leave by eviction. Only what was found without
+//! a look at other objects holds beside all snapshots.
 //!
 //! Keys are keyed 128-bit hashes; objects themselves are not stored. An object is looked up by its text
 //! first and, if that misses, by its normalized value, which has none of the fields that the API server
@@ -40,6 +41,17 @@ pub(crate) struct Generation {
     pub(crate) config: u64,
     /// Of the index.
     pub(crate) snapshot: u64,
+    /// Of the kinds that are complete in the index.
+    pub(crate) complete: u64,
+}
+
+/// What of the cluster a value depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Beside {
+    /// All of a snapshot.
+    Objects(u64),
+    /// Merely which kinds are complete.
+    Complete(u64),
 }
 
 /// A value with the number of its version.
@@ -63,7 +75,8 @@ pub(crate) struct CacheKey(u64, u64);
 pub(crate) struct EvaluationCache<V> {
     /// Random per process, so that a client cannot construct two objects with the same key.
     hashers: [RandomState; 2],
-    entries: Cache<(Generation, CacheKey), Arc<V>, EntryWeight>,
+    /// By the version of the configuration as well.
+    entries: Cache<(u64, Beside, CacheKey), Arc<V>, EntryWeight>,
     metrics: Arc<Metrics>,
 }
 
@@ -130,13 +143,17 @@ impl<V: HeapSize> EvaluationCache<V> {
 
     /// The value of an object in a generation.
     pub(crate) fn get(&self, generation: Generation, key: CacheKey) -> Option<Arc<V>> {
-        self.entries.get(&(generation, key))
+        let Generation { config, snapshot, complete } = generation;
+        let beside = [Beside::Objects(snapshot), Beside::Complete(complete)];
+        beside.into_iter().find_map(|beside| self.entries.get(&(config, beside, key)))
     }
 
-    /// Adds the value of an object in a generation.
-    pub(crate) fn insert(&self, generation: Generation, key: CacheKey, value: &Arc<V>) {
+    /// Adds the value of an object in a generation, and whether it depends on other objects.
+    pub(crate) fn insert(&self, generation: Generation, key: CacheKey, value: &Arc<V>, reads_cluster: bool) {
         if value.bytes() <= MAX_ENTRY_BYTES {
-            self.entries.insert((generation, key), Arc::clone(value));
+            let Generation { config, snapshot, complete } = generation;
+            let beside = if reads_cluster { Beside::Objects(snapshot) } else { Beside::Complete(complete) };
+            self.entries.insert((config, beside, key), Arc::clone(value));
             self.metrics.cache_size(self.entries.len());
         }
     }
@@ -167,22 +184,32 @@ mod tests {
     }
 
     fn generation(config: u64, snapshot: u64) -> Generation {
-        Generation { config, snapshot }
+        Generation { config, snapshot, complete: 0 }
     }
 
     #[test]
     fn an_entry_is_found_in_its_own_generation_only() {
         let cache = cache();
         let key = cache.key_of_text(None, true, "{}");
-        cache.insert(generation(1, 5), key, &Arc::new(Bytes(1)));
+        cache.insert(generation(1, 5), key, &Arc::new(Bytes(1)), true);
         assert!(cache.get(generation(1, 5), key).is_some());
         for other in [generation(1, 6), generation(2, 5), generation(1, 4)] {
             assert!(cache.get(other, key).is_none());
         }
         // A request that began before a change inserts after it.
-        cache.insert(generation(1, 6), key, &Arc::new(Bytes(2)));
-        cache.insert(generation(1, 5), key, &Arc::new(Bytes(3)));
+        cache.insert(generation(1, 6), key, &Arc::new(Bytes(2)), true);
+        cache.insert(generation(1, 5), key, &Arc::new(Bytes(3)), true);
         assert_eq!(cache.get(generation(1, 6), key).unwrap().0, 2);
+    }
+
+    #[test]
+    fn what_depends_on_no_other_object_holds_while_the_same_kinds_are_complete() {
+        let cache = cache();
+        let key = cache.key_of_text(None, true, "{}");
+        cache.insert(generation(1, 5), key, &Arc::new(Bytes(1)), false);
+        assert!(cache.get(generation(1, 6), key).is_some());
+        assert!(cache.get(generation(2, 5), key).is_none());
+        assert!(cache.get(Generation { complete: 1, ..generation(1, 5) }, key).is_none());
     }
 
     #[test]
@@ -191,16 +218,16 @@ mod tests {
         let now = Generation::default();
         let used = cache.key_of_text(None, true, "used");
         let value = Arc::new(Bytes(2_000));
-        cache.insert(now, used, &value);
+        cache.insert(now, used, &value, true);
         for number in 0..20_000 {
             let key = cache.key_of_text(None, true, &number.to_string());
-            cache.insert(now, key, &value);
+            cache.insert(now, key, &value, true);
             assert!(cache.get(now, used).is_some(), "{number}");
         }
         assert!(cache.entries.weight() <= CAPACITY_BYTES as u64, "{}", cache.entries.weight());
         assert!(cache.entries.len() > 1_000, "{}", cache.entries.len());
         let large = cache.key_of_text(None, true, "large");
-        cache.insert(now, large, &Arc::new(Bytes(MAX_ENTRY_BYTES + 1)));
+        cache.insert(now, large, &Arc::new(Bytes(MAX_ENTRY_BYTES + 1)), true);
         assert!(cache.get(now, large).is_none());
     }
 

@@ -225,24 +225,50 @@ impl Hasher for AsIs {
 }
 
 thread_local! {
-    static TRACKING: Cell<bool> = const { Cell::new(false) };
+    static TRACKING: Cell<Tracking> = const { Cell::new(Tracking::Off) };
     static READS: RefCell<Vec<Read>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What becomes of the reads of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tracking {
+    Off,
+    /// They are recorded, each of them.
+    Each,
+    /// Whether there is any is to be found out; there was none yet.
+    None,
+    /// There was one.
+    Any,
 }
 
 /// Records a read, if a computation of this thread is tracked.
 pub(crate) fn record_read(read: impl FnOnce() -> Read) {
-    if TRACKING.get() {
-        let read = read();
-        READS.with_borrow_mut(|reads| reads.push(read));
+    match TRACKING.get() {
+        Tracking::Off | Tracking::Any => {}
+        Tracking::None => TRACKING.set(Tracking::Any),
+        Tracking::Each => {
+            let read = read();
+            READS.with_borrow_mut(|reads| reads.push(read));
+        }
     }
+}
+
+/// Runs `work` and returns whether it read anything.
+pub(crate) fn notice<T>(work: impl FnOnce() -> T) -> (T, bool) {
+    let _outer = TrackingGuard::begin(Tracking::None);
+    let value = work();
+    (value, TRACKING.get() == Tracking::Any)
 }
 
 /// Runs `work` and returns what it read: each read once, in order.
 pub(crate) fn track<T>(work: impl FnOnce() -> T) -> (T, Vec<Read>) {
-    let outer = TrackingGuard::begin(true);
+    let outer = TrackingGuard::begin(Tracking::Each);
     let value = work();
     let mut reads = READS.take();
     drop(outer);
+    if !reads.is_empty() && TRACKING.get() == Tracking::None {
+        TRACKING.set(Tracking::Any);
+    }
     reads.sort_unstable();
     reads.dedup();
     (value, reads)
@@ -250,18 +276,18 @@ pub(crate) fn track<T>(work: impl FnOnce() -> T) -> (T, Vec<Read>) {
 
 /// Runs `work` without recording its reads in the enclosing tracked computation.
 pub(crate) fn untracked<T>(work: impl FnOnce() -> T) -> T {
-    let _outer = TrackingGuard::begin(false);
+    let _outer = TrackingGuard::begin(Tracking::Off);
     work()
 }
 
 /// Saved tracking state of the enclosing computation; restored on drop, also while unwinding.
 struct TrackingGuard {
-    was_tracking: bool,
+    was_tracking: Tracking,
     saved_reads: Vec<Read>,
 }
 
 impl TrackingGuard {
-    fn begin(tracking: bool) -> TrackingGuard {
+    fn begin(tracking: Tracking) -> TrackingGuard {
         TrackingGuard { was_tracking: TRACKING.replace(tracking), saved_reads: READS.take() }
     }
 }
@@ -399,6 +425,16 @@ mod tests {
         assert_eq!(inner, [kind(7)]);
         assert_eq!(outer, [kind(2), kind(3)]);
         assert_eq!(track(|| ()).1, [] as [Read; 0]);
+    }
+
+    #[test]
+    fn whether_there_are_reads_is_noticed_in_tracked_computations_as_well() {
+        assert_eq!(notice(|| 7), (7, false));
+        assert!(notice(|| record_read(|| unreachable!("it is not recorded"))).1);
+        assert!(notice(|| track(|| record_read(|| kind(1)))).1);
+        assert!(!notice(|| untracked(|| record_read(|| kind(1)))).1);
+        let (noticed, reads) = track(|| notice(|| record_read(|| kind(1))).1);
+        assert_eq!((noticed, reads), (true, vec![]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::cluster::Cluster;
-use crate::cluster::dependencies::{KindId, Read, record_read, track};
+use crate::cluster::dependencies::{KindId, Read, notice, record_read, track};
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
@@ -436,6 +436,13 @@ impl Engine {
         let mut checked = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object));
         leave_fragments_to_one(&mut checked.findings);
         checked
+    }
+
+    /// As [`Engine::review_object`]; also returns whether a rule read anything of the cluster. If none did, the findings are
+    /// the same beside any other objects, as long as the cluster is complete for the same kinds.
+    #[must_use]
+    pub fn review_object_with_reads(&self, object: &Object, cluster: &Cluster) -> (CheckReport, bool) {
+        notice(|| self.review_object(object, cluster))
     }
 
     /// Checks a file: its syntax, its objects, and its suppressions.

@@ -23,6 +23,7 @@ mod laws;
 mod layers;
 mod pdbs;
 mod pools;
+mod reads;
 mod regions;
 mod rule_index;
 mod schemas;

@@ -134,10 +134,11 @@ fn mutate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
     with_evaluator(shared, |evaluator| mutate_with(evaluator, body))
 }
 
-/// Calls `work` with the configuration and the snapshot snapshot of this moment.
+/// Calls `work` with the configuration and the snapshot of this moment. Nobody waits for either: both are replaced as a whole.
 fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> T {
     let (engine, snapshot) = (shared.live_config.engine(), shared.cache.snapshot());
-    let generation = Generation { config: engine.version, snapshot: snapshot.version };
+    let generation =
+        Generation { config: engine.version, snapshot: snapshot.version, complete: snapshot.value.complete };
     let evaluator = Evaluator::new(&engine.value, &snapshot.value.cluster)
         .with_derived(&snapshot.value.derived)
         .with_cache(&shared.evaluation_cache, generation);
