@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -144,14 +145,12 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
         return None;
     }
     let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
-    let old_findings: BTreeSet<_> = match request.operation.as_str() {
-        "UPDATE" => request
-            .old_object
-            .and_then(|old| object(old, request))
-            .map(|old| check(&old).iter().map(Finding::identity).collect())
-            .unwrap_or_default(),
-        _ => BTreeSet::new(),
+    // The validating webhook asks about the old object as well.
+    let before = match request.operation.as_str() {
+        "UPDATE" => evaluator.evaluate(request.old_object, request),
+        _ => Arc::default(),
     };
+    let old_findings = before.findings().iter().map(|found| found.identity.clone()).collect();
     let patch = Patch { operations: Vec::new(), rules: Vec::new(), descriptions: Vec::new() };
     let mut target = ObjectToFix {
         evaluator,

@@ -352,12 +352,16 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
 /// What denies and what warns in the namespace of a request.
 fn thresholds(evaluator: Evaluator<'_>, request: &Request<'_>) -> Thresholds {
     let name = request.namespace.as_deref().filter(|name| !name.is_empty());
-    let namespace = name.and_then(|name| match evaluator.cluster.find(Kind::NAMESPACE, "default", name) {
-        Lookup::Found(namespace) => Some(namespace),
-        _ => None,
+    let webhook = &evaluator.engine.settings().webhook;
+    let by_labels = webhook.namespaces.iter().any(|policy| policy.selector.is_some());
+    let namespace = name.filter(|_| by_labels).and_then(|name| {
+        match evaluator.cluster.find(Kind::NAMESPACE, "default", name) {
+            Lookup::Found(namespace) => Some(namespace),
+            _ => None,
+        }
     });
     let labels = namespace.map(|namespace| namespace.path(&["metadata", "labels"]));
-    evaluator.engine.settings().webhook.thresholds(name, labels.as_ref())
+    webhook.thresholds(name, labels.as_ref())
 }
 
 /// A suppression that does not count, because the sender of the request may not suppress.
