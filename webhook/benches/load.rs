@@ -2,6 +2,9 @@
 //!
 //! `cargo bench -p gpulint-webhook --bench load`. The ratio counts: both share the machine with the client. The server has a
 //! cache of evaluations, so it is measured with one object that is always in it, and with a new object in each request.
+//!
+//! `-- again`, `-- new` and `-- large` measure one part, a number as many connections only: `-- new 64`. `-- new 64 profile`
+//! asks gpulint alone, a thousand times, which suits a profiler.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -49,17 +52,27 @@ fn main() {
     let (servers, clients) = (runtime(), runtime());
     let echo = servers.block_on(echo(&certificate, &key));
     let (gpulint, _stop) = servers.block_on(gpulint(&certificate, &key));
-    // `-- large` measures the last part only.
-    let alone = std::env::args().any(|arg| arg == "large");
-    let parts = [Asked::Again, Asked::New];
-    for asked in parts.into_iter().filter(|_| !alone) {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let is_asked = |part: &str| {
+        let known = ["again", "new", "large"];
+        args.iter().any(|arg| arg == part) || !args.iter().any(|arg| known.contains(&arg.as_str()))
+    };
+    let only: Vec<usize> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
+    let profiled = args.iter().any(|arg| arg == "profile");
+    let parts = [("again", Asked::Again), ("new", Asked::New)];
+    for (_, asked) in parts.into_iter().filter(|(part, _)| is_asked(part)) {
         let bytes = asked.body().len();
         println!("{asked:?}: a review of {bytes} bytes, {SECONDS} s a round, the best of {ROUNDS}");
-        for connections in [1, 16, 64] {
+        for connections in [1, 16, 64].into_iter().filter(|number| only.is_empty() || only.contains(number)) {
+            if profiled {
+                clients.block_on(load(&certificate, gpulint, asked, connections, 1_000 / connections));
+                continue;
+            }
             let mut best = [(0.0_f64, f64::MAX, f64::MAX); 2];
             for _ in 0..ROUNDS {
                 for (at, address) in [echo, gpulint].into_iter().enumerate() {
-                    let (rate, p50, p99) = clients.block_on(load(&certificate, address, asked, connections));
+                    let (rate, p50, p99) =
+                        clients.block_on(load(&certificate, address, asked, connections, usize::MAX));
                     best[at].0 = best[at].0.max(rate);
                     best[at].1 = best[at].1.min(p50);
                     best[at].2 = best[at].2.min(p99);
@@ -73,15 +86,17 @@ fn main() {
             );
         }
     }
-    beside_large(&clients, &certificate, gpulint);
+    if is_asked("large") {
+        beside_large(&clients, &certificate, gpulint);
+    }
 }
 
 /// Small requests beside large ones, which must not delay them.
 fn beside_large(clients: &Runtime, certificate: &str, address: SocketAddr) {
     let large = async {
         tokio::join!(
-            load(certificate, address, Asked::Large, 16),
-            load(certificate, address, Asked::Again, 16)
+            load(certificate, address, Asked::Large, 16, usize::MAX),
+            load(certificate, address, Asked::Again, 16, usize::MAX)
         )
     };
     let ((large_rate, _, large_p99), (rate, p50, p99)) = clients.block_on(large);
@@ -199,8 +214,15 @@ async fn echo(certificate: &str, key: &str) -> SocketAddr {
     address
 }
 
-/// Requests per second, and the median and the 99th percentile of the latency in milliseconds.
-async fn load(certificate: &str, address: SocketAddr, asked: Asked, connections: usize) -> (f64, f64, f64) {
+/// Requests per second, and the median and the 99th percentile of the latency in milliseconds. It ends after some seconds, or
+/// after `most` requests of each connection.
+async fn load(
+    certificate: &str,
+    address: SocketAddr,
+    asked: Asked,
+    connections: usize,
+    most: usize,
+) -> (f64, f64, f64) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
@@ -223,7 +245,10 @@ async fn load(certificate: &str, address: SocketAddr, asked: Asked, connections:
                 let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
                 tokio::spawn(connection);
                 let mut took = Vec::new();
-                while began.elapsed() < Duration::from_secs(SECONDS) {
+                let is_over = |asked| {
+                    asked == most || (most == usize::MAX && began.elapsed() >= Duration::from_secs(SECONDS))
+                };
+                while !is_over(took.len()) {
                     let request = Request::post("/validate?timeout=3s").header("host", "localhost");
                     let request = request.body(Full::new(asked.body())).unwrap();
                     let sent = Instant::now();
