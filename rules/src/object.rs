@@ -12,10 +12,11 @@ use crate::facts::text::{UNNAMED, ellipsize};
 use crate::kind::{self, Kind, KindInfo, WorkloadKind};
 use crate::source::{Document, Source};
 use crate::steps;
+use crate::tree::SharedNodes;
 use crate::tree::json::Draft;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
-use crate::tree::{NONE, Span, Tree};
+use crate::tree::{NONE, Span, Tree, watched};
 
 /// What names an object in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,8 +101,6 @@ pub(crate) struct Memo<T> {
 pub(crate) enum MemoSlot {
     /// What follows from what a NodePool says of its nodes.
     PoolFacts,
-    /// The purpose that a NodePool declares.
-    Purpose,
     /// What the schema and the API server's validation reject.
     Violations,
     /// The same by the CustomResourceDefinitions that the user brings.
@@ -116,19 +115,50 @@ pub(crate) enum MemoSlot {
     Queries,
     /// What the pods of the templates require of nodes.
     PodShapes,
+    /// The edits that repair findings of the object, where others are like it.
+    Repairs,
 }
 
 impl MemoSlot {
-    const COUNT: usize = MemoSlot::PodShapes as usize + 1;
+    const COUNT: usize = MemoSlot::Repairs as usize + 1;
 
     /// Whether the value is another one where the object is applied to another namespace.
     const fn depends_on_namespace(self) -> bool {
         matches!(self, MemoSlot::WorkloadClass)
     }
+
+    /// Whether the value is the same for all NodePools of a file that are equal but for their names, which are all of one
+    /// length and labels of RFC 1035.
+    const fn is_common_to_alike_pools(self) -> bool {
+        matches!(self, MemoSlot::PoolFacts | MemoSlot::Violations | MemoSlot::Repairs)
+    }
 }
 
 /// The values of an object's [`Memo`]s.
 type Memos = [OnceLock<Box<dyn Any + Send + Sync>>; MemoSlot::COUNT];
+
+/// What the objects of one file whose trees share their nodes have in common.
+struct Common {
+    source: Arc<Source>,
+    /// Whether the document was read as a patch.
+    is_patch: bool,
+    /// With the name of the first of them.
+    id: ObjectId,
+    traits: Traits,
+    memos: Memos,
+}
+
+/// What follows from the tree of an object, and is asked often.
+#[derive(Clone, Copy, Debug)]
+struct Traits {
+    partial: bool,
+    incomplete: bool,
+    template: bool,
+    /// What nearly every rule goes through.
+    path_cache: PathCache,
+    /// The row of its kind, looked up once because nearly every rule for workloads needs it.
+    kind_info: Option<&'static KindInfo>,
+}
 
 impl<T: Any + Send + Sync> Memo<T> {
     /// A memo in a slot that no other memo uses.
@@ -147,17 +177,11 @@ struct Inner {
     tree: Arc<Tree>,
     root: u32,
     origin: Option<Origin>,
-    partial: bool,
-    incomplete: bool,
-    template: bool,
+    traits: Traits,
     /// The object as it is written, where a kustomization or a GitOps controller applies it under another identity.
     written: Option<Object>,
     /// The name under which it is applied, where that is another one.
     applied_name: Option<String>,
-    /// What nearly every rule goes through.
-    path_cache: PathCache,
-    /// The row of its kind, looked up once because nearly every rule for workloads needs it.
-    kind_info: Option<&'static KindInfo>,
     /// What [`Object::memo`] remembers. No rule asks anything about most objects.
     memos: OnceLock<Box<Memos>>,
 }
@@ -237,6 +261,18 @@ impl Object {
     }
 
     fn from_tree(tree: Arc<Tree>, root: u32, origin: Option<Origin>, partial: bool) -> Option<Object> {
+        if let Some(known) = common_of(&tree, root, origin.as_ref(), partial) {
+            let metadata = known.traits.path_cache.metadata;
+            let name = Node::from_slot(&tree, root, metadata).get("name").text()?;
+            let id = ObjectId {
+                group: known.id.group.clone(),
+                version: known.id.version.clone(),
+                kind: known.id.kind.clone(),
+                namespace: known.id.namespace.clone(),
+                name: name.to_owned(),
+            };
+            return Some(Object::new(id, Arc::clone(&tree), root, origin, known.traits));
+        }
         let node = Node::new(&tree, root);
         let api_version = node.get("apiVersion").text()?;
         let kind = node.get("kind").text()?;
@@ -252,24 +288,29 @@ impl Object {
             namespace: text(metadata.get("namespace")).filter(|n| !n.is_empty()),
             name,
         };
-        let fragment = lacks_body(&id, &node);
+        let incomplete = lacks_body(&id, &node);
         let template =
             origin.as_ref().is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
         let patch = tree.has_patch_directive_in(root) || is_applied_over_another(&node);
-        Some(Object(Arc::new(Inner {
-            kind_info: kind::find(&id.group, &id.kind),
-            id,
-            root,
-            origin,
+        let traits = Traits {
             partial: partial || patch || template,
+            incomplete,
             template,
-            written: None,
-            applied_name: None,
-            incomplete: fragment,
             path_cache: PathCache::of(&node),
-            memos: OnceLock::new(),
-            tree: Arc::clone(&tree),
-        })))
+            kind_info: kind::find(&id.group, &id.kind),
+        };
+        if let Some((nodes, origin)) = tree.shared_nodes().filter(|_| root == 0).zip(origin.as_ref()) {
+            let source = Arc::clone(&origin.source);
+            let common =
+                || Common { source, is_patch: partial, id: id.clone(), traits, memos: Memos::default() };
+            nodes.derived.get_or_init(|| Box::new(common()));
+        }
+        Some(Object::new(id, Arc::clone(&tree), root, origin, traits))
+    }
+
+    fn new(id: ObjectId, tree: Arc<Tree>, root: u32, origin: Option<Origin>, traits: Traits) -> Object {
+        let (written, applied_name, memos) = (None, None, OnceLock::new());
+        Object(Arc::new(Inner { id, tree, root, origin, traits, written, applied_name, memos }))
     }
 
     /// The same object as a set of manifests applies it: in another namespace, under another name, or both. Places in it
@@ -284,13 +325,9 @@ impl Object {
             tree: Arc::clone(&inner.tree),
             root: inner.root,
             origin: inner.origin.clone(),
-            partial: inner.partial,
-            incomplete: inner.incomplete,
-            template: inner.template,
+            traits: inner.traits,
             written: Some(self.as_written().clone()),
             applied_name: name,
-            path_cache: inner.path_cache,
-            kind_info: inner.kind_info,
             memos: OnceLock::new(),
         }))
     }
@@ -319,7 +356,7 @@ impl Object {
 
     /// Whether a kind has no namespaces. Of kinds that are not in the kind table, those that every cluster has.
     pub(crate) fn is_cluster_scoped(&self) -> bool {
-        match self.0.kind_info {
+        match self.0.traits.kind_info {
             Some(info) => !info.namespaced,
             None => matches!(
                 (self.0.id.group.as_str(), self.0.id.kind.as_str()),
@@ -338,7 +375,26 @@ impl Object {
     /// What names it.
     #[must_use]
     pub fn id(&self) -> &ObjectId {
+        watched::read_place();
         &self.0.id
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.0.id.kind
+    }
+
+    /// The group of its API; empty for the core group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        &self.0.id.group
+    }
+
+    /// The version of its API.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.0.id.version
     }
 
     /// What a message calls it, in backticks: its name, cut where it is long; where a placeholder stands for
@@ -357,7 +413,7 @@ impl Object {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.id.name
+        &self.id().name
     }
 
     /// Whether group and kind are these.
@@ -392,7 +448,7 @@ impl Object {
     #[must_use]
     pub fn path(&self, names: &[&str]) -> Node<'_> {
         let data = &self.0;
-        match data.path_cache.shortcut(names) {
+        match data.traits.path_cache.shortcut(names) {
             Some((slot, rest)) => Node::from_slot(&data.tree, data.root, slot).path(rest),
             None => self.root().path(names),
         }
@@ -404,48 +460,74 @@ impl Object {
         self.path(&["metadata", "annotations", key])
     }
 
-    /// The file it came from; `None` for objects of a cluster.
+    /// Where it came from; `None` for objects of a cluster.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
+        watched::read_place();
         self.0.origin.as_ref()
+    }
+
+    /// The file it came from; `None` for objects of a cluster.
+    #[must_use]
+    pub fn source(&self) -> Option<&Arc<Source>> {
+        self.0.origin.as_ref().map(|origin| &origin.source)
+    }
+
+    /// What it has in common with objects of its file that are equal to the byte, but for their names. `None` if it was not
+    /// looked for, or is none that has this.
+    pub(crate) fn alike(&self) -> Option<&Arc<SharedNodes>> {
+        let data = &self.0;
+        let is_whole = data.root == 0 && data.origin.is_some() && data.written.is_none();
+        data.tree.shared_nodes().filter(|_| is_whole)
+    }
+
+    /// Whether objects of its file that are equal to the byte, but for their names, share its nodes, or can do so.
+    #[must_use]
+    pub fn is_alike(&self) -> bool {
+        self.alike().is_some()
+    }
+
+    /// The node that its name is written in.
+    pub(crate) fn name_slot(&self) -> u32 {
+        self.path(&["metadata", "name"]).id().slot()
     }
 
     /// Whether what is absent means nothing here: a patch, or a fragment of documentation.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        self.0.partial || self.0.incomplete
+        self.0.traits.partial || self.0.traits.incomplete
     }
 
     /// Whether a kustomization of the input patches it, so that what is absent may come from there.
     #[must_use]
     pub fn is_patched_by_kustomize(&self) -> bool {
-        let id = &self.0.id;
-        self.origin().is_some_and(|o| o.source.is_patched(&id.kind, &id.name))
+        self.source().is_some_and(|source| {
+            source.has_patch_targets() && source.is_patched(&self.id().kind, self.name())
+        })
     }
 
     /// Whether a kustomization of the input sets its number of replicas.
     pub(crate) fn is_scaled_by_kustomize(&self) -> bool {
-        let id = &self.0.id;
-        self.origin().is_some_and(|o| o.source.is_scaled(&id.kind, &id.name))
+        self.source().is_some_and(|source| source.is_scaled(&self.id().kind, self.name()))
     }
 
     /// Whether the object is no patch, but lacks its very body.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.0.incomplete
+        self.0.traits.incomplete
     }
 
     /// Whether the object is written as a change to another one, so that absence means nothing
     /// and null takes away.
     #[must_use]
     pub fn is_patch(&self) -> bool {
-        self.0.partial
+        self.0.traits.partial
     }
 
     /// Whether it is a pod template of Spark's, which is a Pod by its kind alone.
     #[must_use]
     pub fn is_pod_template(&self) -> bool {
-        self.0.template
+        self.0.traits.template
     }
 
     /// A derived value, computed at the first call. It is the object's and not of who asks first, whose allowance of
@@ -457,36 +539,56 @@ impl Object {
         } else {
             self.as_written()
         };
-        let memos = owner.0.memos.get_or_init(Box::default);
-        let value = memos[memo.slot as usize].get_or_init(|| Box::new(steps::unlimited(compute)));
+        let common = owner.common_memos().filter(|_| memo.slot.is_common_to_alike_pools());
+        if common.is_none() {
+            watched::read_place();
+        }
+        let memos = common.unwrap_or_else(|| owner.0.memos.get_or_init(Box::default));
+        let value = memos[memo.slot as usize]
+            .get_or_init(|| Box::new(watched::unwatched(|| steps::unlimited(compute))));
         value.downcast_ref().expect("each slot belongs to one memo")
+    }
+
+    /// The memos that a NodePool has in common with those that are like it.
+    fn common_memos(&self) -> Option<&Memos> {
+        let data = &self.0;
+        let is_written = data.written.is_none();
+        let common = common_of(&data.tree, data.root, data.origin.as_ref(), data.traits.partial)?;
+        (is_written && self.is(Kind::NODE_POOL)).then_some(&common.memos)
+    }
+
+    /// What is remembered for this object and for those that are like it. `None` where nothing is like it.
+    pub(crate) fn memo_of_alike<T: Any + Send + Sync + Default>(&self, memo: &Memo<T>) -> Option<&T> {
+        self.common_memos().map(|_| self.memo(memo, T::default))
     }
 
     /// The row of its kind in the kind table.
     pub(crate) fn kind_info(&self) -> Option<&'static KindInfo> {
-        self.0.kind_info
+        self.0.traits.kind_info
     }
 
     /// Where its pod templates are; `None` for kinds without any.
     pub(crate) fn workload(&self) -> Option<&'static WorkloadKind> {
-        self.0.kind_info.and_then(|info| info.workload.as_ref())
+        self.0.traits.kind_info.and_then(|info| info.workload.as_ref())
     }
 
     /// Where it stands among others of its kind: by namespace and name, those of one identity by
     /// their places in the files.
     pub(crate) fn sort_key(&self) -> impl Ord + '_ {
-        let id = &self.0.id;
+        let id = self.id();
         let place = self.origin().map(|o| (o.source.path(), o.document));
         (id.namespace_or_default(), id.name.as_str(), place, self.0.root)
     }
 
     /// Whether this is another handle of the very same object.
     pub(crate) fn ptr_eq(&self, other: &Object) -> bool {
+        watched::read_place();
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// What tells it from every other object while it lives.
     pub(crate) fn ptr_id(&self) -> usize {
+        watched::read_place();
         Arc::as_ptr(&self.0).addr()
     }
 
@@ -495,6 +597,7 @@ impl Object {
     #[must_use]
     pub fn is_same_resource(&self, other: &Object) -> bool {
         let (a, b) = (&self.0, &other.0);
+        watched::read_place();
         let stored = a.origin.is_none() && b.origin.is_none();
         Arc::ptr_eq(a, b)
             || (stored
@@ -504,6 +607,14 @@ impl Object {
                 && a.id.group == b.id.group
                 && a.id.namespace_or_default() == b.id.namespace_or_default())
     }
+}
+
+/// What an object has in common with others whose trees share its nodes. The same text may be read again as something
+/// else, such as a patch, which has nothing in common with them.
+fn common_of<'t>(tree: &'t Tree, root: u32, origin: Option<&Origin>, is_patch: bool) -> Option<&'t Common> {
+    let common: &Common = tree.shared_nodes()?.derived.get()?.downcast_ref()?;
+    let is_of_same_file = Arc::ptr_eq(&common.source, &origin?.source);
+    (root == 0 && is_of_same_file && common.is_patch == is_patch).then_some(common)
 }
 
 /// No `spec` in a kind that lives by it, or a NodePool without `spec.template`.

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gpulint_rules::source;
-use gpulint_rules::source::{Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source};
+use gpulint_rules::source::{
+    AlikeDocuments, Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source,
+};
 use gpulint_rules::tree::Span;
 use gpulint_rules::{File, Kind, Object};
 use rayon::prelude::*;
@@ -305,12 +307,10 @@ fn parse(source: &Source) -> Vec<Document> {
             group.push(part);
         }
     }
+    let alike = AlikeDocuments::new(source);
     let parsed: Vec<Vec<Document>> = groups
         .into_par_iter()
-        .map(|group| {
-            let parts = group.into_iter();
-            parts.flat_map(|part| source::parse_manifest(source, part)).collect()
-        })
+        .map(|group| group.into_iter().flat_map(|part| alike.parse_manifest(part)).collect())
         .collect();
     source::assign_numbers(parsed.into_iter())
 }

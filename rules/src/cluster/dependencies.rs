@@ -241,6 +241,11 @@ enum Tracking {
     Any,
 }
 
+/// Whether reads of this thread are recorded.
+pub(crate) fn is_tracking() -> bool {
+    TRACKING.get() != Tracking::Off
+}
+
 /// Records a read, if a computation of this thread is tracked.
 pub(crate) fn record_read(read: impl FnOnce() -> Read) {
     match TRACKING.get() {

@@ -7,7 +7,9 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::OnceLock;
 
-use crate::cluster::dependencies::{Invalidations, Read, by_slot, digest, record_read, untracked};
+use crate::cluster::dependencies::{
+    Invalidations, Read, by_slot, digest, is_tracking, record_read, untracked,
+};
 use crate::cluster::objects::{ObjectChange, Objects};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -138,6 +140,11 @@ impl<V: View> Table<V> {
     pub(crate) fn contains(&self, key: &V::Key) -> bool {
         record_read(|| Read::HasRows(V::ID, digest(key)));
         self.0.contains_key(key)
+    }
+
+    /// Whether there is no row and the computation is not recorded, so that there is nothing to be looked up.
+    pub(crate) fn has_nothing_to_read(&self) -> bool {
+        self.0.is_empty() && !is_tracking()
     }
 
     /// The keys that have rows, in order.

@@ -10,7 +10,7 @@ use crate::facts::duration;
 use crate::facts::duration::{DurationField, NillableDuration};
 use crate::facts::quantity::Quantity;
 use crate::karpenter::budget::{Budget, DisruptionReason, Nodes};
-use crate::karpenter::pool_facts::PoolFacts;
+use crate::karpenter::pool_facts::{DeclaredPurpose, PoolFacts};
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, SchedulerOptions, Taint};
@@ -18,7 +18,7 @@ use crate::kind::Kind;
 use crate::object::{Memo, MemoSlot, Object};
 use crate::steps;
 use crate::tree::node::Node;
-use crate::workload::class::{WorkloadClass, purpose};
+use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 /// Steps of copying a label.
@@ -53,7 +53,7 @@ impl<'a> NodePool<'a> {
     /// Returns a view of the object, or `None` if it is not a `karpenter.sh/v1` NodePool.
     #[must_use]
     pub fn new(object: &'a Object) -> Option<NodePool<'a>> {
-        (object.is(Kind::NODE_POOL) && object.id().version == "v1").then_some(NodePool { object })
+        (object.is(Kind::NODE_POOL) && object.version() == "v1").then_some(NodePool { object })
     }
 
     /// The object.
@@ -283,31 +283,7 @@ impl<'a> NodePool<'a> {
     /// if they indicate no class, or more than one.
     #[must_use]
     pub fn purpose(&self) -> Option<WorkloadClass> {
-        static PURPOSE: Memo<Option<WorkloadClass>> = Memo::new(MemoSlot::Purpose);
-        *self.object.memo(&PURPOSE, || self.declared_purpose())
-    }
-
-    fn declared_purpose(&self) -> Option<WorkloadClass> {
-        let mut found: Option<WorkloadClass> = None;
-        let mut signs: Vec<&str> = vec![self.object.name()];
-        let labels = self.labels().entries();
-        signs.extend(labels.iter().filter_map(|(_, v)| v.text()));
-        signs.extend(labels.iter().map(|(k, _)| *k));
-        let taints = self.template_spec().get("taints");
-        for taint in taints.items() {
-            signs.extend(taint.get("key").text());
-            signs.extend(taint.get("value").text());
-        }
-        for sign in signs {
-            if let Some(class) = purpose(sign) {
-                match found {
-                    None => found = Some(class),
-                    Some(other) if other != class => return None,
-                    Some(_) => {}
-                }
-            }
-        }
-        found
+        self.facts().declared.and(DeclaredPurpose::of(self.object.name())).only()
     }
 
     /// The capacity types that the pool allows. `None` if neither a requirement nor a label is about them.

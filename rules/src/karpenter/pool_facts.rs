@@ -11,6 +11,7 @@ use crate::karpenter::requirement::{Requirement, Requirements, is_well_known, no
 use crate::karpenter::requirement_list::Provider;
 use crate::karpenter::scheduling;
 use crate::steps;
+use crate::workload::class::{WorkloadClass, purpose};
 
 /// Labels that get new values with new instance types.
 const GROWING_KEYS: [&str; 7] = [
@@ -42,8 +43,45 @@ pub(crate) struct PoolFacts {
     pub(crate) capacity_types: Option<[bool; 3]>,
     /// As [`NodePool::uncatalogued_keys`].
     pub(crate) uncatalogued_keys: Vec<&'static str>,
+    /// What its labels and taints say that it is for.
+    pub(crate) declared: DeclaredPurpose,
     /// What tells its pods from those of other pools. `None` if its types are not known, or if there are none.
     pub(crate) audience: Option<Audience>,
+}
+
+/// The class of workload that texts speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeclaredPurpose {
+    /// None of them speaks of any.
+    None,
+    /// All that speak of one speak of this one.
+    One(WorkloadClass),
+    /// They speak of several.
+    Several,
+}
+
+impl DeclaredPurpose {
+    /// What a text speaks of.
+    pub(crate) fn of(text: &str) -> DeclaredPurpose {
+        purpose(text).map_or(DeclaredPurpose::None, DeclaredPurpose::One)
+    }
+
+    /// What both speak of.
+    pub(crate) fn and(self, other: DeclaredPurpose) -> DeclaredPurpose {
+        match (self, other) {
+            (DeclaredPurpose::None, one) | (one, DeclaredPurpose::None) => one,
+            (DeclaredPurpose::One(one), DeclaredPurpose::One(other)) if one == other => self,
+            _ => DeclaredPurpose::Several,
+        }
+    }
+
+    /// The class, if there is one only.
+    pub(crate) fn only(self) -> Option<WorkloadClass> {
+        match self {
+            DeclaredPurpose::One(class) => Some(class),
+            DeclaredPurpose::None | DeclaredPurpose::Several => None,
+        }
+    }
 }
 
 /// What decides which pods go to nodes of a pool.
@@ -117,6 +155,7 @@ impl PoolFacts {
             types,
             capacity_types: capacity_types(pool),
             uncatalogued_keys: uncatalogued_keys(pool, is_auto_mode),
+            declared: declared_purpose(pool),
             audience: tells.then(|| steps::limited(steps::SHARED, || audience(pool)).0).flatten(),
         }
     }
@@ -149,6 +188,20 @@ fn normalized_requirements(pool: &NodePool<'_>, is_auto_mode: bool) -> Requireme
         all.remove(CAPACITY_TYPE);
     }
     all
+}
+
+/// What the labels and taints of a pool say that it is for.
+fn declared_purpose(pool: &NodePool<'_>) -> DeclaredPurpose {
+    let labels = pool.labels().entries().into_iter();
+    let labels = labels.map(|(key, value)| {
+        DeclaredPurpose::of(key).and(value.text().map_or(DeclaredPurpose::None, DeclaredPurpose::of))
+    });
+    let taints = pool.template_spec().get("taints");
+    let taints = taints.items().flat_map(|taint| {
+        let said = |field: &str| taint.get(field).text().map_or(DeclaredPurpose::None, DeclaredPurpose::of);
+        [said("key"), said("value")]
+    });
+    labels.chain(taints).fold(DeclaredPurpose::None, DeclaredPurpose::and)
 }
 
 /// A capacity type is allowed if every requirement on the key allows it.
@@ -225,4 +278,45 @@ fn audience(pool: &NodePool<'_>) -> Audience {
     }
     key.labels.sort();
     Audience { key: Arc::new(key), requirements, capacity_types }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DeclaredPurpose;
+    use crate::karpenter::nodepool::NodePool;
+    use crate::object::Object;
+    use crate::workload::class::{WorkloadClass, purpose};
+
+    /// The purpose of a pool by all its signs in turn.
+    fn by_signs(signs: &[&str]) -> Option<WorkloadClass> {
+        let mut classes: Vec<WorkloadClass> = signs.iter().filter_map(|sign| purpose(sign)).collect();
+        classes.dedup();
+        match classes.as_slice() {
+            [one] => Some(*one),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn name_labels_and_taints_declare_a_purpose_together() {
+        const SIGNS: [&str; 6] = ["gpu", "training", "fine-tune", "llm-serving", "batch", "train-or-serve"];
+        for (name, key, value, taint) in (0..6 * 6 * 6 * 6).map(|n| {
+            let sign = |at: u32| SIGNS[n / 6_usize.pow(at) % 6];
+            (sign(0), sign(1), sign(2), sign(3))
+        }) {
+            let object = Object::from_json(&serde_json::json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+                "spec": {"template": {
+                    "metadata": {"labels": {key: value}},
+                    "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}], "requirements": []},
+                }},
+            }));
+            let object = object.unwrap();
+            let pool = NodePool::new(&object).unwrap();
+            assert_eq!(pool.purpose(), by_signs(&[name, value, key, taint]), "{name} {key} {value} {taint}");
+        }
+        let one = DeclaredPurpose::of("training");
+        assert_eq!(DeclaredPurpose::Several.and(one).only(), None);
+        assert_eq!(one.and(DeclaredPurpose::None).only(), Some(WorkloadClass::Training));
+    }
 }

@@ -95,7 +95,7 @@ impl<'a> RequirementList<'a> {
             let (list, provider) = (pool.requirements(), pool.facts().provider);
             return Some(RequirementList { location: KeyLocation::Pool, list, provider });
         }
-        let version = object.id().version.as_str();
+        let version = object.version();
         let location = if object.is(Kind::NODE_CLAIM) && version == "v1" {
             KeyLocation::Claim
         } else if object.is(Kind::NODE_OVERLAY) && version == "v1alpha1" {

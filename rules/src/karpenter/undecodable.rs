@@ -49,7 +49,7 @@ const SLOW_NEGATIVE_EXPONENT: u32 = 10_000_000;
 pub(crate) fn undecodable(object: &Object, karpenter: Version) -> Vec<Undecodable<'_>> {
     let mut out = Vec::new();
     let spec = object.get("spec");
-    let version = object.id().version.as_str();
+    let version = object.version();
     if object.is(Kind::NODE_POOL) && version == "v1" {
         quantities(&spec.get("limits"), &mut out);
         taint_times(&spec.path(&["template", "spec"]), &mut out);

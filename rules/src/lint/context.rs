@@ -74,7 +74,7 @@ impl<'a> Context<'a> {
     /// Whether a rule is enabled for this object.
     #[must_use]
     pub(crate) fn is_rule_enabled(&self, id: &str) -> bool {
-        let path = self.object.origin().map(|o| o.source.scope());
+        let path = self.object.source().map(|source| source.scope());
         self.engine.find(id).is_some_and(|rule| self.engine.is_enabled(rule, path, Some(self.object)))
     }
 

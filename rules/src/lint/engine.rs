@@ -29,7 +29,7 @@ use crate::tree::placeholder::{find_braces_in_value, whole_line_placeholder};
 /// that cost most. Typical manifests need some ten thousand.
 pub(crate) const STEPS_PER_OBJECT: u64 = 10_000_000;
 /// Maximum number of steps of one rule, so that it does not prevent the other rules from running.
-const STEPS_PER_RULE: u64 = 4_000_000;
+pub(super) const STEPS_PER_RULE: u64 = 4_000_000;
 
 /// A set of rules with one configuration.
 #[derive(Debug)]
@@ -153,6 +153,11 @@ impl Engine {
         self.rules.enabled()[at].rule
     }
 
+    /// Whether an override of the configuration names a rule.
+    pub(super) fn is_overridden(&self, at: usize) -> bool {
+        self.rules.enabled()[at].is_overridden()
+    }
+
     /// The rules that run for an object, in their order.
     pub(super) fn rules_for(&self, object: &Object) -> impl Iterator<Item = usize> {
         let id = object.id();
@@ -178,7 +183,7 @@ impl Engine {
         findings: &mut Vec<Finding>,
     ) -> RunOutcome {
         let resolved = &self.rules.enabled()[at];
-        let path = object.origin().map(|o| o.source.scope());
+        let path = object.source().map(|source| source.scope());
         let Some(set) = resolved.settings_at(self.settings(), path, Some(object)) else {
             return RunOutcome { reads_earlier_findings: false, steps: 0 };
         };
@@ -240,8 +245,7 @@ impl Engine {
         }
         leave_unrelated(findings, from, object, cluster);
         // Nothing rejects what is not applied.
-        if rule.group == Group::Manifest && object.origin().is_some_and(|origin| origin.source.is_left_out())
-        {
+        if rule.group == Group::Manifest && object.source().is_some_and(|source| source.is_left_out()) {
             for finding in &mut findings[from..] {
                 finding.severity = finding.severity.min(Severity::Warning);
             }
@@ -472,6 +476,9 @@ impl Engine {
     fn with_parser_findings(&self, file: &File, findings: Vec<Finding>) -> Vec<Finding> {
         let mut all: Vec<Finding> =
             file.documents.iter().flat_map(|document| self.check_document(&file.source, document)).collect();
+        if all.is_empty() {
+            return findings;
+        }
         all.extend(findings);
         all
     }

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::cluster::Cluster;
 use crate::cluster::sets::{self, AppliedObjects, Bond, Partition};
 use crate::file::File;
+use crate::lint::alike::AlikeObjects;
 use crate::lint::engine::Engine;
 use crate::lint::placements::{Placement, name_unjudged};
 use crate::lint::report::CheckReport;
@@ -135,6 +136,7 @@ fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partit
 
 fn check_file(engine: &Engine, file: &File, roles: &[Role], sets: &[FilledSet]) -> CheckReport {
     // One file can hold most of the objects, so they are checked in parallel as well.
+    let alike = AlikeObjects::default();
     let findings = (0..file.objects.len())
         .into_par_iter()
         .with_min_len(OBJECTS_PER_TASK)
@@ -148,7 +150,7 @@ fn check_file(engine: &Engine, file: &File, roles: &[Role], sets: &[FilledSet]) 
                 })
             });
             let placed: Vec<Placement<'_>> = placed.collect();
-            engine.check_placements(&placed)
+            engine.check_placements(&placed, &alike)
         })
         .collect();
     let mut report = engine.assemble_report(file, findings);

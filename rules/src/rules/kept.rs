@@ -6,19 +6,19 @@ use crate::object::Object;
 /// Whether a folder of the object's file says that it is an example, so that what protects a service in production is
 /// left out on purpose.
 pub(super) fn is_example(object: &Object) -> bool {
-    object.origin().is_some_and(|origin| origin.source.is_example())
+    object.source().is_some_and(|source| source.is_example())
 }
 
 /// Whether a folder of the object's file is named after the API version in which it is written: `v1beta1/` beside `v1/`.
 pub(super) fn is_kept_for_version(object: &Object) -> bool {
-    let path = object.origin().map_or("", |origin| origin.source.path());
-    folder(path).split('/').any(|part| part == object.id().version)
+    let path = object.source().map_or("", |source| source.path());
+    folder(path).split('/').any(|part| part == object.version())
 }
 
 /// Whether a folder, or the name of the object's file, is that of a release of a product: `karpenter.0.32.yaml`,
 /// `karpenter-v0.37/`.
 pub(super) fn is_kept_for_release(object: &Object, product: &str) -> bool {
-    let path = object.origin().map_or("", |origin| origin.source.path());
+    let path = object.source().map_or("", |source| source.path());
     path.split('/').any(|part| {
         let rest = part.split_once(product).map(|(_, rest)| rest.trim_start_matches(['.', '-', '_']));
         let version = rest.map(|rest| rest.strip_prefix('v').unwrap_or(rest));
@@ -40,8 +40,8 @@ pub(super) fn is_called_after_release(object: &Object) -> bool {
         parts.clone().count() == 3
             && parts.all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
     };
-    object.origin().is_some_and(|origin| {
-        let (folders, file) = origin.source.path().rsplit_once('/').unwrap_or(("", origin.source.path()));
+    object.source().is_some_and(|source| {
+        let (folders, file) = source.path().rsplit_once('/').unwrap_or(("", source.path()));
         let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
         folders.split('/').any(is_release)
             || stem.split(['-', '_']).any(|part| part.starts_with('v') && is_release(part))

@@ -4,6 +4,7 @@
 //! [`Tree`] and the diagnostics of the reader. Byte offsets are used here and in `lint::fix::text`; other
 //! modules use pointers.
 
+mod alike;
 mod build;
 mod fast_path;
 mod granit;
@@ -17,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use crate::tree::node::Node;
 use crate::tree::{Span, Tree};
 
+pub use alike::AlikeDocuments;
 pub use build::MAX_NODES;
 pub use granit::{parse_chunk, parse_manifest, split_documents};
 pub use line::{LineIndex, Position};
@@ -229,6 +231,11 @@ impl Source {
     pub fn with_filled(mut self, filled: &[FilledPlaceholder]) -> Source {
         self.filled = filled.to_vec();
         self
+    }
+
+    /// Whether a kustomization patches anything of the file.
+    pub(crate) fn has_patch_targets(&self) -> bool {
+        !self.patch_targets.is_empty()
     }
 
     /// Whether a kustomization patches objects of this kind and name.

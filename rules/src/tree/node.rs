@@ -13,7 +13,7 @@ use crate::steps;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
-use crate::tree::{Keys, NONE, SlotKind, Span, Tree};
+use crate::tree::{Keys, NONE, SlotKind, Span, Tree, watched};
 
 /// A position in the tree of an object; there may be nothing written at it.
 #[derive(Clone, Debug)]
@@ -42,6 +42,13 @@ pub(crate) struct NodeId {
     root: u32,
     slot: u32,
     way: NodePath,
+}
+
+impl NodeId {
+    /// The slot; `NONE` where the node is absent.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
 }
 
 /// Steps below a slot, each terminated by [`END`].
@@ -480,12 +487,14 @@ impl<'a> Node<'a> {
     /// that were built from a value.
     #[must_use]
     pub fn span(&self) -> Option<Span> {
-        (self.slot != NONE && self.tree.has_spans()).then(|| self.tree.slot(self.slot).span)
+        watched::read_place();
+        (self.slot != NONE && self.tree.has_spans()).then(|| self.tree.span(self.slot))
     }
 
     /// The span of the key, if the node is the value of a mapping entry.
     #[must_use]
     pub fn key_span(&self) -> Option<Span> {
+        watched::read_place();
         if self.slot == NONE || !self.tree.has_spans() {
             return None;
         }

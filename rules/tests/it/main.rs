@@ -9,6 +9,7 @@
     reason = "tests read files, and what fails here fails the test"
 )]
 
+mod alike;
 mod capacity;
 mod catalogue;
 mod complete;

@@ -245,8 +245,11 @@ impl<'i> Views<'i> {
     /// none of its labels.
     #[must_use]
     pub fn selecting(self, pool: &NodePool<'_>, name: &str) -> Vec<&'i Workload> {
-        let labels = pool_labels(pool, name);
         let workloads = self.cluster.table::<Workloads>();
+        if workloads.has_nothing_to_read() {
+            return Vec::new();
+        }
+        let labels = pool_labels(pool, name);
         let choosing = |(key, value): &(&str, &str)| {
             workloads.get(&WorkloadKey::RequiredLabel((*key).to_owned(), (*value).to_owned()))
         };

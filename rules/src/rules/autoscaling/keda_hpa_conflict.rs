@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let views = ctx.index().views();
     let same = if object.is(Kind::HPA) { views.hpas_of(&key) } else { views.scaled_objects_of(&key) };
     if let Some(first) = rival(object, same, ctx) {
-        let kind = &object.id().kind;
+        let kind = object.kind();
         // Kubernetes accepts a second HPA; KEDA rejects a second ScaledObject.
         let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
         let severity = severity(object, first, ctx);

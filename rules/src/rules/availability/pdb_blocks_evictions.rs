@@ -122,7 +122,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let whose = match workloads.as_slice() {
-        [one] => format!("{} `{}`", one.object.id().kind, one.object.display_name()),
+        [one] => format!("{} `{}`", one.object.kind(), one.object.display_name()),
         more => format!("its {} workloads", more.len()),
     };
     let blocked = keep.disruptions_allowed(pods.ceiling) <= 0;

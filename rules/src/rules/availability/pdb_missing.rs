@@ -102,7 +102,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let label = pdb.path(&["spec", "selector", "matchLabels", LWS_NAME]);
         label.is_unknown() || label.text() == Some(object.name())
     };
-    let is_set = object.id().kind == "LeaderWorkerSet";
+    let is_set = object.kind() == "LeaderWorkerSet";
     if is_set && index.in_namespace(Kind::PDB, namespace).any(selects_set) {
         return None;
     }

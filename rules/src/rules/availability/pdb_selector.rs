@@ -43,7 +43,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // In v1beta1 an empty selector selects nothing; removed-api-version reports that.
     if !spec.is_mapping()
         || object.is_partial()
-        || object.id().version != "v1"
+        || object.version() != "v1"
         || may_hold_more_fields(&spec)
         || may_hold_more_fields(&node)
         || !has_valid_selector(object)

@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let policy = spec.get("unhealthyPodEvictionPolicy");
-    let unclear = object.is_partial() || spec.has_unknown_key() || object.id().version != "v1";
+    let unclear = object.is_partial() || spec.has_unknown_key() || object.version() != "v1";
     // pdb-blocks-evictions reports what allows no eviction at all.
     if unclear || policy.is_set() || allows_none(object) {
         return None;

@@ -35,7 +35,7 @@ pub(super) fn is_owned(object: &Object) -> bool {
 /// their own.
 pub(super) fn serving_templates(object: &Object) -> Vec<Template<'_>> {
     let mut all = templates(object);
-    if object.id().kind == "LeaderWorkerSet" {
+    if object.kind() == "LeaderWorkerSet" {
         let leader = object.path(&["spec", "leaderWorkerTemplate", "leaderTemplate"]);
         all.truncate(usize::from(leader.is_set()));
     }

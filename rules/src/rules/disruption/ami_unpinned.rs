@@ -52,7 +52,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.id().version != "v1" {
+    if object.version() != "v1" {
         return None;
     }
     let name = object.display_name();

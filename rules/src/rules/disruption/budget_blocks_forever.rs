@@ -101,7 +101,6 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if calendar.never_allows() {
         return None;
     }
-    let name = object.display_name();
     let after = pool.disruption().get("consolidateAfter");
     let consolidates = after.text() != Some("Never");
     let shut: Vec<DisruptionReason> = DisruptionReason::ALL
@@ -116,6 +115,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     let mut told = None;
     if let Some(main) = shut.last().copied() {
+        let name = object.display_name();
         let at = always_zero(main);
         told = at;
         let endless = at.is_some_and(|i| budgets[i].schedule.is_some());
@@ -160,6 +160,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let open = calendar.coverage(DisruptionReason::Drifted).longest_open;
         let wanted = ctx.int("min-open-minutes");
         if open < wanted {
+            let name = object.display_name();
             let week = Week::of(&calendar, DisruptionReason::Drifted, ctx.platform().zone());
             ctx.report(
                 &list,

@@ -92,7 +92,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let kind = object.id().kind.as_str();
+    let kind = object.kind();
     inspect(object, &object.annotation(DO_NOT_DISRUPT), kind, ctx);
     if object.is(Kind::CRON_JOB) {
         // The Job that a CronJob creates is such a controller too.

@@ -128,5 +128,5 @@ fn quantity(node: &Node<'_>) -> Option<Quantity> {
 /// The API server validates the pod templates of its built-in kinds. It accepts those of custom resources,
 /// and rejects the pods or Jobs created from them.
 fn refusal(object: &Object) -> Option<Authority> {
-    matches!(object.id().group.as_str(), "" | "apps" | "batch").then_some(Authority::ApiServer)
+    matches!(object.group(), "" | "apps" | "batch").then_some(Authority::ApiServer)
 }

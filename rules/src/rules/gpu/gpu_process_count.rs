@@ -108,7 +108,7 @@ fn inspect(
             return None;
         }
         // Kubeflow's operator writes the number of processes for torchrun.
-        if !engine && object.id().group == "kubeflow.org" {
+        if !engine && object.group() == "kubeflow.org" {
             return None;
         }
         let place = node.unwrap_or_else(|| devices.node.clone());

@@ -113,7 +113,7 @@ fn inspect(
         return None;
     }
     // The runtime of an InferenceService has resources of its own.
-    if matches!(object.id().kind.as_str(), "InferenceService" | "LLMInferenceService" | "WorkflowTemplate") {
+    if matches!(object.kind(), "InferenceService" | "LLMInferenceService" | "WorkflowTemplate") {
         return None;
     }
     let list = template.spec.get("tolerations");

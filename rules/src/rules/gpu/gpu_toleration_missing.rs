@@ -57,7 +57,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on every node; pods with a controller are checked in its template. The runtime of an
     // InferenceService and the flavors of a queue may add tolerations.
-    let brings = object.id().kind == "InferenceService" || is_queued(object);
+    let brings = object.kind() == "InferenceService" || is_queued(object);
     if object.is_partial() || object.is(Kind::DAEMON_SET) || has_controller(object) || brings {
         return None;
     }

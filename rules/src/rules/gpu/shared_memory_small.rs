@@ -61,7 +61,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // KubeRay mounts shared memory, and the runtime of an InferenceService may.
     let other = matches!(
-        object.id().kind.as_str(),
+        object.kind(),
         "RayCluster" | "RayJob" | "RayService" | "InferenceService" | "LLMInferenceService"
     );
     if other || !uses_accelerators(object) || is_left_alone(object) || is_test(object) {

@@ -53,11 +53,11 @@ pub(crate) static RULE: Rule = Rule {
 const MAX_SLIPS: usize = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let id = object.id();
     // Nearly every object is of a kind in the kind table, in its preferred version.
-    if object.kind_info().is_some_and(|info| info.version == id.version) {
+    if object.kind_info().is_some_and(|info| info.version == object.version()) {
         return None;
     }
+    let id = object.id();
     let (api_version, kind) = (object.get("apiVersion"), object.get("kind"));
     if object.is_patch()
         || id.version.is_empty()

@@ -54,7 +54,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !namespace.is_set() || namespace.is_unknown() || namespace.text() == Some("") {
         return None;
     }
-    let kind = &object.id().kind;
+    let kind = object.kind();
     ctx.report(
         &namespace,
         format!(

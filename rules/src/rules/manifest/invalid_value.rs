@@ -68,13 +68,17 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let violations = schema::violations(object, ctx.definitions());
+    if violations.is_empty() {
+        return None;
+    }
     let owned = EarlierReports::of(object, ctx);
     let newer = schema::cluster_is_newer(object, ctx.platform(), ctx.definitions());
     let incomplete = is_incomplete(object, ctx.definitions());
     // What follows from a field that unknown-field reports is not told a second time.
     let misplaced =
         if ctx.is_rule_enabled("unknown-field") { misplaced(object, ctx.definitions()) } else { Vec::new() };
-    for violation in schema::violations(object, ctx.definitions()).iter() {
+    for violation in violations.iter() {
         let outgrown = newer && matches!(violation.kind, ViolationKind::Enum { .. });
         if outgrown
             || is_let_through(object, violation, ctx.platform())
@@ -108,7 +112,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether the platform's version accepts what the newest CRD rejects: for Karpenter a duration, for KEDA a
 /// replica count below its minimum, which is reported by keda-replica-bounds.
 fn is_let_through(object: &Object, violation: &Violation, platform: &Platform) -> bool {
-    if object.id().group == "keda.sh" && platform.keda < Version::new(2, 20) {
+    if object.group() == "keda.sh" && platform.keda < Version::new(2, 20) {
         let last = violation.pointer.steps().last().map_or("", String::as_str);
         let count = matches!(last, "minReplicaCount" | "maxReplicaCount" | "idleReplicaCount");
         return count
@@ -133,7 +137,7 @@ fn refuser(object: &Object, violation: &Violation) -> Authority {
         ViolationKind::Format { format } => format == schema::GO_QUANTITY,
         _ => false,
     };
-    match object.id().group.as_str() {
+    match object.group() {
         "keda.sh" if decoded => Authority::KedaAdmission,
         _ => Authority::ApiServer,
     }
@@ -178,7 +182,7 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
     let at = quoted_field(&violation.pointer);
     match &violation.kind {
         ViolationKind::Missing => {
-            let kind = &object.id().kind;
+            let kind = object.kind();
             let message = without_field(object, &violation.pointer)
                 .unwrap_or_else(|| format!("{at} is missing, which {} needs", with_article(kind)));
             let help = format!("add it; `kubectl explain {}` describes the fields", kind.to_lowercase());
@@ -377,7 +381,7 @@ fn of_pattern(object: &Object, node: &Node<'_>, at: &str, pattern: &str) -> Said
     }
     match pattern.chars().count() {
         0..=80 => said.help(format!("it must match {pattern}")),
-        _ => said.help(format!("`kubectl explain {}` describes the field", object.id().kind.to_lowercase())),
+        _ => said.help(format!("`kubectl explain {}` describes the field", object.kind().to_lowercase())),
     }
 }
 

@@ -57,6 +57,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let violations = schema::violations(object, ctx.definitions());
+    if violations.is_empty() && !object.is_incomplete() {
+        return None;
+    }
     let mut parts = parts(&violations, &EarlierReports::of(object, ctx));
     // What stands in another place is reported by unknown-field.
     if !parts.is_empty() && ctx.is_rule_enabled("unknown-field") {
@@ -66,7 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             return None;
         }
     }
-    let kind = super::words::with_article(&object.id().kind);
+    let kind = super::words::with_article(object.kind());
     let (place, message, refused) = match parts.as_slice() {
         [] if object.is_incomplete() && !is_checked_elsewhere(object, ctx) => {
             let spec = object.get("spec");
@@ -125,7 +128,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         format!(
             "add what is missing; `kubectl explain {}` describes the fields",
-            object.id().kind.to_lowercase()
+            object.kind().to_lowercase()
         )
     });
     None

@@ -126,8 +126,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             found.push(Found { text, node, decisive: true });
         }
     }
-    if let Some(origin) = object.origin() {
-        let (kind, name) = (&object.id().kind, object.name());
+    if !found.is_empty()
+        && let Some(origin) = object.origin()
+    {
+        let (kind, name) = (object.kind(), object.name());
         found.retain(|one| {
             !origin.source.is_filled(&one.text, kind, name) && !is_in_image_that_is_set(origin, &one.node)
         });

@@ -61,14 +61,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if schema::cluster_is_newer(object, ctx.platform(), ctx.definitions()) {
         return None;
     }
-    let owned = EarlierReports::of(object, ctx);
     let all = schema::violations(object, ctx.definitions());
+    if all.is_empty() {
+        return None;
+    }
+    let owned = EarlierReports::of(object, ctx);
     let is_unknown =
         |violation: &&Violation| violation.kind == ViolationKind::Unknown && !owned.covers(violation);
     let mut groups: Vec<Vec<(Pointer, Option<Misplaced>)>> = Vec::new();
     for violation in all.iter().filter(is_unknown) {
         let path: Vec<&str> = violation.pointer.steps().iter().map(String::as_str).collect();
-        let moved = moved_field((&object.id().group, &object.id().kind), &path).is_some();
+        let moved = moved_field((object.group(), object.kind()), &path).is_some();
         let meant = if moved { None } else { meant(object, &violation.pointer, ctx.definitions()) };
         // Fields that stand in one wrong place and belong in one other place are one slip.
         let group = meant.as_ref().filter(|one| !one.is_misspelled()).and_then(|one| {

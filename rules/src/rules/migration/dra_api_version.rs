@@ -56,7 +56,7 @@ const STABLE: Version = Version::new(1, 34);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.get("apiVersion");
-    let version = object.id().version.as_str();
+    let version = object.version();
     let cluster = ctx.platform().kubernetes;
     let gone = match version {
         "v1" => {

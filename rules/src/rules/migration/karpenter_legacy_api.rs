@@ -86,6 +86,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    const RENAMED: [&str; 3] = ["Provisioner", "AWSNodeTemplate", "Machine"];
+    if object.version() == "v1" && !RENAMED.contains(&object.kind()) {
+        return None;
+    }
     let id = object.id();
     let karpenter = ctx.platform().karpenter;
     let old = format!("{} `{}`", id.kind, id.api_version());

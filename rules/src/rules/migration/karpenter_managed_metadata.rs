@@ -80,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let count = annotations.entries().len();
     for (key, node) in annotations.entries() {
         let compatibility = COMPATIBILITY.iter().any(|p| key.starts_with(p));
-        if key == ALIAS_VERSION && object.id().version == "v1beta1" {
+        if key == ALIAS_VERSION && object.version() == "v1beta1" {
             continue;
         }
         if compatibility || OWNED.contains(&key) {

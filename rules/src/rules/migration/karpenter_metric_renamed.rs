@@ -62,7 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     } else if object.is(DASHBOARD) {
         inspect(&object.path(&["spec", "json"]), Severity::Info, &[], ctx);
-    } else if object.id().group == "keda.sh" {
+    } else if object.group() == "keda.sh" {
         for trigger in object.path(&["spec", "triggers"]).items() {
             if trigger.get("type").text() == Some("prometheus") {
                 let query = trigger.path(&["metadata", "query"]);

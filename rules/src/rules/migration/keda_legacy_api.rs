@@ -52,7 +52,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Ok(fix) if object.path(&["spec", "scaleType"]).text() == Some("job") => {
             finding.help("write a `keda.sh/v1alpha1` ScaledJob without `scaleType`").fix(fix);
         }
-        Ok(fix) if object.id().kind != "ScaledObject" => {
+        Ok(fix) if object.kind() != "ScaledObject" => {
             finding.help("write `keda.sh/v1alpha1`").fix(fix);
         }
         Ok(fix) => {

@@ -95,7 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let written = object.id().api_version();
     let row = REMOVED.iter().find(|row| row.api_version == written)?;
     let served = ctx.platform().kubernetes < Version::new(1, row.removed_in);
-    let kind = &object.id().kind;
+    let kind = object.kind();
     let message = if served {
         format!("{kind} `{written}` is removed in Kubernetes 1.{}", row.removed_in)
     } else {

@@ -46,7 +46,7 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Numbers and quantities that the API server stores and Karpenter cannot decode.
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let kind = &object.id().kind;
+    let kind = object.kind();
     for found in undecodable(object, ctx.platform().karpenter) {
         let text = found.node.raw_text().unwrap_or_default();
         let text = ellipsize(text);

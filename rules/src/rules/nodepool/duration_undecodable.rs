@@ -49,10 +49,10 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(pool) = NodePool::new(object) {
         check_durations(object, &pool.template_spec(), &pool.disruption(), ctx);
-    } else if object.id().version == "v1" && object.is(Kind::NODE_CLAIM) {
+    } else if object.version() == "v1" && object.is(Kind::NODE_CLAIM) {
         let spec = object.get("spec");
         check_durations(object, &spec, &spec.get("disruption"), ctx);
-    } else if object.id().version == "v1" && object.is(Kind::EC2_NODE_CLASS) {
+    } else if object.version() == "v1" && object.is(Kind::EC2_NODE_CLASS) {
         check_grace_periods(object, ctx);
     }
     None
@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Durations that Go cannot represent or parse. A NodeClaim has no disruption block.
 fn check_durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx: &mut Context<'_>) {
-    let kind = object.id().kind.as_str();
+    let kind = object.kind();
     let version = Provider::of_object(object).karpenter_version(ctx.platform());
     let mut fields = vec![
         (spec.get("expireAfter"), DurationField::ExpireAfter),

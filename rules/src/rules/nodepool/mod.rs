@@ -90,13 +90,13 @@ fn node_class_ref(object: &Object) -> Option<Node<'_>> {
     if let Some(pool) = NodePool::new(object) {
         return Some(pool.template_spec().get("nodeClassRef"));
     }
-    let claim = object.is(Kind::NODE_CLAIM) && object.id().version == "v1";
+    let claim = object.is(Kind::NODE_CLAIM) && object.version() == "v1";
     claim.then(|| object.path(&["spec", "nodeClassRef"]))
 }
 
 /// The taints and startup taints of a NodePool or NodeClaim of v1.
 fn written_taints(object: &Object) -> Vec<Node<'_>> {
-    if object.id().version != "v1" {
+    if object.version() != "v1" {
         return Vec::new();
     }
     let pool = object.is(Kind::NODE_POOL);

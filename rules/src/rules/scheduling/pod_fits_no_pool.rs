@@ -73,7 +73,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on the nodes that are there. The runtime of an InferenceService adds to its pods.
-    let brings = object.id().kind == "InferenceService";
+    let brings = object.kind() == "InferenceService";
     if object.is_partial()
         || object.is_incomplete()
         || object.is(Kind::DAEMON_SET)

@@ -50,8 +50,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specweight>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#weighted-nodepools>
 
-use std::sync::Arc;
-
 use crate::cluster::views::OverlapGroup;
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
@@ -80,41 +78,39 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // Examples of one folder are often alternatives.
     let certain = |other: &Object| index.is_complete() || index.surely_pairs(object, other);
     let group = index.views().overlap_group(&own);
-    let others: Vec<&Arc<OverlapGroup>> = group
-        .iter()
-        .take(MOST_COMPARED)
-        .filter(|other| other.object().name() != object.name() && certain(other.object()))
-        .collect();
-    if others.is_empty() || is_selected_by_name(pool, ctx) {
-        return None;
-    }
-    let tried_first =
-        |other: &OverlapGroup| (other.weight(), other.object().name()) > (own.weight(), object.name());
     let named = |other: &OverlapGroup| {
         NodePool::new(other.object()).is_some_and(|other| is_selected_by_name(&other, ctx))
     };
-    for other in others {
+    let name = object.name();
+    // Most pools are compared with many others of which there is nothing to say: what is cheap is asked first.
+    for other in group.iter().take(MOST_COMPARED) {
         let weights = (own.weight(), other.weight());
-        // Most pools are compared with many others of which there is nothing to say.
+        let is_tried_first = (other.weight(), other.object().name()) > (own.weight(), name);
         let names = || (object.display_name(), other.object().display_name());
+        let is_meant = || other.object().name() != name && certain(other.object());
         let (message, help) = if weights.0 == weights.1 {
-            if !tried_first(other) || !own.overlaps(other) {
+            if !is_tried_first || !own.overlaps(other) || !is_meant() {
                 continue;
             }
             let (a, b) = names();
             let message =
                 format!("pools `{a}` and `{b}` of equal weight admit the same pods: `{b}` is tried first");
             (message, "give the pool that is to be tried first the higher `weight`, or separate the two")
-        } else if tried_first(other) && own.overlaps(other) && separates_purposes(pool, other.object()) {
+        } else if is_tried_first
+            && own.overlaps(other)
+            && separates_purposes(pool, other.object())
+            && is_meant()
+        {
             let (a, b) = names();
             let message = format!("pods meant for `{a}` go to `{b}` first, of weight {}", weights.1);
             (message, "separate the two by a taint, or by a label that pods select")
-        } else if !tried_first(other)
+        } else if !is_tried_first
             && own.is_only("on-demand")
             && other.is_only("spot")
             && own.overlaps_but_for_capacity(other)
             && pool.hardware() == Hardware::Accelerated
             && !is_for_training(pool, other.object())
+            && is_meant()
         {
             let (a, b) = names();
             let message = format!(
@@ -125,6 +121,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         } else {
             continue;
         };
+        if is_selected_by_name(pool, ctx) {
+            return None;
+        }
         if named(other) {
             continue;
         }

@@ -128,7 +128,7 @@ fn address(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     // The controllers of the others give their pods names and Services.
-    if !matches!(object.id().group.as_str(), "batch" | "apps") {
+    if !matches!(object.group(), "batch" | "apps") {
         return None;
     }
     let (host, node) = launch.rendezvous()?;

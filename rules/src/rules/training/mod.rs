@@ -70,7 +70,7 @@ fn is_distributed(object: &Object) -> bool {
         return false;
     }
     // Kubeflow's jobs make one group of their pods.
-    object.id().group == "kubeflow.org"
+    object.group() == "kubeflow.org"
         || templates(object)
             .iter()
             .flat_map(|t| t.containers())

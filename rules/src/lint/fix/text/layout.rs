@@ -123,7 +123,7 @@ impl<'t> Layout<'t> {
     }
 
     pub(super) fn span(&self, slot: u32) -> Range<usize> {
-        let span = self.tree.slot(slot).span;
+        let span = self.tree.span(slot);
         span.start as usize..span.end as usize
     }
 

@@ -60,7 +60,7 @@ impl Scope {
             return None;
         }
         let source = &object.origin()?.source;
-        let part = source.chunk_of(tree.slot(root).span.start);
+        let part = source.chunk_of(tree.span(root).start);
         let layout = Layout::new(tree, part);
         let list = layout.parent(root)?;
         let (part, place) = if layout.is_flow(list) {

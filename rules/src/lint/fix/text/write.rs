@@ -38,7 +38,7 @@ impl Style {
         let mut offsets = [0_usize; 9];
         let mut single = 0;
         let mut double = 0;
-        for slot in 0..tree.slots.len().min(MAX_SAMPLED_NODES) {
+        for slot in 0..tree.len().min(MAX_SAMPLED_NODES) {
             let slot = u32::try_from(slot).unwrap_or_default();
             let kind = layout.kind(slot);
             if kind == SlotKind::Quoted {
