@@ -381,8 +381,8 @@ impl CheckOutcome {
         let rendered = renders.check(set);
         // There may be hundreds of thousands of findings: a growing list would be copied, and have unused
         // capacity.
-        let count = reports.iter().flatten().map(|report| report.findings.len());
-        let mut findings: Vec<Finding> = Vec::with_capacity(count.sum());
+        let count: usize = reports.iter().flatten().map(|report| report.findings.len()).sum();
+        let mut findings: Vec<Finding> = Vec::new();
         let mut failed = false;
         let mut baselined = rendered.baselined;
         let mut fail_on = BTreeMap::new();
@@ -398,7 +398,12 @@ impl CheckOutcome {
             let scope = set.inputs[at].scope;
             baselined.extend(report.baselined.into_iter().map(|name| (scope, name)));
             suppressed.extend(report.kept);
-            findings.extend(report.findings);
+            if report.findings.len() == count {
+                findings = report.findings;
+            } else {
+                findings.reserve_exact(count - findings.len());
+                findings.extend(report.findings);
+            }
         }
         summary.suppressed += rendered.suppressed;
         suppressed.extend(rendered.kept);

@@ -2,6 +2,7 @@
 //! Members may be added within a version; removing, renaming or changing the type of one requires a new
 //! version.
 
+use std::io;
 use std::io::Write;
 
 use gpulint_rules::lint::fix::text;
@@ -12,6 +13,7 @@ use rayon::prelude::*;
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::error::CliError;
 
@@ -79,23 +81,84 @@ struct Diagnostics<'a> {
     report: &'a Report,
 }
 
-/// How many findings are made on all threads before they are written.
-const CHUNK_FINDINGS: usize = 1024;
+/// How many findings one thread makes at a time.
+const TASK_FINDINGS: usize = 64;
+/// How many times that are made on all threads before they are written.
+const CHUNK_TASKS: usize = 32;
+/// The text of a finding is about so long.
+const TYPICAL_BYTES: usize = 2048;
 
 impl Serialize for Diagnostics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fingerprints = fingerprints(self.findings);
         let mut list = serializer.serialize_seq(Some(self.findings.len()))?;
-        for (findings, fingerprints) in
-            self.findings.chunks(CHUNK_FINDINGS).zip(fingerprints.chunks(CHUNK_FINDINGS))
-        {
-            let chunk = findings.par_iter().zip(fingerprints);
-            let chunk = chunk.map(|(finding, name)| diagnostic(finding, name, self.report));
-            for diagnostic in chunk.collect::<Vec<Diagnostic<'_>>>() {
-                list.serialize_element(&diagnostic)?;
-            }
+        for (finding, fingerprint) in self.findings.iter().zip(&fingerprints) {
+            list.serialize_element(&diagnostic(finding, fingerprint, self.report))?;
         }
         list.end()
+    }
+}
+
+impl Diagnostics<'_> {
+    /// Writes the items of the list as they stand in the report. They are made on all threads, a chunk at a time.
+    fn write(&self, out: &mut dyn Write) -> Result<(), CliError> {
+        let fingerprints = fingerprints(self.findings);
+        let chunks = self.findings.par_chunks(TASK_FINDINGS).zip(fingerprints.par_chunks(TASK_FINDINGS));
+        let texts = |from: usize| {
+            let chunks = chunks.clone().skip(from).take(CHUNK_TASKS);
+            let texts = chunks.enumerate().map(|(at, (findings, names))| {
+                let mut text = Vec::with_capacity(findings.len() * TYPICAL_BYTES);
+                for (number, (finding, name)) in findings.iter().zip(names).enumerate() {
+                    let is_first = from + at + number == 0;
+                    text.extend_from_slice(if is_first { b"\n    " } else { b",\n    " });
+                    let mut item = serde_json::Serializer::with_formatter(&mut text, Indented::new(2));
+                    diagnostic(finding, name, self.report).serialize(&mut item)?;
+                }
+                Ok(text)
+            });
+            texts.collect::<Result<Vec<Vec<u8>>, serde_json::Error>>()
+        };
+        for from in (0..self.findings.len().div_ceil(TASK_FINDINGS)).step_by(CHUNK_TASKS) {
+            texts(from)?.iter().try_for_each(|text| out.write_all(text))?;
+        }
+        Ok(())
+    }
+}
+
+/// Pretty JSON of a value that stands deep in another one.
+struct Indented(PrettyFormatter<'static>);
+
+impl Indented {
+    fn new(levels: usize) -> Indented {
+        let mut pretty = PrettyFormatter::new();
+        (0..levels).for_each(|_| {
+            // A level begins with a bracket, which stands elsewhere.
+            let _ = pretty.begin_array(&mut io::sink());
+        });
+        Indented(pretty)
+    }
+}
+
+/// The methods of [`PrettyFormatter`] that differ from those of any formatter.
+macro_rules! as_pretty {
+    ($($method:ident($($argument:ident: $kind:ty)?);)*) => {
+        $(fn $method<W: ?Sized + Write>(&mut self, writer: &mut W $(, $argument: $kind)?) -> io::Result<()> {
+            self.0.$method(writer $(, $argument)?)
+        })*
+    };
+}
+
+impl Formatter for Indented {
+    as_pretty! {
+        begin_array();
+        end_array();
+        begin_array_value(first: bool);
+        end_array_value();
+        begin_object();
+        end_object();
+        begin_object_key(first: bool);
+        begin_object_value();
+        end_object_value();
     }
 }
 
@@ -200,9 +263,25 @@ struct Change<'a> {
     value: Option<&'a Value>,
 }
 
+/// The list of findings where it is empty.
+const NO_DIAGNOSTICS: &str = "\n  \"diagnostics\": []";
+
 /// Writes the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
-    serde_json::to_writer_pretty(&mut *out, &root(report))?;
+    let mut root = root(report);
+    let diagnostics = std::mem::replace(&mut root.diagnostics, Diagnostics { findings: &[], report });
+    let report_without = serde_json::to_string_pretty(&root)?;
+    // Within a string a line break is escaped, so that these are the member of the report.
+    let (before, after) = report_without.split_once(NO_DIAGNOSTICS).expect("the list is a member");
+    if diagnostics.findings.is_empty() {
+        out.write_all(report_without.as_bytes())?;
+    } else {
+        out.write_all(before.as_bytes())?;
+        out.write_all(NO_DIAGNOSTICS.trim_end_matches(']').as_bytes())?;
+        diagnostics.write(out)?;
+        out.write_all(b"\n  ]")?;
+        out.write_all(after.as_bytes())?;
+    }
     out.write_all(b"\n")?;
     Ok(())
 }

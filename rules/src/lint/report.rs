@@ -32,7 +32,10 @@ pub fn sort(findings: &mut [Finding]) {
     };
     findings.sort_by_cached_key(|finding| (place(finding), finding.rule.group, finding.rule.id));
     // Messages are compared only where the rest is equal, because copying all of them is slow.
-    let is_same_place = |a: &Finding, b: &Finding| a.rule.id == b.rule.id && place(a) == place(b);
+    let document = |finding: &Finding| Some(finding.location.object()?.origin()?.document);
+    let is_same_place = |a: &Finding, b: &Finding| {
+        a.rule.id == b.rule.id && document(a) == document(b) && place(a) == place(b)
+    };
     for findings in findings.chunk_by_mut(is_same_place) {
         findings.sort_by(|a, b| a.message.cmp(&b.message));
     }

@@ -71,6 +71,11 @@ pub(crate) fn apply(
     for object in objects {
         all.read_annotation(object);
     }
+    if all.slots.is_empty() {
+        checked.findings = findings;
+        checked.findings.extend(all.into_findings());
+        return checked;
+    }
     for finding in findings {
         match all.cover(&finding) {
             None => checked.findings.push(finding),
