@@ -251,6 +251,7 @@ impl Queries {
 /// [`Query`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum QuerySlot {
+    ClassPools,
     Fallbacks,
     KarpenterObject,
     Kubelets,

@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::source::KustomizeRoute;
 
 /// How surely two objects reach one cluster, most surely first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Company {
     /// One file, or no files at all, as in a cluster.
     File,
@@ -30,7 +30,7 @@ pub(crate) enum Company {
 
 /// The kustomizations of the input that reach the file of an object.
 pub(crate) fn routes(object: &Object) -> &[KustomizeRoute] {
-    object.origin().map_or(&[], |origin| origin.source.routes())
+    object.source().map_or(&[], |source| source.routes())
 }
 
 /// How surely both reach one cluster, as far as their places in the input tell.
@@ -50,7 +50,8 @@ pub(crate) fn company(a: &Object, b: &Object) -> Company {
     of_folders(folder(from.source.path()), folder(to.source.path()))
 }
 
-fn of_folders(here: &str, there: &str) -> Company {
+/// The same for objects of these folders, as far as no kustomization reaches them.
+pub(crate) fn of_folders(here: &str, there: &str) -> Company {
     if here == there {
         Company::Folder
     } else if is_below(here, there) || is_below(there, here) {
