@@ -26,9 +26,14 @@ pub enum Lookup<'a> {
 struct OfKind {
     /// By namespace and name.
     namespaces: BTreeMap<Arc<str>, BTreeMap<String, IndexEntry>>,
-    /// The namespaces that have a name, in order: there may be as many namespaces as objects.
+    /// The namespaces that have a name, in order: there may be as many namespaces as objects. Empty while there are few
+    /// namespaces, which are all searched.
     namespaces_of: HashMap<String, Vec<Arc<str>>>,
+    is_indexed: bool,
 }
+
+/// So many namespaces are searched for a name.
+const MAX_SEARCHED: usize = 4;
 
 impl OfKind {
     fn get(&self, namespace: &str, name: &str) -> &[Object] {
@@ -48,12 +53,37 @@ impl OfKind {
             return;
         }
         names.insert(name.to_owned(), IndexEntry::One(object.clone()));
-        match self.namespaces_of.get_mut(name) {
-            Some(namespaces) => {
-                let at = namespaces.partition_point(|other| *other < namespace);
-                namespaces.insert(at, namespace);
+        if self.is_indexed {
+            self.add_namespace(name.to_owned(), namespace);
+        } else if self.namespaces.len() > MAX_SEARCHED {
+            self.is_indexed = true;
+            let all = self.namespaces.iter().flat_map(|(namespace, names)| {
+                names.keys().map(move |name| (name.clone(), Arc::clone(namespace)))
+            });
+            for (name, namespace) in all.collect::<Vec<_>>() {
+                self.add_namespace(name, namespace);
             }
-            None => _ = self.namespaces_of.insert(name.to_owned(), vec![namespace]),
+        }
+    }
+
+    fn add_namespace(&mut self, name: String, namespace: Arc<str>) {
+        let namespaces = self.namespaces_of.entry(name).or_default();
+        let at = namespaces.partition_point(|other| *other < namespace);
+        namespaces.insert(at, namespace);
+    }
+
+    /// The objects of a name, for each namespace that has it.
+    fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [Object]> + use<'a> {
+        let known = self.namespaces_of.get(name).into_iter().flatten();
+        let searched = if self.is_indexed { None } else { Some(self.namespaces.values()) };
+        let found = searched.into_iter().flatten().filter_map(move |names| names.get(name));
+        known.map(move |namespace| self.get(namespace, name)).chain(found.map(IndexEntry::as_slice))
+    }
+
+    fn is_empty(&self) -> bool {
+        match self.is_indexed {
+            true => self.namespaces_of.is_empty(),
+            false => self.namespaces.values().all(BTreeMap::is_empty),
         }
     }
 
@@ -245,7 +275,7 @@ impl Objects {
     }
 
     fn has_any_untracked(&self, group: &str, kind: &str) -> bool {
-        self.of_kind(group, kind).is_some_and(|objects| !objects.namespaces_of.is_empty())
+        self.of_kind(group, kind).is_some_and(|objects| !objects.is_empty())
     }
 
     fn all_untracked(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
@@ -330,10 +360,7 @@ impl Objects {
     ) -> impl Iterator<Item = &'a [Object]> + use<'a> {
         record_read(|| Read::NameAnywhere(KindId::of(group, kind), digest(name)));
         let objects = self.of_kind(group, kind);
-        objects.into_iter().flat_map(move |objects| {
-            let namespaces = objects.namespaces_of.get(name).into_iter().flatten();
-            namespaces.map(move |namespace| objects.get(namespace, name))
-        })
+        objects.into_iter().flat_map(move |objects| objects.named(name))
     }
 
     /// Whether there is an object with this identity. A computation that only reads this does not depend on
@@ -368,6 +395,61 @@ impl Objects {
         match self.all(kind.group, kind.kind, namespace, name) {
             [one] => Some(one),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ObjectChange, Objects};
+    use crate::cluster::dependencies::Invalidations;
+    use crate::file::File;
+    use crate::kind::Kind;
+    use crate::object::Object;
+    use crate::source::Source;
+
+    fn pod(namespace: usize, name: usize) -> Object {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: n{name}, namespace: s{namespace}}}\nspec: {{}}\n"
+        );
+        File::read(Source::from_text(&format!("{namespace}/{name}.yaml"), &text)).objects[0].clone()
+    }
+
+    #[test]
+    fn names_are_found_in_few_and_in_many_namespaces() {
+        let mut state = 1_usize;
+        let mut random = |most: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % most
+        };
+        for most in [1, 3, 4, 5, 12] {
+            let mut objects = Objects::new(false);
+            let mut present: Vec<Object> = Vec::new();
+            for _ in 0..120 {
+                if random(3) == 0 && !present.is_empty() {
+                    let gone = present.swap_remove(random(present.len()));
+                    objects.change(ObjectChange::Removed, &gone, &mut Invalidations::disabled());
+                } else {
+                    let added = pod(random(most), random(6));
+                    objects.change(ObjectChange::Added, &added, &mut Invalidations::disabled());
+                    present.push(added);
+                }
+                assert_eq!(objects.has_any(Kind::POD), !present.is_empty());
+                for name in ["n0", "n1", "n5"] {
+                    let found = objects.named("", "Pod", name).flatten();
+                    let mut found: Vec<_> =
+                        found.map(|pod| (pod.id().namespace().map(str::to_owned), pod.ptr_id())).collect();
+                    assert!(found.is_sorted_by(|a, b| a.0 <= b.0));
+                    let mut wanted: Vec<_> = present
+                        .iter()
+                        .filter(|pod| pod.name() == name)
+                        .map(|pod| (pod.id().namespace().map(str::to_owned), pod.ptr_id()))
+                        .collect();
+                    found.sort();
+                    wanted.sort();
+                    assert_eq!(found, wanted);
+                }
+            }
         }
     }
 }
