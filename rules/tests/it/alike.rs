@@ -14,7 +14,7 @@ fn read_alike(source: Source) -> File {
     let source = Arc::new(source);
     let alike = AlikeDocuments::new(&source);
     let parts = split_documents(source.text()).into_iter();
-    let documents = assign_numbers(parts.map(|part| alike.parse_chunk(part)));
+    let documents = assign_numbers(parts.map(|part| alike.parse_manifest(part)));
     let objects = documents.iter().flat_map(|one| Object::from_document(&source, one, false)).collect();
     File { source, documents, objects }
 }

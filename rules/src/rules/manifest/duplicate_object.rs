@@ -143,8 +143,10 @@ fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<
         let is_ahead = |other: &Object| position(other).is_none_or(|(path, ..)| path < folder);
         before = &before[before.partition_point(is_ahead)..];
     }
+    let own_path = object.origin()?.source.path();
     let mut closest: Option<(Relation, &Object)> = None;
-    for other in before {
+    while let [other, rest @ ..] = before {
+        before = rest;
         let Some(relation) = relation(object, other, complete) else {
             continue;
         };
@@ -154,6 +156,12 @@ fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<
         // A file may define an object thousands of times.
         if relation == most_certain {
             break;
+        }
+        // Thousands of files may each define it once: what is surer is further on.
+        if !is_routed && is_by_place {
+            let surer = if relation == Relation::Folder { own_path } else { folder(own_path) };
+            let is_ahead = |other: &Object| position(other).is_none_or(|(path, ..)| path < surer);
+            before = &before[before.partition_point(is_ahead)..];
         }
     }
     closest
@@ -183,7 +191,7 @@ fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation>
                     _ => false,
                 })
     };
-    let kustomized = object.id().version == other.id().version
+    let kustomized = object.version() == other.id().version
         && (same_folder || !changed())
         && routes(object).iter().any(|a| routes(other).iter().any(|b| clash(a, b)));
     if kustomized {
