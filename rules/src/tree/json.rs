@@ -61,7 +61,8 @@ impl Draft {
     pub fn read(json: &str) -> serde_json::Result<Draft> {
         let draft: Draft = serde_json::from_str(json)?;
         if draft.has_repeated_key {
-            return Ok(Draft::of(&serde_json::from_str(json)?));
+            let value: Value = serde_json::from_str(json)?;
+            return Builder::build(&value, true);
         }
         Ok(draft)
     }
@@ -295,6 +296,8 @@ struct Builder {
     has_repeated_key: bool,
     /// Whether a list of `metadata.managedFields` is passed over.
     skips_managed_fields: bool,
+    /// Whether it was met.
+    has_managed_fields: bool,
 }
 
 impl Builder {
@@ -306,6 +309,7 @@ impl Builder {
             known_keys: [Span::default(); KNOWN_KEYS],
             has_repeated_key: false,
             skips_managed_fields,
+            has_managed_fields: false,
         }
     }
 
@@ -519,6 +523,11 @@ impl<'de> Visitor<'de> for KeySeed<'_> {
             (Place::Metadata, "managedFields") if self.builder.skips_managed_fields => Place::ManagedFields,
             _ => Place::Elsewhere,
         };
+        if place == Place::ManagedFields {
+            // One that is passed over is not in the tree.
+            self.builder.has_repeated_key |= self.builder.has_managed_fields;
+            self.builder.has_managed_fields = true;
+        }
         Ok((self.builder.store_key(name), place))
     }
 }

@@ -277,6 +277,9 @@ fn numbers_strings_and_depth_are_those_of_serde_json() {
         "[1 2]",
         r#"{"metadata": {"managedFields": [{"a": [1, {}]}], "name": "a"}}"#,
         r#"{"metadata": {"managedFields": {}}}"#,
+        r#"{"metadata": {"managedFields": null, "managedFields": ["a", {}]}, "managedFields": null}"#,
+        r#"{"metadata": {"managedFields": [1], "managedFields": null}}"#,
+        r#"{"a": 1, "metadata": {"managedFields": [1], "name": "a"}, "a": 2}"#,
         r#"{"spec": {"metadata": {"managedFields": []}}}"#,
         r#"{"metadata": [{"managedFields": []}]}"#,
     ];
