@@ -71,7 +71,7 @@ impl FilledFolders {
         let above = common.ancestors().take_while(|folder| folder.starts_with(&here));
         let repository = above.into_iter().find(|folder| directories.has(folder, ".git")).map(Path::to_owned);
         let is_project = common.starts_with(&here) && here.parent().is_some();
-        let root = repository.unwrap_or_else(|| if is_project { here } else { common });
+        let root = repository.unwrap_or(if is_project { here } else { common });
         let walk = Walk { known: directories, is_filtered: false, limit: MAX_ENTRIES };
         let walked = walk.run(&root, |name| is_script(Path::new(name)));
         let of = |folder: &Path| match directories.known(folder) {
