@@ -134,8 +134,6 @@ fn without_current_folder(pattern: &str) -> String {
 pub(crate) struct Scopes {
     list: Vec<Scope>,
     by_folder: PathMap<usize>,
-    /// The folder of the file before, and its configuration: files of one folder follow each other.
-    last: Option<(PathBuf, usize)>,
     explicit: Option<usize>,
     /// The files of all configurations, those with errors included.
     found: BTreeSet<PathBuf>,
@@ -268,7 +266,6 @@ impl Scopes {
         let mut scopes = Scopes {
             list: vec![Scope::new(None, String::new(), settings, Platform::default())],
             by_folder: PathMap::default(),
-            last: None,
             explicit: None,
             found: BTreeSet::new(),
             isolated: args.isolated,
@@ -293,11 +290,6 @@ impl Scopes {
         let Some(folder) = file.parent() else {
             return 0;
         };
-        if let Some((last, scope)) = &self.last
-            && last.as_os_str() == folder.as_os_str()
-        {
-            return *scope;
-        }
         let mut scope = 0;
         let mut new = Vec::new();
         for above in folder.ancestors() {
@@ -321,7 +313,6 @@ impl Scopes {
         for folder in new {
             self.by_folder.insert(folder.to_owned(), scope);
         }
-        self.last = Some((folder.to_owned(), scope));
         scope
     }
 

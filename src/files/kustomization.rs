@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use gpulint_rules::Node;
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, PatchTarget, PatchedReplicas, Source};
-
 use rayon::prelude::*;
 
 use super::by_path::{PathMap, in_order};

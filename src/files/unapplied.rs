@@ -2,7 +2,7 @@
 //!
 //! Only names below a given folder count: what is named on the command line is checked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::by_path::PathMap;
 use super::{Directories, SkipReason};
@@ -45,13 +45,11 @@ const BACKUPS: &[&str] = &[".backup", ".bak", ".old", ".orig"];
 pub(super) struct Unapplied<'r> {
     root: &'r Path,
     folders: PathMap<Option<SkipReason>>,
-    /// The folder of the file before, and its reason: files of one folder follow each other.
-    last: Option<(PathBuf, Option<SkipReason>)>,
 }
 
 impl<'r> Unapplied<'r> {
     pub(super) fn below(root: &'r Path) -> Unapplied<'r> {
-        Unapplied { root, folders: PathMap::default(), last: None }
+        Unapplied { root, folders: PathMap::default() }
     }
 
     /// Why a file below the root is not applied; `None` if nothing says so.
@@ -60,15 +58,7 @@ impl<'r> Unapplied<'r> {
         if BACKUPS.iter().any(|ending| stem.ends_with(ending)) {
             return Some(SkipReason::Archived);
         }
-        let folder = file.parent()?;
-        if let Some((last, reason)) = &self.last
-            && last.as_os_str() == folder.as_os_str()
-        {
-            return *reason;
-        }
-        let reason = self.folder(folder, directories);
-        self.last = Some((folder.to_owned(), reason));
-        reason
+        self.folder(file.parent()?, directories)
     }
 
     fn folder(&mut self, folder: &Path, directories: &Directories) -> Option<SkipReason> {

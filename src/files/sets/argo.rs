@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gpulint_rules::lint::settings::Globs;
 use gpulint_rules::{Kind, Node};
 
-use super::claimer::{ARGO_CD, Checkout, Claimer, Destination, Tool, TracedObject};
+use super::claimer::{ARGO_CD, Checkout, Claimer, Destination, GitOpsObject, Tool};
 use super::kustomize::Expansion;
 use super::transform::Transform;
 
@@ -44,10 +44,10 @@ struct Options {
 }
 
 /// The Applications of an input that apply files of the input.
-pub(super) fn claimers(checkout: &Checkout<'_, '_>, traced: &[TracedObject<'_>]) -> Vec<Claimer> {
+pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Claimer> {
     let mut sources = Vec::new();
     let mut applications = 0;
-    for &TracedObject { file, object } in traced {
+    for &GitOpsObject { file, object } in found {
         if object.is(APPLICATION) {
             applications += 1;
             add_sources(checkout, file, applications, &object.get("spec"), &Parameters::new(), &mut sources);

@@ -50,21 +50,21 @@ pub(super) struct Claimer {
 }
 
 /// An object of Flux or Argo CD.
-pub(super) struct TracedObject<'a> {
+pub(super) struct GitOpsObject<'a> {
     /// The number of its file.
     pub(super) file: usize,
     pub(super) object: &'a Object,
 }
 
-impl<'a> TracedObject<'a> {
+impl<'a> GitOpsObject<'a> {
     /// Those in files, in their order.
-    pub(super) fn all(files: &Files<'a>) -> Vec<TracedObject<'a>> {
+    pub(super) fn all(files: &Files<'a>) -> Vec<GitOpsObject<'a>> {
         let files = files.list.par_iter().enumerate();
-        let is_traced =
+        let is_gitops =
             |group: &str| group.ends_with(".fluxcd.io") || group == ARGO_CD || group == FLUX_OPERATOR;
         let objects = files.flat_map_iter(|(file, one)| {
-            let traced = one.objects.iter().filter(|object| is_traced(&object.id().group));
-            traced.map(move |object| TracedObject { file, object })
+            let found = one.objects.iter().filter(|object| is_gitops(&object.id().group));
+            found.map(move |object| GitOpsObject { file, object })
         });
         objects.collect()
     }

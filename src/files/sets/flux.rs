@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpulint_rules::{Kind, Node, Object};
 use rayon::prelude::*;
 
-use super::claimer::{Checkout, Claimer, Destination, FLUX_OPERATOR, Tool, TracedObject};
+use super::claimer::{Checkout, Claimer, Destination, FLUX_OPERATOR, GitOpsObject, Tool};
 use super::kustomize::Expansion;
 use super::transform::Transform;
 use crate::files::kustomization::removed_by_patch;
@@ -74,8 +74,8 @@ fn repository(url: &str) -> &str {
 }
 
 /// The Kustomizations of an input that apply files of the input.
-pub(super) fn claimers(checkout: &Checkout<'_, '_>, traced: &[TracedObject<'_>]) -> Vec<Claimer> {
-    let objects = || traced.iter().map(|one| one.object);
+pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Claimer> {
+    let objects = || found.iter().map(|one| one.object);
     let sources = objects().filter(|object| object.is(GIT_REPOSITORY));
     let urls = sources.filter_map(|o| Some((o.name(), o.path(&["spec", "url"]).text()?)));
     let urls = urls.collect();
@@ -87,7 +87,7 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, traced: &[TracedObject<'_>])
             }
         }
     }
-    let claimers = traced.par_iter().map(|one| claimer(checkout, &repositories, one.file, one.object));
+    let claimers = found.par_iter().map(|one| claimer(checkout, &repositories, one.file, one.object));
     claimers.flatten_iter().collect()
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use foldhash::fast::RandomState;
 use gpulint_rules::Bond;
 
-use super::claimer::{Checkout, Claimer, Destination, Tool, TracedObject};
+use super::claimer::{Checkout, Claimer, Destination, GitOpsObject, Tool};
 use super::draft::{Draft, Sign};
 use super::environments::is_environment;
 use super::index::Files;
@@ -33,7 +33,7 @@ struct Group {
 /// The objects of Flux and Argo CD that apply files.
 pub(super) fn claimers(files: &Files<'_>) -> Vec<Claimer> {
     let checkout = Checkout::new(files);
-    let objects = TracedObject::all(files);
+    let objects = GitOpsObject::all(files);
     let (mut claimers, applications) =
         rayon::join(|| flux::claimers(&checkout, &objects), || argo::claimers(&checkout, &objects));
     claimers.extend(applications);

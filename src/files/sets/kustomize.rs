@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::Bond;
+use rayon::prelude::*;
 
 use super::draft::{Draft, Sign};
 use super::environments::is_environment;
@@ -12,7 +13,6 @@ use super::identity;
 use super::index::Files;
 use super::names::SetName;
 use super::transform::{Reach, Transform};
-use rayon::prelude::*;
 
 use crate::files::by_path::BorrowedPaths;
 use crate::files::kustomization::Kustomization;
