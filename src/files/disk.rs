@@ -1,9 +1,12 @@
 //! The files on disk, below the texts that an editor has open.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, io};
 
 /// What files contain: the text of an open buffer in the place of the file of that path. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -29,22 +32,88 @@ impl Disk {
     /// The content of the file with this absolute path.
     ///
     /// # Errors
-    /// As for [`fs::read`].
+    /// As for [`std::fs::read`].
     pub(crate) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         match self.buffers.get(path) {
             Some(text) => Ok(text.as_bytes().to_vec()),
-            None => fs::read(path),
+            None => read_file(path),
         }
     }
 
     /// The same as text.
     ///
     /// # Errors
-    /// As for [`fs::read_to_string`].
+    /// As for [`std::fs::read_to_string`].
     pub(crate) fn read_to_string(&self, path: &Path) -> io::Result<String> {
         match self.buffers.get(path) {
             Some(text) => Ok(text.to_string()),
-            None => fs::read_to_string(path),
+            None => String::from_utf8(read_file(path)?)
+                .map_err(|error| io::Error::new(ErrorKind::InvalidData, error)),
         }
+    }
+}
+
+/// Size of the buffer of a thread, in bytes. Few files are larger.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    Ok(read_up_to(path, u64::MAX)?.unwrap_or_default())
+}
+
+/// The content of a file; `None` if it has more bytes than `limit`. A file that fits into the buffer of the thread is not
+/// asked for its size, which would be one more system call for each of thousands.
+///
+/// # Errors
+/// As for [`std::fs::read`].
+pub(super) fn read_up_to(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER_BYTES]);
+    }
+    let mut file = File::open(path)?;
+    let content = BUFFER.with_borrow_mut(|buffer| {
+        let mut len = 0;
+        while len < buffer.len() {
+            match file.read(&mut buffer[len..]) {
+                Ok(0) => return Ok(Some(buffer[..len].to_vec())),
+                Ok(more) => len += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let size = file.metadata()?.len();
+        if size > limit {
+            return Ok(None);
+        }
+        let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default().max(len) + 1);
+        content.extend_from_slice(buffer);
+        let rest = limit.saturating_sub(len as u64).saturating_add(1);
+        file.take(rest).read_to_end(&mut content)?;
+        Ok(Some(content))
+    })?;
+    Ok(content.filter(|content| content.len() as u64 <= limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_all_sizes_are_read_whole_up_to_the_limit() {
+        let folder = std::env::temp_dir().join(format!("gpulint-disk-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("the folder for temporary files is writable");
+        let path = folder.join("file");
+        for size in [0, 1, BUFFER_BYTES - 1, BUFFER_BYTES, BUFFER_BYTES + 1, 3 * BUFFER_BYTES] {
+            let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            std::fs::write(&path, &content).expect("the file is written");
+            let limit = size as u64;
+            assert_eq!(read_up_to(&path, limit).expect("it is read"), Some(content.clone()), "{size}");
+            assert_eq!(read_up_to(&path, u64::MAX).expect("it is read"), Some(content), "{size}");
+            if size > 0 {
+                assert_eq!(read_up_to(&path, limit - 1).expect("it is read"), None, "{size}");
+            }
+        }
+        assert!(read_up_to(&folder, 1).is_err());
+        assert!(read_up_to(&folder.join("none"), 1).is_err());
+        std::fs::remove_dir_all(&folder).expect("the folder is removed");
     }
 }

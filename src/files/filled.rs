@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::by_path::{BorrowedPaths, PathMap};
 use super::walker::Walk;
-use super::{Directories, Disk, Input, absolute, map_on_all_threads};
+use super::{Directories, Disk, Input, absolute, disk, map_on_all_threads};
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, Source};
 
@@ -225,8 +224,7 @@ pub(super) fn read_small(path: &Path, disk: &Disk) -> Option<String> {
     if let Some(text) = disk.buffer(path) {
         return Some(text.to_string());
     }
-    let size = fs::metadata(path).ok()?.len();
-    (size <= MAX_BYTES).then(|| fs::read_to_string(path).ok())?
+    String::from_utf8(disk::read_up_to(path, MAX_BYTES).ok()??).ok()
 }
 
 /// The paths of the Flux Kustomizations in the text of a file that substitute variables after the build.

@@ -17,7 +17,7 @@ use gpulint_rules::{File, Kind, Object};
 use rayon::prelude::*;
 
 use super::filled::{flux_paths, has_placeholders};
-use super::{Folders, Input, SkipReason, Skipped};
+use super::{Folders, Input, SkipReason, Skipped, disk};
 
 /// Size of the text that one thread parses at a time, in bytes.
 const PARSE_CHUNK_BYTES: usize = 256 * 1024;
@@ -197,19 +197,11 @@ fn skipped(input: &Input, document: Option<u32>, reason: SkipReason, partial: bo
 
 /// The content. `None` if it exceeds the size limit.
 fn bytes(input: &Input) -> io::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    if input.stream == Some(0) {
-        let stdin = io::stdin().lock();
-        stdin.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    } else {
-        let file = fs::File::open(&input.path)?;
-        let size = file.metadata()?.len();
-        if size > MAX_BYTES {
-            return Ok(None);
-        }
-        bytes.reserve_exact(usize::try_from(size).unwrap_or_default() + 1);
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if input.stream != Some(0) {
+        return disk::read_up_to(&input.path, MAX_BYTES);
     }
+    let mut bytes = Vec::new();
+    io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= MAX_BYTES).then_some(bytes))
 }
 
