@@ -2,8 +2,9 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
@@ -18,19 +19,62 @@ use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::tree::{NONE, Span, Tree, watched};
 
-/// What names an object in a cluster.
+/// The type of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectId {
+pub struct GroupVersionKind {
     /// The API group; empty for the core group.
     pub group: String,
     /// The version.
     pub version: String,
     /// The kind.
     pub kind: String,
+}
+
+/// What names an object in a cluster. Its type is one for many objects, and is read as if it were part of it: `id.kind`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    group_version_kind: Arc<GroupVersionKind>,
     /// The namespace as written; read with [`ObjectId::namespace`].
     namespace: Option<String>,
     /// The name; empty where it is missing or no text.
     pub name: String,
+}
+
+impl Deref for ObjectId {
+    type Target = GroupVersionKind;
+
+    fn deref(&self) -> &GroupVersionKind {
+        &self.group_version_kind
+    }
+}
+
+thread_local! {
+    /// The types of the objects that this thread made last, the last one first.
+    static LAST_TYPES: RefCell<Vec<Arc<GroupVersionKind>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// So many types are known to a thread: folders have few, and most objects are of the same as one of those before.
+const MOST_LAST_TYPES: usize = 16;
+
+impl GroupVersionKind {
+    /// One that this thread made before, if it is among the last ones.
+    fn shared(group: &str, version: &str, kind: &str) -> Arc<GroupVersionKind> {
+        LAST_TYPES.with_borrow_mut(|last| {
+            let is_it = |one: &Arc<GroupVersionKind>| {
+                one.kind == kind && one.version == version && one.group == group
+            };
+            if let Some(at) = last.iter().position(is_it) {
+                last[..=at].rotate_right(1);
+            } else {
+                last.truncate(MOST_LAST_TYPES - 1);
+                let owned = |text: &str| text.to_owned();
+                let new =
+                    GroupVersionKind { group: owned(group), version: owned(version), kind: owned(kind) };
+                last.insert(0, Arc::new(new));
+            }
+            Arc::clone(&last[0])
+        })
+    }
 }
 
 impl ObjectId {
@@ -265,9 +309,7 @@ impl Object {
             let metadata = known.traits.path_cache.metadata;
             let name = Node::from_slot(&tree, root, metadata).get("name").text()?;
             let id = ObjectId {
-                group: known.id.group.clone(),
-                version: known.id.version.clone(),
-                kind: known.id.kind.clone(),
+                group_version_kind: Arc::clone(&known.id.group_version_kind),
                 namespace: known.id.namespace.clone(),
                 name: name.to_owned(),
             };
@@ -282,9 +324,7 @@ impl Object {
         let name =
             text(metadata.get("name")).or_else(|| text(metadata.get("generateName"))).unwrap_or_default();
         let id = ObjectId {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: kind.to_owned(),
+            group_version_kind: GroupVersionKind::shared(group, version, kind),
             namespace: text(metadata.get("namespace")).filter(|n| !n.is_empty()),
             name,
         };
