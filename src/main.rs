@@ -43,6 +43,11 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use error::CliError;
+use mimalloc::MiMalloc;
+
+/// All threads allocate at once, for which the allocators of C libraries are slow: musl's has one lock for all.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     match args::parse().map_err(CliError::Usage).and_then(run) {
