@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -179,7 +180,15 @@ impl MemoSlot {
 }
 
 /// The values of an object's [`Memo`]s.
-type Memos = [OnceLock<Box<dyn Any + Send + Sync>>; MemoSlot::COUNT];
+type Memos = [OnceLock<Remembered>; MemoSlot::COUNT];
+
+/// The value of a memo.
+#[derive(Debug)]
+struct Remembered {
+    value: Box<dyn Any + Send + Sync>,
+    /// Whether the name of the object may decide it.
+    reads_name: bool,
+}
 
 /// What the objects of one file whose trees share their nodes have in common.
 struct Common {
@@ -377,6 +386,11 @@ impl Object {
         self.0.written.as_ref().unwrap_or(self)
     }
 
+    /// Whether it is the object as it is written.
+    pub(crate) fn is_as_written(&self) -> bool {
+        self.0.written.is_none()
+    }
+
     /// Whether both are written at one place, whichever sets apply them.
     #[must_use]
     pub fn is_same_manifest(&self, other: &Object) -> bool {
@@ -390,7 +404,7 @@ impl Object {
 
     /// Whether a placeholder stands for its namespace.
     pub(crate) fn is_namespace_unknown(&self) -> bool {
-        let is_as_written = self.as_written().id().namespace() == self.id().namespace();
+        let is_as_written = self.as_written().namespace() == self.namespace();
         is_as_written && self.path(&["metadata", "namespace"]).is_unknown()
     }
 
@@ -415,7 +429,12 @@ impl Object {
     /// What names it.
     #[must_use]
     pub fn id(&self) -> &ObjectId {
-        watched::read_place();
+        watched::read_place(&self.0.tree);
+        &self.0.id
+    }
+
+    /// The same for who reads all of it but the name.
+    pub(crate) fn id_but_name(&self) -> &ObjectId {
         &self.0.id
     }
 
@@ -438,16 +457,10 @@ impl Object {
     }
 
     /// What a message calls it, in backticks: its name, cut where it is long; where a placeholder stands for
-    /// the name, that; and where there is none, [`UNNAMED`], which no message shows.
+    /// the name, that; and where there is none, [`UNNAMED`], which no message shows. The name is read when it is written.
     #[must_use]
-    pub fn display_name(&self) -> Cow<'_, str> {
-        if !self.name().is_empty() {
-            return ellipsize(self.name());
-        }
-        let metadata = self.get("metadata");
-        let written = |key: &str| metadata.get(key).raw_text().filter(|text| !text.is_empty());
-        let written = written("name").or_else(|| written("generateName"));
-        ellipsize(written.unwrap_or(UNNAMED))
+    pub fn display_name(&self) -> DisplayName<'_> {
+        DisplayName(self)
     }
 
     /// Its name.
@@ -503,8 +516,9 @@ impl Object {
     /// Where it came from; `None` for objects of a cluster.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
-        watched::read_place();
-        self.0.origin.as_ref()
+        let origin = self.0.origin.as_ref()?;
+        watched::read_place(&self.0.tree);
+        Some(origin)
     }
 
     /// The file it came from; `None` for objects of a cluster.
@@ -532,6 +546,17 @@ impl Object {
         self.path(&["metadata", "name"]).id().slot()
     }
 
+    /// Runs `work` and says whether it read the name of the object, or what else tells it from those that are equal but for
+    /// their names. There must be no other object of its name beside it.
+    pub(crate) fn watch_name<T>(&self, work: impl FnOnce() -> T) -> (T, bool) {
+        watched::watch_name_in(&self.0.tree, self.name_slot(), work)
+    }
+
+    /// Whether it is known that no other object has its name, because that is watched.
+    pub(crate) fn has_no_namesake(&self) -> bool {
+        watched::is_name_watched_in(&self.0.tree)
+    }
+
     /// Whether what is absent means nothing here: a patch, or a fragment of documentation.
     #[must_use]
     pub fn is_partial(&self) -> bool {
@@ -541,14 +566,13 @@ impl Object {
     /// Whether a kustomization of the input patches it, so that what is absent may come from there.
     #[must_use]
     pub fn is_patched_by_kustomize(&self) -> bool {
-        self.source().is_some_and(|source| {
-            source.has_patch_targets() && source.is_patched(&self.id().kind, self.name())
-        })
+        self.source()
+            .is_some_and(|source| source.has_patch_targets() && source.is_patched(self.kind(), self.name()))
     }
 
     /// Whether a kustomization of the input sets its number of replicas.
     pub(crate) fn is_scaled_by_kustomize(&self) -> bool {
-        self.source().is_some_and(|source| source.is_scaled(&self.id().kind, self.name()))
+        self.source().is_some_and(|source| source.is_scaled(self.kind(), self.name()))
     }
 
     /// Whether the object is no patch, but lacks its very body.
@@ -574,19 +598,23 @@ impl Object {
     /// steps it is not taken from.
     pub(crate) fn memo<T: Any + Send + Sync>(&self, memo: &Memo<T>, compute: impl FnOnce() -> T) -> &T {
         let owner = if memo.slot.depends_on_namespace() {
-            let _ = self.id().namespace();
+            let _ = self.namespace();
             self
         } else {
             self.as_written()
         };
+        let tree = &owner.0.tree;
         let common = owner.common_memos().filter(|_| memo.slot.is_common_to_alike_pools());
-        if common.is_none() {
-            watched::read_place();
-        }
+        let is_name_watched = watched::is_name_watched_in(tree);
         let memos = common.unwrap_or_else(|| owner.0.memos.get_or_init(Box::default));
-        let value = memos[memo.slot as usize]
-            .get_or_init(|| Box::new(watched::unwatched(|| steps::unlimited(compute))));
-        value.downcast_ref().expect("each slot belongs to one memo")
+        let remembered = memos[memo.slot as usize].get_or_init(|| {
+            let (value, reads_name) = watched::set_apart(|| steps::unlimited(compute));
+            Remembered { value: Box::new(value), reads_name: reads_name || !is_name_watched }
+        });
+        if common.is_none() && (remembered.reads_name || !is_name_watched) {
+            watched::read_place(tree);
+        }
+        remembered.value.downcast_ref().expect("each slot belongs to one memo")
     }
 
     /// The memos that a NodePool has in common with those that are like it.
@@ -600,6 +628,18 @@ impl Object {
     /// What is remembered for this object and for those that are like it. `None` where nothing is like it.
     pub(crate) fn memo_of_alike<T: Any + Send + Sync + Default>(&self, memo: &Memo<T>) -> Option<&T> {
         self.common_memos().map(|_| self.memo(memo, T::default))
+    }
+
+    /// Its namespace: as it is written, or as a set of manifests applies it.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.0.id.namespace()
+    }
+
+    /// The namespace that the API server would use: `default` where none is written.
+    #[must_use]
+    pub fn namespace_or_default(&self) -> &str {
+        self.0.id.namespace_or_default()
     }
 
     /// The row of its kind in the kind table.
@@ -622,13 +662,14 @@ impl Object {
 
     /// Whether this is another handle of the very same object.
     pub(crate) fn ptr_eq(&self, other: &Object) -> bool {
-        watched::read_place();
+        watched::read_place(&self.0.tree);
+        watched::read_place(&other.0.tree);
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// What tells it from every other object while it lives.
     pub(crate) fn ptr_id(&self) -> usize {
-        watched::read_place();
+        watched::read_place(&self.0.tree);
         Arc::as_ptr(&self.0).addr()
     }
 
@@ -637,7 +678,12 @@ impl Object {
     #[must_use]
     pub fn is_same_resource(&self, other: &Object) -> bool {
         let (a, b) = (&self.0, &other.0);
-        watched::read_place();
+        for (one, other) in [(a, b), (b, a)] {
+            // An object whose name is watched is beside no other one of its name, but for what nobody finds by its name.
+            if !watched::is_name_watched_in(&one.tree) || other.traits.partial || other.traits.incomplete {
+                watched::read_place(&one.tree);
+            }
+        }
         let stored = a.origin.is_none() && b.origin.is_none();
         Arc::ptr_eq(a, b)
             || (stored
@@ -646,6 +692,29 @@ impl Object {
                 && a.id.kind == b.id.kind
                 && a.id.group == b.id.group
                 && a.id.namespace_or_default() == b.id.namespace_or_default())
+    }
+}
+
+/// What a message calls an object: [`Object::display_name`].
+#[derive(Clone, Copy, Debug)]
+pub struct DisplayName<'a>(&'a Object);
+
+impl DisplayName<'_> {
+    fn text(&self) -> Cow<'_, str> {
+        let object = self.0;
+        if !object.name().is_empty() {
+            return ellipsize(object.name());
+        }
+        let metadata = object.get("metadata");
+        let written = |key: &str| metadata.get(key).raw_text().filter(|text| !text.is_empty());
+        let written = written("name").or_else(|| written("generateName"));
+        ellipsize(written.unwrap_or(UNNAMED))
+    }
+}
+
+impl fmt::Display for DisplayName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
     }
 }
 

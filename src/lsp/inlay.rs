@@ -148,7 +148,7 @@ fn of_pool(cluster: &Cluster, view: &View<'_>, pool: &Object) -> Option<Text> {
 
 fn of_room(room: &Room) -> Text {
     let pools: Vec<String> =
-        room.pools.iter().take(MAX_POOLS).map(|pool| pool.display_name().into_owned()).collect();
+        room.pools.iter().take(MAX_POOLS).map(|pool| pool.display_name().to_string()).collect();
     let more = if room.pools.len() > pools.len() { ", …" } else { "" };
     let whose = if room.pools.len() == 1 { "NodePool" } else { "NodePools" };
     let label = format!("room for {}", room.pods);

@@ -241,9 +241,9 @@ enum Tracking {
     Any,
 }
 
-/// Whether reads of this thread are recorded.
-pub(crate) fn is_tracking() -> bool {
-    TRACKING.get() != Tracking::Off
+/// Whether each read of this thread is recorded.
+pub(crate) fn is_recording() -> bool {
+    TRACKING.get() == Tracking::Each
 }
 
 /// Records a read, if a computation of this thread is tracked.

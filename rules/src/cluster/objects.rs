@@ -42,7 +42,7 @@ impl OfKind {
     }
 
     fn insert(&mut self, object: &Object, name: &str) {
-        let namespace = object.id().namespace_or_default();
+        let namespace = object.namespace_or_default();
         let namespace = match self.namespaces.get_key_value(namespace) {
             Some((known, _)) => Arc::clone(known),
             None => Arc::from(namespace),
@@ -88,7 +88,7 @@ impl OfKind {
     }
 
     fn remove(&mut self, object: &Object, name: &str) {
-        let namespace = object.id().namespace_or_default();
+        let namespace = object.namespace_or_default();
         let Some(names) = self.namespaces.get_mut(namespace) else {
             return;
         };
@@ -311,6 +311,12 @@ impl Objects {
         groups.iter().find(|(g, _)| g == group).map(|(_, objects)| objects)
     }
 
+    /// Whether there is an object of this identity that lookups find, for who asks for no computation that depends on it.
+    #[must_use]
+    pub fn holds(&self, group: &str, kind: &str, namespace: &str, name: &str) -> bool {
+        !self.all_untracked(group, kind, namespace, name).is_empty()
+    }
+
     /// Every object, in the order it was applied.
     #[must_use]
     pub fn objects(&self) -> &[Object] {
@@ -438,12 +444,12 @@ mod tests {
                 for name in ["n0", "n1", "n5"] {
                     let found = objects.named("", "Pod", name).flatten();
                     let mut found: Vec<_> =
-                        found.map(|pod| (pod.id().namespace().map(str::to_owned), pod.ptr_id())).collect();
+                        found.map(|pod| (pod.namespace().map(str::to_owned), pod.ptr_id())).collect();
                     assert!(found.is_sorted_by(|a, b| a.0 <= b.0));
                     let mut wanted: Vec<_> = present
                         .iter()
                         .filter(|pod| pod.name() == name)
-                        .map(|pod| (pod.id().namespace().map(str::to_owned), pod.ptr_id()))
+                        .map(|pod| (pod.namespace().map(str::to_owned), pod.ptr_id()))
                         .collect();
                     found.sort();
                     wanted.sort();

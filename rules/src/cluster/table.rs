@@ -8,7 +8,7 @@ use std::hash::Hash;
 use std::sync::OnceLock;
 
 use crate::cluster::dependencies::{
-    Invalidations, Read, by_slot, digest, is_tracking, record_read, untracked,
+    Invalidations, Read, by_slot, digest, is_recording, record_read, untracked,
 };
 use crate::cluster::objects::{ObjectChange, Objects};
 use crate::kind::Kind;
@@ -142,9 +142,13 @@ impl<V: View> Table<V> {
         self.0.contains_key(key)
     }
 
-    /// Whether there is no row and the computation is not recorded, so that there is nothing to be looked up.
+    /// Whether there is no row, and nobody wants to know what is looked up, so that there is nothing to be looked up.
     pub(crate) fn has_nothing_to_read(&self) -> bool {
-        self.0.is_empty() && !is_tracking()
+        let is_empty = self.0.is_empty() && !is_recording();
+        if is_empty {
+            record_read(|| Read::Keys(V::ID));
+        }
+        is_empty
     }
 
     /// The keys that have rows, in order.

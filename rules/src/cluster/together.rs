@@ -92,7 +92,7 @@ fn may_share_namespace(a: &Object, b: &Object) -> bool {
         return true;
     }
     let sets_namespaces = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
-    if a.id().namespace_or_default() != b.id().namespace_or_default()
+    if a.namespace_or_default() != b.namespace_or_default()
         || a.is_cluster_scoped()
         || b.is_cluster_scoped()
         || !(sets_namespaces(a) || sets_namespaces(b))
@@ -119,7 +119,7 @@ fn namespaces(object: &Object) -> BTreeSet<&str> {
 }
 
 fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> &'a str {
-    route.and_then(|route| route.namespace.as_deref()).unwrap_or(object.id().namespace_or_default())
+    route.and_then(|route| route.namespace.as_deref()).unwrap_or(object.namespace_or_default())
 }
 
 /// The folder of a path; empty for the current one.

@@ -142,8 +142,8 @@ impl Situation {
 
     /// The pod of a workload whose replicas can be counted.
     fn countable_pod(&self, workload: &Object) -> Option<Pod> {
-        let kind = &workload.id().kind;
-        let one_pod = matches!(kind.as_str(), "Deployment" | "StatefulSet" | "ReplicaSet" | "Rollout");
+        let kind = workload.kind();
+        let one_pod = matches!(kind, "Deployment" | "StatefulSet" | "ReplicaSet" | "Rollout");
         if !one_pod || workload.is_partial() || !starts_nodes(workload) || !uses_accelerators(workload) {
             return None;
         }

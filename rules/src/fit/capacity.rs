@@ -468,7 +468,7 @@ fn selected(packed: &[&Demand<'_>], at: usize, rule: &Node<'_>) -> Vec<usize> {
     // With `matchLabelKeys` only pods of the same revision count.
     let alone = rule.get("matchLabelKeys").items().next().is_some();
     let in_reach = |other: &Demand<'_>| {
-        let namespace = other.workload.id().namespace_or_default();
+        let namespace = other.workload.namespace_or_default();
         if anywhere.is_set() && anywhere.entries().is_empty() {
             return true;
         }

@@ -45,7 +45,7 @@ pub struct Ec2NodeClass<'a> {
 impl<'a> Ec2NodeClass<'a> {
     /// Returns a view of the object, or `None` if it is not a v1 EC2NodeClass.
     pub(crate) fn new(object: &'a Object) -> Option<Ec2NodeClass<'a>> {
-        let fits = object.is(Kind::EC2_NODE_CLASS) && object.id().version == "v1";
+        let fits = object.is(Kind::EC2_NODE_CLASS) && object.version() == "v1";
         fits.then_some(Ec2NodeClass { object })
     }
 

@@ -283,7 +283,7 @@ impl<'a> NodePool<'a> {
     /// if they indicate no class, or more than one.
     #[must_use]
     pub fn purpose(&self) -> Option<WorkloadClass> {
-        self.facts().declared.and(DeclaredPurpose::of(self.object.name())).only()
+        self.facts().declared.and(DeclaredPurpose::of_name(self.object)).only()
     }
 
     /// The capacity types that the pool allows. `None` if neither a requirement nor a label is about them.

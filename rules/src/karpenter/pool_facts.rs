@@ -10,8 +10,9 @@ use crate::karpenter::nodepool::{CAPACITY_TYPE, CAPACITY_TYPES, NodePool, requir
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::requirement_list::Provider;
 use crate::karpenter::scheduling;
+use crate::object::Object;
 use crate::steps;
-use crate::workload::class::{WorkloadClass, purpose};
+use crate::workload::class::{WorkloadClass, purpose, purpose_of_name};
 
 /// Labels that get new values with new instance types.
 const GROWING_KEYS: [&str; 7] = [
@@ -64,6 +65,11 @@ impl DeclaredPurpose {
     /// What a text speaks of.
     pub(crate) fn of(text: &str) -> DeclaredPurpose {
         purpose(text).map_or(DeclaredPurpose::None, DeclaredPurpose::One)
+    }
+
+    /// What the name of an object speaks of.
+    pub(crate) fn of_name(object: &Object) -> DeclaredPurpose {
+        purpose_of_name(object).map_or(DeclaredPurpose::None, DeclaredPurpose::One)
     }
 
     /// What both speak of.

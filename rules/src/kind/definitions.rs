@@ -112,7 +112,7 @@ impl CustomResourceDefinitions {
 
 impl Definition {
     fn read(object: &Object) -> Result<((String, String), Definition), String> {
-        if object.id().version != "v1" {
+        if object.version() != "v1" {
             let version = object.id().api_version();
             return Err(format!(
                 "a CustomResourceDefinition of `{version}`; Kubernetes serves `apiextensions.k8s.io/v1`"

@@ -109,7 +109,7 @@ impl Engine {
         cluster: &Cluster,
         known: &mut Vec<Judged<'a>>,
     ) -> Vec<Finding> {
-        let own = object.id().namespace();
+        let own = object.namespace();
         let mut findings = Vec::new();
         let mut left = STEPS_PER_OBJECT;
         for (place, at) in self.rules_for(object).enumerate() {
@@ -436,7 +436,11 @@ impl Engine {
     /// Checks one object, as the webhook does, and applies the suppressions of its annotation.
     #[must_use]
     pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
-        let findings = self.check_object(object, cluster);
+        self.finish_review(object, self.check_object(object, cluster))
+    }
+
+    /// What is left of the findings of all rules for one object.
+    pub(super) fn finish_review(&self, object: &Object, findings: Vec<Finding>) -> CheckReport {
         let mut checked = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object));
         leave_fragments_to_one(&mut checked.findings);
         checked

@@ -553,7 +553,7 @@ impl Finding {
         let places = self.related.iter_mut().map(|related| &mut related.location);
         for place in std::iter::once(&mut self.location).chain(places) {
             if let Location::Field { object, .. } | Location::Text { object: Some(object), .. } = place
-                && !object.ptr_eq(object.as_written())
+                && !object.is_as_written()
             {
                 *object = object.as_written().clone();
             }

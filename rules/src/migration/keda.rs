@@ -16,7 +16,7 @@ pub(crate) fn convert(object: &Object) -> Result<Fix, ConversionError> {
     }
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!(API_VERSION))?;
-    if object.id().kind != "ScaledObject" {
+    if object.kind() != "ScaledObject" {
         return Ok(draft.into_fix("move it to `keda.sh`"));
     }
     let scale_type = draft.text(&["spec", "scaleType"]).map(str::to_owned);

@@ -34,9 +34,8 @@ pub(super) fn drop_from_pool(
     };
     let classes = cluster.all(Kind::EC2_NODE_CLASS.group, Kind::EC2_NODE_CLASS.kind, "default", class);
     // Files of several clusters may each contain a class with this name: all of them must have the settings.
-    let carries = |c: &Object| {
-        c.id().version == "v1" && kubelet_settings(&c.path(&["spec", "kubelet"]).to_json()) == wish
-    };
+    let carries =
+        |c: &Object| c.version() == "v1" && kubelet_settings(&c.path(&["spec", "kubelet"]).to_json()) == wish;
     if !classes.is_empty() && classes.iter().all(carries) {
         draft.remove(path);
         return Ok(());

@@ -28,7 +28,7 @@ type ConversionError = String;
 
 /// The fix that converts an old Karpenter object to the current API.
 pub(crate) fn convert(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
-    let id = object.id();
+    let id = object.id_but_name();
     if object.is_partial() {
         // Fields that a patch omits are set in its base, so defaults must not be added here.
         return Err("convert the base first, then write the patch against its new paths".into());
@@ -53,7 +53,7 @@ pub fn conversion(object: &Object, cluster: &Cluster, platform: &Platform) -> Op
     const OLD: [Kind; 3] = [Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE, Kind::new("karpenter.sh", "Machine")];
     const CURRENT: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
     let is_any = |kinds: &[Kind]| kinds.iter().any(|kind| object.is(*kind));
-    let version = &object.id().version;
+    let version = object.version();
     let is_old = is_any(&OLD) || is_any(&CURRENT) && (version == "v1beta1" || version.starts_with("v1alpha"));
     let is_served = platform.karpenter >= Version::new(1, 0);
     (is_old && is_served).then(|| convert(object, cluster))

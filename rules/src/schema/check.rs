@@ -46,7 +46,7 @@ pub(crate) fn violations<'o>(
     definitions: &CustomResourceDefinitions,
 ) -> Cow<'o, [Violation]> {
     let Some(validator) = crd::validator(object, definitions) else {
-        let remembered = object.memo(&VIOLATIONS, || match table::find(object.id()) {
+        let remembered = object.memo(&VIOLATIONS, || match table::find(object.id_but_name()) {
             None => Some(Vec::new()),
             Some(entry) => limited(|| {
                 check(object, |tree, root| {
@@ -289,10 +289,10 @@ pub(crate) fn cluster_is_newer(
     platform: &Platform,
     definitions: &CustomResourceDefinitions,
 ) -> bool {
-    if definitions.find(object.id()).is_some() {
+    if definitions.find(object.id_but_name()).is_some() {
         return false;
     }
-    match object.id().group.as_str() {
+    match object.group() {
         "karpenter.sh" | "karpenter.k8s.aws" => platform.karpenter > Version::new(1, 14),
         "eks.amazonaws.com" => false,
         "keda.sh" => platform.keda > Version::new(2, 20),
@@ -308,7 +308,7 @@ pub(crate) fn fields_at(
     definitions: &CustomResourceDefinitions,
 ) -> Vec<String> {
     let schema = crd::structural(object, definitions);
-    match schema.or_else(|| Some(table::find(object.id())?.structural())) {
+    match schema.or_else(|| Some(table::find(object.id_but_name())?.structural())) {
         Some(schema) => fields(schema, pointer),
         None => Vec::new(),
     }
@@ -319,7 +319,7 @@ pub(crate) fn fields_at(
 pub(crate) fn added_later(object: &Object, pointer: &Pointer) -> Option<Version> {
     let (field, above) = pointer.steps().split_last()?;
     let (parent, above) = above.split_last()?;
-    let above = schema_at(table::find(object.id())?.structural(), above)?;
+    let above = schema_at(table::find(object.id_but_name())?.structural(), above)?;
     let parent = child(above, parent)?.get("$ref")?.as_str()?;
     core::added_later(parent, field)
 }

@@ -151,6 +151,7 @@ impl FastAccept {
             _ if row.unsupported => false,
             SlotKind::Mapping | SlotKind::FlowMapping => self.accepts_mapping(row, tree, slot, uncertain),
             SlotKind::Sequence | SlotKind::FlowSequence => self.accepts_sequence(row, tree, slot, uncertain),
+            _ if tree.is_string(slot) && row.accepts_all_texts() => return true,
             _ => match tree.scalar(slot) {
                 Some(Scalar::Str(text)) if uncertain.is_placeholder(text) => return true,
                 scalar => scalar.is_some_and(|scalar| accepts_scalar(row, scalar)),
@@ -234,6 +235,18 @@ impl FastAccept {
 impl SchemaNode {
     fn allows_type(&self, of: u8) -> bool {
         self.types == 0 || self.types & of != 0
+    }
+
+    /// Whether it accepts a string whatever its text is.
+    fn accepts_all_texts(&self) -> bool {
+        self.allows_type(STRING)
+            && self.enum_values.is_none()
+            && self.lengths[CHARACTERS] == (0, usize::MAX)
+            && self.pattern.is_none()
+            && self.format.is_none()
+            && self.all_of.is_empty()
+            && self.any_of.is_none()
+            && self.reference.is_none()
     }
 }
 

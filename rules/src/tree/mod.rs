@@ -447,9 +447,16 @@ impl Tree {
 
     /// The text of a scalar with escapes and folding applied.
     pub(crate) fn scalar_text(&self, at: u32) -> &str {
-        watched::read(at);
+        watched::read(self, at);
         let slot = self.slot(at);
         self.stored(slot.span, slot.data)
+    }
+
+    /// Whether the node is a string whatever its text is.
+    pub(crate) fn is_string(&self, at: u32) -> bool {
+        let slot = self.slot(at);
+        matches!(slot.kind, SlotKind::Quoted | SlotKind::Block)
+            && matches!(slot.tag(), TagKind::None | TagKind::Str)
     }
 
     /// The value of a scalar node; `None` for collections.

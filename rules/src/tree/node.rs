@@ -223,8 +223,11 @@ impl<'a> Node<'a> {
     /// Whether the node is a placeholder, so that its value is not known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        self.tree.may_have_placeholders
-            && matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
+        // No label of RFC 1035 is one.
+        let is_one = || {
+            watched::unwatched(|| matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text)))
+        };
+        self.tree.may_have_placeholders && is_one()
     }
 
     /// Whether a key of the mapping is a placeholder, so that any field may be in it.
@@ -487,17 +490,20 @@ impl<'a> Node<'a> {
     /// that were built from a value.
     #[must_use]
     pub fn span(&self) -> Option<Span> {
-        watched::read_place();
-        (self.slot != NONE && self.tree.has_spans()).then(|| self.tree.span(self.slot))
+        if self.slot == NONE || !self.tree.has_spans() {
+            return None;
+        }
+        watched::read_place(self.tree);
+        Some(self.tree.span(self.slot))
     }
 
     /// The span of the key, if the node is the value of a mapping entry.
     #[must_use]
     pub fn key_span(&self) -> Option<Span> {
-        watched::read_place();
         if self.slot == NONE || !self.tree.has_spans() {
             return None;
         }
+        watched::read_place(self.tree);
         self.tree.key_span(self.slot)
     }
 
@@ -548,7 +554,9 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
         SlotKind::Sequence | SlotKind::FlowSequence => {
             tree.children(at).any(|child| holds_placeholder(tree, child))
         }
-        _ => matches!(tree.scalar(at), Some(Scalar::Str(text)) if is_placeholder(text)),
+        _ => {
+            watched::unwatched(|| matches!(tree.scalar(at), Some(Scalar::Str(text)) if is_placeholder(text)))
+        }
     }
 }
 

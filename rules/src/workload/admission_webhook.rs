@@ -70,7 +70,7 @@ pub(crate) struct Webhook<'a> {
 impl<'a> Webhook<'a> {
     /// The webhooks of a configuration in `admissionregistration.k8s.io/v1`.
     pub(crate) fn of(object: &'a Object) -> Vec<Webhook<'a>> {
-        if object.id().version != "v1" {
+        if object.version() != "v1" {
             return Vec::new();
         }
         let webhooks = object.get("webhooks");

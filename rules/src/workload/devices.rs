@@ -106,7 +106,7 @@ pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
         let steps = pointer.steps();
         object.root().at(&Pointer::from_steps(steps[..steps.len().saturating_sub(levels)].iter().cloned()))
     };
-    let id = object.id();
+    let id = object.id_but_name();
     match (id.group.as_str(), id.kind.as_str()) {
         ("", "Pod") => Some(1),
         ("batch", "Job" | "CronJob") => parallel(&above(2)),
@@ -128,7 +128,7 @@ pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
 
 /// How many pods of a template so many replicas of its object have: a replica of a LeaderWorkerSet is a group of pods.
 pub(crate) fn pods_of_groups(object: &Object, template: &Template<'_>, replicas: i64) -> Option<i64> {
-    if object.id().group != "leaderworkerset.x-k8s.io" {
+    if object.group() != "leaderworkerset.x-k8s.io" {
         return Some(replicas);
     }
     let group = object.path(&["spec", "leaderWorkerTemplate"]);
@@ -219,7 +219,7 @@ mod tests {
         for (mut value, pods) in cases {
             value["metadata"] = json!({"name": "a"});
             let object = Object::from_json(&value).expect("an object");
-            let total = match object.id().kind.as_str() {
+            let total = match object.kind() {
                 // The head has no number of replicas.
                 "RayCluster" => pods_of(&object, &templates(&object)[1]).map(|n| n + 1),
                 _ => pods_with_accelerators(&object),

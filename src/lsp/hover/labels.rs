@@ -129,7 +129,7 @@ fn current(types: &TypeSet) -> TypeSet {
 /// What the whole NodePool leaves, and how much of it has the value.
 fn of_pool(set: &InSet<'_>, own: Option<TypeSet>, is_on_value: bool) -> Option<String> {
     let types = admitted_by(set.object, set.set.cluster, set.platform)?;
-    let name = code(&set.object.display_name());
+    let name = code(&set.object.display_name().to_string());
     let details = of_types(&types, set.platform);
     let whole = format!("NodePool {name} admits {}: {details}", count(types.len(), "type"));
     let Some(own) = own.filter(|_| is_on_value) else {
@@ -152,7 +152,7 @@ fn of_pool(set: &InSet<'_>, own: Option<TypeSet>, is_on_value: bool) -> Option<S
 /// The workloads that reach a NodePool by a label of its own.
 fn selecting(set: &InSet<'_>, key: &str) -> Option<String> {
     let pool = NodePool::new(set.object)?;
-    let found = set.set.cluster.views().selecting(&pool, set.object.name());
+    let found = set.set.cluster.views().selecting(&pool);
     let names_it = |object: &Object| {
         templates(object).iter().any(|template| {
             let affinity = template.spec.path(&["affinity", "nodeAffinity"]);

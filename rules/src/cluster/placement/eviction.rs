@@ -223,7 +223,7 @@ fn blocker(
 
 /// The PDBs that prevent all evictions of the pods of a template.
 fn pdb_block(template: &Template<'_>, object: &Object, cluster: &Cluster) -> Option<PdbBlock> {
-    let (mut pdbs, _) = cluster.views().pdbs_of(object.id().namespace_or_default(), template);
+    let (mut pdbs, _) = cluster.views().pdbs_of(object.namespace_or_default(), template);
     pdbs.retain(|pdb| cluster.pairs(object, pdb));
     let allows_none = |pdb: &&&Object| cluster.query::<PdbAllowsNone>(&ObjectKey((**pdb).clone()));
     if let Some(pdb) = pdbs.iter().find(allows_none) {

@@ -203,13 +203,19 @@ fn compute_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) ->
 /// The same with workloads that may be of other clusters.
 fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc<[Arc<EvictionBlocker>]> {
     // Only what concerns this pool is read: most changes concern the blockers of few pools.
-    let part = first_choice_part(object.ptr_id());
-    let placement = cluster.query_part::<Placements>(&key, part);
+    let placement = if cluster.is_incremental() {
+        cluster.query_part::<Placements>(&key, first_choice_part(object.ptr_id()))
+    } else {
+        cluster.query::<Placements>(&key)
+    };
     if placement.blockers.is_empty() && !cluster.is_incremental() {
         return Arc::default();
     }
-    let same_name = cluster.table::<CandidatePools>().get(&PoolKey::Name(object.name().to_owned()));
-    let known = same_name.iter().find(|pool| pool.object().is_same_resource(object));
+    let find_known = || {
+        let same_name = cluster.table::<CandidatePools>().get(&PoolKey::Name(object.name().to_owned()));
+        same_name.iter().find(|pool| pool.object().is_same_resource(object))
+    };
+    let known = if object.has_no_namesake() { None } else { find_known() };
     if let Some(known) = known.filter(|known| known.object().ptr_eq(object)) {
         return placement.first_choice_of(known.object()).into();
     }

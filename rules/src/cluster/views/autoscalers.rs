@@ -33,7 +33,7 @@ impl View for Autoscalers {
         if object.is(Kind::HPA) {
             return target.map(AutoscalerKey::Hpa).into_iter().collect();
         }
-        let namespace = object.id().namespace_or_default();
+        let namespace = object.namespace_or_default();
         let of_hpa =
             hpa_name(object).map(|name| AutoscalerKey::ScaledObjectOfHpa(namespace.to_owned(), name));
         target.map(AutoscalerKey::ScaledObject).into_iter().chain(of_hpa).collect()
@@ -53,5 +53,5 @@ pub fn scale_target(object: &Object) -> Option<(String, String, String)> {
     let version = field("apiVersion", "apps/v1")?;
     let kind = field("kind", "Deployment")?;
     let group = version.split_once('/').map_or("", |(group, _)| group);
-    Some((object.id().namespace_or_default().to_owned(), format!("{group}/{kind}"), name.to_owned()))
+    Some((object.namespace_or_default().to_owned(), format!("{group}/{kind}"), name.to_owned()))
 }

@@ -244,12 +244,12 @@ impl<'i> Views<'i> {
     /// The workloads of the pool's cluster that select a pool by its name or by one of its custom labels, and contradict
     /// none of its labels.
     #[must_use]
-    pub fn selecting(self, pool: &NodePool<'_>, name: &str) -> Vec<&'i Workload> {
+    pub fn selecting(self, pool: &NodePool<'_>) -> Vec<&'i Workload> {
         let workloads = self.cluster.table::<Workloads>();
         if workloads.has_nothing_to_read() {
             return Vec::new();
         }
-        let labels = pool_labels(pool, name);
+        let labels = pool_labels(pool, pool.object().name());
         let choosing = |(key, value): &(&str, &str)| {
             workloads.get(&WorkloadKey::RequiredLabel((*key).to_owned(), (*value).to_owned()))
         };
@@ -268,12 +268,12 @@ impl<'i> Views<'i> {
     /// The purpose of a pool: from its name, labels and taints, otherwise from the workloads that select it, with the
     /// first of them.
     #[must_use]
-    pub fn purpose(self, pool: &NodePool<'_>, name: &str) -> Option<(WorkloadClass, Option<&'i Workload>)> {
+    pub fn purpose(self, pool: &NodePool<'_>) -> Option<(WorkloadClass, Option<&'i Workload>)> {
         if let Some(class) = pool.purpose() {
             return Some((class, None));
         }
         let mut found: Option<(WorkloadClass, Option<&'i Workload>)> = None;
-        for workload in self.selecting(pool, name) {
+        for workload in self.selecting(pool) {
             let class = if workload.classified.is(WorkloadClass::Training) {
                 WorkloadClass::Training
             } else if workload.classified.serves_requests() {
@@ -296,7 +296,7 @@ impl<'i> Views<'i> {
         if own.is_declared() {
             return own.clone();
         }
-        let (kind, name) = (Kind::NAMESPACE, object.id().namespace_or_default());
+        let (kind, name) = (Kind::NAMESPACE, object.namespace_or_default());
         let namespace = self.cluster.all(kind.group, kind.kind, "default", name).first();
         namespace.and_then(declared_by_namespace).unwrap_or_else(|| own.clone())
     }
@@ -435,7 +435,7 @@ impl<'i> Views<'i> {
         set: bool,
         fits: &dyn Fn(Labels<'_, '_>) -> Option<bool>,
     ) -> (Vec<&'i Workload>, bool) {
-        let namespace = owner.id().namespace_or_default();
+        let namespace = owner.namespace_or_default();
         let pair = wanted.iter().find_map(|(k, v)| Some(((*k).to_owned(), v.text()?.to_owned())));
         let table = self.cluster.table::<Workloads>();
         let candidates = table.get(&match &pair {

@@ -27,7 +27,7 @@ impl View for Pdbs {
     type Key = PdbKey;
 
     fn keys(object: &Object) -> Vec<PdbKey> {
-        let namespace = object.id().namespace_or_default().to_owned();
+        let namespace = object.namespace_or_default().to_owned();
         let labels = object.path(&["spec", "selector", "matchLabels"]).entries();
         let label = labels.into_iter().find_map(|(key, value)| Some((key, value.text()?.to_owned())));
         let selected = match label {

@@ -14,7 +14,7 @@ impl View for Services {
     type Key = (String, String, String);
 
     fn keys(object: &Object) -> Vec<(String, String, String)> {
-        let namespace = object.id().namespace_or_default();
+        let namespace = object.namespace_or_default();
         let labels = object.path(&["spec", "selector"]).entries();
         let first = labels.into_iter().find_map(|(key, value)| Some((key, value.text()?)));
         first

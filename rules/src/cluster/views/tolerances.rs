@@ -48,7 +48,7 @@ impl View for Tolerances {
             return Vec::new();
         }
         // The runtime of an InferenceService adds to its pods.
-        if object.is_patched_by_kustomize() || object.id().kind == "InferenceService" {
+        if object.is_patched_by_kustomize() || object.kind() == "InferenceService" {
             return vec![Tolerance::Unknown];
         }
         let bound = |template: &&Template<'_>| template.spec.get("nodeName").is_set();

@@ -42,12 +42,11 @@ pub(crate) enum TrainingProtection<'a> {
 /// Whether the workloads that select a pool, except servers and helpers, are all protected.
 pub(crate) fn training_protection<'a>(
     pool: &NodePool<'_>,
-    name: &str,
     cluster: &'a Cluster,
     platform: &Platform,
 ) -> TrainingProtection<'a> {
     let mut found = TrainingProtection::None;
-    for workload in cluster.views().selecting(pool, name) {
+    for workload in cluster.views().selecting(pool) {
         if workload.classified.serves_requests() || workload.classified.is(WorkloadClass::Infra) {
             continue;
         }

@@ -105,7 +105,7 @@ impl View for Workloads {
     type Key = WorkloadKey;
 
     fn keys(workload: &Arc<Workload>) -> Vec<WorkloadKey> {
-        let namespace = workload.object.id().namespace_or_default();
+        let namespace = workload.object.namespace_or_default();
         let required = label_pairs(&workload.required_labels)
             .map(|(key, value)| WorkloadKey::RequiredLabel(key.to_owned(), value.to_owned()));
         let pod_labels = pod_labels(&workload.object).into_iter().map(|(key, value)| {

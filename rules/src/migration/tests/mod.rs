@@ -29,7 +29,7 @@ fn converted(text: &str) -> Result<Vec<Value>, String> {
         index.apply(object.clone());
     }
     let first = &objects[0];
-    let fix = match first.id().group.as_str() {
+    let fix = match first.group() {
         "keda.k8s.io" => super::keda::convert(first),
         _ => super::convert(first, &index),
     }?;

@@ -57,9 +57,9 @@ const ONE: Kind = Kind::TRIGGER_AUTHENTICATION;
 const ALL: Kind = Kind::CLUSTER_TRIGGER_AUTHENTICATION;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let namespace = object.id().namespace_or_default().to_owned();
+    let namespace = object.namespace_or_default().to_owned();
     // A namespace that is set when the manifest is applied may be any.
-    let namespaced = object.id().namespace().is_some();
+    let namespaced = object.namespace().is_some();
     for trigger in triggers(object) {
         let reference = trigger.node.get("authenticationRef");
         let (node, kind) = (reference.get("name"), reference.get("kind"));
@@ -106,7 +106,7 @@ fn here<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str) -> impl Iterator<Ite
     let namespace = if kind == ALL { None } else { Some(namespace.to_owned()) };
     ctx.index()
         .of(kind)
-        .filter(move |found| namespace.as_deref().is_none_or(|n| found.id().namespace_or_default() == n))
+        .filter(move |found| namespace.as_deref().is_none_or(|n| found.namespace_or_default() == n))
 }
 
 fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {

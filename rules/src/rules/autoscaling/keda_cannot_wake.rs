@@ -211,7 +211,7 @@ fn own_service<'a>(object: &Object, url: &str, ctx: &Context<'a>) -> Option<Dead
     let host = rest.split(['/', ':', '?']).next()?;
     let mut labels = host.split('.');
     let service = labels.next().filter(|label| !label.is_empty())?;
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     if labels.next()? != namespace || labels.next().is_some_and(|label| label != "svc") {
         return None;
     }

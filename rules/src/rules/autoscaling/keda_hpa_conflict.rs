@@ -155,7 +155,7 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let views = ctx.index().views();
-    let all = views.scaled_objects_of_hpa(object.id().namespace_or_default(), &name);
+    let all = views.scaled_objects_of_hpa(object.namespace_or_default(), &name);
     let Some(first) = all.iter().find(|other| ctx.pairs_with(other)) else {
         return;
     };

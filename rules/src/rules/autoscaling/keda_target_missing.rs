@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether one of the objects of the kind may have the name, or be in the namespace, when it is applied.
 fn may_be_target<'a>(object: &Object, mut all: impl Iterator<Item = &'a Object>, name: &str) -> bool {
-    let is_open = |object: &Object| object.id().namespace().is_none() || object.is_namespace_unknown();
+    let is_open = |object: &Object| object.namespace().is_none() || object.is_namespace_unknown();
     let own_is_open = is_open(object);
     all.any(|found| {
         let unknown = found.path(&["metadata", "name"]).is_unknown();

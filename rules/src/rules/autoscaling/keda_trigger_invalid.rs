@@ -106,7 +106,7 @@ fn authentication<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>)
     let found = match kind.text() {
         _ if kind.is_unknown() => None,
         None | Some("TriggerAuthentication") => {
-            let namespace = object.id().namespace_or_default();
+            let namespace = object.namespace_or_default();
             ctx.partner(Kind::TRIGGER_AUTHENTICATION, namespace, name)
         }
         Some(_) => {

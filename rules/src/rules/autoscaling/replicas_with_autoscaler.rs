@@ -66,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let views = ctx.index().views();
     let mut scalers = views.scaled_objects_of(&target).iter().chain(views.hpas_of(&target));
     let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;
-    let kind = &scaler.id().kind;
+    let kind = scaler.kind();
     let message = format!(
         "each apply resets `replicas` to {count} and overrides {kind} `{}`",
         crate::keda::ellipsize(scaler.name())

@@ -97,7 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if replicas.floor <= 0 {
         return None;
     }
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     let selects_set = |pdb: &Object| {
         let label = pdb.path(&["spec", "selector", "matchLabels", LWS_NAME]);
         label.is_unknown() || label.text() == Some(object.name())
@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let (found, unknown) = views.pdbs_of(namespace, template);
         let (others, _) = views.pdbs_of("default", template);
         // A PDB without namespace may be applied to this one.
-        let elsewhere = others.iter().any(|p| p.id().namespace().is_none());
+        let elsewhere = others.iter().any(|p| p.namespace().is_none());
         if unknown || elsewhere || !found.is_empty() {
             return None;
         }

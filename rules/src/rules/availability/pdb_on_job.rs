@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let jobs = || workloads.iter().map(|workload| &workload.object).filter(|object| runs_as_job(object));
     let first = jobs().next();
     let whose = match first {
-        Some(job) => format!("{} `{}`", job.id().kind, job.display_name()),
+        Some(job) => format!("{} `{}`", job.kind(), job.display_name()),
         None if selects_by_job_label(object) => "a Job".to_owned(),
         None => return None,
     };

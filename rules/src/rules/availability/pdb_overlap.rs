@@ -66,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let views = ctx.index().views();
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     let (workloads, _) = views.selected_by(object);
     let mut said: Vec<&str> = Vec::new();
     for workload in workloads {

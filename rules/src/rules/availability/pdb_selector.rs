@@ -83,7 +83,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     // Operators create pods from custom resources whose pod templates are not known.
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     let may_create_pods = ctx.index().objects().iter().any(|other| {
         let id = other.id();
         id.namespace_or_default() == namespace

@@ -119,7 +119,7 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
         return None;
     }
     let replicated = views.replicas(object).is_some_and(|replicas| replicas.max > 1);
-    let services = views.services_of(object.id().namespace_or_default(), template);
+    let services = views.services_of(object.namespace_or_default(), template);
     let served = services.into_iter().any(|service| ctx.pairs_with(service));
     let probe = container.get("readinessProbe");
     let name = container.get("name").text().unwrap_or_default();
@@ -150,6 +150,10 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
 
 /// A server of several replicas to which a Service of the input sends requests.
 fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    // The Service waits for all containers that have a probe.
+    if template.containers().any(|container| has_probe(&container)) {
+        return None;
+    }
     let views = ctx.index().views();
     // One by one, the pods of a StatefulSet may need each other to become ready: a probe would stop the first.
     let one_by_one = object.is(Kind::STATEFUL_SET)
@@ -157,7 +161,7 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     if views.replicas(object)?.min < 2 || one_by_one {
         return None;
     }
-    let services = views.services_of(object.id().namespace_or_default(), template);
+    let services = views.services_of(object.namespace_or_default(), template);
     // The pods of a headless Service find each other by it before they are ready.
     let service = services.into_iter().find(|service| {
         let spec = service.get("spec");
@@ -168,10 +172,6 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
             && spec.get("publishNotReadyAddresses").bool() != Some(true)
     })?;
     let container = target_of(service, template)?;
-    // The Service waits for all containers that have a probe.
-    if template.containers().any(|container| has_probe(&container)) {
-        return None;
-    }
     let probe = container.get("readinessProbe");
     let name = container.get("name").text().unwrap_or_default();
     let message = format!(

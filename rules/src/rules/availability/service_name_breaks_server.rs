@@ -83,10 +83,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || object.path(&["metadata", "ownerReferences"]).is_set() {
         return None;
     }
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     for clash in CLASHES {
         let named = ctx.index().all("", "Service", namespace, clash.service);
-        let explicit = object.id().namespace().is_some();
+        let explicit = object.namespace().is_some();
         let Some(service) = named.iter().find(|service| {
             let spec = service.get("spec");
             let kind = spec.get("type").text();

@@ -90,7 +90,7 @@ const CHANGING: [&str; 22] = [
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let node = spec.get("selector");
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     let unclear = object.is_partial()
         || is_owned(object)
         || object.is_patched_by_kustomize()
@@ -122,7 +122,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if let Some(workload) = in_other_namespace(&wanted, ctx) {
-        let there = workload.id().namespace_or_default().to_owned();
+        let there = workload.namespace_or_default().to_owned();
         let place = object.path(&["metadata", "namespace"]);
         ctx.report(
             &place,
@@ -145,7 +145,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             labels.iter().find(|(label, _)| label == key).is_none_or(|(_, have)| have.text() != value.text())
         };
         let (key, value) = wanted.iter().find(differs)?;
-        let whose = format!("{} `{}`", workload.id().kind, workload.display_name());
+        let whose = format!("{} `{}`", workload.kind(), workload.display_name());
         let have = labels.iter().find(|(label, _)| label == key).and_then(|(_, have)| have.text());
         let value_text = value.text().unwrap_or_default();
         let message = match have {
@@ -193,7 +193,7 @@ fn stem(name: &str) -> &str {
 /// label with it.
 fn meant<'i>(service: &Object, wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Option<&'i Object> {
     let index = ctx.index();
-    let namespace = service.id().namespace_or_default();
+    let namespace = service.namespace_or_default();
     let mut near: Vec<&'i Object> = Vec::new();
     for suffix in SUFFIXES.iter().chain(&[""]) {
         let name = format!("{}{suffix}", stem(service.name()));
@@ -216,7 +216,7 @@ fn is_meant(service: &Object, workload: &Object, wanted: &[(&str, Node<'_>)], ct
         || is_owned(workload)
         || workload.is_patched_by_kustomize()
         || has_added_labels(workload)
-        || service.id().namespace() != workload.id().namespace()
+        || service.namespace() != workload.namespace()
         || !ctx.index().surely_pairs(service, workload);
     let templates = templates(workload);
     let runs = workload_kind(workload).is_some_and(|row| !row.replicas.is_empty());
@@ -240,13 +240,13 @@ fn is_meant(service: &Object, workload: &Object, wanted: &[(&str, Node<'_>)], ct
 fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Option<&'i Object> {
     let service = ctx.object();
     let sets_namespace = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
-    let own = service.id().namespace()?;
+    let own = service.namespace()?;
     let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
     let named = kinds.iter().flat_map(|kind| {
         ctx.index().named(kind.group, kind.kind, service.name()).flatten().collect::<Vec<&'i Object>>()
     });
     let found = named.into_iter().find(|workload| {
-        let explicit = workload.id().namespace().is_some_and(|namespace| namespace != own);
+        let explicit = workload.namespace().is_some_and(|namespace| namespace != own);
         let known = !workload.is_namespace_unknown() && !workload.is_partial();
         explicit
             && known
@@ -258,7 +258,7 @@ fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Opt
 
 /// Whether the input has an object near the Service from which an operator may make pods.
 fn others_make_pods(service: &Object, ctx: &Context<'_>) -> bool {
-    let namespace = service.id().namespace_or_default();
+    let namespace = service.namespace_or_default();
     let makers = ctx.index().views().pod_makers();
     makers.0.iter().any(|other| {
         let id = other.id();

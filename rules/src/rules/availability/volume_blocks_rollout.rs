@@ -69,13 +69,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
         return None;
     }
+    let claims = |template: &Template<'_>| {
+        template.spec.get("volumes").items().any(|volume| volume.get("persistentVolumeClaim").is_set())
+    };
+    if !templates(object).iter().any(claims) {
+        return None;
+    }
     let replicas = ctx.index().views().replicas(object)?;
     let update = rollout(object, replicas.max)?;
     // Of more replicas than one, the others would have the same trouble without a rollout.
     if replicas.max != 1 || update.surge == 0 || update.unavailable > 0 {
         return None;
     }
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     for template in templates(object) {
         // Pods that are held on one node share its volumes.
         let selector = template.spec.get("nodeSelector");

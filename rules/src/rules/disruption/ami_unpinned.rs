@@ -80,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let pools = views.class_pools().pools_of(object).pools;
         let is_training = |object: &Object| {
             let pool = NodePool::new(object)?;
-            let (purpose, _) = views.purpose(&pool, object.name())?;
+            let (purpose, _) = views.purpose(&pool)?;
             (purpose == WorkloadClass::Training).then_some(())
         };
         let trained = pools.iter().find(|pool| is_training(pool).is_some());

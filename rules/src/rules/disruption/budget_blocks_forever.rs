@@ -124,11 +124,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             Some(i) => nodes[i].get("nodes"),
             None => list.clone(),
         };
-        let training = ctx
-            .index()
-            .views()
-            .purpose(pool, object.name())
-            .is_some_and(|(class, _)| class == WorkloadClass::Training);
+        let training =
+            ctx.index().views().purpose(pool).is_some_and(|(class, _)| class == WorkloadClass::Training);
         let expires = pool.expire_after().is_some_and(|span| span.seconds().is_some());
         let what = if shut.contains(&DisruptionReason::Drifted) {
             "replaces a drifted node"

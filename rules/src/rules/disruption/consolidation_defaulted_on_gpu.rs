@@ -76,7 +76,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    if let Some((WorkloadClass::Training, _)) = ctx.index().views().purpose(pool, object.name()) {
+    if let Some((WorkloadClass::Training, _)) = ctx.index().views().purpose(pool) {
         return None;
     }
     let budgets = pool.budgets()?;

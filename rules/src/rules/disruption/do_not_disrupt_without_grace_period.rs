@@ -88,7 +88,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let guest = concerned.iter().rev().max_by_key(|g| g.grace)?;
     let workload = &guest.workload;
     let name = object.display_name();
-    let whose = format!("{} `{}`", workload.id().kind, workload.display_name());
+    let whose = format!("{} `{}`", workload.kind(), workload.display_name());
     let wanted = guest.grace.saturating_mul(2).max(DAY);
     let (message, help) = match limit {
         None => (

@@ -93,7 +93,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (guest, blocker) = concerned.first().and_then(|g| Some((g, g.pdb_block.as_ref()?)))?;
     let name = object.display_name();
     let workload = &guest.workload;
-    let whose = format!("{} `{}`", workload.id().kind, workload.display_name());
+    let whose = format!("{} `{}`", workload.kind(), workload.display_name());
     let help = match blocker {
         PdbBlock::NoDisruptions(_) => {
             "write `maxUnavailable: 1` in the PodDisruptionBudget, and run two replicas or more"

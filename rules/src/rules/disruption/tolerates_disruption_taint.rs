@@ -55,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
 const TAINT: &str = "karpenter.sh/disrupted";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let system = object.id().namespace() == Some("kube-system");
+    let system = object.namespace() == Some("kube-system");
     if object.is(Kind::DAEMON_SET) || system || classify(object).is(WorkloadClass::Infra) {
         return None;
     }

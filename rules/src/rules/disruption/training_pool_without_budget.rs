@@ -60,11 +60,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = object.display_name();
     let index = ctx.index();
-    match index.views().purpose(pool, object.name()) {
+    match index.views().purpose(pool) {
         Some((WorkloadClass::Training, _)) => {}
         _ => return None,
     }
-    let unprotected = match training_protection(pool, object.name(), index, ctx.platform()) {
+    let unprotected = match training_protection(pool, index, ctx.platform()) {
         TrainingProtection::Protected => return None,
         TrainingProtection::Unprotected(workload) => Some(workload),
         TrainingProtection::None => None,

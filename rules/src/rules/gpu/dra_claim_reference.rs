@@ -130,7 +130,7 @@ fn inside(template: &Template<'_>, ctx: &mut Context<'_>) {
 fn missing(object: &Object, claim: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (kind, node) = target(claim)?;
     let name = node.text()?;
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     let index = ctx.index();
     let noun = kind.kind;
     match index.find(kind, namespace, name) {

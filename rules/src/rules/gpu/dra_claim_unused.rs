@@ -115,7 +115,7 @@ fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     let index = ctx.index();
     // Charts that the input installs may use it.
     if CHARTS.iter().any(|kind| index.has_any(*kind)) {

@@ -34,7 +34,7 @@ pub(super) fn target<'a>(claim: &Node<'a>) -> Option<(Kind, Node<'a>)> {
 /// The object that a claim of a pod names, if the input has exactly one.
 pub(super) fn resolve<'i>(owner: &Object, claim: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
     let (kind, node) = target(claim)?;
-    ctx.partner(kind, owner.id().namespace_or_default(), node.text()?)
+    ctx.partner(kind, owner.namespace_or_default(), node.text()?)
 }
 
 /// Whether a claim asks for GPUs of NVIDIA's driver, whole or MIG slices.

@@ -191,7 +191,7 @@ fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation>
                     _ => false,
                 })
     };
-    let kustomized = object.version() == other.id().version
+    let kustomized = object.version() == other.version()
         && (same_folder || !changed())
         && routes(object).iter().any(|a| routes(other).iter().any(|b| clash(a, b)));
     if kustomized {
@@ -229,7 +229,7 @@ fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> Optio
     if let Some(namespace) = route.and_then(|route| route.namespace.as_deref()) {
         return Some(namespace);
     }
-    (!object.is_namespace_unknown()).then(|| object.id().namespace_or_default())
+    (!object.is_namespace_unknown()).then(|| object.namespace_or_default())
 }
 
 /// Where an object stands in the input.

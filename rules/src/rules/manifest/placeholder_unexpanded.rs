@@ -244,7 +244,8 @@ fn collect<'a>(node: &Node<'a>, out: &mut Vec<Found<'a>>) {
         Shape::Absent => {}
         Shape::Scalar => {
             // A text of several lines is a script or an embedded file.
-            if let Some(text) = node.raw_text().filter(|t| node.is_unknown() && !t.contains('\n')) {
+            let text = if node.is_unknown() { node.raw_text() } else { None };
+            if let Some(text) = text.filter(|text| !text.contains('\n')) {
                 let text = find_placeholder(text).unwrap_or(text).to_owned();
                 out.push(Found { text, node: node.clone(), decisive: is_decisive(node) });
             }

@@ -82,7 +82,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             templates.any(|template| matches(&selector, &template.labels()) == Some(true))
         });
         if let Some(workload) = selected {
-            let name = workload.display_name().into_owned();
+            let name = workload.display_name().to_string();
             ctx.report(
                 &selector,
                 format!("no Service here has these labels, only the pods of {} `{name}`", kind.kind),
@@ -175,7 +175,7 @@ impl<'a> Scope<'a> {
             return Some(Scope::All);
         }
         let names: Vec<&str> = selector.get("matchNames").items().filter_map(|name| name.text()).collect();
-        Some(Scope::These(if names.is_empty() { vec![object.id().namespace_or_default()] } else { names }))
+        Some(Scope::These(if names.is_empty() { vec![object.namespace_or_default()] } else { names }))
     }
 
     /// The objects of a kind in them.

@@ -173,7 +173,7 @@ fn alone(object: &Object, pool: &NodePool<'_>, node: &Node<'_>, ctx: &mut Contex
     let by_reservation = (pool.requirements().items())
         .filter_map(|r| r.get("key").text())
         .any(|key| key.starts_with("karpenter.k8s.aws/capacity-reservation-"));
-    let purpose = index.views().purpose(pool, object.name());
+    let purpose = index.views().purpose(pool);
     if by_reservation
         || pool.is_static()
         || !index.is_complete_for(Kind::NODE_POOL)

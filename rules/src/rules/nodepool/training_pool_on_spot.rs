@@ -80,12 +80,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let views = ctx.index().views();
     let name = object.display_name();
-    let (WorkloadClass::Training, _) = views.purpose(pool, object.name())? else {
+    let (WorkloadClass::Training, _) = views.purpose(pool)? else {
         return None;
     };
     let by_itself = pool.purpose().is_some();
-    let trainer =
-        views.selecting(pool, object.name()).into_iter().find(|w| w.classified.is(WorkloadClass::Training));
+    let trainer = views.selecting(pool).into_iter().find(|w| w.classified.is(WorkloadClass::Training));
     let (node, fix) = place(pool, &requirements, &label);
     let message = if pool.capacity_types().is_some() {
         format!("training pool `{name}` may buy Spot nodes, which go with two minutes' notice")

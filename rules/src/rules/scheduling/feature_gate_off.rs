@@ -84,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             (pool, "gets no nodes")
         };
         let Some(subject) = subject else { continue };
-        let (kind, name) = (&subject.id().kind, subject.display_name());
+        let (kind, name) = (subject.kind(), subject.display_name());
         let message = format!("feature gate `{}` is off, so {kind} `{name}` {consequence}", gate.name);
         let finding = ctx.report(&node, message).identified_by(gate.name);
         finding.related(subject, &subject.path(&["metadata", "name"]), consequence);

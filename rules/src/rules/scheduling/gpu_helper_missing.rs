@@ -171,7 +171,7 @@ fn skips_gpu_pool(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let templates = templates(other);
         let containers = templates.iter().flat_map(Template::containers);
         let mut agents = containers.into_iter().filter_map(|container| self::agent(&container));
-        let is_other = (other.id().namespace(), other.name()) != (object.id().namespace(), object.name());
+        let is_other = (other.namespace(), other.name()) != (object.namespace(), object.name());
         is_other && agents.any(|(other, _)| other == agent)
     };
     if index.of(Kind::DAEMON_SET).take(MOST_COMPARED).any(same) {

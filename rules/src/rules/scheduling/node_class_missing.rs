@@ -129,7 +129,7 @@ fn is_first(object: &Object, index: &Cluster) -> bool {
 fn orphan(object: &Object, ctx: &mut Context<'_>) {
     let index = ctx.index();
     let name = object.display_name();
-    if !index.is_complete() || object.is_partial() || name.is_empty() {
+    if !index.is_complete() || object.is_partial() || name.to_string().is_empty() {
         return;
     }
     let used = index.views().node_classes().is_used(object.name());

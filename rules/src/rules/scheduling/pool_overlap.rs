@@ -81,13 +81,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let named = |other: &OverlapGroup| {
         NodePool::new(other.object()).is_some_and(|other| is_selected_by_name(&other, ctx))
     };
-    let name = object.name();
     // Most pools are compared with many others of which there is nothing to say: what is cheap is asked first.
     for other in group.iter().take(MOST_COMPARED) {
         let weights = (own.weight(), other.weight());
-        let is_tried_first = (other.weight(), other.object().name()) > (own.weight(), name);
+        let is_tried_first =
+            weights.1 > weights.0 || weights.1 == weights.0 && other.object().name() > object.name();
         let names = || (object.display_name(), other.object().display_name());
-        let is_meant = || other.object().name() != name && certain(other.object());
+        let is_meant = || other.object().name() != object.name() && certain(other.object());
         let (message, help) = if weights.0 == weights.1 {
             if !is_tried_first || !own.overlaps(other) || !is_meant() {
                 continue;
@@ -141,7 +141,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether workloads of the input select the pool: they have chosen.
 fn is_selected_by_name(pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
-    !ctx.index().views().selecting(pool, pool.object().name()).is_empty()
+    !ctx.index().views().selecting(pool).is_empty()
 }
 
 /// Whether one pool is for training and the other one for something else.

@@ -197,7 +197,7 @@ fn may_tolerate(name: &str, taint: &Taint, ctx: &Context<'_>) -> bool {
 
 /// A workload that selects the pool by its name or a label of its own, and fits no other one.
 fn selecting<'i>(pool: &NodePool<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
-    let all = ctx.index().views().selecting(pool, pool.object().name());
+    let all = ctx.index().views().selecting(pool);
     all.into_iter().map(|workload| &workload.object).take(MOST_ASKED).find(|object| fits_nowhere(object, ctx))
 }
 

@@ -103,7 +103,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         if source.get("readOnly").bool() == Some(true) {
             continue;
         }
-        let Some(claim) = ctx.partner(CLAIM, object.id().namespace_or_default(), name) else {
+        let Some(claim) = ctx.partner(CLAIM, object.namespace_or_default(), name) else {
             continue;
         };
         let modes = claim.path(&["spec", "accessModes"]);

@@ -136,7 +136,7 @@ fn address(
     if host.is_empty() || host == "localhost" || is_ip || !host.bytes().all(is_host_byte) {
         return None;
     }
-    let namespace = object.id().namespace_or_default();
+    let namespace = object.namespace_or_default();
     let labels: Vec<&str> = host.split('.').collect();
     // A name of the cluster: `service`, `service.namespace`, `pod.service`, each with `svc` and a domain.
     let svc = labels.iter().position(|label| *label == "svc").unwrap_or(labels.len());

@@ -124,7 +124,7 @@ fn inspect(object: &Object, template: &Template<'_>, classified: &Classified, ct
     };
     let pool = site.object();
     let says_so = NodePool::new(pool)
-        .and_then(|spec| views.purpose(&spec, pool.name()))
+        .and_then(|spec| views.purpose(&spec))
         .is_some_and(|(class, _)| class == WorkloadClass::Training);
     let elsewhere = sites.iter().any(|site| site.allows_capacity_type("on-demand"));
     let host = pool.display_name();

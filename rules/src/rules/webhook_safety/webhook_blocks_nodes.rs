@@ -156,7 +156,7 @@ fn karpenters_namespaces(cluster: &Cluster) -> Vec<(String, Option<&Object>)> {
     cluster
         .of(Kind::DEPLOYMENT)
         .filter(is_karpenter)
-        .filter_map(|d| Some((d.id().namespace()?.to_owned(), Some(d))))
+        .filter_map(|d| Some((d.namespace()?.to_owned(), Some(d))))
         .collect()
 }
 

@@ -182,7 +182,7 @@ fn weakness(deployment: &Object, index: &Cluster) -> Option<Weakness> {
         let said = deployment.path(&["spec", "replicas"]).is_set();
         return (said || index.is_complete()).then_some(Weakness::OneReplica);
     }
-    let namespace = deployment.id().namespace_or_default();
+    let namespace = deployment.namespace_or_default();
     let uncovered = all.iter().all(|template| {
         let (found, unknown) = views.pdbs_of(namespace, template);
         found.is_empty() && !unknown

@@ -16,7 +16,7 @@ use crate::workload::dra::{class_blocks, flat_fields, nests_in_exactly, requests
 /// The layout of every request. `serves_v1`: the cluster serves `resource.k8s.io/v1`, so that a request
 /// written for it can keep its layout.
 pub(crate) fn layout<'a>(object: &'a Object, serves_v1: bool, report: &mut Checker<'a>) {
-    let Some(nested) = nests_in_exactly(&object.id().version) else {
+    let Some(nested) = nests_in_exactly(object.version()) else {
         return;
     };
     if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
@@ -33,7 +33,7 @@ pub(crate) fn layout<'a>(object: &'a Object, serves_v1: bool, report: &mut Check
 
 /// The allocation mode and the number of devices of every request.
 pub(crate) fn allocation<'a>(object: &'a Object, report: &mut Checker<'a>) {
-    if nests_in_exactly(&object.id().version).is_none() {
+    if nests_in_exactly(object.version()).is_none() {
         return;
     }
     for block in class_blocks(object) {
@@ -88,7 +88,7 @@ fn nested_request<'a>(object: &Object, request: &Node<'a>, report: &mut Checker<
     let first = request.get("firstAvailable");
     let alternatives = first.items().next().is_some();
     if let Some(node) = flat_fields(request).next() {
-        let version = &object.id().version;
+        let version = object.version();
         let message = format!("in `{version}`, the fields of a request are under `exactly`");
         let error = report.error(&node, message);
         error.at_key().help("move them under `exactly`");

@@ -9,6 +9,7 @@ use crate::kind::Kind;
 use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::tree::watched;
 
 use super::pod::PodSpecOwner;
 use super::syntax::QUALIFIED_NAME;
@@ -41,9 +42,15 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<
             .fix(Fix::new("remove `selector`", Safety::Safe).remove(&chosen));
     }
     let node = object.path(&["metadata", "name"]);
+    // Of labels of RFC 1035 it depends on their length alone.
+    watched::unwatched(|| name(&node, spec, report));
+}
+
+/// The name, which is part of names of pods.
+fn name<'a>(node: &Node<'a>, spec: &Node<'a>, report: &mut Checker<'a>) {
     if node.text().is_some_and(|n| n.len() > 63) {
         report
-            .error(&node, "the name of a Job has 63 characters at most")
+            .error(node, "the name of a Job has 63 characters at most")
             .help("it becomes a label of the pods");
         return;
     }
@@ -55,7 +62,7 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<
         && !is_dns_label(&format!("{name}-{}", count - 1))
     {
         report
-            .error(&node, "the pods of an indexed Job cannot have this name as host name")
+            .error(node, "the pods of an indexed Job cannot have this name as host name")
             .help("write a DNS label, short enough for `-` and the highest index");
     }
 }

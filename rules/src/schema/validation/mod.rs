@@ -83,7 +83,7 @@ pub(crate) fn validate(object: &Object, limit: usize, out: &mut Vec<Violation>) 
         Kind::JOB | Kind::CRON_JOB => job::job(object, &spec, &mut report),
         Kind::EC2_NODE_CLASS => karpenter::node_class(&spec, &mut report),
         Kind::NODE_OVERLAY => karpenter::overlay(&spec, &mut report),
-        Kind::HPA if object.id().version == "v2" => autoscaler::autoscaler(&spec, &mut report),
+        Kind::HPA if object.version() == "v2" => autoscaler::autoscaler(&spec, &mut report),
         _ => {}
     }
     out.extend(report.into_errors().into_iter().map(FieldError::into_violation));

@@ -23,7 +23,7 @@ pub(super) fn workload<'a>(object: &Object, spec: &Node<'a>, report: &mut Checke
     } else {
         pod::template(&template, PodSpecOwner::Template, Some(&BTreeSet::new()), report);
     }
-    runs_for_ever(&object.id().kind, &template, report);
+    runs_for_ever(object.kind(), &template, report);
     if object.is(Kind::DEPLOYMENT) {
         deployment(spec, report);
     } else if object.is(Kind::DAEMON_SET) {

@@ -10,6 +10,7 @@ mod tests;
 use crate::kind::Kind;
 use crate::object::{Memo, MemoSlot, Object};
 use crate::tree::node::Node;
+use crate::tree::watched;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 use heuristics::{
@@ -171,7 +172,7 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     if object.is(Kind::DAEMON_SET) {
         return Some(Classified::new(WorkloadClass::Infra, Confidence::High, "it is a DaemonSet"));
     }
-    let namespace = object.id().namespace().unwrap_or_default();
+    let namespace = object.namespace().unwrap_or_default();
     if matches!(namespace, "gpu-operator" | "kube-system" | "gpu-monitoring")
         || namespace.starts_with("nvidia-")
     {
@@ -202,8 +203,8 @@ fn diagnostics(templates: &[Template<'_>]) -> Option<Classified> {
 }
 
 fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
-    let kind = object.id().kind.as_str();
-    let group = object.id().group.as_str();
+    let kind = object.kind();
+    let group = object.group();
     let reason = || format!("it is a {kind}");
     if TRAINING_KINDS.contains(&kind) && group.ends_with("kubeflow.org") {
         return Some(Classified::new(WorkloadClass::Training, Confidence::High, reason()));
@@ -393,11 +394,11 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
 }
 
 fn is_job(object: &Object) -> bool {
-    object.is(Kind::JOB) || object.id().kind == "JobSet" || object.id().kind == "RayJob"
+    object.is(Kind::JOB) || object.kind() == "JobSet" || object.kind() == "RayJob"
 }
 
 fn by_batch_shape(object: &Object) -> Option<Classified> {
-    let kind = object.id().kind.as_str();
+    let kind = object.kind();
     if object.is(Kind::SCALED_JOB) || object.is(Kind::CRON_JOB) {
         let reason = format!("it is a {kind}");
         return Some(Classified::new(WorkloadClass::Batch, Confidence::Medium, reason));
@@ -435,6 +436,15 @@ pub fn purpose(text: &str) -> Option<WorkloadClass> {
     found
 }
 
+/// The class that the name of an object denotes.
+pub(crate) fn purpose_of_name(object: &Object) -> Option<WorkloadClass> {
+    match object.has_no_namesake() {
+        // It is the same for all [`AlikeName`](crate::lint::alike::AlikeName)s that are equal.
+        true => watched::unwatched(|| purpose(object.name())),
+        false => purpose(object.name()),
+    }
+}
+
 fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     let mut signs: Vec<(String, String)> = Vec::new();
     let metadata = object.get("metadata");
@@ -451,7 +461,7 @@ fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> 
             }
         }
     }
-    if let Some(namespace) = object.id().namespace() {
+    if let Some(namespace) = object.namespace() {
         signs.push((namespace.to_owned(), format!("its namespace is `{namespace}`")));
     }
     for (text, reason) in signs {
@@ -469,14 +479,14 @@ fn fallback(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     if !gpu {
         return None;
     }
-    let kind = object.id().kind.as_str();
+    let kind = object.kind();
     let port =
         templates.iter().flat_map(Template::containers).any(|c| c.get("ports").items().next().is_some());
     if matches!(kind, "Deployment" | "StatefulSet" | "LeaderWorkerSet" | "Rollout") && port {
         let reason = format!("it is a {kind} with a GPU and a port");
         return Some(Classified::new(WorkloadClass::Realtime, Confidence::Low, reason));
     }
-    if object.is(Kind::POD) && purpose(object.name()) == Some(WorkloadClass::Training) {
+    if object.is(Kind::POD) && purpose_of_name(object) == Some(WorkloadClass::Training) {
         let reason = format!("its name is `{}`", object.name());
         return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason));
     }
