@@ -1,25 +1,28 @@
 //! What the rules find in an object of a request, reduced to what a decision and an answer need.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use gpulint_rules::{Authority, Cluster, Draft, Engine, Finding, Identity, Object, Pointer, Severity};
+use gpulint_rules::{
+    AlikeReview, Authority, CheckReport, Cluster, Draft, Engine, Finding, Identity, Object, Pointer,
+    Severity, Silence,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::alike::{AlikeText, SERVER_MANAGED_FIELDS};
 use crate::confirm::{Confirmed, ObjectRef};
-use crate::evaluation_cache::{EvaluationCache, Generation, HeapSize};
+use crate::evaluation_cache::{CacheKey, EvaluationCache, Generation, HeapSize};
 use crate::exemption::DerivedOwners;
 use crate::kinds;
 use crate::wire::Request;
 
-/// Metadata that the API server sets on stored objects. No rule reads it, and it differs between
-/// requests for otherwise equal objects.
-const SERVER_MANAGED_FIELDS: [&str; 5] =
-    ["managedFields", "resourceVersion", "generation", "creationTimestamp", "selfLink"];
+/// What was found, by object.
+pub(crate) type Evaluations = EvaluationCache<Evaluation, Alike>;
 
 /// The engine with the configuration in force, and the objects of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +33,7 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) derived: Option<&'a DerivedOwners>,
     /// The objects that were read to confirm a refusal; `None` where the snapshot is not older than the cluster.
     pub(crate) confirmed: Option<&'a Confirmed>,
-    cache: Option<(&'a EvaluationCache<Evaluation>, Generation)>,
+    cache: Option<(&'a Evaluations, Generation)>,
 }
 
 /// What is known of an object after the rules have run. It does not hold the object.
@@ -66,7 +69,7 @@ pub(crate) enum Verdict {
 }
 
 /// A finding without its object.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FindingSummary {
     pub(crate) rule: &'static str,
     pub(crate) severity: Severity,
@@ -109,11 +112,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Looks objects up in `cache` first. `generation` is that of the engine and the snapshot.
-    pub(crate) fn with_cache(
-        self,
-        cache: &'a EvaluationCache<Evaluation>,
-        generation: Generation,
-    ) -> Evaluator<'a> {
+    pub(crate) fn with_cache(self, cache: &'a Evaluations, generation: Generation) -> Evaluator<'a> {
         Evaluator { cache: Some((cache, generation)), ..self }
     }
 
@@ -128,11 +127,21 @@ impl<'a> Evaluator<'a> {
             return Examined::default();
         };
         let Some((cache, generation)) = self.cache else {
-            return self.run_rules(object(raw, request));
+            let review = |object: &Object| self.engine.review_object_with_reads(object, self.cluster);
+            return self.run_rules(object(raw, request), review);
         };
-        let text_key =
-            cache.key_of_text(request.namespace.as_deref(), request.operation == "CREATE", raw.get());
-        if let Some(known) = cache.get(generation, text_key) {
+        let alike = AlikeText::of(raw.get());
+        let is_new = request.operation == "CREATE";
+        let keys = cache.keys_of_text(request.namespace.as_deref(), is_new, raw.get(), alike.as_ref());
+        let known = keys.alike.and_then(|key| cache.alike.get(generation, key));
+        if let Some((known, alike)) = known.as_ref().zip(alike.as_ref())
+            && let Some(evaluation) = known.evaluation_of(alike.name(), self.cluster)
+        {
+            debug_assert_eq!(format!("{evaluation:?}"), self.evaluated_anew(raw, request), "{raw}");
+            cache.record_lookup(true);
+            return Examined { evaluation: Arc::new(evaluation), ..Examined::default() };
+        }
+        if let Some(known) = cache.get(generation, keys.text) {
             cache.record_lookup(true);
             return Examined { evaluation: known, ..Examined::default() };
         }
@@ -141,18 +150,63 @@ impl<'a> Evaluator<'a> {
         };
         let draft = normalized(draft, request);
         let value_key = cache.key_of_value(&draft);
-        let known = cache.get(generation, value_key);
-        cache.record_lookup(known.is_some());
-        if let Some(evaluation) = known {
+        if let Some(evaluation) = cache.get(generation, value_key) {
+            cache.record_lookup(true);
             // What it read is not known any more.
-            cache.insert(generation, text_key, &evaluation, true);
+            cache.insert(generation, keys.text, &evaluation, true);
             return Examined { evaluation, ..Examined::default() };
         }
-        let examined = self.run_rules(Object::from_draft(draft));
-        for key in [value_key, text_key] {
+        cache.record_lookup(false);
+        let examined = self.run_rules(Object::from_draft(draft), |object| {
+            let silence = known.as_ref().map(|known| &known.silence);
+            let review = self.engine.review_alike(object, self.cluster, silence);
+            if let Some((key, alike)) = keys.alike.zip(alike.as_ref()) {
+                let AlikeReview { alone, beside, .. } = review;
+                let findings = &review.report.findings;
+                self.learn((object, alike), key, findings, known.as_deref(), [alone, beside]);
+            }
+            (review.report, review.reads_cluster)
+        });
+        for key in [value_key, keys.text] {
             cache.insert(generation, key, &examined.evaluation, examined.reads_cluster);
         }
         examined
+    }
+
+    /// Keeps what was learned of objects like this one: what holds beside whatever objects, and what holds beside those of
+    /// the snapshot. `known` is what was known before.
+    fn learn(
+        &self,
+        (object, text): (&Object, &AlikeText<'_>),
+        key: CacheKey,
+        findings: &[Finding],
+        known: Option<&Alike>,
+        [alone, beside]: [Option<Silence>; 2],
+    ) {
+        let Some((cache, generation)) = self.cache else { return };
+        let worth = |silence: &Silence| (silence.is_whole(), Reverse(silence.rules_left()));
+        let alone = alone.filter(|_| known.is_none());
+        let others = alone.as_ref().or(known.map(|known| &known.silence));
+        let is_worth_more = |beside: &Silence| others.is_none_or(|others| worth(beside) > worth(others));
+        let beside = beside.filter(|beside| beside.reads_cluster() && is_worth_more(beside));
+        if alone.is_none() && beside.is_none() || !text.is_unambiguous() {
+            return;
+        }
+        for silence in [alone, beside].into_iter().flatten() {
+            let reads_cluster = silence.reads_cluster();
+            cache.alike.insert(
+                generation,
+                key,
+                Arc::new(Alike::new(object, findings, silence)),
+                reads_cluster,
+            );
+        }
+    }
+
+    /// What the rules find in an object, to be compared with what is remembered.
+    fn evaluated_anew(&self, raw: &RawValue, request: &Request<'_>) -> String {
+        let evaluator = Evaluator { cache: None, ..*self };
+        format!("{:?}", evaluator.evaluate(Some(raw), request))
     }
 
     /// Keeps what the rules found in an object that a patch gives: the validating webhook is asked about it next.
@@ -163,7 +217,11 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn run_rules(&self, object: Option<Object>) -> Examined {
+    fn run_rules(
+        &self,
+        object: Option<Object>,
+        review: impl FnOnce(&Object) -> (CheckReport, bool),
+    ) -> Examined {
         let Some(object) = object else {
             return Examined::default();
         };
@@ -173,7 +231,7 @@ impl<'a> Evaluator<'a> {
         } else if !kinds::is_checked(&id.group, &id.kind) {
             Verdict::UnknownKind
         } else {
-            let (report, reads_cluster) = self.engine.review_object_with_reads(&object, self.cluster);
+            let (report, reads_cluster) = review(&object);
             let evaluation = Arc::new(Evaluation::from_findings(&object, &report.findings));
             return Examined { evaluation, findings: Some(report.findings), reads_cluster };
         };
@@ -189,8 +247,22 @@ impl Evaluation {
     }
 
     /// What the rules found in an object.
-    fn from_findings(object: &Object, findings: &[Finding]) -> Evaluation {
+    pub(crate) fn from_findings(object: &Object, findings: &[Finding]) -> Evaluation {
         Evaluation::new(object, Verdict::Findings(findings.iter().map(FindingSummary::from).collect()))
+    }
+
+    /// The same of an object that differs in its name alone.
+    pub(crate) fn renamed(&self, name: &str) -> Evaluation {
+        let renamed = |found: &FindingSummary| FindingSummary {
+            identity: found.identity.renamed(name),
+            ..found.clone()
+        };
+        Evaluation {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+            name: name.to_owned(),
+            verdict: Verdict::Findings(self.findings().iter().map(renamed).collect()),
+        }
     }
 
     /// The findings; empty where the rules did not run.
@@ -212,6 +284,40 @@ impl HeapSize for Evaluation {
             size_of::<FindingSummary>() + texts + refs.sum::<usize>()
         });
         size_of::<Evaluation>() + id + found.sum::<usize>()
+    }
+}
+
+/// What is known of objects whose texts are alike.
+#[derive(Debug)]
+pub(crate) struct Alike {
+    /// What was found in the first of them.
+    evaluation: Evaluation,
+    /// `default` where they have none.
+    namespace: String,
+    pub(crate) silence: Silence,
+}
+
+impl Alike {
+    /// What was learned of an object.
+    pub(crate) fn new(object: &Object, findings: &[Finding], silence: Silence) -> Alike {
+        // Otherwise it is not asked for.
+        let findings = if silence.is_whole() { findings } else { &[] };
+        let namespace = object.namespace_or_default().to_owned();
+        Alike { evaluation: Evaluation::from_findings(object, findings), namespace, silence }
+    }
+
+    /// The evaluation of an object that is like it, where the same is found in it whatever its name is.
+    pub(crate) fn evaluation_of(&self, name: &str, cluster: &Cluster) -> Option<Evaluation> {
+        let Evaluation { group, kind, .. } = &self.evaluation;
+        let is_known = self.silence.is_whole() && !cluster.holds(group, kind, &self.namespace, name);
+        is_known.then(|| self.evaluation.renamed(name))
+    }
+}
+
+impl HeapSize for Alike {
+    fn bytes(&self) -> usize {
+        let rules = self.silence.rules_left() * size_of::<usize>();
+        size_of::<Alike>() + self.evaluation.bytes() + self.namespace.len() + rules
     }
 }
 
@@ -353,7 +459,7 @@ mod tests {
     struct Server {
         engine: Engine,
         cluster: Cluster,
-        cache: EvaluationCache<Evaluation>,
+        cache: Evaluations,
         metrics: Arc<Metrics>,
         generation: Generation,
     }
@@ -366,7 +472,7 @@ mod tests {
             Server {
                 engine: Engine::new(Settings::default()),
                 cluster,
-                cache: EvaluationCache::new(Arc::clone(&metrics)),
+                cache: Evaluations::new(Arc::clone(&metrics)),
                 metrics,
                 generation: Generation::default(),
             }

@@ -79,9 +79,18 @@ pub(crate) fn is_synced_for(cluster: &Cluster, group: &str, kind: &str) -> bool 
     if cluster.is_complete() {
         return true;
     }
-    let checks = |rule: &&&Rule| rule.kinds().iter().any(|k| k.group == group && k.kind == kind);
-    let mut rules = RULES.iter().filter(checks);
-    rules.all(|rule| rule.reads.iter().all(|read| cluster.is_complete_for(*read)))
+    let at = checked().iter().position(|k| k.group == group && k.kind == kind);
+    at.is_none_or(|at| read_for()[at].iter().all(|read| cluster.is_complete_for(*read)))
+}
+
+/// What the rules for each kind of [`checked`] read.
+fn read_for() -> &'static [Vec<Kind>] {
+    static READ: OnceLock<Vec<Vec<Kind>>> = OnceLock::new();
+    READ.get_or_init(|| {
+        let of =
+            |kind: &Kind| collect_kinds(|rule| if rule.kinds().contains(kind) { rule.reads } else { &[] });
+        checked().iter().map(of).collect()
+    })
 }
 
 fn collect_kinds(of: impl Fn(&Rule) -> &'static [Kind]) -> Vec<Kind> {

@@ -28,8 +28,8 @@ use tokio::task::JoinSet;
 use crate::cache::{Cache, run_watches};
 use crate::certificates::Lifetimes;
 use crate::confirm::Reader;
-use crate::evaluate::Evaluation;
-use crate::evaluation_cache::EvaluationCache;
+use crate::evaluate::Evaluations;
+
 use crate::limits::Limits;
 use crate::logs::RateLimit;
 use crate::manifests::Install;
@@ -132,7 +132,7 @@ pub enum ServeError {
 pub(crate) struct Shared {
     pub(crate) live_config: LiveConfig,
     pub(crate) cache: Arc<Cache>,
-    pub(crate) evaluation_cache: EvaluationCache<Evaluation>,
+    pub(crate) evaluation_cache: Evaluations,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     /// The clients of the admission port.
@@ -242,7 +242,7 @@ impl Server {
         let shared = Arc::new(Shared {
             live_config,
             cache: Arc::new(Cache::new(options.cluster, Arc::clone(&metrics))),
-            evaluation_cache: EvaluationCache::new(Arc::clone(&metrics)),
+            evaluation_cache: Evaluations::new(Arc::clone(&metrics)),
             limits: options.limits.clone(),
             peers: Peers::new(options.limits.clone()),
             large_body_budget: Arc::new(Semaphore::new(options.limits.large)),

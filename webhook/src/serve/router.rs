@@ -353,7 +353,7 @@ mod tests {
 
     use super::*;
     use crate::cache::Cache;
-    use crate::evaluation_cache::EvaluationCache;
+    use crate::evaluate::Evaluations;
     use crate::limits::Limits;
     use crate::metrics::Metrics;
     use crate::registration::RegistrationState;
@@ -374,7 +374,7 @@ mod tests {
         Arc::new(Shared {
             live_config: LiveConfig::new(read, Vec::new(), Vec::new()).unwrap(),
             cache: Arc::new(Cache::new(false, Arc::clone(&metrics))),
-            evaluation_cache: EvaluationCache::new(Arc::clone(&metrics)),
+            evaluation_cache: Evaluations::new(Arc::clone(&metrics)),
             peers: Peers::new(limits.clone()),
             large_body_budget: Arc::new(Semaphore::new(limits.large)),
             large_turns: Turns::new(1),
