@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use gpulint_rules::{
-    AlikeReview, Authority, CheckReport, Cluster, Draft, Engine, Finding, Identity, Object, Pointer,
-    Severity, Silence,
+    AlikeOutcome, AlikeReview, Authority, CheckReport, Cluster, Draft, Engine, Finding, Identity, Object,
+    Pointer, Severity,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -158,8 +158,8 @@ impl<'a> Evaluator<'a> {
         }
         cache.record_lookup(false);
         let examined = self.run_rules(Object::from_draft(draft), |object| {
-            let silence = known.as_ref().map(|known| &known.silence);
-            let review = self.engine.review_alike(object, self.cluster, silence);
+            let outcome = known.as_ref().map(|known| &known.outcome);
+            let review = self.engine.review_alike(object, self.cluster, outcome);
             if let Some((key, alike)) = keys.alike.zip(alike.as_ref()) {
                 let AlikeReview { alone, beside, .. } = review;
                 let findings = &review.report.findings;
@@ -181,23 +181,23 @@ impl<'a> Evaluator<'a> {
         key: CacheKey,
         findings: &[Finding],
         known: Option<&Alike>,
-        [alone, beside]: [Option<Silence>; 2],
+        [alone, beside]: [Option<AlikeOutcome>; 2],
     ) {
         let Some((cache, generation)) = self.cache else { return };
-        let worth = |silence: &Silence| (silence.is_whole(), Reverse(silence.rules_left()));
+        let worth = |outcome: &AlikeOutcome| (outcome.is_whole(), Reverse(outcome.rules_left()));
         let alone = alone.filter(|_| known.is_none());
-        let others = alone.as_ref().or(known.map(|known| &known.silence));
-        let is_worth_more = |beside: &Silence| others.is_none_or(|others| worth(beside) > worth(others));
+        let others = alone.as_ref().or(known.map(|known| &known.outcome));
+        let is_worth_more = |beside: &AlikeOutcome| others.is_none_or(|others| worth(beside) > worth(others));
         let beside = beside.filter(|beside| beside.reads_cluster() && is_worth_more(beside));
         if alone.is_none() && beside.is_none() || !text.is_unambiguous() {
             return;
         }
-        for silence in [alone, beside].into_iter().flatten() {
-            let reads_cluster = silence.reads_cluster();
+        for outcome in [alone, beside].into_iter().flatten() {
+            let reads_cluster = outcome.reads_cluster();
             cache.alike.insert(
                 generation,
                 key,
-                Arc::new(Alike::new(object, findings, silence)),
+                Arc::new(Alike::new(object, findings, outcome)),
                 reads_cluster,
             );
         }
@@ -294,29 +294,29 @@ pub(crate) struct Alike {
     evaluation: Evaluation,
     /// `default` where they have none.
     namespace: String,
-    pub(crate) silence: Silence,
+    pub(crate) outcome: AlikeOutcome,
 }
 
 impl Alike {
     /// What was learned of an object.
-    pub(crate) fn new(object: &Object, findings: &[Finding], silence: Silence) -> Alike {
+    pub(crate) fn new(object: &Object, findings: &[Finding], outcome: AlikeOutcome) -> Alike {
         // Otherwise it is not asked for.
-        let findings = if silence.is_whole() { findings } else { &[] };
+        let findings = if outcome.is_whole() { findings } else { &[] };
         let namespace = object.namespace_or_default().to_owned();
-        Alike { evaluation: Evaluation::from_findings(object, findings), namespace, silence }
+        Alike { evaluation: Evaluation::from_findings(object, findings), namespace, outcome }
     }
 
     /// The evaluation of an object that is like it, where the same is found in it whatever its name is.
     pub(crate) fn evaluation_of(&self, name: &str, cluster: &Cluster) -> Option<Evaluation> {
         let Evaluation { group, kind, .. } = &self.evaluation;
-        let is_known = self.silence.is_whole() && !cluster.holds(group, kind, &self.namespace, name);
+        let is_known = self.outcome.is_whole() && !cluster.holds(group, kind, &self.namespace, name);
         is_known.then(|| self.evaluation.renamed(name))
     }
 }
 
 impl HeapSize for Alike {
     fn bytes(&self) -> usize {
-        let rules = self.silence.rules_left() * size_of::<usize>();
+        let rules = self.outcome.rules_left() * size_of::<usize>();
         size_of::<Alike>() + self.evaluation.bytes() + self.namespace.len() + rules
     }
 }

@@ -20,7 +20,7 @@ use crate::workload::class::{WorkloadClass, purpose};
 
 /// What is known of the objects of one file, in one set, by the nodes that they share.
 #[derive(Default)]
-pub(super) struct AlikeObjects(RwLock<HashMap<usize, Arc<Silence>>>);
+pub(super) struct AlikeObjects(RwLock<HashMap<usize, Arc<AlikeOutcome>>>);
 
 /// What rules know of a name without reading it. Those of two objects that are equal but for their names tell them apart
 /// where they differ.
@@ -39,11 +39,11 @@ impl AlikeName {
     }
 }
 
-/// What the rules did not find in an object.
+/// What the rules said of one object, as far as they say the same of all that are equal but for their names.
 #[derive(Debug, Default)]
-pub struct Silence {
+pub struct AlikeOutcome {
     /// The rules that still have to be asked about the others, in their order.
-    rest: Vec<usize>,
+    rules_left: Vec<usize>,
     /// The number of steps of those that need not.
     steps: u64,
     /// Whether one of those read from the cluster.
@@ -55,7 +55,7 @@ pub struct Silence {
     fixes: Vec<Arc<Fix>>,
 }
 
-impl Silence {
+impl AlikeOutcome {
     /// Whether the same is found in the others, so that they need not be looked at. No finding names the object.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -71,16 +71,16 @@ impl Silence {
     /// The number of rules that still have to be asked.
     #[must_use]
     pub fn rules_left(&self) -> usize {
-        self.rest.len()
+        self.rules_left.len()
     }
 
     /// Counts a rule that was asked: whether it need not be asked about the others.
-    fn hear(&mut self, at: usize, steps: u64, reads_cluster: bool, is_silent: bool) {
+    fn record(&mut self, at: usize, steps: u64, reads_cluster: bool, is_silent: bool) {
         if is_silent {
             self.steps += steps;
             self.reads_cluster |= reads_cluster;
         } else {
-            self.rest.push(at);
+            self.rules_left.push(at);
         }
     }
 
@@ -103,20 +103,20 @@ pub struct AlikeReview {
     /// Whether a rule read from the cluster.
     pub reads_cluster: bool,
     /// What it says of others beside whatever objects, as long as the cluster is complete for the same kinds.
-    pub alone: Option<Silence>,
+    pub alone: Option<AlikeOutcome>,
     /// What it says of others beside the same objects.
-    pub beside: Option<Silence>,
+    pub beside: Option<AlikeOutcome>,
 }
 
 impl AlikeObjects {
-    fn of(&self, nodes: &Arc<SharedNodes>) -> Option<Arc<Silence>> {
+    fn of(&self, nodes: &Arc<SharedNodes>) -> Option<Arc<AlikeOutcome>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.get(&Arc::as_ptr(nodes).addr()).cloned()
     }
 
-    fn add(&self, nodes: &Arc<SharedNodes>, silence: Silence) {
+    fn add(&self, nodes: &Arc<SharedNodes>, known_outcome: AlikeOutcome) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(Arc::as_ptr(nodes).addr(), Arc::new(silence));
+        known.insert(Arc::as_ptr(nodes).addr(), Arc::new(known_outcome));
     }
 }
 
@@ -132,16 +132,16 @@ impl Engine {
         let Some(nodes) = object.alike().filter(|nodes| Arc::strong_count(nodes) > 1) else {
             return self.check_object(object, cluster);
         };
-        let Some(silence) = known.of(nodes) else {
-            let (findings, silence) = self.check_first_alike(object, cluster);
-            if let Some(silence) = silence {
-                known.add(nodes, silence);
+        let Some(known_outcome) = known.of(nodes) else {
+            let (findings, known_outcome) = self.check_first_alike(object, cluster);
+            if let Some(known_outcome) = known_outcome {
+                known.add(nodes, known_outcome);
             }
             return findings;
         };
         let mut findings = Vec::new();
-        let mut left = STEPS_PER_OBJECT - silence.steps;
-        for at in &silence.rest {
+        let mut left = STEPS_PER_OBJECT - known_outcome.steps;
+        for at in &known_outcome.rules_left {
             left -= self.run_rule(*at, object, cluster, left, &mut findings).steps;
             if left == 0 {
                 // Which rule was the last may depend on their order.
@@ -149,7 +149,7 @@ impl Engine {
             }
         }
         steps::stop_if_interrupted();
-        silence.share_fixes(&mut findings);
+        known_outcome.share_fixes(&mut findings);
         if cfg!(debug_assertions) {
             debug_assert_eq!(said(&findings), said(&self.check_object(object, cluster)), "{:?}", object.id());
         }
@@ -157,11 +157,11 @@ impl Engine {
     }
 
     /// The findings for the first of them, and what they say of the others; nothing if a rule is expensive.
-    fn check_first_alike(&self, object: &Object, cluster: &Cluster) -> (Vec<Finding>, Option<Silence>) {
+    fn check_first_alike(&self, object: &Object, cluster: &Cluster) -> (Vec<Finding>, Option<AlikeOutcome>) {
         let name = object.name_slot();
         let mut findings = Vec::new();
         let mut left = STEPS_PER_OBJECT;
-        let mut silence = Silence::default();
+        let mut known_outcome = AlikeOutcome::default();
         let mut is_cheap = true;
         for at in self.rules_for(object) {
             let from = findings.len();
@@ -171,9 +171,9 @@ impl Engine {
             is_cheap &= outcome.steps < STEPS_PER_RULE / 2;
             let is_silent = findings.len() == from && !outcome.reads_earlier_findings;
             if is_silent && !is_told_apart && !self.is_overridden(at) {
-                silence.steps += outcome.steps;
+                known_outcome.steps += outcome.steps;
             } else {
-                silence.rest.push(at);
+                known_outcome.rules_left.push(at);
             }
             if left == 0 {
                 break;
@@ -181,45 +181,52 @@ impl Engine {
         }
         steps::stop_if_interrupted();
         is_cheap &= left > STEPS_PER_OBJECT / 2;
-        silence.fixes = findings.iter().filter_map(|finding| finding.fix.clone()).collect();
-        (findings, is_cheap.then_some(silence))
+        known_outcome.fixes = findings.iter().filter_map(|finding| finding.fix.clone()).collect();
+        (findings, is_cheap.then_some(known_outcome))
     }
 
     /// [`Engine::review_object_with_reads`] for an object that is equal to another one but for its name, and has the same
     /// [`AlikeName`]. `known` is what was learned of that one under this configuration and beside these objects.
     #[must_use]
-    pub fn review_alike(&self, object: &Object, cluster: &Cluster, known: Option<&Silence>) -> AlikeReview {
+    pub fn review_alike(
+        &self,
+        object: &Object,
+        cluster: &Cluster,
+        known: Option<&AlikeOutcome>,
+    ) -> AlikeReview {
         let id = object.id();
         let is_held = cluster.holds(&id.group, &id.kind, id.namespace_or_default(), &id.name);
         if is_held || AlikeName::of(&id.name).is_none() || !object.path(&["metadata", "name"]).is_set() {
             let (report, reads_cluster) = self.review_object_with_reads(object, cluster);
             return AlikeReview { report, reads_cluster, ..AlikeReview::default() };
         }
-        let Some((findings, mut review)) = self.check_unheard(object, cluster, known) else {
+        let Some((findings, mut review)) = self.check_rules_left(object, cluster, known) else {
             let (report, reads_cluster) = self.review_object_with_reads(object, cluster);
-            let reads_cluster = reads_cluster || known.is_some_and(Silence::reads_cluster);
+            let reads_cluster = reads_cluster || known.is_some_and(AlikeOutcome::reads_cluster);
             return AlikeReview { report, reads_cluster, ..AlikeReview::default() };
         };
         let (report, is_told_apart) = object.watch_name(|| self.finish_review(object, findings));
-        for silence in [&mut review.alone, &mut review.beside].into_iter().flatten() {
-            silence.is_whole &= !is_told_apart;
+        for known_outcome in [&mut review.alone, &mut review.beside].into_iter().flatten() {
+            known_outcome.is_whole &= !is_told_apart;
         }
         AlikeReview { report, ..review }
     }
 
     /// The findings of the rules that have to be asked, and what is learned of that. `None` where there are too few steps
     /// for them.
-    fn check_unheard(
+    fn check_rules_left(
         &self,
         object: &Object,
         cluster: &Cluster,
-        known: Option<&Silence>,
+        known: Option<&AlikeOutcome>,
     ) -> Option<(Vec<Finding>, AlikeReview)> {
-        let of_known = |silence: &Silence| (silence.rest.clone(), silence.steps, silence.reads_cluster);
+        let of_known = |known_outcome: &AlikeOutcome| {
+            (known_outcome.rules_left.clone(), known_outcome.steps, known_outcome.reads_cluster)
+        };
         let (rules, steps, mut reads_cluster) =
             known.map_or_else(|| (self.rules_for(object).collect(), 0, false), of_known);
-        let silence = || Silence { steps, reads_cluster, ..Silence::default() };
-        let (mut alone, mut beside) = (silence(), silence());
+        let known_outcome = || AlikeOutcome { steps, reads_cluster, ..AlikeOutcome::default() };
+        let (mut alone, mut beside) = (known_outcome(), known_outcome());
         let mut findings = Vec::new();
         let mut left = STEPS_PER_OBJECT - steps;
         let (mut is_cheap, mut is_any_told_apart) = (true, false);
@@ -233,8 +240,8 @@ impl Engine {
             let is_told_apart = is_told_apart || self.is_overridden(at);
             is_any_told_apart |= is_told_apart;
             let is_silent = findings.len() == from && !outcome.reads_earlier_findings && !is_told_apart;
-            beside.hear(at, outcome.steps, reads, is_silent);
-            alone.hear(at, outcome.steps, reads, is_silent && !reads);
+            beside.record(at, outcome.steps, reads, is_silent);
+            alone.record(at, outcome.steps, reads, is_silent && !reads);
             if left == 0 {
                 if known.is_some() {
                     // Which rule was the last may depend on their order.
@@ -252,7 +259,7 @@ impl Engine {
         beside.is_whole = !is_any_told_apart;
         // What was found rests on it as well.
         beside.reads_cluster |= beside.is_whole && reads_cluster;
-        let learned = |silence: Silence| is_cheap.then_some(silence);
+        let learned = |known_outcome: AlikeOutcome| is_cheap.then_some(known_outcome);
         let (alone, beside) = (learned(alone), learned(beside));
         Some((findings, AlikeReview { report: CheckReport::default(), reads_cluster, alone, beside }))
     }
@@ -323,7 +330,7 @@ mod tests {
         let review = engine.review_alike(&object, cluster, None);
         let found = |id: &str| review.report.findings.iter().any(|finding| finding.rule.id == id);
         let beside = review.beside.unwrap();
-        let rest = if beside.is_whole { Vec::new() } else { beside.rest };
+        let rest = if beside.is_whole { Vec::new() } else { beside.rules_left };
         let ids = rest.iter().map(|at| engine.rule(*at).id);
         ids.map(|id| if found(id) { format!("[{id}]") } else { id.to_owned() }).collect()
     }
