@@ -42,7 +42,7 @@ struct SchemaNode {
     additional_properties: AdditionalProperties,
     items: Option<SchemaId>,
     enum_values: Option<Vec<Box<str>>>,
-    pattern: Option<Regex>,
+    pattern: Option<Pattern>,
     format: Option<Box<str>>,
     minimum: Option<i64>,
     maximum: Option<i64>,
@@ -55,6 +55,25 @@ struct SchemaNode {
     reference: Option<Arc<SharedType>>,
     /// Whether it has a keyword that only the validator supports.
     unsupported: bool,
+}
+
+/// A pattern. It is compiled when the first text is compared with it: most fields with one are seldom written.
+#[derive(Debug)]
+struct Pattern {
+    text: Box<str>,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Pattern {
+    fn new(text: &str) -> Pattern {
+        Pattern { text: Box::from(text), compiled: OnceLock::new() }
+    }
+
+    /// Whether a text is known to match it; nothing does where only the validator can read it.
+    fn matches(&self, text: &str) -> bool {
+        let compiled = self.compiled.get_or_init(|| Regex::new(&self.text).ok());
+        compiled.as_ref().is_some_and(|pattern| pattern.is_match(text))
+    }
 }
 
 /// The fields that are allowed beside the declared ones.
@@ -282,7 +301,7 @@ fn accepts_scalar(row: &SchemaNode, scalar: Scalar<'_>) -> bool {
                 && (row.enum_values.as_ref()).is_none_or(|texts| texts.iter().any(|t| **t == *text))
                 && length >= least
                 && length <= most
-                && row.pattern.as_ref().is_none_or(|p| p.is_match(text))
+                && row.pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
                 && row.format.as_ref().is_none_or(|f| matches_format(f, text))
         }
     }
@@ -366,7 +385,7 @@ impl<'s> FastAcceptCompiler<'s> {
                 let texts = value.as_array()?.iter();
                 row.enum_values = Some(texts.filter_map(Value::as_str).map(Box::from).collect());
             }
-            "pattern" => row.pattern = Some(Regex::new(value.as_str()?).ok()?),
+            "pattern" => row.pattern = Some(Pattern::new(value.as_str()?)),
             "format" => row.format = Some(Box::from(value.as_str()?)),
             "minimum" => row.minimum = Some(value.as_i64()?),
             "maximum" => row.maximum = Some(value.as_i64()?),
