@@ -17,18 +17,19 @@ use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 
-use super::fast_accept::Uncertain;
+use super::fast_validator::Uncertain;
 use super::instance::{TreeJson, TreeNode};
 use super::keywords::LIST_TYPE_KEYWORD;
 use super::table;
+use super::table::SchemaEntry;
 use super::violation::{LengthUnit, Violation, ViolationKind};
 use super::{core, crd, metadata, validation};
 use crate::steps;
 
 /// Maximum number of violations per object. Each one costs a walk through the tree.
-const MAX_VIOLATIONS: usize = 256;
+pub(super) const MAX_VIOLATIONS: usize = 256;
 /// Steps for putting a violation into our form.
-const STEPS_PER_VIOLATION: usize = 100;
+pub(super) const STEPS_PER_VIOLATION: usize = 100;
 
 /// `None` where that takes too many steps.
 type Remembered = Option<Vec<Violation>>;
@@ -48,17 +49,11 @@ pub(crate) fn violations<'o>(
     let Some(validator) = crd::validator(object, definitions) else {
         let remembered = object.memo(&VIOLATIONS, || match table::find(object.id_but_name()) {
             None => Some(Vec::new()),
-            Some(entry) => limited(|| {
-                check(object, |tree, root| {
-                    let quick = entry.fast_accept();
-                    let accepted = quick.is_some_and(|quick| quick.accepts(tree, root, uncertain(object)));
-                    if accepted { None } else { entry.validator() }
-                })
-            }),
+            Some(entry) => limited(|| check(object, |tree, root| of_entry(entry, object, tree, root))),
         });
         return Cow::Borrowed(finished(remembered.as_deref()));
     };
-    let compute = || limited(|| check(object, |_, _| validator));
+    let compute = || limited(|| check(object, |tree, root| of_validator(validator, tree, root)));
     let (known, remembered) = object.memo(&DEFINED_VIOLATIONS, || (definitions.clone(), compute()));
     // An object may outlive a configuration.
     if known.address() == definitions.address() {
@@ -78,23 +73,10 @@ fn finished<T>(violations: Option<T>) -> T {
 }
 
 /// Every violation of an object, at most one per field. Fragments have violations for missing fields, which
-/// the rule manifest-incomplete summarizes; patches have none. `validator` is asked for a tree and a root, and gives
-/// none if the object is valid.
-pub(super) fn check<'v>(
-    object: &Object,
-    validator: impl FnOnce(&Tree, u32) -> Option<&'v Validator<TreeJson>>,
-) -> Vec<Violation> {
-    let mut out = Vec::new();
+/// the rule manifest-incomplete summarizes; patches have none. `of_schema` gives those of the schema, for a tree and a root.
+pub(super) fn check(object: &Object, of_schema: impl FnOnce(&Tree, u32) -> Vec<Violation>) -> Vec<Violation> {
     let (tree, root) = object.tree();
-    if let Some(validator) = validator(tree, root) {
-        let mut errors = validator.iter_errors(TreeNode::new(tree, root));
-        while out.len() < MAX_VIOLATIONS
-            && let Some(error) = errors.next()
-        {
-            steps::take(STEPS_PER_VIOLATION);
-            translate(&error, &mut out);
-        }
-    }
+    let mut out = of_schema(tree, root);
     if out.len() < MAX_VIOLATIONS {
         metadata::check(object, &mut out);
     }
@@ -128,6 +110,35 @@ pub(super) fn check<'v>(
     out.retain(|v| v.kind != ViolationKind::Missing || !inner(&v.pointer));
     let mut seen = BTreeSet::new();
     out.retain(|violation| seen.insert(violation.pointer.clone()));
+    out
+}
+
+/// What the schema of an object's kind rejects in it.
+pub(super) fn of_entry(entry: &SchemaEntry, object: &Object, tree: &Tree, root: u32) -> Vec<Violation> {
+    let uncertain = uncertain(object);
+    let fast = entry.fast_validator();
+    if fast.is_some_and(|fast| fast.accepts(tree, root, uncertain)) {
+        return Vec::new();
+    }
+    let violations = fast.and_then(|fast| fast.violations(tree, root, uncertain, MAX_VIOLATIONS));
+    violations.unwrap_or_else(|| of_validator(entry.validator(), tree, root))
+}
+
+/// What a jsonschema validator rejects; nothing without one.
+pub(super) fn of_validator(
+    validator: Option<&Validator<TreeJson>>,
+    tree: &Tree,
+    root: u32,
+) -> Vec<Violation> {
+    let mut out = Vec::new();
+    let Some(validator) = validator else { return out };
+    let mut errors = validator.iter_errors(TreeNode::new(tree, root));
+    while out.len() < MAX_VIOLATIONS
+        && let Some(error) = errors.next()
+    {
+        steps::take(STEPS_PER_VIOLATION);
+        translate(&error, &mut out);
+    }
     out
 }
 

@@ -97,11 +97,9 @@ impl<'a> Node<'a, TreeJson> for TreeNode<'a> {
     }
 
     fn as_number(&self) -> Option<Number> {
-        match self.scalar()? {
+        match self.scalar()?.or_integer() {
             Scalar::Int(n) => Some(Number::from(n)),
             Scalar::UInt(n) => Some(Number::from(n)),
-            #[allow(clippy::cast_possible_truncation)]
-            Scalar::Float(n) if n.fract() == 0.0 && n.abs() < 9e15 => Some(Number::from(n as i64)),
             Scalar::Float(n) => Number::from_f64(n),
             _ => None,
         }

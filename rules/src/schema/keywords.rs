@@ -82,6 +82,11 @@ impl ListType {
         ListType { keys }
     }
 
+    /// The fields that identify an item.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|(name, _)| name.as_ref())
+    }
+
     /// The index of the first item that repeats an earlier one. Items with placeholders are skipped.
     pub(super) fn first_duplicate(&self, list: TreeNode<'_>) -> Option<usize> {
         let mut seen = BTreeSet::new();
@@ -111,7 +116,7 @@ impl<'i> Keyword<'i, TreeJson> for ListType {
         match self.first_duplicate(instance) {
             None => Ok(()),
             Some(at) => {
-                let names: Vec<&str> = self.keys.iter().map(|(name, _)| name.as_ref()).collect();
+                let names: Vec<&str> = self.names().collect();
                 let message = format!("{at} {}", names.join(" "));
                 Err(ValidationError::custom(message))
             }

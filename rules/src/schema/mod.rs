@@ -6,7 +6,7 @@
 //! schemas/core/*.json  (generated) ──────┤ core types, one per line
 //! schemas/core/strict.yaml ──────────────┤ checks in Go code: enums, bounds
 //!                                        ▼
-//!                          structural ─► fast_accept; jsonschema::Validator (keywords), built on first use
+//!                          structural ─► fast_validator; jsonschema::Validator (keywords) where it does not do
 //!                                        ▼
 //! object's tree ─► instance ─► check(object) ─► [Violation]  ─► rules manifest-incomplete,
 //!                  validation/ (core kinds) ─────┘                unknown-field, invalid-value
@@ -21,7 +21,7 @@
 mod check;
 mod core;
 mod crd;
-mod fast_accept;
+mod fast_validator;
 mod instance;
 mod keywords;
 mod metadata;

@@ -9,7 +9,7 @@ use crate::kind::{KINDS, Kind, SchemaSource};
 use crate::object::ObjectId;
 
 use super::core::read_yaml;
-use super::fast_accept::FastAccept;
+use super::fast_validator::FastValidator;
 use super::instance::TreeJson;
 use super::structural::{of_core, of_core_alone, of_crd, of_crd_alone};
 
@@ -18,7 +18,7 @@ pub(super) struct SchemaEntry {
     pub(super) kind: Kind,
     pub(super) version: &'static str,
     pub(super) source: SchemaSource,
-    fast_accept: OnceLock<Option<FastAccept>>,
+    fast_validator: OnceLock<Option<FastValidator>>,
     validator: OnceLock<Option<Validator<TreeJson>>>,
     structural: OnceLock<Value>,
 }
@@ -30,7 +30,7 @@ pub(super) static SCHEMAS: LazyLock<Vec<SchemaEntry>> = LazyLock::new(|| {
             kind: info.kind,
             version: schema.version,
             source: schema.source,
-            fast_accept: OnceLock::new(),
+            fast_validator: OnceLock::new(),
             validator: OnceLock::new(),
             structural: OnceLock::new(),
         })
@@ -44,22 +44,22 @@ pub(super) fn find(id: &ObjectId) -> Option<&'static SchemaEntry> {
 }
 
 impl SchemaEntry {
-    /// The JSON Schema validator, built on first use.
+    /// The JSON Schema validator of what the other does not support, built on first use.
     pub(super) fn validator(&self) -> Option<&Validator<TreeJson>> {
         let build = || super::keywords::validator(&self.schema()?);
         self.validator.get_or_init(build).as_ref()
     }
 
-    /// The fast path for valid objects, built on first use.
-    pub(super) fn fast_accept(&self) -> Option<&FastAccept> {
+    /// The validator of most objects, built on first use.
+    pub(super) fn fast_validator(&self) -> Option<&FastValidator> {
         let build = || match self.source {
             SchemaSource::Crd(text) => {
                 let decoded = self.is_decoded();
-                Some(FastAccept::new(&of_crd_alone(&read_yaml(text), decoded), decoded))
+                Some(FastValidator::new(&of_crd_alone(&read_yaml(text), decoded), decoded))
             }
-            SchemaSource::Core(name) => Some(FastAccept::new(&of_core_alone(name)?, true)),
+            SchemaSource::Core(name) => Some(FastValidator::new(&of_core_alone(name)?, true)),
         };
-        self.fast_accept.get_or_init(build).as_ref()
+        self.fast_validator.get_or_init(build).as_ref()
     }
 
     /// Whether an admission webhook decodes the object into Go structs.

@@ -34,6 +34,17 @@ impl Scalar<'_> {
             Scalar::Str(_) => "string",
         }
     }
+
+    /// The integer that a float without a fraction is to JSON Schema, up to the magnitude at which a float tells integers
+    /// apart. Any other value is as it was.
+    #[must_use]
+    pub(crate) fn or_integer(self) -> Self {
+        match self {
+            #[allow(clippy::cast_possible_truncation)]
+            Scalar::Float(n) if n.fract() == 0.0 && n.abs() < 9e15 => Scalar::Int(n as i64),
+            other => other,
+        }
+    }
 }
 
 /// The YAML tag of a scalar, as far as it affects resolution.
