@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use super::by_path::{BorrowedPaths, PathMap};
+use super::by_path::{BorrowedPaths, PathMap, PathSet};
 use super::walker::Walk;
 use super::{Directories, Disk, Input, absolute, disk, map_on_all_threads};
 use gpulint_rules::source;
@@ -295,7 +295,7 @@ struct FluxPaths {
     /// One of them is empty: it is the repository.
     is_whole: bool,
     /// The others, by their first part.
-    by_first: HashMap<OsString, Vec<PathBuf>>,
+    by_first: HashMap<OsString, PathSet>,
 }
 
 impl FluxPaths {
@@ -306,7 +306,7 @@ impl FluxPaths {
                 None => flux.is_whole = true,
                 Some(first) => {
                     let first = first.as_os_str().to_owned();
-                    flux.by_first.entry(first).or_default().push(path);
+                    flux.by_first.entry(first).or_default().extend([path]);
                 }
             }
         }
@@ -321,7 +321,7 @@ impl FluxPaths {
         let mut rest = place.components();
         while let Some(part) = rest.clone().next() {
             let begins = self.by_first.get(part.as_os_str());
-            if begins.into_iter().flatten().any(|path| rest.as_path().starts_with(path)) {
+            if begins.is_some_and(|paths| rest.as_path().ancestors().any(|above| paths.contains(above))) {
                 return true;
             }
             rest.next();

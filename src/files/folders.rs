@@ -271,6 +271,7 @@ impl Folders {
 
     /// The chart that a file is a template of.
     fn chart_of_template<'p>(&self, path: &'p Path) -> Option<&'p Path> {
+        has_text(path, "templates").then_some(())?;
         path.ancestors().skip(1).find_map(|folder| {
             let chart = folder.parent().filter(|chart| self.charts.contains(chart))?;
             folder.file_name().is_some_and(|name| name == "templates").then_some(chart)
@@ -481,8 +482,14 @@ pub(super) fn chart_above(chart: &Path) -> Option<&Path> {
 
 /// The folders above that would be charts if a file is in their folder `crds`.
 pub(super) fn crds_of(file: &Path) -> impl Iterator<Item = &Path> {
-    let crds = file.ancestors().skip(1).filter(|folder| folder.file_name().is_some_and(|n| n == "crds"));
+    let above = has_text(file, "crds").then(|| file.ancestors().skip(1)).into_iter().flatten();
+    let crds = above.filter(|folder| folder.file_name().is_some_and(|n| n == "crds"));
     crds.filter_map(Path::parent)
+}
+
+/// Whether a path has a text anywhere: few have the name of a certain folder, and finding the folders takes longer.
+fn has_text(path: &Path, text: &str) -> bool {
+    memchr::memmem::find(path.as_os_str().as_encoded_bytes(), text.as_bytes()).is_some()
 }
 
 /// Whether the chart of a folder is a library.

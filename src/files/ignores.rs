@@ -4,11 +4,13 @@
 //! `.gitignore`, and that before `.git/info/exclude`; of each, the nearest file with a matching pattern.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use memchr::memmem;
 
 /// The names that are looked for in each folder.
 const IGNORE: &str = ".ignore";
@@ -29,17 +31,31 @@ struct FolderIgnores {
     above: Ignores,
 }
 
-/// An ignore file. Compiling all its patterns costs more than reading the folder, and most can match only names that end
-/// as they do: those are compiled when such a name is asked for.
+/// An ignore file.
 #[derive(Debug)]
 struct IgnoreFile {
     folder: PathBuf,
-    lines: Vec<String>,
-    /// The patterns whose end has a wildcard.
-    open_ended: Gitignore,
-    /// What the others end in.
-    endings: Vec<String>,
-    all: OnceLock<Gitignore>,
+    /// Its patterns, the last one first: it decides.
+    patterns: Vec<Pattern>,
+}
+
+/// One line of an ignore file. Compiling all of them costs more than reading the folder, and most can match few paths:
+/// a line is compiled when such a path is asked for.
+#[derive(Debug)]
+struct Pattern {
+    line: String,
+    /// What every path that matches has, if it is certain.
+    sign: Option<Sign>,
+    compiled: OnceLock<Gitignore>,
+}
+
+/// Where in its line the text is that every path has which the pattern matches.
+#[derive(Clone, Debug)]
+enum Sign {
+    /// The name ends in it.
+    Ending(Range<usize>),
+    /// The path has it.
+    Part(Range<usize>),
 }
 
 impl IgnoreFile {
@@ -52,42 +68,63 @@ impl IgnoreFile {
             0 => line.trim_start_matches('\u{feff}'),
             _ => line,
         });
-        let lines: Vec<String> = lines.map(|line| line.trim_end_matches('\r').to_owned()).collect();
-        let endings: Vec<String> = lines.iter().filter_map(|line| ending(line).map(str::to_owned)).collect();
-        let open_ended = patterns(folder, lines.iter().filter(|line| ending(line).is_none()));
-        let is_empty = endings.is_empty() && open_ended.is_empty();
-        let folder = folder.to_owned();
-        (!is_empty).then(|| IgnoreFile { folder, lines, open_ended, endings, all: OnceLock::new() })
+        let lines = lines.map(|line| line.trim_end_matches('\r'));
+        let lines = lines.filter(|line| !line.trim_end().is_empty() && !line.starts_with('#'));
+        let mut patterns: Vec<Pattern> = lines.map(Pattern::new).collect();
+        patterns.reverse();
+        (!patterns.is_empty()).then(|| IgnoreFile { folder: folder.to_owned(), patterns })
     }
 
     fn matched(&self, path: &Path, is_folder: bool) -> Match<()> {
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        let may_end_so = self.endings.iter().any(|ending| name.ends_with(ending.as_bytes()));
-        let patterns = match may_end_so {
-            true => self.all.get_or_init(|| patterns(&self.folder, self.lines.iter())),
-            false => &self.open_ended,
-        };
-        patterns.matched(path, is_folder).map(|_| ())
+        let below = path.as_os_str().as_encoded_bytes();
+        let below = below.get(self.folder.as_os_str().len()..).unwrap_or(below);
+        let matches = self.patterns.iter().filter(|pattern| pattern.may_match(below));
+        let mut matches = matches.map(|pattern| pattern.matched(&self.folder, path, is_folder));
+        matches.find(|matched| !matched.is_none()).unwrap_or(Match::None)
     }
 }
 
-/// The patterns of some lines.
-fn patterns<'l>(folder: &Path, lines: impl Iterator<Item = &'l String>) -> Gitignore {
-    let mut builder = GitignoreBuilder::new(folder);
-    for line in lines {
-        let _ = builder.add_line(None, line);
+impl Pattern {
+    fn new(line: &str) -> Pattern {
+        Pattern { line: line.to_owned(), sign: Sign::of(line), compiled: OnceLock::new() }
     }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
+
+    /// Whether it may match the path of a file or folder, given what is below the folder of the ignore file.
+    fn may_match(&self, path: &[u8]) -> bool {
+        match &self.sign {
+            None => true,
+            Some(Sign::Ending(at)) => path.ends_with(&self.line.as_bytes()[at.clone()]),
+            Some(Sign::Part(at)) => memmem::find(path, &self.line.as_bytes()[at.clone()]).is_some(),
+        }
+    }
+
+    fn matched(&self, folder: &Path, path: &Path, is_folder: bool) -> Match<()> {
+        let compiled = self.compiled.get_or_init(|| {
+            let mut builder = GitignoreBuilder::new(folder);
+            let _ = builder.add_line(None, &self.line);
+            builder.build().unwrap_or_else(|_| Gitignore::empty())
+        });
+        compiled.matched(path, is_folder).map(|_| ())
+    }
 }
 
-/// What every name ends in that the pattern of a line matches, if it is certain.
-fn ending(line: &str) -> Option<&str> {
-    if line.contains('\\') || line.starts_with('#') {
-        return None;
+impl Sign {
+    fn of(line: &str) -> Option<Sign> {
+        if line.contains('\\') {
+            return None;
+        }
+        let pattern = line.trim_end().trim_end_matches('/');
+        let wild = ['/', '*', '?', '[', ']', '{', '}', '!', ','];
+        let from = pattern.rfind(wild).map_or(0, |at| at + 1);
+        if from < pattern.len() {
+            return Some(Sign::Ending(from..pattern.len()));
+        }
+        // Nothing in brackets or braces is certain.
+        let certain = &pattern[..pattern.find(['[', '{']).unwrap_or(pattern.len())];
+        let parts = certain.split(wild).max_by_key(|part| part.len()).filter(|part| !part.is_empty())?;
+        let from = parts.as_ptr().addr() - line.as_ptr().addr();
+        Some(Sign::Part(from..from + parts.len()))
     }
-    let pattern = line.trim_end().trim_end_matches('/');
-    let ending = pattern.rsplit(['/', '*', '?', '[', ']', '{', '}', '!', ',']).next()?;
-    (!ending.is_empty()).then_some(ending)
 }
 
 impl Ignores {
@@ -155,7 +192,7 @@ mod tests {
     use super::super::walker::Walk;
 
     const NAMES: [&str; 7] = ["a", "b", "build", "prod.yaml", "a.yaml", "c.json", ".hidden"];
-    const PATTERNS: [&str; 19] = [
+    const PATTERNS: [&str; 24] = [
         "a",
         "/a",
         "a/",
@@ -175,6 +212,11 @@ mod tests {
         "#a",
         "\\a",
         "build/ ",
+        "prod*",
+        "/b/a*",
+        "!bu*/",
+        "p{rod,}*",
+        "a*[bn]",
     ];
 
     fn fill(folder: &Path, depth: usize, dice: &mut Dice) {

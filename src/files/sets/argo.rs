@@ -1,7 +1,7 @@
 //! Applications of Argo CD and those that ApplicationSets make: which paths they apply where.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) 
     }
     retain_own(&mut sources);
     let mut claimers: BTreeMap<usize, Claimer> = BTreeMap::new();
-    for source in sources {
+    let globs = compiled_globs(&sources);
+    for source in &sources {
         let claimer = claimers.entry(source.application).or_insert_with(|| Claimer {
             tool: Tool::Argo,
             file: Some(source.file),
@@ -72,7 +73,7 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) 
             destination: source.destination.clone(),
             reach: Vec::new(),
         });
-        apply(checkout, &source, claimer);
+        apply(checkout, source, &globs, claimer);
     }
     claimers.into_values().collect()
 }
@@ -140,9 +141,14 @@ fn add_sources(
     }
 }
 
-fn globs(text: Option<&String>) -> Globs {
-    let text = text.filter(|text| !text.is_empty());
-    text.and_then(|text| Globs::new(std::slice::from_ref(text)).ok()).unwrap_or_default()
+/// The globs of the sources by their texts, each compiled once: an ApplicationSet has the same for all that it makes. One that
+/// cannot be read is left out.
+fn compiled_globs(sources: &[SourcePath]) -> HashMap<&str, Globs> {
+    let options = sources.iter().map(|source| &source.options);
+    let texts = options.flat_map(|options| [&options.include, &options.exclude]).flatten();
+    let texts: BTreeSet<&String> = texts.filter(|text| !text.is_empty()).collect();
+    let compile = |text| Some((String::as_str(text), Globs::new(std::slice::from_ref(text)).ok()?));
+    texts.into_iter().filter_map(compile).collect()
 }
 
 /// The cluster of an Application; one that only a cluster can tell is where Argo CD runs as far as is known.
@@ -155,7 +161,12 @@ fn destination(target: &Node<'_>, text: &impl Fn(&Node<'_>) -> Option<String>) -
     }
 }
 
-fn apply(checkout: &Checkout<'_, '_>, source: &SourcePath, claimer: &mut Claimer) {
+fn apply(
+    checkout: &Checkout<'_, '_>,
+    source: &SourcePath,
+    globs: &HashMap<&str, Globs>,
+    claimer: &mut Claimer,
+) {
     let files = checkout.files;
     let mut expansion = Expansion::new(files);
     if expansion.kustomization(&source.folder, &source.how) {
@@ -164,13 +175,14 @@ fn apply(checkout: &Checkout<'_, '_>, source: &SourcePath, claimer: &mut Claimer
     }
     let is_chart = files.folders.charts.contains(&source.folder);
     let options = &source.options;
-    let (include, exclude) = (globs(options.include.as_ref()), globs(options.exclude.as_ref()));
+    let [include, exclude] = [&options.include, &options.exclude].map(|text| globs.get(text.as_deref()?));
     for (path, file) in files.below(&source.folder) {
         let Ok(below) = path.strip_prefix(&source.folder) else { continue };
         let is_deep = below.components().count() > 1;
         let below = crate::files::display_path(below);
-        let is_listed = include.is_empty() || include.matches(&below);
-        if is_chart || (!is_deep || options.recurse) && is_listed && !exclude.matches(&below) {
+        let is_listed = include.is_none_or(|include| include.matches(&below))
+            && !exclude.is_some_and(|exclude| exclude.matches(&below));
+        if is_chart || (!is_deep || options.recurse) && is_listed {
             claimer.reach.push((file, source.how.clone()));
         }
     }
