@@ -15,7 +15,7 @@ pub fn is_placeholder(text: &str) -> bool {
     if (text.len() < SHORT || may_have_fill_word(text)) && fill_word(text).is_some() {
         return true;
     }
-    if !bytes.iter().any(|b| matches!(b, b'$' | b'{' | b'<')) {
+    if memchr::memchr3(b'$', b'{', b'<', bytes).is_none() {
         return false;
     }
     if text.contains("{{") && text.contains("}}") {
@@ -53,12 +53,13 @@ fn may_have_fill_word(text: &str) -> bool {
 /// `REPLACE_ME`, `ROLE_PLACEHOLDER`, `FILLED BY CI`. Only in capitals: in lower case these are ordinary words.
 fn fill_word(text: &str) -> Option<&str> {
     const MIN_LENGTH: usize = 5;
-    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let mut rest = text;
-    while let Some(at) = rest.find(is_part) {
-        rest = &rest[at..];
-        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
+    let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    let mut from = 0;
+    while let Some(next) = text.as_bytes()[from..].iter().position(is_part) {
+        let start = from + next;
+        let length = text.as_bytes()[start..].iter().position(|byte| !is_part(byte));
+        from = length.map_or(text.len(), |length| start + length);
+        let (word, after) = (&text[start..from], &text[from..]);
         if word.len() >= MIN_LENGTH && is_fill_word(word) {
             return Some(word);
         }
@@ -73,9 +74,8 @@ fn fill_word(text: &str) -> Option<&str> {
                 _ => false,
             };
         if apart {
-            return Some(rest);
+            return Some(&text[start..]);
         }
-        rest = after;
     }
     None
 }
