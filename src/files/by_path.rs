@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
@@ -48,6 +49,21 @@ impl<V: Default> PathMap<V> {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(V::default()),
         }
+    }
+}
+
+impl<T> PathMap<Vec<T>> {
+    /// The same, each list to be shared.
+    pub(crate) fn into_shared(self) -> PathMap<Arc<[T]>> {
+        let values = self.values.into_iter().map(|(path, list)| (path, Arc::from(list)));
+        PathMap { values: values.collect() }
+    }
+}
+
+impl<T> PathMap<Arc<[T]>> {
+    /// The list of a path; an empty one if it has none.
+    pub(crate) fn list(&self, path: &Path) -> Arc<[T]> {
+        self.get(path).cloned().unwrap_or_default()
     }
 }
 

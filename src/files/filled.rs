@@ -1,11 +1,11 @@
 //! Who fills in placeholders: tools whose traces are beside the manifests, such as a Flux Kustomization with
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
-use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsString;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use super::by_path::{BorrowedPaths, PathMap, PathSet};
+use super::by_path::{BorrowedPaths, PathMap, PathSet, in_order};
 use super::walker::Walk;
 use super::{Directories, Disk, Input, absolute, disk, map_on_all_threads};
 use gpulint_rules::source;
@@ -72,20 +72,21 @@ impl FilledFolders {
         let is_project = common.starts_with(&here) && here.parent().is_some();
         let root = repository.unwrap_or(if is_project { here } else { common });
         let walk = Walk { known: directories, is_filtered: false, limit: MAX_ENTRIES };
-        let walked = walk.run(&root, |name| is_script(Path::new(name)));
+        let walked = walk.run(&root, is_script_name);
         let of = |folder: &Path| match directories.known(folder) {
             Some(_) => directories,
             None => &walked.directories,
         };
-        let mut scripts: BTreeSet<PathBuf> = BTreeSet::new();
         let programs = walked.entries.into_iter().filter(|entry| is_program(&entry.absolute));
-        scripts.extend(programs.take(MAX_SCRIPTS).map(|entry| entry.absolute));
+        let mut scripts: Vec<PathBuf> = programs.take(MAX_SCRIPTS).map(|entry| entry.absolute).collect();
         for folder in &near {
             let Some(directory) = of(folder).known(folder) else { continue };
-            let beside = directory.entries().filter(|(name, _)| is_script(Path::new(name))).take(MAX_FILES);
+            let beside = directory.entries().filter(|(name, _)| is_script_name(name)).take(MAX_FILES);
             scripts.extend(beside.map(|(name, _)| folder.join(name)));
         }
-        let scripts = map_on_all_threads(scripts.into_iter().collect(), |path| {
+        scripts.sort_unstable_by(|a, b| in_order(a, b));
+        scripts.dedup_by(|a, b| a.as_os_str() == b.as_os_str());
+        let scripts = map_on_all_threads(scripts, |path| {
             let script = Script::read(&path, disk);
             (path, script)
         });
@@ -211,12 +212,19 @@ fn is_program(path: &Path) -> bool {
 
 /// Whether a file is one in which people write how manifests are applied.
 pub(crate) fn is_script(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let extension = path.extension().unwrap_or_default().to_string_lossy();
-    matches!(&*extension, "tf" | "tofu" | "sh" | "bash" | "mk" | "md")
-        || matches!(&*name, "Makefile" | "GNUmakefile" | "justfile" | "Justfile" | ".gitlab-ci.yml")
-        || name.starts_with("Taskfile.")
-        || name.starts_with("skaffold.")
+    path.file_name().is_some_and(is_script_name)
+}
+
+fn is_script_name(name: &OsStr) -> bool {
+    const EXTENSIONS: [&[u8]; 6] = [b"tf", b"tofu", b"sh", b"bash", b"mk", b"md"];
+    const NAMES: [&[u8]; 5] = [b"Makefile", b"GNUmakefile", b"justfile", b"Justfile", b".gitlab-ci.yml"];
+    let name = name.as_encoded_bytes();
+    // A dot in front begins no extension.
+    let dot = memchr::memrchr(b'.', name).filter(|dot| *dot > 0);
+    dot.is_some_and(|dot| EXTENSIONS.contains(&&name[dot + 1..]))
+        || NAMES.contains(&name)
+        || name.starts_with(b"Taskfile.")
+        || name.starts_with(b"skaffold.")
 }
 
 /// The text of a file that is not too large.

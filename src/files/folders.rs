@@ -33,11 +33,11 @@ pub(crate) struct Folders {
     /// Those of kustomizations that give objects another kind: their fields are those of neither kind alone.
     reshaping: PathSet,
     /// The fields that kustomizations change, by file.
-    targets: PathMap<Vec<PatchTarget>>,
+    targets: PathMap<Arc<[PatchTarget]>>,
     /// The kustomizations that reach each file.
-    routes: PathMap<Vec<KustomizeRoute>>,
+    routes: PathMap<Arc<[KustomizeRoute]>>,
     /// The placeholders that kustomizations fill in, by file.
-    filled: PathMap<Vec<FilledPlaceholder>>,
+    filled: PathMap<Arc<[FilledPlaceholder]>>,
     /// The placeholders that other tools fill in: found when the first file with a placeholder is read.
     filled_folders: Arc<OnceLock<FilledFolders>>,
     inputs: Vec<Input>,
@@ -141,34 +141,37 @@ impl Folders {
         self.resolve_patch_targets();
         let roots = self.kustomizations.as_slice().par_iter();
         let reached: Vec<Reached> = roots.map(|(root, own)| self.reached_from(root, own)).collect();
+        let mut routes: PathMap<Vec<KustomizeRoute>> = PathMap::default();
+        let mut filled: PathMap<Vec<FilledPlaceholder>> = PathMap::default();
         for one in reached {
             for (path, route) in one.routes {
-                let routes = self.routes.get_or_default(path);
-                if !routes.contains(&route) {
-                    routes.push(route);
+                let known = routes.get_or_default(path);
+                if !known.contains(&route) {
+                    known.push(route);
                 }
             }
-            for (path, filled) in one.filled {
-                self.filled.get_or_default(path).extend(filled);
+            for (path, more) in one.filled {
+                filled.get_or_default(path).extend(more);
             }
         }
+        (self.routes, self.filled) = (routes.into_shared(), filled.into_shared());
     }
 
     /// The files that the kustomization of a folder reaches, and what it makes of the names of their objects.
     fn reached_from(&self, root: &Path, own: &Kustomization) -> Reached {
         let root: Arc<str> = Arc::from(root.to_string_lossy());
-        let start = KustomizeRoute { root, namespace: None, affixes: String::new(), renames: false };
+        let start = KustomizeRoute { root, namespace: None, affixes: Arc::default(), renames: false };
         let mut seen = HashSet::new();
         let mut open = vec![(own, start, Vec::new(), 0)];
         // Variables are resolved at the root, whichever kustomization on the way declares them.
         let mut variables: Vec<FilledPlaceholder> = Vec::new();
         let mut reached = Reached::default();
         while let Some((at, route, filled, depth)) = open.pop() {
-            let namespace = route.namespace.clone().or_else(|| at.namespace.clone());
+            let namespace = route.namespace.clone().or_else(|| at.namespace.as_deref().map(Arc::from));
             let mut affixes = route.affixes.clone();
             // The root gives all names the same prefix.
             if let Some((prefix, suffix)) = at.affixes.as_ref().filter(|_| depth > 0) {
-                affixes = format!("{affixes}/{prefix}*{suffix}");
+                affixes = Arc::from(format!("{affixes}/{prefix}*{suffix}"));
             }
             let renames = route.renames || at.affixes.is_some();
             let route = KustomizeRoute { namespace, affixes, renames, ..route };
@@ -202,6 +205,7 @@ impl Folders {
     /// Assigns the patch targets of each kustomization to the files that it and the kustomizations below it
     /// list.
     fn resolve_patch_targets(&mut self) {
+        let mut of_files: PathMap<Vec<PatchTarget>> = PathMap::default();
         for (folder, kustomization) in self.kustomizations.iter() {
             let mut targets = kustomization.targets.clone();
             for component in &kustomization.components {
@@ -221,13 +225,14 @@ impl Folders {
                     match self.kustomizations.get(path) {
                         Some(below) => open.push(below),
                         None => {
-                            let file = self.targets.get_or_default(path.clone());
+                            let file = of_files.get_or_default(path.clone());
                             file.extend(targets.iter().cloned());
                         }
                     }
                 }
             }
         }
+        self.targets = of_files.into_shared();
     }
 
     /// What files contain.
@@ -378,15 +383,19 @@ impl Folders {
     }
 
     /// The kustomizations that reach a file.
-    pub(crate) fn routes(&self, input: &Input) -> &[KustomizeRoute] {
-        self.routes.get(&input.absolute).map_or(&[], Vec::as_slice)
+    pub(crate) fn routes(&self, input: &Input) -> Arc<[KustomizeRoute]> {
+        self.routes.list(&input.absolute)
     }
 
     /// The placeholders of a file with this text that something in the input fills in.
-    pub(crate) fn filled(&self, input: &Input, text: &str) -> Vec<FilledPlaceholder> {
+    pub(crate) fn filled(&self, input: &Input, text: &str) -> Arc<[FilledPlaceholder]> {
+        let by_kustomizations = self.filled_by_kustomizations(input);
         let mut filled = self.filled_by_tools(input, text);
-        filled.extend_from_slice(self.filled_by_kustomizations(input));
-        filled
+        if filled.is_empty() {
+            return by_kustomizations;
+        }
+        filled.extend_from_slice(&by_kustomizations);
+        filled.into()
     }
 
     /// Those that tools beside kustomize fill in.
@@ -394,7 +403,8 @@ impl Folders {
         if !has_placeholders(text.as_bytes()) {
             return Vec::new();
         }
-        let roots = self.routes(input).iter().map(|route| Path::new(&*route.root));
+        let routes = self.routes(input);
+        let roots = routes.iter().map(|route| Path::new(&*route.root));
         let folders = self.filled_folders.get_or_init(|| {
             let read = self.inputs.iter().filter(|input| self.skip_reason(input).is_none());
             self.discover_filled(read.flat_map(|input| self.flux_paths(input)).collect())
@@ -418,13 +428,13 @@ impl Folders {
         text.map_or(Vec::new(), |text| flux_paths(text.as_bytes()))
     }
 
-    fn filled_by_kustomizations(&self, input: &Input) -> &[FilledPlaceholder] {
-        self.filled.get(&input.absolute).map_or(&[], Vec::as_slice)
+    fn filled_by_kustomizations(&self, input: &Input) -> Arc<[FilledPlaceholder]> {
+        self.filled.list(&input.absolute)
     }
 
     /// The objects and fields of a file that kustomizations change.
-    pub(crate) fn targets(&self, input: &Input) -> &[PatchTarget] {
-        self.targets.get(&input.absolute).map_or(&[], Vec::as_slice)
+    pub(crate) fn targets(&self, input: &Input) -> Arc<[PatchTarget]> {
+        self.targets.list(&input.absolute)
     }
 }
 
@@ -435,9 +445,9 @@ pub(crate) struct FileContext {
     is_patch: bool,
     is_kustomized: bool,
     is_left_out: bool,
-    routes: Vec<KustomizeRoute>,
-    targets: Vec<PatchTarget>,
-    filled_by_kustomizations: Vec<FilledPlaceholder>,
+    routes: Arc<[KustomizeRoute]>,
+    targets: Arc<[PatchTarget]>,
+    filled_by_kustomizations: Arc<[FilledPlaceholder]>,
     filled_by_tools: Vec<FilledPlaceholder>,
 }
 
@@ -466,9 +476,9 @@ impl FileContext {
             is_patch: folders.is_patch(input),
             is_kustomized: folders.is_kustomized(input),
             is_left_out: folders.is_left_out(input),
-            routes: folders.routes(input).to_vec(),
-            targets: folders.targets(input).to_vec(),
-            filled_by_kustomizations: folders.filled_by_kustomizations(input).to_vec(),
+            routes: folders.routes(input),
+            targets: folders.targets(input),
+            filled_by_kustomizations: folders.filled_by_kustomizations(input),
             filled_by_tools: Vec::new(),
         }
     }

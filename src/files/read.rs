@@ -134,7 +134,7 @@ pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: V
     let source = Source::new(&input.display_path, bytes).with_scope(scope);
     let source = source.with_kustomized(folders.is_kustomized(input)).with_patches(folders.targets(input));
     let filled = folders.filled(input, source.text());
-    let source = source.with_routes(folders.routes(input)).with_filled(&filled);
+    let source = source.with_routes(folders.routes(input)).with_filled(filled);
     let source = source.with_left_out(folders.is_left_out(input));
     let source = Arc::new(source);
     let documents = parse(&source);

@@ -180,14 +180,14 @@ mod tests {
         let routes: Vec<KustomizeRoute> = (routes.iter())
             .map(|(root, namespace)| KustomizeRoute {
                 root: Arc::from(*root),
-                namespace: namespace.map(str::to_owned),
-                affixes: String::new(),
+                namespace: namespace.map(Arc::from),
+                affixes: Arc::default(),
                 renames: false,
             })
             .collect();
         let version = if kind == "NodePool" { "karpenter.sh/v1" } else { "apps/v1" };
         let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n");
-        let file = File::read(Source::from_text(path, &text).with_routes(&routes));
+        let file = File::read(Source::from_text(path, &text).with_routes(routes));
         file.objects[0].clone()
     }
 

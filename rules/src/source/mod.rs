@@ -71,9 +71,9 @@ pub struct KustomizeRoute {
     /// The folder of the kustomization.
     pub root: Arc<str>,
     /// The namespace that it sets, or that the outermost kustomization on the way sets.
-    pub namespace: Option<String>,
+    pub namespace: Option<Arc<str>>,
     /// The prefixes and suffixes that the kustomizations between it and the file add to names.
-    pub affixes: String,
+    pub affixes: Arc<str>,
     /// Whether it or a kustomization on the way adds a prefix or a suffix to names.
     pub renames: bool,
 }
@@ -128,9 +128,9 @@ pub struct Source {
     invalid: Vec<usize>,
     kustomized: bool,
     left_out: bool,
-    patch_targets: Vec<PatchTarget>,
-    routes: Vec<KustomizeRoute>,
-    filled: Vec<FilledPlaceholder>,
+    patch_targets: Arc<[PatchTarget]>,
+    routes: Arc<[KustomizeRoute]>,
+    filled: Arc<[FilledPlaceholder]>,
     lines: OnceLock<LineIndex>,
     chunks: OnceLock<Vec<Range<usize>>>,
 }
@@ -156,9 +156,9 @@ impl Source {
             invalid,
             kustomized: false,
             left_out: false,
-            patch_targets: Vec::new(),
-            routes: Vec::new(),
-            filled: Vec::new(),
+            patch_targets: Arc::default(),
+            routes: Arc::default(),
+            filled: Arc::default(),
             lines: OnceLock::new(),
             chunks: OnceLock::new(),
         }
@@ -214,22 +214,22 @@ impl Source {
 
     /// Sets the targets of the patches that a kustomization applies to the file.
     #[must_use]
-    pub fn with_patches(mut self, targets: &[PatchTarget]) -> Source {
-        self.patch_targets = targets.to_vec();
+    pub fn with_patches(mut self, targets: impl Into<Arc<[PatchTarget]>>) -> Source {
+        self.patch_targets = targets.into();
         self
     }
 
     /// Sets the kustomizations that reach the file.
     #[must_use]
-    pub fn with_routes(mut self, routes: &[KustomizeRoute]) -> Source {
-        self.routes = routes.to_vec();
+    pub fn with_routes(mut self, routes: impl Into<Arc<[KustomizeRoute]>>) -> Source {
+        self.routes = routes.into();
         self
     }
 
     /// Sets the placeholders that something fills in before the file is applied.
     #[must_use]
-    pub fn with_filled(mut self, filled: &[FilledPlaceholder]) -> Source {
-        self.filled = filled.to_vec();
+    pub fn with_filled(mut self, filled: impl Into<Arc<[FilledPlaceholder]>>) -> Source {
+        self.filled = filled.into();
         self
     }
 

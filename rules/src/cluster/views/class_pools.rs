@@ -394,11 +394,11 @@ mod tests {
             .map(|root| KustomizeRoute {
                 root: Arc::from(*root),
                 namespace: None,
-                affixes: String::new(),
+                affixes: Arc::default(),
                 renames: false,
             })
             .collect();
-        File::read(Source::from_text(path, &text).with_routes(&routes)).objects[0].clone()
+        File::read(Source::from_text(path, &text).with_routes(routes)).objects[0].clone()
     }
 
     #[test]

@@ -198,13 +198,10 @@ fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation>
         return Some(Relation::Kustomization);
     }
     // Where each kustomization gives its objects a namespace or a prefix, they are the same only within one.
-    let reached = |object: &Object| routes(object).first().cloned();
-    let (a, b) = (reached(object), reached(other));
-    let affixes =
-        |route: &Option<KustomizeRoute>| route.as_ref().map_or_else(String::new, |r| r.affixes.clone());
-    let same_affixes = affixes(&a) == affixes(&b);
+    let (a, b) = (routes(object).first(), routes(other).first());
+    let same_affixes = affixes(a) == affixes(b);
     let same_namespace = object.is_cluster_scoped()
-        || namespace(object, a.as_ref()).is_some_and(|own| namespace(other, b.as_ref()) == Some(own));
+        || namespace(object, a).is_some_and(|own| namespace(other, b) == Some(own));
     if !same_affixes || !same_namespace {
         return None;
     }
@@ -217,6 +214,11 @@ fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation>
     } else {
         (complete && !kustomizations_differ(here, there)).then_some(Relation::Cluster)
     }
+}
+
+/// What the kustomizations on a way add to names.
+fn affixes(route: Option<&KustomizeRoute>) -> &str {
+    route.map_or("", |route| &route.affixes)
 }
 
 /// Whether one kustomization reaches both.

@@ -71,13 +71,16 @@ const METRICS: &[(Version, &str, &str, Change)] = &[
     (V17, "keda_scaler_metrics_latency", "keda_scaler_metrics_latency_seconds", Change::InSeconds),
     (V17, "keda_trigger_totals", "keda_trigger_registered_total", Change::Renamed),
 ];
+/// What all of them begin with.
+const PREFIX: &str = "keda_";
 const V11: Version = Version::new(2, 11);
 const V17: Version = Version::new(2, 17);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.index();
     let keda = ctx.platform().keda;
-    for query in queries(object) {
+    // All names begin alike.
+    for query in queries(object).iter().filter(|query| query.text.contains(PREFIX)) {
         let in_dashboard = query.place == QueryPlace::Dashboard;
         // Variables do not matter to the names.
         for (gone, old, new, change) in METRICS {
