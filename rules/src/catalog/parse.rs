@@ -62,8 +62,12 @@ pub(super) fn catalogue(text: &'static str) -> Catalogue {
 
 fn instance(line: &'static str, row: u16) -> InstanceType {
     let mut cells = [""; COLUMNS.len()];
-    for (cell, text) in cells.iter_mut().zip(line.split(',')) {
-        *cell = text;
+    // Cells are too short for a search by words to pay.
+    let mut rest = line;
+    for cell in &mut cells {
+        let end = rest.bytes().position(|byte| byte == b',').unwrap_or(rest.len());
+        *cell = &rest[..end];
+        rest = rest.get(end + 1..).unwrap_or_default();
     }
     let number = |column: usize| cells[column].parse().unwrap_or(0);
     let mut labels = [""; LABEL_COLUMNS];

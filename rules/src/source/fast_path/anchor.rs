@@ -1,4 +1,4 @@
-//! Anchors and aliases in block style.
+//! Anchors in block style, and aliases.
 
 use std::ops::Range;
 
@@ -54,18 +54,22 @@ impl LineScanner<'_> {
     /// Reads an alias that ends its line. Returns where the next line begins.
     pub(super) fn alias(&mut self, at: usize, end: usize) -> Option<usize> {
         let name = self.anchor_name(at, end)?;
-        let is_same = |other: &Range<usize>| self.bytes[other.clone()] == self.bytes[name.clone()];
-        let number = self.anchors.names.iter().rposition(is_same)? + 1;
-        self.build.alias(number, self.span(at, name.end));
-        if self.build.fatal {
-            return None;
-        }
-        self.expect_line_end(name.end, end)?;
+        let to = name.end;
+        self.add_alias(name)?;
+        self.expect_line_end(to, end)?;
         Some(end + 1)
     }
 
+    /// Appends the alias with a name, which is after the `*`.
+    pub(super) fn add_alias(&mut self, name: Range<usize>) -> Option<()> {
+        let is_same = |other: &Range<usize>| self.bytes[other.clone()] == self.bytes[name.clone()];
+        let number = self.anchors.names.iter().rposition(is_same)? + 1;
+        self.build.alias(number, self.span(name.start - 1, name.end));
+        (!self.build.fatal).then_some(())
+    }
+
     /// The name after `&` or `*`.
-    fn anchor_name(&self, at: usize, end: usize) -> Option<Range<usize>> {
+    pub(super) fn anchor_name(&self, at: usize, end: usize) -> Option<Range<usize>> {
         let is_part = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
         let length = self.bytes[at + 1..end].iter().take_while(is_part).count();
         let name = at + 1..at + 1 + length;

@@ -3,7 +3,7 @@
 use granit_parser::ScalarStyle;
 
 use super::scalar::{quoted_key_end, unquote};
-use super::{LineScanner, MAX_DEPTH, MAX_KEY, quoted_style, spaces};
+use super::{LineScanner, MAX_DEPTH, MAX_KEY, line_end, quoted_style, spaces};
 
 impl LineScanner<'_> {
     /// Reads a flow collection; returns its end.
@@ -32,6 +32,7 @@ impl LineScanner<'_> {
                 }
                 at = match self.bytes.get(at)? {
                     b'{' | b'[' => self.flow(at, depth + 1)?,
+                    b'*' => self.flow_alias(at)?,
                     _ => self.flow_scalar(at)?,
                 };
                 at = self.flow_blanks(at)?;
@@ -44,6 +45,18 @@ impl LineScanner<'_> {
         }
         self.build.close(self.span(at, at + 1));
         Some(at + 1)
+    }
+
+    /// Reads an alias; returns its end.
+    fn flow_alias(&mut self, at: usize) -> Option<usize> {
+        let end = line_end(self.bytes, at);
+        let name = self.anchor_name(at, end).or_else(|| {
+            let length = self.bytes[at..end].iter().position(|b| matches!(b, b',' | b']' | b'}'))?;
+            self.anchor_name(at, at + length)
+        })?;
+        let to = name.end;
+        self.add_alias(name)?;
+        Some(to)
     }
 
     /// Passes blanks and line breaks in a flow collection. Lines must be indented deeper than the block around it.
@@ -97,20 +110,28 @@ fn flow_plain(bytes: &[u8], at: usize) -> Option<usize> {
         b.is_ascii_alphanumeric()
             || b >= 0x80
             || matches!(b, b'_' | b'.' | b'/' | b'-' | b'$' | b'+' | b'(' | b')' | b'=' | b'~')
-            || matches!(b, b'^' | b';' | b'<' | b' ')
+            || matches!(b, b'^' | b';' | b'<')
     };
+    // Not at the beginning, where these have a meaning.
+    let inside =
+        |b: u8| matches!(b, b' ' | b'%' | b'*' | b'@' | b'>' | b'|' | b'!' | b'&' | b'?' | b'\\' | b'`');
     let begins = match *bytes.get(at)? {
         b'-' => bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'-'),
-        b' ' | b')' => false,
+        b')' => false,
         byte => word(byte),
     };
     if !begins {
         return None;
     }
-    let mut end = at + bytes[at..].iter().take_while(|b| word(**b)).count();
-    match bytes.get(end)? {
-        b',' | b']' | b'}' | b':' | b'\n' => {}
-        _ => return None,
+    let mut end = at;
+    loop {
+        end += bytes[end..].iter().take_while(|b| word(**b) || inside(**b)).count();
+        // A colon is a part of the text if the text goes on right after it.
+        match bytes.get(end)? {
+            b':' if bytes.get(end + 1).is_some_and(|b| word(*b)) => end += 1,
+            b',' | b']' | b'}' | b':' | b'\n' => break,
+            _ => return None,
+        }
     }
     while bytes[end - 1] == b' ' {
         end -= 1;

@@ -111,6 +111,8 @@ fn everyday_manifests_are_taken() {
         "a:\n  - &x\n    b: c\n  - &y # d\n    - e\n  - <<: *x\n    f: &z \"g\"\n  - *z\n",
         "a: &x |\n  b\nc: &y\n- *x\nd: &z 'e\n  f'\ng: &x {h: i}\n",
         "a: [b,\n  c, {d: e,\n  f: \"g\"}\n  ]\nh: i\n",
+        "a: [{b: 10%, c: arn:aws:x}, http://d:80/e?f=*&g!, h@i | j > k, l\\m`]\n",
+        "a: &x b\nc: {d: *x, e: [*x ,*x]}\n",
     ] {
         let taken = agree(text);
         assert_eq!(taken > 0, !text.starts_with("한"), "{text:?}");
@@ -341,6 +343,14 @@ const CLOSINGS: &[&str] = &[
     "   ",
 ];
 
+/// What flow collections are made of.
+const FLOW_PIECES: &[&str] = &[
+    "a", "b c", "10%", "a:b", "a: b", ", ", ",", " ", "{", "}", "[", "]", "{c: ", "[d, ", "*b", "*b ", "&b ",
+    "%", "*", "|", ">", "!", "?", "? ", "@", "`", "'", "\"", "'e'", "#", " #", "\\", "://", "-", "- ", "-1",
+    ":", "::", ": ", ":a", "é", "\n  ", "\n", "<<: ", "<<: *b", "~", "(", ")", "$", "=", "&", "1.5", "x",
+    "b: ", "\"f\":",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -366,6 +376,15 @@ proptest! {
     }
 
     #[test]
+    fn the_quick_reader_agrees_on_flow_collections(
+        pieces in proptest::collection::vec(proptest::sample::select(FLOW_PIECES), 0..20),
+        closing in proptest::sample::select(&["]", "}", "}]", "]\nc: d\n", ""][..]),
+    ) {
+        agree(&format!("x: &b y\na: [{}{closing}", pieces.concat()));
+        agree(&format!("x: &b {{y: z}}\na: {{b: {}{closing}", pieces.concat()));
+    }
+
+    #[test]
     fn the_quick_reader_agrees_on_scalars_over_several_lines(
         opening in proptest::sample::select(OPENINGS),
         lines in proptest::collection::vec(
@@ -378,5 +397,17 @@ proptest! {
         let text: String = std::iter::once(opening.to_string()).chain(lines).chain([closing.to_string()]).collect();
         agree(&text);
         agree(text.trim_end_matches('\n'));
+    }
+}
+
+/// What every run may read before it says anything.
+#[test]
+fn the_schemas_are_within_the_subset() {
+    for path in gpulint_testing::yaml_below(&gpulint_testing::fixtures().join("../rules/schemas")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let source = Source::from_text("a.yaml", &text);
+        for part in crate::source::split_documents(source.text()) {
+            assert!(parse_simple(&source, &part).is_some(), "{}", path.display());
+        }
     }
 }
