@@ -151,14 +151,13 @@ fn amounts(node: &Node<'_>) -> Option<ResourceList> {
     if node.is_unknown() {
         return None;
     }
-    let mut out = ResourceList::new();
-    for (name, amount) in node.entries() {
+    let amount = |(name, amount): (&str, Node<'_>)| {
         // Its name is copied, sorted and hashed.
         steps::take(100);
         let quantity = Quantity::decode(&amount.string_or_number()?).ok()?;
-        out.insert(name.to_owned(), quantity.milli());
-    }
-    Some(out)
+        Some((name.to_owned(), quantity.milli()))
+    };
+    node.entries().into_iter().map(amount).collect()
 }
 
 #[cfg(test)]
@@ -195,8 +194,8 @@ mod tests {
         .expect("everything can be read");
         assert_eq!(pod.node_selector, [("a".to_owned(), "b".to_owned())]);
         assert_eq!(pod.terms[0].expressions[0].values, ["v"]);
-        assert_eq!(pod.containers[0].requests["cpu"], 500);
-        assert_eq!(pod.containers[0].limits["nvidia.com/gpu"], 2000);
+        assert_eq!(pod.containers[0].requests.get("cpu"), Some(&500));
+        assert_eq!(pod.containers[0].limits.get("nvidia.com/gpu"), Some(&2000));
         assert_eq!(pod.containers[0].host_ports[0].port, 80);
         assert!(pod.init_containers[0].sidecar);
         assert_eq!(pod.uncertainties, [Uncertainty::Volumes]);

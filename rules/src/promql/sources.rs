@@ -114,6 +114,8 @@ fn collect(object: &Object) -> Vec<Query> {
     } else if object.is(DASHBOARD) {
         dashboard(&object.path(&["spec", "json"]), &mut out);
     }
+    // Most have one, and it is kept.
+    out.shrink_to_fit();
     out
 }
 

@@ -70,11 +70,8 @@ impl PodShape {
             pod.overhead.clear();
             // EKS adds tolerations for the names of resources.
             for container in pod.containers.iter_mut().chain(&mut pod.init_containers) {
-                container
-                    .requests
-                    .values_mut()
-                    .chain(container.limits.values_mut())
-                    .for_each(|amount| *amount = 0);
+                let amounts = container.requests.iter_mut().chain(container.limits.iter_mut());
+                amounts.for_each(|(_, amount)| *amount = 0);
             }
             Fingerprint::of(&pod)
         })

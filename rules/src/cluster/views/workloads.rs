@@ -1,8 +1,10 @@
 //! Workloads by the labels that they require of their nodes, and by the labels of their pods.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use litemap::LiteMap;
 
 use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
@@ -39,7 +41,7 @@ impl std::ops::Deref for LazyClass {
 }
 
 /// The values of each label that a workload accepts on its nodes.
-pub(super) type RequiredLabels = BTreeMap<String, Vec<String>>;
+pub(super) type RequiredLabels = LiteMap<String, Vec<String>>;
 
 impl Workload {
     fn new(object: &Object) -> Workload {
@@ -125,13 +127,17 @@ impl View for Workloads {
 
 /// The labels that a workload requires of its nodes.
 pub(super) fn required_node_labels(object: &Object) -> RequiredLabels {
-    let mut wants = RequiredLabels::new();
-    for template in templates(object) {
-        for (key, values) in template_required_labels(&template) {
-            wants.entry(key).or_default().extend(values);
+    let templates = templates(object);
+    let mut wants: Vec<_> = templates.iter().flat_map(template_required_labels).collect();
+    wants.sort_by(|(a, _), (b, _)| a.cmp(b));
+    wants.dedup_by(|(key, values), (first, all)| {
+        let is_same = key == first;
+        if is_same {
+            all.append(values);
         }
-    }
-    wants
+        is_same
+    });
+    wants.into_iter().collect()
 }
 
 /// Whether nodes with these labels meet the required labels.

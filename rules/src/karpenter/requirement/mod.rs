@@ -5,11 +5,13 @@
 //! error but means "the label does not exist", two exclusions always overlap, and `Exists` combined with an
 //! exclusion becomes an exclusion. Reporting these as mistakes is left to the rules.
 
-use crate::steps;
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+
+use litemap::LiteMap;
+
+use crate::steps;
 
 /// The operator of a requirement or expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -256,11 +258,13 @@ pub struct Clash {
 
 /// Steps of copying a key and sorting it in.
 const STEPS_PER_KEY: usize = 30;
+/// How many keys are moved in a step to make room for one before them.
+const KEYS_MOVED_IN_A_STEP: usize = 32;
 
 /// Requirements by key. Keys are normalised; requirements on the same key are combined.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
-    map: BTreeMap<String, Requirement>,
+    map: LiteMap<String, Requirement>,
 }
 
 impl Requirements {
@@ -276,7 +280,7 @@ impl Requirements {
         match self.map.get_mut(key) {
             Some(present) => *present = present.intersect(&requirement),
             None => {
-                steps::take(STEPS_PER_KEY);
+                steps::take(STEPS_PER_KEY + self.map.len() / KEYS_MOVED_IN_A_STEP);
                 self.map.insert(key.to_owned(), requirement);
             }
         }

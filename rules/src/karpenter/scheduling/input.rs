@@ -3,6 +3,8 @@
 //! Quantities are in thousandths (`1` cpu is 1000, `1Ki` of memory 1,024,000), so that comparisons are exact.
 //! The caller reads the manifests and applies the defaults of the API server.
 
+use litemap::LiteMap;
+
 use super::super::requirement::Operator;
 use super::verdict::Uncertainty;
 
@@ -185,7 +187,7 @@ pub struct BlockDevice {
 }
 
 /// Named quantities in thousandths.
-pub type ResourceList = std::collections::BTreeMap<String, i128>;
+pub type ResourceList = LiteMap<String, i128>;
 
 /// A pod, or the template of a DaemonSet, after the API server's defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]

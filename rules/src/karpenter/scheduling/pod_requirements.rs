@@ -101,7 +101,9 @@ pub fn effective_tolerations(pod: &Pod, settings: &SchedulerOptions) -> Vec<Tole
         return all;
     }
     for container in pod.containers.iter().chain(&pod.init_containers) {
-        for resource in effective_requests(container).into_keys().filter(|name| is_extended(name)) {
+        for resource in
+            effective_requests(container).into_iter().map(|(name, _)| name).filter(|name| is_extended(name))
+        {
             let effect = "NoSchedule".to_owned();
             all.push(Toleration {
                 key: resource,

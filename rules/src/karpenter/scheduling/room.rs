@@ -83,6 +83,6 @@ mod tests {
             });
             assert_eq!(types_with_room(&need), Some(expected.collect()), "{need:?}");
         }
-        assert_eq!(types_with_room(&ResourceList::from([(POD_ENI.to_owned(), 1000)])), None);
+        assert_eq!(types_with_room(&ResourceList::from_iter([(POD_ENI.to_owned(), 1000)])), None);
     }
 }
