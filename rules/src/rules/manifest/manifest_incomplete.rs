@@ -156,9 +156,11 @@ fn is_called_patch(path: &str) -> bool {
     words.any(|word| matches!(word, "patch" | "patches"))
 }
 
-/// The parts that are missing or are not maps, in the order of the schema.
+/// The parts that are missing or are not maps, the outer ones first, those of one map in the order of the schema.
 fn parts<'v>(violations: &'v [Violation], owned: &EarlierReports) -> Vec<&'v Violation> {
-    violations.iter().filter(|v| is_part(v) && !owned.covers(v)).collect()
+    let mut parts: Vec<&Violation> = violations.iter().filter(|v| is_part(v) && !owned.covers(v)).collect();
+    parts.sort_by_key(|part| part.pointer.steps().len());
+    parts
 }
 
 /// Whether a violation is that a part is missing or is not a map.
