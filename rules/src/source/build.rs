@@ -13,7 +13,9 @@ use super::{Document, ParseDiagnostic, ParseDiagnosticKind};
 use crate::tree::placeholder::may_contain_placeholder;
 use crate::tree::pointer::escape;
 use crate::tree::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
-use crate::tree::{Keys, MappingKey, NONE, PATCH_DIRECTIVE, QUOTED, Slot, SlotKind, Span, Tree, key_hash};
+use crate::tree::{
+    KeySigns, Keys, MappingKey, NONE, PATCH_DIRECTIVE, QUOTED, Slot, SlotKind, Span, Tree, key_hash,
+};
 
 /// Maximum number of nodes of a document with its aliases expanded.
 pub const MAX_NODES: u64 = 1_000_000;
@@ -96,6 +98,7 @@ impl TreeBuilder {
         // Copied to its exact size; the buffer with its capacity is reused for the next document.
         let mut slots = std::mem::take(&mut self.tree.slots);
         self.tree.slots = slots.as_slice().to_vec();
+        self.tree.key_signs = KeySigns::of(&slots);
         self.tree.out_of_line_keys.shrink_to_fit();
         let written = self.tree.text.get(self.start as usize..end as usize);
         let mut texts = self.tree.strings.iter().map(AsRef::as_ref).chain(written);

@@ -6,6 +6,9 @@ use crate::tree::scalar::Scalar;
 impl Node<'_> {
     /// Whether both have the same value: what [`Node::to_json`] gives for both is equal.
     pub(crate) fn has_value_of(&self, other: &Node<'_>) -> bool {
+        if self.is_written_as(other) {
+            return true;
+        }
         match (self.shape(), other.shape()) {
             (Shape::Mapping, Shape::Mapping) => {
                 let (own, theirs) = (self.entries(), other.entries());

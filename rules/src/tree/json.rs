@@ -13,7 +13,8 @@ use serde_json::{Number, Value};
 use super::placeholder::may_contain_placeholder;
 use super::scalar::TagKind;
 use crate::tree::{
-    MappingKey, NONE, PATCH_DIRECTIVE, Slot, SlotKey, SlotKind, Span, Tree, key_hash, out_of_line_key,
+    KeySigns, MappingKey, NONE, PATCH_DIRECTIVE, Slot, SlotKey, SlotKind, Span, Tree, key_hash,
+    out_of_line_key,
 };
 
 /// Capacity that the buffers keep between values, in nodes and in bytes.
@@ -152,6 +153,7 @@ impl Draft {
         Tree {
             may_have_placeholders: may_contain_placeholder(&self.text),
             has_patch_directive: self.has_patch_directive,
+            key_signs: KeySigns::of(&self.slots),
             slots: self.slots,
             out_of_line_keys: self.out_of_line_keys,
             ..Tree::new(Arc::new(self.text), false)

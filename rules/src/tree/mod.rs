@@ -225,6 +225,25 @@ impl Slot {
     }
 }
 
+/// Which key signs a tree has. Most of what rules look up is nowhere in a document.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeySigns([u64; 4]);
+
+impl KeySigns {
+    /// The signs of all keys, and that of no key.
+    pub(crate) fn of(slots: &[Slot]) -> KeySigns {
+        let mut signs = KeySigns::default();
+        for Slot { key_sign, .. } in slots {
+            signs.0[usize::from(key_sign >> 6)] |= 1 << (key_sign & 63);
+        }
+        signs
+    }
+
+    fn has(&self, sign: u8) -> bool {
+        self.0[usize::from(sign >> 6)] & 1 << (sign & 63) != 0
+    }
+}
+
 /// A parsed document.
 pub struct Tree {
     pub(crate) text: Arc<String>,
@@ -237,6 +256,8 @@ pub struct Tree {
     /// Keys that do not fit into a slot, sorted by slot: longer than 255 bytes, or with a text in `strings`.
     pub(crate) out_of_line_keys: Vec<(u32, MappingKey)>,
     pub(crate) strings: Vec<Box<str>>,
+    /// Known when all nodes are there.
+    pub(crate) key_signs: KeySigns,
     pub(crate) spans: bool,
     /// False if the document has none of the characters of placeholders, so that no value need be searched.
     pub(crate) may_have_placeholders: bool,
@@ -269,6 +290,7 @@ impl Tree {
             shift: 0,
             out_of_line_keys: Vec::new(),
             strings: Vec::new(),
+            key_signs: KeySigns::default(),
             spans,
             may_have_placeholders: true,
             has_patch_directive: false,
@@ -445,6 +467,25 @@ impl Tree {
             && self.text.as_bytes().get(start..start + name.len()) == Some(name.as_bytes())
     }
 
+    /// Whether two nodes and all below them have the same kinds, keys and texts in the same order, without aliases and
+    /// merges: then they have the same value.
+    fn is_written_as(&self, at: u32, other: &Tree, theirs: u32) -> bool {
+        let (nodes, others) = (at..self.end(at), theirs..other.end(theirs));
+        steps::take(nodes.len() / 4);
+        let is_same = |(own, their): (u32, u32)| {
+            let (a, b) = (self.slot(own), other.slot(their));
+            let is_plain = a.kind != SlotKind::Alias && !(a.kind.is_mapping() && a.keys() != Keys::Unique);
+            let is_same_text = || self.scalar_text(own) == other.scalar_text(their);
+            let is_same_value = || match a.kind.is_collection() {
+                true => a.data.wrapping_sub(at) == b.data.wrapping_sub(theirs),
+                false => is_same_text(),
+            };
+            let is_same_key = || own == at || self.key_name(own) == other.key_name(their);
+            is_plain && a.kind == b.kind && a.traits >> 3 == b.traits >> 3 && is_same_key() && is_same_value()
+        };
+        nodes.len() == others.len() && nodes.zip(others).all(is_same)
+    }
+
     /// The text of a scalar with escapes and folding applied.
     pub(crate) fn scalar_text(&self, at: u32) -> &str {
         watched::read(self, at);
@@ -506,6 +547,10 @@ impl Tree {
         // The hot path of all rules: a loop over slots without an iterator.
         let hash = key_hash(name);
         let sign = key_sign(hash);
+        if !self.key_signs.has(sign) {
+            steps::take(1);
+            return None;
+        }
         let slots = self.nodes().get(..slot.data as usize)?;
         let mut at = mapping + 1;
         let mut passed = 0;

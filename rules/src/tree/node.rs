@@ -190,6 +190,11 @@ impl<'a> Node<'a> {
         self.tree.slot(self.resolved_slot()).kind
     }
 
+    /// Whether something is written here, and the same there: [`Node::has_value_of`] at a glance.
+    pub(super) fn is_written_as(&self, other: &Node<'_>) -> bool {
+        self.slot != NONE && other.slot != NONE && self.tree.is_written_as(self.slot, other.tree, other.slot)
+    }
+
     /// Whether nothing is written here.
     #[must_use]
     pub fn is_absent(&self) -> bool {
@@ -387,8 +392,12 @@ impl<'a> Node<'a> {
     /// The text of a scalar, also where it is a number, a boolean or a placeholder.
     #[must_use]
     pub fn raw_text(&self) -> Option<&'a str> {
-        self.scalar()?;
-        Some(self.tree.scalar_text(self.resolved_slot()))
+        if self.slot == NONE {
+            return None;
+        }
+        let at = self.resolved_slot();
+        steps::take(1 + self.tree.text_len(at) / 32);
+        (!self.tree.slot(at).kind.is_collection()).then(|| self.tree.scalar_text(at))
     }
 
     /// The value of a string; `None` for placeholders and other types.

@@ -31,6 +31,7 @@ impl Tree {
         Some(Tree {
             shared: Some(Arc::clone(self.shared.as_ref()?)),
             shift: self.shift.wrapping_add(shift),
+            key_signs: self.key_signs,
             may_have_placeholders: self.may_have_placeholders,
             has_patch_directive: self.has_patch_directive,
             ..Tree::new(Arc::clone(&self.text), self.spans)
