@@ -17,6 +17,9 @@ use super::{Directories, Disk, Input, SkipReason, display_path};
 /// Kustomizations below each other are followed to this depth.
 const MAX_KUSTOMIZE_DEPTH: usize = 16;
 
+/// What kustomizations say of files.
+type ByFile<T> = PathMap<Arc<[T]>>;
+
 /// Charts and kustomizations around the inputs.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
@@ -33,11 +36,11 @@ pub(crate) struct Folders {
     /// Those of kustomizations that give objects another kind: their fields are those of neither kind alone.
     reshaping: PathSet,
     /// The fields that kustomizations change, by file.
-    targets: PathMap<Arc<[PatchTarget]>>,
+    targets: ByFile<PatchTarget>,
     /// The kustomizations that reach each file.
-    routes: PathMap<Arc<[KustomizeRoute]>>,
+    routes: ByFile<KustomizeRoute>,
     /// The placeholders that kustomizations fill in, by file.
-    filled: PathMap<Arc<[FilledPlaceholder]>>,
+    filled: ByFile<FilledPlaceholder>,
     /// The placeholders that other tools fill in: found when the first file with a placeholder is read.
     filled_folders: Arc<OnceLock<FilledFolders>>,
     inputs: Vec<Input>,
@@ -45,6 +48,15 @@ pub(crate) struct Folders {
     pub(super) directories: Directories,
     /// What files contain.
     pub(super) disk: Disk,
+}
+
+/// The files that kustomizations list.
+#[derive(Default)]
+struct Listed {
+    resources: PathSet,
+    patches: PathSet,
+    /// The patches of those that give objects another kind.
+    reshaping: PathSet,
 }
 
 /// What one kustomization reaches, directly or indirectly.
@@ -131,14 +143,26 @@ impl Folders {
 
     /// What follows from the kustomizations for the files that they list.
     fn resolve(&mut self) {
+        let ((listed, targets), (routes, filled)) =
+            rayon::join(|| (self.listed(), self.patch_targets()), || self.reached());
+        (self.resources, self.patches, self.reshaping) = (listed.resources, listed.patches, listed.reshaping);
+        (self.targets, self.routes, self.filled) = (targets, routes, filled);
+    }
+
+    fn listed(&self) -> Listed {
+        let mut listed = Listed::default();
         for (_, kustomization) in self.kustomizations.iter() {
-            self.resources.extend(kustomization.resources.iter().cloned());
-            self.patches.extend(kustomization.patches.iter().cloned());
+            listed.resources.extend(kustomization.resources.iter().cloned());
+            listed.patches.extend(kustomization.patches.iter().cloned());
             if kustomization.changes_kinds {
-                self.reshaping.extend(kustomization.patches.iter().cloned());
+                listed.reshaping.extend(kustomization.patches.iter().cloned());
             }
         }
-        self.resolve_patch_targets();
+        listed
+    }
+
+    /// The ways to each file, and the placeholders that are filled in on them.
+    fn reached(&self) -> (ByFile<KustomizeRoute>, ByFile<FilledPlaceholder>) {
         let roots = self.kustomizations.as_slice().par_iter();
         let reached: Vec<Reached> = roots.map(|(root, own)| self.reached_from(root, own)).collect();
         let mut routes: PathMap<Vec<KustomizeRoute>> = PathMap::default();
@@ -154,7 +178,7 @@ impl Folders {
                 filled.get_or_default(path).extend(more);
             }
         }
-        (self.routes, self.filled) = (routes.into_shared(), filled.into_shared());
+        (routes.into_shared(), filled.into_shared())
     }
 
     /// The files that the kustomization of a folder reaches, and what it makes of the names of their objects.
@@ -202,9 +226,8 @@ impl Folders {
         reached
     }
 
-    /// Assigns the patch targets of each kustomization to the files that it and the kustomizations below it
-    /// list.
-    fn resolve_patch_targets(&mut self) {
+    /// The patch targets of each kustomization, by the files that it and the kustomizations below it list.
+    fn patch_targets(&self) -> ByFile<PatchTarget> {
         let mut of_files: PathMap<Vec<PatchTarget>> = PathMap::default();
         for (folder, kustomization) in self.kustomizations.iter() {
             let mut targets = kustomization.targets.clone();
@@ -232,7 +255,7 @@ impl Folders {
                 }
             }
         }
-        self.targets = of_files.into_shared();
+        of_files.into_shared()
     }
 
     /// What files contain.

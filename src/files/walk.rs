@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use foldhash::fast::RandomState;
+
 use super::directories::{Directories, EntryType};
 use super::unapplied::Unapplied;
 use super::walker::{Entry, Walk, Walked};
@@ -182,7 +184,7 @@ fn is_manifest_name(name: &OsStr) -> bool {
 /// Removes duplicates of files that were given or linked several times. The given path is kept, or the
 /// shortest.
 fn deduplicate(candidates: Vec<Candidate>) -> Vec<Input> {
-    let mut by_file: HashMap<OsString, Input> = HashMap::new();
+    let mut by_file: HashMap<OsString, Input, RandomState> = HashMap::default();
     let mut streams: BTreeMap<u32, Input> = BTreeMap::new();
     for Candidate { input, real } in candidates {
         if let Some(number) = input.stream {
