@@ -7,6 +7,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use crate::tree::node::Node;
+use crate::tree::scalar::Scalar;
+
 /// Nano units in one unit.
 const NANO: i128 = 1_000_000_000;
 /// Go caps a binary quantity at the largest `int64` number of units.
@@ -114,6 +117,16 @@ impl Quantity {
     /// [`QuantityError`] if the API server would reject the text.
     pub fn decode(text: &str) -> Result<Self, QuantityError> {
         Self::parse(text.trim_matches(is_blank))
+    }
+
+    /// The quantity at a node, decoded as in a built-in kind. `None` for placeholders, for other types, and where the API
+    /// server would reject it.
+    #[must_use]
+    pub(crate) fn at(node: &Node<'_>) -> Option<Self> {
+        match node.scalar()? {
+            Scalar::Int(units) => Some(Self::from_integer(units)),
+            _ => Self::decode(&node.string_or_number()?).ok(),
+        }
     }
 
     /// The exact amount in nano units (10^-9).

@@ -139,8 +139,7 @@ fn kubelet(node: &Node<'_>) -> Option<Kubelet> {
 
 fn block_device(node: &Node<'_>) -> Option<BlockDevice> {
     let size = node.path(&["ebs", "volumeSize"]);
-    let volume_size =
-        if size.is_set() { Some(Quantity::decode(&size.string_or_number()?).ok()?.milli()) } else { None };
+    let volume_size = if size.is_set() { Some(Quantity::at(&size)?.milli()) } else { None };
     Some(BlockDevice {
         device_name: node.get("deviceName").text().map(str::to_owned),
         root_volume: node.get("rootVolume").bool() == Some(true),
@@ -152,11 +151,7 @@ fn block_device(node: &Node<'_>) -> Option<BlockDevice> {
 /// Quantities by name, in thousandths.
 fn quantities(node: &Node<'_>) -> Option<ResourceList> {
     let entries = node.entries().into_iter();
-    entries
-        .map(|(name, value)| {
-            Some((name.to_owned(), Quantity::decode(&value.string_or_number()?).ok()?.milli()))
-        })
-        .collect()
+    entries.map(|(name, value)| Some((name.to_owned(), Quantity::at(&value)?.milli()))).collect()
 }
 
 /// What a RuntimeClass adds to the pods that name it, before any scheduler sees them.

@@ -154,7 +154,7 @@ fn amounts(node: &Node<'_>) -> Option<ResourceList> {
     let amount = |(name, amount): (&str, Node<'_>)| {
         // Its name is copied, sorted and hashed.
         steps::take(100);
-        let quantity = Quantity::decode(&amount.string_or_number()?).ok()?;
+        let quantity = Quantity::at(&amount)?;
         Some((name.to_owned(), quantity.milli()))
     };
     node.entries().into_iter().map(amount).collect()

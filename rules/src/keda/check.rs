@@ -52,6 +52,8 @@ enum KeyValue<'a> {
 struct TriggerContext<'a> {
     trigger: Trigger<'a>,
     metadata: Node<'a>,
+    /// Whether a key of the metadata names an environment variable.
+    has_env_key: bool,
     scaler: &'static Scaler,
     around: &'a Surroundings<'a>,
     /// Whether the current check has read the TriggerAuthentication, or the environment.
@@ -69,7 +71,8 @@ pub fn problems<'a>(
     if metadata.is_unknown() || (metadata.is_set() && !metadata.is_mapping()) {
         return Vec::new();
     }
-    let asked = TriggerContext { trigger, metadata, scaler, around, used: Default::default() };
+    let has_env_key = metadata.entries().iter().any(|(key, _)| key.ends_with("FromEnv"));
+    let asked = TriggerContext { trigger, metadata, has_env_key, scaler, around, used: Default::default() };
     let mut out = Vec::new();
     for key in &scaler.keys {
         asked.noting_reads(&mut out, |out| asked.check_key(key, out));
@@ -143,6 +146,7 @@ impl<'a> TriggerContext<'a> {
                     }
                 }
             }
+            KeySource::Env if !self.has_env_key => {}
             KeySource::Env => {
                 for name in key.names() {
                     let node = metadata.get(&format!("{name}FromEnv"));

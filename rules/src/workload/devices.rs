@@ -33,7 +33,7 @@ pub(crate) fn devices_of<'a>(container: &Node<'a>, resource: &str) -> Option<Dev
         .map(|side| resources.path(&[side, resource]))
         .into_iter()
         .find(Node::is_set)?;
-    let quantity = Quantity::decode(&node.string_or_number()?).ok()?;
+    let quantity = Quantity::at(&node)?;
     let count = i64::try_from(quantity.value()).ok()?;
     (quantity.is_whole() && count > 0).then_some(Devices { count, node })
 }

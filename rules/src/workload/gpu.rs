@@ -110,5 +110,5 @@ pub fn requests_accelerator(template: &Template<'_>) -> bool {
 }
 
 fn is_zero(amount: &Node<'_>) -> bool {
-    amount.string_or_number().and_then(|t| Quantity::decode(&t).ok()).is_some_and(|q| q.is_zero())
+    Quantity::at(amount).is_some_and(|q| q.is_zero())
 }

@@ -47,30 +47,36 @@ pub(crate) fn referenced_labels<'a>(template: &Template<'a>) -> Vec<LabelReferen
             values: vec![value],
         });
     }
-    let affinity = template.spec.get("affinity");
-    let node = affinity.get("nodeAffinity");
-    let required = "requiredDuringSchedulingIgnoredDuringExecution";
-    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-    for term in node.items_at(&[required, "nodeSelectorTerms"]) {
-        expressions(&term, true, &mut out);
-    }
-    for wish in node.items_at(&[preferred]) {
-        expressions(&wish.get("preference"), false, &mut out);
-    }
-    for kind in ["podAffinity", "podAntiAffinity"] {
-        for term in affinity.items_at(&[kind, required]) {
-            topology_key(&term, LabelUse::Topology, &mut out);
-        }
-        for wish in affinity.items_at(&[kind, preferred]) {
-            topology_key(&wish.get("podAffinityTerm"), LabelUse::SoftTopology, &mut out);
-        }
-    }
+    of_affinity(&template.spec.get("affinity"), &mut out);
     for spread in template.spec.get("topologySpreadConstraints").items() {
         let soft = spread.get("whenUnsatisfiable").text() == Some("ScheduleAnyway");
         let usage = if soft { LabelUse::SoftTopology } else { LabelUse::Topology };
         topology_key(&spread, usage, &mut out);
     }
     out
+}
+
+fn of_affinity<'a>(affinity: &Node<'a>, out: &mut Vec<LabelReference<'a>>) {
+    if affinity.is_absent() {
+        return;
+    }
+    let node = affinity.get("nodeAffinity");
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+    for term in node.items_at(&[required, "nodeSelectorTerms"]) {
+        expressions(&term, true, out);
+    }
+    for wish in node.items_at(&[preferred]) {
+        expressions(&wish.get("preference"), false, out);
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        for term in affinity.items_at(&[kind, required]) {
+            topology_key(&term, LabelUse::Topology, out);
+        }
+        for wish in affinity.items_at(&[kind, preferred]) {
+            topology_key(&wish.get("podAffinityTerm"), LabelUse::SoftTopology, out);
+        }
+    }
 }
 
 /// Labels of nodes that Karpenter does not start: those of GKE, of managed node groups of EKS, of node pools of AKS.

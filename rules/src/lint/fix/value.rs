@@ -1,5 +1,9 @@
 //! Applies a fix to a value, as the JSON Patch of an admission webhook does to an object.
 
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{
+    AddOperation, MoveOperation, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
+};
 use serde_json::Value;
 
 use super::{Fix, FixError, Operation};
@@ -17,12 +21,31 @@ pub fn apply(value: &Value, fix: &Fix) -> Result<Value, FixError> {
 
 /// The same for a value that nobody needs any more.
 fn patch(mut value: Value, fix: &Fix) -> Result<Value, FixError> {
-    let patch: json_patch::Patch = serde_json::to_value(&fix.operations)
-        .and_then(serde_json::from_value)
-        .map_err(|error| FixError::Patch(error.to_string()))?;
+    let patch: Vec<PatchOperation> = fix.operations.iter().map(patch_operation).collect::<Result<_, _>>()?;
     // If an operation fails the value is dropped, so no rollback is needed.
     json_patch::patch_unsafe(&mut value, &patch).map_err(|error| FixError::Patch(error.to_string()))?;
     Ok(value)
+}
+
+/// An operation as the library that applies it has it.
+fn patch_operation(operation: &Operation) -> Result<PatchOperation, FixError> {
+    let pointer =
+        |text: &String| PointerBuf::parse(text.clone()).map_err(|error| FixError::Patch(error.to_string()));
+    Ok(match operation {
+        Operation::Test { path, value } => {
+            PatchOperation::Test(TestOperation { path: pointer(path)?, value: value.clone() })
+        }
+        Operation::Add { path, value } => {
+            PatchOperation::Add(AddOperation { path: pointer(path)?, value: value.clone() })
+        }
+        Operation::Replace { path, value } => {
+            PatchOperation::Replace(ReplaceOperation { path: pointer(path)?, value: value.clone() })
+        }
+        Operation::Remove { path } => PatchOperation::Remove(RemoveOperation { path: pointer(path)? }),
+        Operation::Move { from, path } => {
+            PatchOperation::Move(MoveOperation { from: pointer(from)?, path: pointer(path)? })
+        }
+    })
 }
 
 /// The value of an object after a fix. What no operation reaches is not copied: it stands as it is written.

@@ -133,7 +133,7 @@ fn thresholds(object: &Object) -> Vec<(Node<'_>, f64)> {
                 });
                 for value in values.iter().filter(|_| is_utilization) {
                     let node = entry.path(&[source, "target", value]);
-                    let quantity = node.string_or_number().and_then(|text| Quantity::decode(&text).ok());
+                    let quantity = Quantity::at(&node);
                     if let Some(quantity) = quantity {
                         #[allow(clippy::cast_precision_loss, reason = "thresholds are small")]
                         let percent = quantity.nano() as f64 / 1e9;

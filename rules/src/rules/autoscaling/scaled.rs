@@ -55,7 +55,7 @@ pub(super) fn accelerators_of_replica(workload: &Object) -> Option<(&'static str
             if amount.is_unknown() {
                 return None;
             }
-            let amount = amount.string_or_number().and_then(|text| Quantity::decode(&text).ok());
+            let amount = Quantity::at(&amount);
             count += amount.and_then(|amount| i64::try_from(amount.value()).ok()).unwrap_or(0);
         }
         if count > 0 && found.replace((resource, count)).is_some() {

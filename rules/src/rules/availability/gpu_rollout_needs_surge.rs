@@ -147,7 +147,7 @@ fn devices<'a>(template: &Template<'a>) -> Option<(&'a str, i64)> {
             if !is_accelerator(name) {
                 continue;
             }
-            let amount = Quantity::decode(&amount.string_or_number()?).ok()?;
+            let amount = Quantity::at(&amount)?;
             let amount = i64::try_from(amount.value()).ok()?;
             match &mut found {
                 Some((known, sum)) if *known == name => *sum = sum.checked_add(amount)?,
@@ -177,7 +177,7 @@ fn room_below<'a>(need: i64, template: &Template<'_>, resource: &str, ctx: &Cont
     for pool in &pools {
         let object = pool.object();
         let limit = NodePool::new(object)?.limits().get(resource);
-        let limit = Quantity::decode(&limit.string_or_number()?).ok()?;
+        let limit = Quantity::at(&limit)?;
         room.gpus += limit.value();
     }
     if i128::from(need) <= room.gpus {

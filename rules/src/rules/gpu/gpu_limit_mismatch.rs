@@ -122,7 +122,7 @@ fn quantity(node: &Node<'_>) -> Option<Quantity> {
     if node.is_null() {
         return Some(Quantity::ZERO);
     }
-    Quantity::decode(&node.string_or_number()?).ok()
+    Quantity::at(node)
 }
 
 /// The API server validates the pod templates of its built-in kinds. It accepts those of custom resources,

@@ -68,7 +68,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
-    let wanted = taints(template);
+    let mut wanted = taints(template);
+    // EKS adds the toleration for the resource's own name.
+    let is_eks = ctx.platform().eks;
+    wanted.retain(|key, resource| !(is_eks && key == resource));
     if wanted.is_empty() {
         return;
     }
@@ -80,17 +83,15 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         let covers = |t: &Toleration| {
             (t.key == key || t.key.is_empty()) && matches!(t.effect.as_str(), "" | "NoSchedule")
         };
-        // EKS adds the toleration for the resource's own name.
-        let added = ctx.platform().eks && resource == key;
         let by_runtime = || runtime_tolerations(template, ctx).iter().any(covers);
-        if added || pod.tolerations.iter().any(covers) || by_runtime() || is_free(key, template, ctx) {
+        if pod.tolerations.iter().any(covers) || by_runtime() || is_free(key, template, ctx) {
             continue;
         }
         let seen = || {
             let mut pools = ctx.index().of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
             pools.any(|pool| is_tainted(pool, key))
         };
-        let severity = if ctx.platform().eks || seen() { Severity::Warning } else { Severity::Info };
+        let severity = if is_eks || seen() { Severity::Warning } else { Severity::Info };
         let message =
             format!("`{name}` asks for `{resource}` and does not tolerate the taint `{key}` of such nodes");
         let tolerations = template.spec.get("tolerations");
@@ -118,9 +119,7 @@ fn taints<'a>(template: &Template<'a>) -> BTreeMap<&'static str, &'a str> {
     for container in template.all_containers() {
         for side in ["limits", "requests"] {
             for (resource, amount) in container.path(&["resources", side]).entries() {
-                let amount = amount.string_or_number();
-                let amount = amount.and_then(|text| Quantity::decode(&text).ok());
-                let wanted = is_accelerator(resource) && amount.is_some_and(|q| !q.is_zero());
+                let wanted = is_accelerator(resource) && Quantity::at(&amount).is_some_and(|q| !q.is_zero());
                 if let Some(key) = taint(resource).filter(|_| wanted) {
                     out.entry(key).or_insert(resource);
                 }

@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn quantity(node: &Node<'_>) -> Option<Quantity> {
-    Quantity::decode(&node.string_or_number()?).ok()
+    Quantity::at(node)
 }
 
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {

@@ -314,5 +314,5 @@ pub(super) fn quantity(node: &Node<'_>) -> Option<Quantity> {
     if node.is_null() {
         return Some(Quantity::ZERO);
     }
-    Quantity::decode(&node.string_or_number()?).ok()
+    Quantity::at(node)
 }
