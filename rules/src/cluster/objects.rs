@@ -324,6 +324,11 @@ impl Objects {
         &self.objects
     }
 
+    /// How many objects there are, for bounds of what is kept; no finding may depend on it.
+    pub(super) fn number_of_objects(&self) -> usize {
+        self.objects.len()
+    }
+
     /// Whether an object that is not in the input does not exist.
     #[must_use]
     pub fn is_complete(&self) -> bool {

@@ -15,7 +15,8 @@ use crate::object::Object;
 use crate::steps;
 use crate::steps::isolate;
 
-/// Number of results that are kept for a query; a server evaluates an unlimited number of pods.
+/// Number of results that are kept for a query, or one for each object of the cluster if those are more; a server evaluates an
+/// unlimited number of pods.
 const MAX_RESULTS: usize = 4_096;
 /// The same for clusters whose objects are replaced, where dependents are notified of dropped results.
 const MAX_INCREMENTAL_RESULTS: usize = 65_536;
@@ -127,7 +128,8 @@ impl<Q: Query> Results<Q> {
             match state.results.get(key) {
                 Some(cell) => Arc::clone(cell),
                 None => {
-                    if !cluster.is_incremental() && state.results.len() >= MAX_RESULTS {
+                    let most = MAX_RESULTS.max(cluster.number_of_objects());
+                    if !cluster.is_incremental() && state.results.len() >= most {
                         state.results.clear();
                     }
                     Arc::clone(state.results.entry(key.clone()).or_default())

@@ -3,9 +3,12 @@
 use std::any::Any;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::OnceLock;
+
+use foldhash::fast::RandomState;
 
 use crate::cluster::dependencies::{
     Invalidations, Read, by_slot, digest, is_recording, record_read, untracked,
@@ -101,7 +104,7 @@ impl<R: Row> Bucket<R> {
 }
 
 /// The rows of a view by their keys.
-pub(crate) struct Table<V: View>(HashMap<V::Key, Bucket<V::Row>>);
+pub(crate) struct Table<V: View>(HashMap<V::Key, Bucket<V::Row>, RandomState>);
 
 impl<V: View> fmt::Debug for Table<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,7 +116,7 @@ impl<V: View> Table<V> {
     /// Builds a table of all objects. They are sorted by kind and name, so that the rows of a key are nearly
     /// always added in order.
     fn build(objects: &Objects) -> Table<V> {
-        let mut table = Table(HashMap::new());
+        let mut table = Table(HashMap::default());
         let none = &mut Invalidations::disabled();
         for object in V::KINDS.iter().flat_map(|kind| objects.of(*kind)) {
             table.apply(ObjectChange::Added, object, none);
@@ -177,15 +180,13 @@ impl<V: View> Table<V> {
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
-            let first = |table: &Table<V>| Some(table.0.get(&key)?.as_slice().first()?.object().ptr_id());
-            let before = first(self);
-            match change {
-                ObjectChange::Added => self.insert(&key, &row),
-                ObjectChange::Removed => self.remove(&key, object),
-            }
             if !invalid.is_enabled() {
+                self.change(change, key, &row);
                 continue;
             }
+            let first = |table: &Table<V>| Some(table.0.get(&key)?.as_slice().first()?.object().ptr_id());
+            let before = first(self);
+            self.change(change, key.clone(), &row);
             let now = first(self);
             let id = digest(&key);
             invalid.add(|| Read::Rows(V::ID, id));
@@ -200,16 +201,16 @@ impl<V: View> Table<V> {
         }
     }
 
-    fn insert(&mut self, key: &V::Key, row: &V::Row) {
-        match self.0.get_mut(key) {
-            Some(rows) => rows.insert(row),
-            None => _ = self.0.insert(key.clone(), Bucket::One(row.clone())),
-        }
-    }
-
-    fn remove(&mut self, key: &V::Key, object: &Object) {
-        if self.0.get_mut(key).is_some_and(|rows| !rows.remove(object)) {
-            self.0.remove(key);
+    fn change(&mut self, change: ObjectChange, key: V::Key, row: &V::Row) {
+        match (change, self.0.entry(key)) {
+            (ObjectChange::Added, Entry::Occupied(mut rows)) => rows.get_mut().insert(row),
+            (ObjectChange::Added, Entry::Vacant(place)) => _ = place.insert(Bucket::One(row.clone())),
+            (ObjectChange::Removed, Entry::Occupied(mut rows)) => {
+                if !rows.get_mut().remove(row.object()) {
+                    rows.remove();
+                }
+            }
+            (ObjectChange::Removed, Entry::Vacant(_)) => {}
         }
     }
 }

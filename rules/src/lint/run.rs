@@ -130,7 +130,15 @@ fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partit
     let builds: Vec<_> = large
         .flat_map(|set| Cluster::table_builders().iter().map(move |build| (build, &set.cluster)))
         .collect();
-    builds.par_iter().for_each(|(build, cluster)| build(cluster));
+    // One after the other, so that none of the long ones is left for the end.
+    builds.into_iter().par_bridge().for_each(|(build, cluster)| build(cluster));
+    for (set, members) in sets.iter().zip(&members) {
+        if let Some((input, _)) =
+            members.first().filter(|_| set.cluster.objects().len() > PREBUILD_VIEWS_FROM)
+        {
+            set.cluster.place_pods(&input.engine.settings().platform);
+        }
+    }
     sets
 }
 

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::cluster::Cluster;
 use crate::cluster::placement::eviction::starts_nodes;
 use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, shape_of};
@@ -103,13 +105,7 @@ impl Query for AcceleratorPlacements {
         if !cluster.has_any(Kind::NODE_POOL) {
             return Arc::new(placement);
         }
-        let mut workloads: Vec<&Object> = Vec::new();
-        for resource in COUNTED_ACCELERATORS {
-            workloads.extend(cluster.table::<ExtendedResources>().get(&resource.to_owned()));
-        }
-        workloads.retain(|object| starts_nodes(object) && !is_short_lived(object));
-        workloads.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
-        workloads.dedup_by(|a, b| a.ptr_eq(b));
+        let workloads = workloads(cluster);
         let mut numbers: HashMap<(Fingerprint, bool), usize> = HashMap::new();
         let mut uses = Uses::default();
         for object in workloads {
@@ -131,6 +127,27 @@ impl Query for AcceleratorPlacements {
         placement.by_pool = by_pool.map(|(pool, used)| (pool.object().ptr_id(), used)).collect();
         Arc::new(placement)
     }
+}
+
+/// The workloads with accelerators that run long enough for their pools to matter, in the order of the index.
+fn workloads(cluster: &Cluster) -> Vec<&Object> {
+    let mut workloads: Vec<&Object> = Vec::new();
+    for resource in COUNTED_ACCELERATORS {
+        workloads.extend(cluster.table::<ExtendedResources>().get(&resource.to_owned()));
+    }
+    workloads.retain(|object| starts_nodes(object) && !is_short_lived(object));
+    workloads.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+    workloads.dedup_by(|a, b| a.ptr_eq(b));
+    workloads
+}
+
+/// Decides on all threads which pools admit the pods with accelerators, so that it is known when it is asked.
+pub(crate) fn evaluate_accelerators(cluster: &Cluster, eks: bool) {
+    workloads(cluster).par_iter().for_each(|object| {
+        for key in shapes(object, eks) {
+            let _ = cluster.query::<Feasible>(&key);
+        }
+    });
 }
 
 impl Purpose {

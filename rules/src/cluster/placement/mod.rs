@@ -30,7 +30,7 @@ mod pools;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use accelerators::{AcceleratorPlacements, PoolUse, accelerators_on};
+pub(crate) use accelerators::{AcceleratorPlacements, PoolUse, accelerators_on, evaluate_accelerators};
 pub(crate) use admission::Fingerprint;
 use eviction::BlockersKey;
 pub(crate) use eviction::{

@@ -1,5 +1,7 @@
 //! Autoscalers by their targets.
 
+use std::sync::Arc;
+
 use crate::cluster::table::{View, ViewSlot};
 use crate::keda::hpa_name;
 use crate::kind::Kind;
@@ -15,9 +17,9 @@ pub(crate) struct Autoscalers;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum AutoscalerKey {
     /// HPAs by their target.
-    Hpa(ScaleTarget),
+    Hpa(Arc<ScaleTarget>),
     /// ScaledObjects by their target.
-    ScaledObject(ScaleTarget),
+    ScaledObject(Arc<ScaleTarget>),
     /// ScaledObjects by namespace and the name of the HPA that KEDA creates for them.
     ScaledObjectOfHpa(String, String),
 }
@@ -29,7 +31,7 @@ impl View for Autoscalers {
     type Key = AutoscalerKey;
 
     fn keys(object: &Object) -> Vec<AutoscalerKey> {
-        let target = scale_target(object);
+        let target = scale_target(object).map(Arc::new);
         if object.is(Kind::HPA) {
             return target.map(AutoscalerKey::Hpa).into_iter().collect();
         }
@@ -53,5 +55,12 @@ pub fn scale_target(object: &Object) -> Option<(String, String, String)> {
     let version = field("apiVersion", "apps/v1")?;
     let kind = field("kind", "Deployment")?;
     let group = version.split_once('/').map_or("", |(group, _)| group);
-    Some((object.namespace_or_default().to_owned(), format!("{group}/{kind}"), name.to_owned()))
+    Some((object.namespace_or_default().to_owned(), [group, "/", kind.as_str()].concat(), name.to_owned()))
+}
+
+/// What an autoscaler of a workload has as its target.
+pub(crate) fn as_target(object: &Object) -> Arc<ScaleTarget> {
+    let id = object.id();
+    let kind = [id.group.as_str(), "/", id.kind.as_str()].concat();
+    Arc::new((id.namespace_or_default().to_owned(), kind, id.name.clone()))
 }

@@ -20,6 +20,7 @@ mod tolerances;
 mod training;
 mod workloads;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
@@ -36,7 +37,7 @@ use crate::tree::node::Node;
 use crate::workload::class::{Classified, WorkloadClass, declared_by_namespace};
 use crate::workload::gpu::EFA;
 use crate::workload::selector;
-use crate::workload::template::{Template, replicas, templates};
+use crate::workload::template::{Template, WORKLOAD_KINDS, replicas, templates};
 
 use autoscalers::AutoscalerKey;
 pub(crate) use autoscalers::{Autoscalers, ScaleTarget};
@@ -63,6 +64,7 @@ use workloads::{
     selects_pool, unknown_namespace,
 };
 
+pub(crate) use autoscalers::as_target;
 pub use autoscalers::scale_target;
 pub use workloads::Workload;
 
@@ -72,27 +74,32 @@ pub struct Views<'i> {
     cluster: &'i Cluster,
 }
 
-/// Builds each table except [`CandidatePools`], which is by far the largest and is needed only if pods are
+/// Builds each table, those that take longest first. [`CandidatePools`] is by far the largest, and is needed only if pods are
 /// placed.
-static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT - 1] = [
+static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
+    |cluster| {
+        if cluster.places_pods() {
+            let _ = cluster.table::<CandidatePools>();
+        }
+    },
+    |cluster| _ = cluster.table::<OverlapGroups>(),
+    |cluster| _ = cluster.table::<Tolerances>(),
+    |cluster| _ = cluster.table::<Workloads>(),
+    |cluster| _ = cluster.table::<ReferencedLabels>(),
+    |cluster| _ = cluster.table::<ExtendedResources>(),
     |cluster| _ = cluster.table::<Autoscalers>(),
+    |cluster| _ = cluster.table::<Pdbs>(),
     |cluster| _ = cluster.table::<ClassNames>(),
     |cluster| _ = cluster.table::<ClassPools>(),
     |cluster| _ = cluster.table::<ClassReferences>(),
     |cluster| _ = cluster.table::<ClassUsers>(),
-    |cluster| _ = cluster.table::<ExtendedResources>(),
     |cluster| _ = cluster.table::<NodeStarters>(),
-    |cluster| _ = cluster.table::<OverlapGroups>(),
     |cluster| _ = cluster.table::<OverlaysByWeight>(),
-    |cluster| _ = cluster.table::<Pdbs>(),
     |cluster| _ = cluster.table::<PoolsByDrainTime>(),
     |cluster| _ = cluster.table::<PoolsByWeight>(),
     |cluster| _ = cluster.table::<ProtectedPools>(),
     |cluster| _ = cluster.table::<RecordingRules>(),
-    |cluster| _ = cluster.table::<ReferencedLabels>(),
     |cluster| _ = cluster.table::<Services>(),
-    |cluster| _ = cluster.table::<Tolerances>(),
-    |cluster| _ = cluster.table::<Workloads>(),
 ];
 
 impl Cluster {
@@ -102,10 +109,25 @@ impl Cluster {
         Views::new(self)
     }
 
-    /// Functions that build the tables which nearly every run reads. Callers may run them in parallel.
+    /// Functions that build the tables which nearly every run reads. Callers may run them in parallel, in this order.
     #[must_use]
     pub fn table_builders() -> &'static [fn(&Cluster)] {
         &TABLE_BUILDERS
+    }
+
+    /// Whether it has both pools and what may run on them.
+    fn places_pods(&self) -> bool {
+        self.has_any(Kind::NODE_POOL) && WORKLOAD_KINDS.iter().any(|kind| self.has_any(*kind))
+    }
+
+    /// Computes on all threads which pools admit the pods with accelerators, and which block the drain of a pool's nodes: the
+    /// first rule that asks would keep all others waiting. The tables have to be built.
+    pub fn place_pods(&self, platform: &Platform) {
+        if self.places_pods() {
+            placement::evaluate_accelerators(self, platform.eks);
+            let views = self.views();
+            rayon::join(|| views.placements(platform), || views.accelerator_placements(platform));
+        }
     }
 
     /// Builds every table, and the results that do not depend on the object under review, so that no review
@@ -144,7 +166,15 @@ impl<'i> Views<'i> {
     pub(crate) fn build_results(self, platform: &Platform) {
         self.cluster.query::<Fallbacks>(&());
         self.cluster.query::<Kubelets>(&());
+        self.placements(platform);
+        self.accelerator_placements(platform);
+    }
+
+    fn placements(self, platform: &Platform) {
         self.cluster.query::<Placements>(&PlacementKey::of(platform));
+    }
+
+    fn accelerator_placements(self, platform: &Platform) {
         self.cluster.query::<AcceleratorPlacements>(&platform.eks);
     }
 
@@ -291,26 +321,26 @@ impl<'i> Views<'i> {
     }
 
     /// The class of a workload: what it or its namespace declares, otherwise what it looks like.
-    pub(crate) fn class_of(self, object: &Object) -> Classified {
+    pub(crate) fn class_of(self, object: &Object) -> Cow<'_, Classified> {
         let own = object.classified();
         if own.is_declared() {
-            return own.clone();
+            return Cow::Borrowed(own);
         }
         let (kind, name) = (Kind::NAMESPACE, object.namespace_or_default());
         let namespace = self.cluster.all(kind.group, kind.kind, "default", name).first();
-        namespace.and_then(declared_by_namespace).unwrap_or_else(|| own.clone())
+        namespace.and_then(declared_by_namespace).map_or(Cow::Borrowed(own), Cow::Owned)
     }
 
     /// The HPAs on a target.
     #[must_use]
-    pub fn hpas_of(self, target: &ScaleTarget) -> &'i [Object] {
-        self.cluster.table::<Autoscalers>().get(&AutoscalerKey::Hpa(target.clone()))
+    pub fn hpas_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
+        self.cluster.table::<Autoscalers>().get(&AutoscalerKey::Hpa(Arc::clone(target)))
     }
 
     /// The ScaledObjects on a target.
     #[must_use]
-    pub fn scaled_objects_of(self, target: &ScaleTarget) -> &'i [Object] {
-        self.cluster.table::<Autoscalers>().get(&AutoscalerKey::ScaledObject(target.clone()))
+    pub fn scaled_objects_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
+        self.cluster.table::<Autoscalers>().get(&AutoscalerKey::ScaledObject(Arc::clone(target)))
     }
 
     /// The ScaledObjects of a namespace for which KEDA creates an HPA with this name.
@@ -322,18 +352,14 @@ impl<'i> Views<'i> {
 
     /// The autoscaler that sets the replicas of a workload.
     pub(crate) fn autoscaler_of(self, object: &Object) -> Option<&'i Object> {
-        let id = object.id();
-        let kind = format!("{}/{}", id.group, id.kind);
-        let target = (id.namespace_or_default().to_owned(), kind, id.name.clone());
+        let target = as_target(object);
         self.scaled_objects_of(&target).first().or_else(|| self.hpas_of(&target).first())
     }
 
     /// The replicas that a workload can have. `None` if this is not known.
     #[must_use]
     pub fn replicas(self, object: &Object) -> Option<Replicas> {
-        let id = object.id();
-        let target =
-            (id.namespace_or_default().to_owned(), format!("{}/{}", id.group, id.kind), id.name.clone());
+        let target = as_target(object);
         let bounds = |object: &Object, min: &str, least: i64, max: &str, most: i64| {
             let value = |name: &str, default: i64| {
                 let node = object.path(&["spec", name]);

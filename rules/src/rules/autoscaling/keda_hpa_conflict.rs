@@ -41,6 +41,8 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
+use std::sync::Arc;
+
 use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::scale_target;
 use crate::keda::{ellipsize, hpa_name};
@@ -60,7 +62,7 @@ const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
 const SKIP: &str = "validations.keda.sh/hpa-ownership";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let key = scale_target(object)?;
+    let key = Arc::new(scale_target(object)?);
     let reference = object.path(&["spec", "scaleTargetRef", "name"]);
     let views = ctx.index().views();
     let same = if object.is(Kind::HPA) { views.hpas_of(&key) } else { views.scaled_objects_of(&key) };

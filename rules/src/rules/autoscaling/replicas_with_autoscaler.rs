@@ -37,6 +37,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling>
 
+use crate::cluster::views::as_target;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -55,14 +56,13 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let id = object.id();
     let node = object.path(&["spec", "replicas"]);
     let count = node.int().filter(|count| *count > 0)?;
     // An object of a cluster has a number in any case, and a patch may remove this one.
     if object.path(&["metadata", "uid"]).is_set() || object.is_scaled_by_kustomize() {
         return None;
     }
-    let target = (id.namespace_or_default().to_owned(), format!("{}/{}", id.group, id.kind), id.name.clone());
+    let target = as_target(object);
     let views = ctx.index().views();
     let mut scalers = views.scaled_objects_of(&target).iter().chain(views.hpas_of(&target));
     let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;

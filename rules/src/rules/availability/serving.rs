@@ -21,7 +21,7 @@ pub(super) fn model_server(object: &Object, ctx: &Context<'_>) -> Option<Classif
     }
     let classified = ctx.index().views().class_of(object);
     let certain = || classified.confidence == Confidence::High || templates(object).iter().any(uses_device);
-    (classified.serves_requests() && certain()).then_some(classified.clone())
+    (classified.serves_requests() && certain()).then(|| classified.into_owned())
 }
 
 /// Whether a controller made the object, and will make it again.
