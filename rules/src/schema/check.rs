@@ -17,7 +17,7 @@ use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 
-use super::fast_validator::Uncertain;
+use super::fast_validator::ValidationOptions;
 use super::instance::{TreeJson, TreeNode};
 use super::keywords::LIST_TYPE_KEYWORD;
 use super::table;
@@ -115,12 +115,12 @@ pub(super) fn check(object: &Object, of_schema: impl FnOnce(&Tree, u32) -> Vec<V
 
 /// What the schema of an object's kind rejects in it.
 pub(super) fn of_entry(entry: &SchemaEntry, object: &Object, tree: &Tree, root: u32) -> Vec<Violation> {
-    let uncertain = uncertain(object);
+    let options = validation_options(object);
     let fast = entry.fast_validator();
-    if fast.is_some_and(|fast| fast.accepts(tree, root, uncertain)) {
+    if fast.is_some_and(|fast| fast.accepts(tree, root, options)) {
         return Vec::new();
     }
-    let violations = fast.and_then(|fast| fast.violations(tree, root, uncertain, MAX_VIOLATIONS));
+    let violations = fast.and_then(|fast| fast.violations(tree, root, options, MAX_VIOLATIONS));
     violations.unwrap_or_else(|| of_validator(entry.validator(), tree, root))
 }
 
@@ -152,8 +152,8 @@ pub(crate) fn is_envelope(pointer: &Pointer) -> bool {
 }
 
 /// What the violations of an object that are not reported are: the fast path does not look for them.
-pub(super) fn uncertain(object: &Object) -> Uncertain {
-    Uncertain {
+pub(super) fn validation_options(object: &Object) -> ValidationOptions {
+    ValidationOptions {
         is_patch: object.is_patch(),
         is_kustomized: is_kustomized(object),
         has_placeholders: object.tree().0.may_have_placeholders,

@@ -141,7 +141,7 @@ impl SharedType {
 
 /// What of an object is not final, so that the schema says nothing about it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Uncertain {
+pub(super) struct ValidationOptions {
     /// A patch: what it leaves out is elsewhere.
     pub(super) is_patch: bool,
     /// kustomize may set its namespace, labels and selector.
@@ -150,19 +150,19 @@ pub(super) struct Uncertain {
     pub(super) has_placeholders: bool,
 }
 
-impl Uncertain {
+impl ValidationOptions {
     /// Whether the value of a field is not known.
     fn is_placeholder(self, text: &str) -> bool {
         self.has_placeholders && is_placeholder(text)
     }
 
     /// Whether a key is none of a field: a placeholder, or a directive of a patch.
-    fn is_key(self, name: &str) -> bool {
+    fn ignores_key(self, name: &str) -> bool {
         self.is_placeholder(name) || self.is_patch && name.starts_with('$')
     }
 
     /// Whether a field that is absent may come from elsewhere.
-    fn may_follow(self, name: &str) -> bool {
+    fn allows_missing(self, name: &str) -> bool {
         self.is_patch || self.is_kustomized && is_set_by_kustomize(name)
     }
 }
@@ -178,12 +178,12 @@ impl FastValidator {
     }
 
     /// Whether the instance is certainly valid, but for what is not certain.
-    pub(super) fn accepts(&self, tree: &Tree, slot: u32, uncertain: Uncertain) -> bool {
-        self.accepts_node(0, tree, slot, uncertain)
+    pub(super) fn accepts(&self, tree: &Tree, slot: u32, options: ValidationOptions) -> bool {
+        self.accepts_node(0, tree, slot, options)
     }
 
-    fn accepts_node(&self, at: SchemaId, tree: &Tree, slot: u32, uncertain: Uncertain) -> bool {
-        Walk { tree, uncertain, outcome: Accept }.node(self, at, slot).is_continue()
+    fn accepts_node(&self, at: SchemaId, tree: &Tree, slot: u32, options: ValidationOptions) -> bool {
+        Walk { tree, options, outcome: Accept }.node(self, at, slot).is_continue()
     }
 
     /// What is rejected in the instance, but for what is not certain: the first `most` violations. `None` where only
@@ -192,11 +192,11 @@ impl FastValidator {
         &self,
         tree: &Tree,
         slot: u32,
-        uncertain: Uncertain,
+        options: ValidationOptions,
         most: usize,
     ) -> Option<Vec<Violation>> {
         let outcome = Collect { path: Vec::new(), violations: Vec::new(), most, is_undecided: false };
-        let mut walk = Walk { tree, uncertain, outcome };
+        let mut walk = Walk { tree, options, outcome };
         let _ = walk.node(self, 0, slot);
         (!walk.outcome.is_undecided).then_some(walk.outcome.violations)
     }
@@ -288,7 +288,7 @@ impl<'t> Outcome<'t> for Collect<'t> {
 /// A walk through an instance beside its schema.
 struct Walk<'t, O> {
     tree: &'t Tree,
-    uncertain: Uncertain,
+    options: ValidationOptions,
     outcome: O,
 }
 
@@ -302,7 +302,7 @@ impl<'t, O: Outcome<'t>> Walk<'t, O> {
             SlotKind::Sequence | SlotKind::FlowSequence => self.sequence(schema, row, slot)?,
             _ if self.tree.is_string(slot) && row.accepts_all_texts() => return ControlFlow::Continue(()),
             _ => match self.tree.scalar(slot) {
-                Some(Scalar::Str(text)) if self.uncertain.is_placeholder(text) => {
+                Some(Scalar::Str(text)) if self.options.is_placeholder(text) => {
                     return ControlFlow::Continue(());
                 }
                 Some(scalar) => self.scalar(row, scalar)?,
@@ -313,7 +313,7 @@ impl<'t, O: Outcome<'t>> Walk<'t, O> {
             self.node(schema, *one, slot)?;
         }
         if let Some(any) = &row.any_of {
-            let accepts = |one: &SchemaId| schema.accepts_node(*one, self.tree, slot, self.uncertain);
+            let accepts = |one: &SchemaId| schema.accepts_node(*one, self.tree, slot, self.options);
             if !any.iter().any(accepts) {
                 self.outcome.is_undecided()?;
             }
@@ -348,7 +348,7 @@ impl<'t, O: Outcome<'t>> Walk<'t, O> {
         for name in &row.required {
             let entry = tree.entry(slot, name);
             let is_set = entry.is_some_and(|(child, _)| !is_null(tree, child));
-            if !is_set && !self.uncertain.may_follow(name) {
+            if !is_set && !self.options.allows_missing(name) {
                 self.outcome.reject(Some(Step::Field(name)), || ViolationKind::Missing)?;
             }
         }
@@ -371,7 +371,7 @@ impl<'t, O: Outcome<'t>> Walk<'t, O> {
             (Ok(found), _) => self.child(schema, row.properties[found].1, child, Step::Field(name))?,
             (Err(_), AdditionalProperties::Any) => {}
             (Err(_), AdditionalProperties::Forbidden) => {
-                if !self.uncertain.is_key(name) {
+                if !self.options.ignores_key(name) {
                     self.outcome.reject(Some(Step::Field(name)), || ViolationKind::Unknown)?;
                 }
             }

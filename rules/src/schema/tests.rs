@@ -192,8 +192,8 @@ fn fields_are_named_where_they_are_known() {
 mod quick {
     use serde_json::Value;
 
-    use super::super::check::{MAX_VIOLATIONS, check, of_validator, uncertain};
-    use super::super::fast_validator::Uncertain;
+    use super::super::check::{MAX_VIOLATIONS, check, of_validator, validation_options};
+    use super::super::fast_validator::ValidationOptions;
     use super::super::table;
     use super::super::violation::Violation;
     use crate::object::Object;
@@ -220,7 +220,7 @@ mod quick {
     fn both(object: &Object) -> (bool, bool) {
         let entry = table::find(object.id()).unwrap();
         let (tree, root) = object.tree();
-        let sure = entry.fast_validator().unwrap().accepts(tree, root, Uncertain::default());
+        let sure = entry.fast_validator().unwrap().accepts(tree, root, ValidationOptions::default());
         (
             sure,
             entry
@@ -249,8 +249,8 @@ mod quick {
         let entry = table::find(object.id()).unwrap();
         let (tree, root) = object.tree();
         let fast = entry.fast_validator().unwrap();
-        let uncertain = uncertain(object);
-        let Some(found) = fast.violations(tree, root, uncertain, MAX_VIOLATIONS) else { return false };
+        let options = validation_options(object);
+        let Some(found) = fast.violations(tree, root, options, MAX_VIOLATIONS) else { return false };
         let sorted = |mut violations: Vec<Violation>| {
             violations.sort_by(|a, b| a.pointer.cmp(&b.pointer));
             violations
@@ -315,7 +315,7 @@ mod quick {
                     let Some(entry) = table::find(object.id()) else { continue };
                     let (tree, root) = object.tree();
                     violations_are_the_same(&object, &format!("{place} of {text}"));
-                    if entry.fast_validator().unwrap().accepts(tree, root, uncertain(&object)) {
+                    if entry.fast_validator().unwrap().accepts(tree, root, validation_options(&object)) {
                         accepted += 1;
                         let with = check(&object, |tree, root| of_validator(entry.validator(), tree, root));
                         assert_eq!(check(&object, |_, _| Vec::new()), with, "{place} of {text}");

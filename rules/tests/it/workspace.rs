@@ -508,6 +508,29 @@ fn many_changes_at_once_are_one_update() {
     law_of_updates(&documents(), 22, steps());
 }
 
+/// Of many objects, pods are placed before any rule asks, on all threads. What rules say is what they say where each is placed
+/// when it is asked for.
+#[test]
+fn pods_that_are_placed_before_rules_ask_are_placed_alike() {
+    let documents = cluster();
+    let texts: BTreeMap<String, String> = documents
+        .chunks(10)
+        .enumerate()
+        .map(|(at, some)| (format!("file-{at}.yaml"), some.join("---\n")))
+        .collect();
+    for complete in [false, true] {
+        let engine = Engine::new(Settings { complete, ..Settings::default() });
+        let files: Vec<File> = texts.iter().map(|(path, text)| read(path, text)).collect();
+        let inputs: Vec<_> = files.iter().map(|file| Some(RunInput { engine: &engine, file })).collect();
+        let reports = check_run(&inputs, &Partition::default(), None);
+        let found: usize = reports.iter().flatten().map(|report| report.findings.len()).sum();
+        assert!(found > 1000, "{found}");
+        for ((path, expected), report) in afresh(&texts, &engine).iter().zip(&reports) {
+            assert_same(&shown(report.as_ref().unwrap()), expected, path);
+        }
+    }
+}
+
 /// Given the partition, what is found in a set does not depend on which other sets the input has.
 #[test]
 fn the_findings_of_a_set_do_not_depend_on_other_sets() {
