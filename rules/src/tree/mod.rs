@@ -149,6 +149,7 @@ impl Slot {
 }
 
 /// 16-bit hash of a key, compared before the bytes to skip most non-matching keys.
+#[inline]
 pub(crate) fn key_hash(name: &str) -> u16 {
     let bytes = name.as_bytes();
     let Some(last) = bytes.last() else { return 0 };
@@ -453,9 +454,9 @@ impl Tree {
         self.slot(a).key_sign == self.slot(b).key_sign
     }
 
-    /// Whether the key of a node is `name`. Compares lengths before bytes.
-    fn is_key(&self, at: u32, name: &str) -> bool {
-        let slot = self.slot(at);
+    /// Whether the key of a node, whose slot this is, is `name`. Compares lengths before bytes.
+    #[inline]
+    fn is_key(&self, at: u32, slot: &Slot, name: &str) -> bool {
         let quotes = match slot.key() {
             SlotKey::None => return false,
             SlotKey::Plain | SlotKey::Merge => 0,
@@ -540,36 +541,38 @@ impl Tree {
     /// counts, and a merge overrides the entries before it. Returns the entry and whether it came from a
     /// merge.
     pub(crate) fn entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
-        let slot = self.slot(mapping);
+        self.entry_of_hash(mapping, name, key_hash(name))
+    }
+
+    /// The same with the [`key_hash`] of the name.
+    fn entry_of_hash(&self, mapping: u32, name: &str, hash: u16) -> Option<(u32, bool)> {
+        let nodes = self.nodes();
+        let slot = &nodes[mapping as usize];
         if slot.keys() != Keys::Unique {
             return self.last_entry(mapping, name);
         }
-        // The hot path of all rules: a loop over slots without an iterator.
-        let hash = key_hash(name);
         let sign = key_sign(hash);
         if !self.key_signs.has(sign) {
             steps::take(1);
             return None;
         }
-        let slots = self.nodes().get(..slot.data as usize)?;
-        let mut at = mapping + 1;
-        let mut passed = 0;
-        let mut found = None;
-        while let Some(child) = slots.get(at as usize) {
-            if child.key_sign == sign && self.is_key(at, name) {
-                found = Some((at, false));
-                break;
+        // The hot path of all rules: a loop over slots without an iterator.
+        let slots = nodes.get(..slot.data as usize)?;
+        let mut at = mapping as usize + 1;
+        for passed in 0..large::MIN_ENTRIES {
+            let Some(child) = slots.get(at) else {
+                steps::take(1 + passed / 8);
+                return None;
+            };
+            if child.key_sign == sign && self.is_key(at as u32, child, name) {
+                // Passing a key costs a fraction of a step.
+                steps::take(1 + passed / 8);
+                return Some((at as u32, false));
             }
-            passed += 1;
-            if passed == large::MIN_ENTRIES {
-                steps::take(passed / 8);
-                return self.entry_of_large(mapping, hash, name).map(|found| (found, false));
-            }
-            at = if child.kind.is_collection() { child.data } else { at + 1 };
+            at = if child.kind.is_collection() { child.data as usize } else { at + 1 };
         }
-        // Passing a key costs a fraction of a step.
-        steps::take(1 + passed / 8);
-        found
+        steps::take(large::MIN_ENTRIES / 8);
+        self.entry_of_large(mapping, hash, name).map(|found| (found, false))
     }
 
     /// [`Tree::entry`] for mappings with a merge key or repeated keys.
@@ -582,7 +585,7 @@ impl Tree {
                 if let Some(entry) = self.merged_entry(child, name) {
                     found = Some((entry, true));
                 }
-            } else if self.is_key(child, name) {
+            } else if self.is_key(child, self.slot(child), name) {
                 found = Some((child, false));
             }
         }

@@ -13,7 +13,7 @@ use crate::steps;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
-use crate::tree::{Keys, NONE, SlotKind, Span, Tree, watched};
+use crate::tree::{Keys, NONE, SlotKind, Span, Tree, key_hash, watched};
 
 /// A position in the tree of an object; there may be nothing written at it.
 #[derive(Clone, Debug)]
@@ -247,9 +247,15 @@ impl<'a> Node<'a> {
     }
 
     /// The value of a key; an absent node where this is not a mapping or has no such key.
+    #[inline]
     #[must_use]
     pub fn get(&self, name: &str) -> Node<'a> {
-        match self.entry(name) {
+        // Most names are literals, whose hashes are known when the program is built.
+        self.get_of_hash(name, key_hash(name))
+    }
+
+    fn get_of_hash(&self, name: &str, hash: u16) -> Node<'a> {
+        match self.mapping_slot().and_then(|at| self.tree.entry_of_hash(at, name, hash)) {
             Some((child, merged)) => self.child(child, merged, || Cow::Borrowed(name)),
             None => self.absent_child(name),
         }
@@ -257,12 +263,16 @@ impl<'a> Node<'a> {
 
     /// The slot of a key's value, and whether it came from a merge.
     fn entry(&self, name: &str) -> Option<(u32, bool)> {
+        self.tree.entry(self.mapping_slot()?, name)
+    }
+
+    /// The slot of a mapping; `None` where the node is none.
+    fn mapping_slot(&self) -> Option<u32> {
         if self.slot == NONE {
             return None;
         }
         let at = self.resolved_slot();
-        let mapping = self.tree.slot(at).kind.is_mapping();
-        mapping.then(|| self.tree.entry(at, name))?
+        self.tree.slot(at).kind.is_mapping().then_some(at)
     }
 
     /// The absent node one step below this one.

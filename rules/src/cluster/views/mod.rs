@@ -462,14 +462,16 @@ impl<'i> Views<'i> {
         fits: &dyn Fn(Labels<'_, '_>) -> Option<bool>,
     ) -> (Vec<&'i Workload>, bool) {
         let namespace = owner.namespace_or_default();
-        let pair = wanted.iter().find_map(|(k, v)| Some(((*k).to_owned(), v.text()?.to_owned())));
+        let pair = wanted.iter().find_map(|(key, value)| Some((*key, value.text()?)));
         let table = self.cluster.table::<Workloads>();
-        let candidates = table.get(&match &pair {
-            Some((key, value)) => WorkloadKey::PodLabel(namespace.to_owned(), key.clone(), value.clone()),
+        let candidates = table.get(&match pair {
+            Some((key, value)) => {
+                WorkloadKey::PodLabel(namespace.to_owned(), key.to_owned(), value.to_owned())
+            }
             None => WorkloadKey::Namespace(namespace.to_owned()),
         });
         // A placeholder may be any label. Those with the literal label as well are among the candidates.
-        let may_have_label = match &pair {
+        let may_have_label = match pair {
             Some(_) => table.get(&WorkloadKey::UnknownPodLabels(namespace.to_owned())),
             None => &[],
         };
