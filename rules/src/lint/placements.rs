@@ -44,6 +44,16 @@ impl Engine {
         findings
     }
 
+    /// The same for objects that are in one set each, and none of which is alike another one.
+    pub(super) fn check_placed_once(&self, placements: &[Placement<'_>]) -> Vec<Vec<Finding>> {
+        let objects: Vec<_> = placements.iter().map(|one| (one.object, one.cluster)).collect();
+        let mut found = self.check_objects(&objects);
+        for (findings, placement) in found.iter_mut().zip(placements) {
+            name_set(findings, placement.set);
+        }
+        found
+    }
+
     /// The findings for each placement. Rules that read nothing but the object run once for all placements in sets that
     /// say as much about what they lack; those that read its namespace once for each.
     fn check_each(&self, placements: &[Placement<'_>]) -> PerPlacement {

@@ -11,12 +11,13 @@ use crate::cluster::sets::{self, AppliedObjects, Bond, Partition};
 use crate::file::File;
 use crate::lint::alike::AlikeObjects;
 use crate::lint::engine::Engine;
+use crate::lint::finding::Finding;
 use crate::lint::placements::{Placement, name_unjudged};
 use crate::lint::report::CheckReport;
 
 /// From so many objects on, views are built before a rule reads them.
 const PREBUILD_VIEWS_FROM: usize = 256;
-/// So many objects of one file are checked by one thread at a time.
+/// So many objects are checked by one thread at a time.
 const OBJECTS_PER_TASK: usize = 64;
 
 /// A file of a run, and the engine of its configuration.
@@ -39,15 +40,20 @@ pub fn check_run(
 ) -> Vec<Option<CheckReport>> {
     let roles = all_roles(inputs, partition);
     let sets = fill(inputs, &roles, partition);
-    let reports = inputs
-        .par_iter()
-        .zip(&roles)
-        .enumerate()
-        .map(|(number, (input, roles))| {
-            let RunInput { engine, file } = (*input)?;
-            only.is_none_or(|only| only.contains(&number)).then(|| check_file(engine, file, roles, &sets))
-        })
+    let checked: Vec<Checked<'_>> = (0..)
+        .zip(inputs.iter().zip(&roles))
+        .filter(|(number, _)| only.is_none_or(|only| only.contains(number)))
+        .filter_map(|(number, (input, roles))| Some(Checked { number, input: (*input)?, roles }))
         .collect();
+    let groups: Vec<&[Checked<'_>]> = in_groups(&checked).collect();
+    let found: Vec<Vec<CheckReport>> =
+        groups.into_par_iter().map(|files| check_files(files, &sets)).collect();
+    let mut reports: Vec<Option<CheckReport>> = Vec::new();
+    reports.resize_with(inputs.len(), || None);
+    for (file, report) in checked.iter().zip(found.into_iter().flatten()) {
+        reports[file.number] = Some(report);
+    }
+    drop(checked);
     // Freeing millions of nodes takes a while, and no report waits for it.
     rayon::spawn(move || drop((sets, roles)));
     reports
@@ -142,31 +148,112 @@ fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partit
     sets
 }
 
-fn check_file(engine: &Engine, file: &File, roles: &[Role], sets: &[FilledSet]) -> CheckReport {
-    // One file can hold most of the objects, so they are checked in parallel as well.
-    let alike = AlikeObjects::default();
-    let findings = (0..file.objects.len())
-        .into_par_iter()
-        .with_min_len(OBJECTS_PER_TASK)
-        .flat_map_iter(|at| {
-            let placed = roles.iter().filter_map(|role| {
-                let FilledSet { name, cluster } = &sets[role.set];
-                Some(Placement {
-                    object: role.objects.get(&file.objects, at)?,
-                    cluster,
-                    set: name.as_slice(),
-                })
-            });
-            let placed: Vec<Placement<'_>> = placed.collect();
-            engine.check_placements(&placed, &alike)
-        })
-        .collect();
-    let mut report = engine.assemble_report(file, findings);
-    let names = roles.iter().map(|role| sets[role.set].name.as_slice());
-    name_unjudged(&mut report.findings, names);
-    if !report.findings.is_empty() {
-        // Reports read the line index, one file after the other.
-        let _ = file.source.lines();
+/// A file that is checked.
+struct Checked<'a> {
+    /// The number of its input.
+    number: usize,
+    input: RunInput<'a>,
+    roles: &'a [Role],
+}
+
+impl<'a> Checked<'a> {
+    fn objects(&self) -> usize {
+        self.input.file.objects.len()
     }
-    report
+
+    /// An object of the file as its sets apply it.
+    fn placements(&self, at: usize, sets: &'a [FilledSet]) -> Vec<Placement<'a>> {
+        let placed = self.roles.iter().filter_map(|role| {
+            let FilledSet { name, cluster } = &sets[role.set];
+            let object = role.objects.get(&self.input.file.objects, at)?;
+            Some(Placement { object, cluster, set: name.as_slice() })
+        });
+        placed.collect()
+    }
+
+    /// The report with what rules found in the objects, in their order.
+    fn report(&self, findings: Vec<Finding>, sets: &[FilledSet]) -> CheckReport {
+        let RunInput { engine, file } = self.input;
+        let mut report = engine.assemble_report(file, findings);
+        let names = self.roles.iter().map(|role| sets[role.set].name.as_slice());
+        name_unjudged(&mut report.findings, names);
+        if !report.findings.is_empty() {
+            // Reports read the line index, one file after the other.
+            let _ = file.source.lines();
+        }
+        report
+    }
+}
+
+/// Files that follow each other, with as many objects together as one thread checks at a time.
+fn in_groups<'c, 'a>(files: &'c [Checked<'a>]) -> impl Iterator<Item = &'c [Checked<'a>]> {
+    let total: usize = files.iter().map(Checked::objects).sum();
+    // Every thread has several groups, so that none is left with a long one at the end.
+    let most = (total / (8 * rayon::current_num_threads())).clamp(1, OBJECTS_PER_TASK);
+    let mut size = 0;
+    files.chunk_by(move |file, _| {
+        size += file.objects().max(1);
+        let is_full = size >= most;
+        size = if is_full { 0 } else { size };
+        !is_full
+    })
+}
+
+/// An object that is in one set.
+struct PlacedOnce<'a> {
+    /// The number of its file in the group.
+    file: usize,
+    /// Its number in the file.
+    at: usize,
+    placement: Placement<'a>,
+}
+
+impl<'a> PlacedOnce<'a> {
+    /// What the objects have in common that are checked together: the configuration and the kind.
+    fn group(&self, files: &[Checked<'_>]) -> (usize, &'a str, &'a str) {
+        let id = self.placement.object.id_but_name();
+        (std::ptr::from_ref(files[self.file].input.engine).addr(), &id.kind, &id.group)
+    }
+}
+
+/// Checks files. Objects of one kind are checked together.
+fn check_files(files: &[Checked<'_>], sets: &[FilledSet]) -> Vec<CheckReport> {
+    let mut found: Vec<Vec<Vec<Finding>>> = Vec::with_capacity(files.len());
+    let mut once: Vec<PlacedOnce<'_>> = Vec::new();
+    for (number, file) in files.iter().enumerate() {
+        let engine = file.input.engine;
+        if file.objects() > OBJECTS_PER_TASK {
+            found.push(check_large_file(file, sets));
+            continue;
+        }
+        let mut in_file = Vec::with_capacity(file.objects());
+        let alike = AlikeObjects::default();
+        for at in 0..file.objects() {
+            match file.placements(at, sets).as_slice() {
+                [only] if !only.object.is_alike() => {
+                    once.push(PlacedOnce { file: number, at, placement: *only });
+                    in_file.push(Vec::new());
+                }
+                placed => in_file.push(engine.check_placements(placed, &alike)),
+            }
+        }
+        found.push(in_file);
+    }
+    once.sort_by(|a, b| a.group(files).cmp(&b.group(files)));
+    for some in once.chunk_by(|a, b| a.group(files) == b.group(files)) {
+        let engine = files[some[0].file].input.engine;
+        let placements: Vec<Placement<'_>> = some.iter().map(|one| one.placement).collect();
+        for (one, findings) in some.iter().zip(engine.check_placed_once(&placements)) {
+            found[one.file][one.at] = findings;
+        }
+    }
+    let found = found.into_iter().map(|in_file| in_file.into_iter().flatten().collect());
+    files.iter().zip(found).map(|(file, findings)| file.report(findings, sets)).collect()
+}
+
+/// What rules find in each object of one file that holds many of them, which are checked in parallel.
+fn check_large_file(file: &Checked<'_>, sets: &[FilledSet]) -> Vec<Vec<Finding>> {
+    let alike = AlikeObjects::default();
+    let objects = (0..file.objects()).into_par_iter().with_min_len(OBJECTS_PER_TASK);
+    objects.map(|at| file.input.engine.check_placements(&file.placements(at, sets), &alike)).collect()
 }
