@@ -120,6 +120,17 @@ impl AlikeObjects {
     }
 }
 
+/// The nodes that an object has in common with others of its file.
+fn shared_with_others(object: &Object) -> Option<&Arc<SharedNodes>> {
+    // One handle of them is that of the object itself.
+    object.alike().filter(|nodes| Arc::strong_count(nodes) > 1)
+}
+
+/// Whether others of the file of an object share its nodes.
+pub(super) fn is_like_others(object: &Object) -> bool {
+    shared_with_others(object).is_some()
+}
+
 impl Engine {
     /// [`Engine::check_object`] for an object of a file as it is written. `known` is of this file and of this cluster.
     pub(super) fn check_alike(
@@ -128,8 +139,7 @@ impl Engine {
         cluster: &Cluster,
         known: &AlikeObjects,
     ) -> Vec<Finding> {
-        // One of them is that of the object itself.
-        let Some(nodes) = object.alike().filter(|nodes| Arc::strong_count(nodes) > 1) else {
+        let Some(nodes) = shared_with_others(object) else {
             return self.check_object(object, cluster);
         };
         let Some(known_outcome) = known.of(nodes) else {

@@ -1,7 +1,7 @@
 //! One run over files: the objects of each set form a cluster, its views are built, each file is checked under its own
 //! configuration in every set that it belongs to, suppressions are applied.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::cluster::Cluster;
 use crate::cluster::sets::{self, AppliedObjects, Bond, Partition};
 use crate::file::File;
-use crate::lint::alike::AlikeObjects;
+use crate::lint::alike::{AlikeObjects, is_like_others};
 use crate::lint::engine::Engine;
 use crate::lint::finding::Finding;
 use crate::lint::placements::{Placement, name_unjudged};
@@ -185,75 +185,70 @@ impl<'a> Checked<'a> {
     }
 }
 
-/// Files that follow each other, with as many objects together as one thread checks at a time.
+/// Files that follow each other, with as many objects together as one thread checks at a time. A file with more of them is
+/// a group of its own.
 fn in_groups<'c, 'a>(files: &'c [Checked<'a>]) -> impl Iterator<Item = &'c [Checked<'a>]> {
     let total: usize = files.iter().map(Checked::objects).sum();
     // Every thread has several groups, so that none is left with a long one at the end.
     let most = (total / (8 * rayon::current_num_threads())).clamp(1, OBJECTS_PER_TASK);
     let mut size = 0;
-    files.chunk_by(move |file, _| {
+    files.chunk_by(move |file, next| {
         size += file.objects().max(1);
-        let is_full = size >= most;
+        let is_full = size >= most || next.objects() > OBJECTS_PER_TASK;
         size = if is_full { 0 } else { size };
         !is_full
     })
 }
 
-/// An object that is in one set.
-struct PlacedOnce<'a> {
-    /// The number of its file in the group.
-    file: usize,
+/// Checks the files of a group.
+fn check_files(files: &[Checked<'_>], sets: &[FilledSet]) -> Vec<CheckReport> {
+    let alike: Vec<AlikeObjects> = files.iter().map(|_| AlikeObjects::default()).collect();
+    let files_with_alike = files.iter().zip(&alike);
+    let objects: Vec<CheckedObject<'_>> = files_with_alike
+        .flat_map(|(file, alike)| (0..file.objects()).map(move |at| CheckedObject { file, at, alike }))
+        .collect();
+    // One file can hold most of the objects, so they are checked in parallel as well.
+    let tasks = objects.par_chunks(2 * OBJECTS_PER_TASK);
+    let found: Vec<Vec<Finding>> = tasks.flat_map_iter(|some| check_objects(some, sets)).collect();
+    let mut found = found.into_iter();
+    let mut of_file = |file: &Checked<'_>| found.by_ref().take(file.objects()).flatten().collect();
+    files.iter().map(|file| file.report(of_file(file), sets)).collect()
+}
+
+/// An object of a file that is checked.
+struct CheckedObject<'a> {
+    file: &'a Checked<'a>,
     /// Its number in the file.
     at: usize,
-    placement: Placement<'a>,
+    /// What is known of objects of its file.
+    alike: &'a AlikeObjects,
 }
 
-impl<'a> PlacedOnce<'a> {
-    /// What the objects have in common that are checked together: the configuration and the kind.
-    fn group(&self, files: &[Checked<'_>]) -> (usize, &'a str, &'a str) {
-        let id = self.placement.object.id_but_name();
-        (std::ptr::from_ref(files[self.file].input.engine).addr(), &id.kind, &id.group)
-    }
-}
-
-/// Checks files. Objects of one kind are checked together.
-fn check_files(files: &[Checked<'_>], sets: &[FilledSet]) -> Vec<CheckReport> {
-    let mut found: Vec<Vec<Vec<Finding>>> = Vec::with_capacity(files.len());
-    let mut once: Vec<PlacedOnce<'_>> = Vec::new();
-    for (number, file) in files.iter().enumerate() {
-        let engine = file.input.engine;
-        if file.objects() > OBJECTS_PER_TASK {
-            found.push(check_large_file(file, sets));
-            continue;
-        }
-        let mut in_file = Vec::with_capacity(file.objects());
-        let alike = AlikeObjects::default();
-        for at in 0..file.objects() {
-            match file.placements(at, sets).as_slice() {
-                [only] if !only.object.is_alike() => {
-                    once.push(PlacedOnce { file: number, at, placement: *only });
-                    in_file.push(Vec::new());
-                }
-                placed => in_file.push(engine.check_placements(placed, &alike)),
+/// The findings of each object. Those of one kind that are in one set each are checked together.
+fn check_objects(objects: &[CheckedObject<'_>], sets: &[FilledSet]) -> Vec<Vec<Finding>> {
+    let placed: Vec<Vec<Placement<'_>>> =
+        objects.iter().map(|one| one.file.placements(one.at, sets)).collect();
+    let mut found: Vec<Vec<Finding>> = Vec::with_capacity(objects.len());
+    // By configuration and kind, with their numbers.
+    let mut together: BTreeMap<_, Vec<(usize, Placement<'_>)>> = BTreeMap::new();
+    for (number, (one, placed)) in objects.iter().zip(&placed).enumerate() {
+        let engine = one.file.input.engine;
+        found.push(match placed.as_slice() {
+            [only] if !is_like_others(only.object) => {
+                let id = only.object.id_but_name();
+                let group = (std::ptr::from_ref(engine).addr(), id.kind.as_str(), id.group.as_str());
+                together.entry(group).or_default().push((number, *only));
+                Vec::new()
             }
-        }
-        found.push(in_file);
+            placed => engine.check_placements(placed, one.alike),
+        });
     }
-    once.sort_by(|a, b| a.group(files).cmp(&b.group(files)));
-    for some in once.chunk_by(|a, b| a.group(files) == b.group(files)) {
-        let engine = files[some[0].file].input.engine;
-        let placements: Vec<Placement<'_>> = some.iter().map(|one| one.placement).collect();
-        for (one, findings) in some.iter().zip(engine.check_placed_once(&placements)) {
-            found[one.file][one.at] = findings;
+    for some in together.into_values() {
+        let (numbers, placements): (Vec<usize>, Vec<Placement<'_>>) = some.into_iter().unzip();
+        let engine = objects[numbers[0]].file.input.engine;
+        for (number, findings) in numbers.into_iter().zip(engine.check_placed_once(&placements)) {
+            found[number] = findings;
         }
     }
-    let found = found.into_iter().map(|in_file| in_file.into_iter().flatten().collect());
-    files.iter().zip(found).map(|(file, findings)| file.report(findings, sets)).collect()
-}
-
-/// What rules find in each object of one file that holds many of them, which are checked in parallel.
-fn check_large_file(file: &Checked<'_>, sets: &[FilledSet]) -> Vec<Vec<Finding>> {
-    let alike = AlikeObjects::default();
-    let objects = (0..file.objects()).into_par_iter().with_min_len(OBJECTS_PER_TASK);
-    objects.map(|at| file.input.engine.check_placements(&file.placements(at, sets), &alike)).collect()
+    found
 }

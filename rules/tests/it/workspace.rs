@@ -508,17 +508,15 @@ fn many_changes_at_once_are_one_update() {
     law_of_updates(&documents(), 22, steps());
 }
 
-/// Of many objects, pods are placed before any rule asks, on all threads. What rules say is what they say where each is placed
-/// when it is asked for.
+/// Of many objects, pods are placed before any rule asks, and each rule runs on several objects at a time, of small files and
+/// of a large one. What it says is what it says of each object alone.
 #[test]
-fn pods_that_are_placed_before_rules_ask_are_placed_alike() {
+fn rules_say_the_same_of_many_objects_as_of_each() {
     let documents = cluster();
-    let texts: BTreeMap<String, String> = documents
-        .chunks(10)
-        .enumerate()
-        .map(|(at, some)| (format!("file-{at}.yaml"), some.join("---\n")))
-        .collect();
-    for complete in [false, true] {
+    for (complete, in_a_file) in [(false, 10), (true, 10), (false, documents.len())] {
+        let files = documents.chunks(in_a_file).map(|some| some.join("---\n")).enumerate();
+        let texts: BTreeMap<String, String> =
+            files.map(|(at, text)| (format!("file-{at}.yaml"), text)).collect();
         let engine = Engine::new(Settings { complete, ..Settings::default() });
         let files: Vec<File> = texts.iter().map(|(path, text)| read(path, text)).collect();
         let inputs: Vec<_> = files.iter().map(|file| Some(RunInput { engine: &engine, file })).collect();
