@@ -1,7 +1,7 @@
 //! One run over files: the objects of each set form a cluster, its views are built, each file is checked under its own
 //! configuration in every set that it belongs to, suppressions are applied.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -209,10 +209,31 @@ fn check_files(files: &[Checked<'_>], sets: &[FilledSet]) -> Vec<CheckReport> {
         .collect();
     // One file can hold most of the objects, so they are checked in parallel as well.
     let tasks = objects.par_chunks(2 * OBJECTS_PER_TASK);
-    let found: Vec<Vec<Finding>> = tasks.flat_map_iter(|some| check_objects(some, sets)).collect();
-    let mut found = found.into_iter();
-    let mut of_file = |file: &Checked<'_>| found.by_ref().take(file.objects()).flatten().collect();
-    files.iter().map(|file| file.report(of_file(file), sets)).collect()
+    let found: Vec<(usize, Vec<Finding>)> = tasks.flat_map_iter(|some| by_file(some, sets)).collect();
+    let numbers: HashMap<usize, usize> = files.iter().map(|file| file.number).zip(0..).collect();
+    let mut sizes = vec![0; files.len()];
+    for (input, findings) in &found {
+        sizes[numbers[input]] += findings.len();
+    }
+    let mut of_files: Vec<Vec<Finding>> = sizes.into_iter().map(Vec::with_capacity).collect();
+    for (input, findings) in found {
+        of_files[numbers[&input]].extend(findings);
+    }
+    files.iter().zip(of_files).map(|(file, findings)| file.report(findings, sets)).collect()
+}
+
+/// The findings of some objects in one list for each file, with the number of its input: a list for each of many objects
+/// takes much more memory.
+fn by_file(objects: &[CheckedObject<'_>], sets: &[FilledSet]) -> Vec<(usize, Vec<Finding>)> {
+    let mut out: Vec<(usize, Vec<Finding>)> = Vec::new();
+    for (object, findings) in objects.iter().zip(check_objects(objects, sets)) {
+        match out.last_mut() {
+            Some((input, all)) if *input == object.file.number => all.extend(findings),
+            _ => out.push((object.file.number, findings)),
+        }
+    }
+    out.iter_mut().for_each(|(_, findings)| findings.shrink_to_fit());
+    out
 }
 
 /// An object of a file that is checked.
