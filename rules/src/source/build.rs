@@ -219,6 +219,8 @@ impl TreeBuilder {
 
     fn key(&mut self, value: &str, plain: bool, span: Span) {
         let merge = plain && value == "<<";
+        // What it merges would be entries of the root, and is not kept.
+        self.fatal |= merge && self.is_outline;
         let Some(name) = resolve_key(value, plain) else {
             let message = format!("key `{value}` is not a string and cannot become one");
             self.report(ParseDiagnosticKind::Syntax, span, message, None);

@@ -54,6 +54,16 @@ fn agree_in_outline(source: &Source, part: &Range<usize>) {
 }
 
 #[test]
+fn a_merge_into_the_root_has_no_outline() {
+    for text in ["<<: \n  nested: 1\n", "a: 1\n<<: {b: c}\n", "a: &x {b: c}\n<<: *x\n", "a:\n  <<: {b: c}\n"]
+    {
+        agree(text);
+    }
+    let source = Source::from_text("x.yaml", "a: 1\n<<:\n  b: c\n");
+    assert!(parse_outline(&source, &(0..source.text().len())).is_none());
+}
+
+#[test]
 fn of_a_definition_only_the_outline_is_kept() {
     let text = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: a\nspec:\n  b: [c]\n";
     let nodes = |text: &str| -> Vec<usize> {
