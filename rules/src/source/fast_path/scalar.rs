@@ -216,6 +216,10 @@ fn escape(bytes: &[u8], at: usize, indent: Option<usize>, out: &mut String) -> O
         b'\n' => {
             indent?;
             let (empty_lines, next) = after_breaks(bytes, at)?;
+            // The end of the document is no text.
+            if bytes[next - 1] == b'\n' && bytes[next..].starts_with(b"...") {
+                return None;
+            }
             out.extend(std::iter::repeat_n('\n', empty_lines));
             return Some(next);
         }

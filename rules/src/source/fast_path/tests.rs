@@ -54,6 +54,13 @@ fn agree_in_outline(source: &Source, part: &Range<usize>) {
 }
 
 #[test]
+fn the_end_of_the_document_is_in_no_scalar() {
+    for text in ["a:\n  \"b\\\n...\n     >'b'\n\"\n", "a: \"b\\\n  ...\n  c\"\n"] {
+        agree(text);
+    }
+}
+
+#[test]
 fn a_merge_into_the_root_has_no_outline() {
     for text in ["<<: \n  nested: 1\n", "a: 1\n<<: {b: c}\n", "a: &x {b: c}\n<<: *x\n", "a:\n  <<: {b: c}\n"]
     {
