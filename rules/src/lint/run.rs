@@ -1,7 +1,7 @@
 //! One run over files: the objects of each set form a cluster, its views are built, each file is checked under its own
 //! configuration in every set that it belongs to, suppressions are applied.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -203,33 +203,34 @@ fn in_groups<'c, 'a>(files: &'c [Checked<'a>]) -> impl Iterator<Item = &'c [Chec
 /// Checks the files of a group.
 fn check_files(files: &[Checked<'_>], sets: &[FilledSet]) -> Vec<CheckReport> {
     let alike: Vec<AlikeObjects> = files.iter().map(|_| AlikeObjects::default()).collect();
-    let files_with_alike = files.iter().zip(&alike);
-    let objects: Vec<CheckedObject<'_>> = files_with_alike
-        .flat_map(|(file, alike)| (0..file.objects()).map(move |at| CheckedObject { file, at, alike }))
+    let objects: Vec<CheckedObject<'_>> = (0..)
+        .zip(files.iter().zip(&alike))
+        .flat_map(|(number, (file, alike))| {
+            (0..file.objects()).map(move |at| CheckedObject { number, file, at, alike })
+        })
         .collect();
     // One file can hold most of the objects, so they are checked in parallel as well.
     let tasks = objects.par_chunks(2 * OBJECTS_PER_TASK);
     let found: Vec<(usize, Vec<Finding>)> = tasks.flat_map_iter(|some| by_file(some, sets)).collect();
-    let numbers: HashMap<usize, usize> = files.iter().map(|file| file.number).zip(0..).collect();
     let mut sizes = vec![0; files.len()];
-    for (input, findings) in &found {
-        sizes[numbers[input]] += findings.len();
+    for (number, findings) in &found {
+        sizes[*number] += findings.len();
     }
     let mut of_files: Vec<Vec<Finding>> = sizes.into_iter().map(Vec::with_capacity).collect();
-    for (input, findings) in found {
-        of_files[numbers[&input]].extend(findings);
+    for (number, findings) in found {
+        of_files[number].extend(findings);
     }
     files.iter().zip(of_files).map(|(file, findings)| file.report(findings, sets)).collect()
 }
 
-/// The findings of some objects in one list for each file, with the number of its input: a list for each of many objects
+/// The findings of some objects in one list for each file, with its number in the group: a list for each of many objects
 /// takes much more memory.
 fn by_file(objects: &[CheckedObject<'_>], sets: &[FilledSet]) -> Vec<(usize, Vec<Finding>)> {
     let mut out: Vec<(usize, Vec<Finding>)> = Vec::new();
     for (object, findings) in objects.iter().zip(check_objects(objects, sets)) {
         match out.last_mut() {
-            Some((input, all)) if *input == object.file.number => all.extend(findings),
-            _ => out.push((object.file.number, findings)),
+            Some((number, all)) if *number == object.number => all.extend(findings),
+            _ => out.push((object.number, findings)),
         }
     }
     out.iter_mut().for_each(|(_, findings)| findings.shrink_to_fit());
@@ -238,6 +239,8 @@ fn by_file(objects: &[CheckedObject<'_>], sets: &[FilledSet]) -> Vec<(usize, Vec
 
 /// An object of a file that is checked.
 struct CheckedObject<'a> {
+    /// The number of its file in the group.
+    number: usize,
     file: &'a Checked<'a>,
     /// Its number in the file.
     at: usize,

@@ -64,20 +64,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-fn quantity(node: &Node<'_>) -> Option<Quantity> {
-    Quantity::at(node)
-}
-
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let limit = container.path(&["resources", "limits", "memory"]);
-    let most = quantity(&limit)?;
+    let most = Quantity::at(&limit)?;
     for mount in container.get("volumeMounts").items() {
         if mount.get("mountPath").text() != Some("/dev/shm") {
             continue;
         }
         let memory = volume(template, mount.get("name").text()?)?.get("emptyDir");
         let size = memory.get("sizeLimit");
-        if memory.get("medium").text() == Some("Memory") && quantity(&size)?.nano() > most.nano() {
+        if memory.get("medium").text() == Some("Memory") && Quantity::at(&size)?.nano() > most.nano() {
             let name = container.get("name").text().unwrap_or("main");
             let (size_text, limit_text) = (size.string_or_number()?, limit.string_or_number()?);
             let message = format!(
