@@ -409,7 +409,7 @@ impl Object {
     }
 
     /// Whether a kind has no namespaces. Of kinds that are not in the kind table, those that every cluster has.
-    pub(crate) fn is_cluster_scoped(&self) -> bool {
+    pub fn is_cluster_scoped(&self) -> bool {
         match self.0.traits.kind_info {
             Some(info) => !info.namespaced,
             None => matches!(

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::cluster::dependencies::{Invalidations, KindId, Read, digest, record_read};
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::steps;
 
 /// Result of a lookup.
 #[derive(Debug)]
@@ -165,6 +166,11 @@ struct Existence {
 /// is applied.
 fn names(object: &Object) -> impl Iterator<Item = &str> {
     std::iter::once(object.name()).chain(object.applied_name())
+}
+
+/// Whoever goes through objects takes a step for each.
+fn step(_: &&Object) {
+    steps::take(1);
 }
 
 /// The objects of a namespace, each once: by the name that is written.
@@ -339,7 +345,7 @@ impl Objects {
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
         record_read(|| Read::Kind(kind.into()));
         let objects = self.of_kind(kind.group, kind.kind);
-        objects.into_iter().flat_map(|objects| objects.namespaces.values()).flat_map(listed)
+        objects.into_iter().flat_map(|objects| objects.namespaces.values()).flat_map(listed).inspect(step)
     }
 
     /// The complete objects of a kind in a namespace, by name.
@@ -353,6 +359,7 @@ impl Objects {
             .and_then(|objects| objects.namespaces.get(namespace))
             .into_iter()
             .flat_map(listed)
+            .inspect(step)
     }
 
     /// All objects with one identity; more than one is a duplicate.

@@ -266,10 +266,20 @@ pub(crate) enum QuerySlot {
     Placements,
     AcceleratorPlacements,
     BlockersOn,
+    BusyGpuAlerts,
+    DcgmMonitors,
+    DefaultExporter,
+    DevicePluginConfigs,
+    IdleGpuAlerts,
+    KarpenterDeployments,
+    LabelKeeping,
+    MemoryReservations,
+    MetricsAdapters,
+    NamedTemplates,
 }
 
 impl QuerySlot {
-    const COUNT: usize = QuerySlot::BlockersOn as usize + 1;
+    const COUNT: usize = QuerySlot::NamedTemplates as usize + 1;
 }
 
 /// The identity of a query, with the kinds that it reads.

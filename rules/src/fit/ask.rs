@@ -48,7 +48,8 @@ impl Situation {
     /// The situation of one pool, without DaemonSets and overlays: enough for what the pool admits and costs.
     #[must_use]
     pub fn of_pool(cluster: &Cluster, platform: &Platform, pool: &Object) -> Situation {
-        let mut situation = Situation::of_pools(cluster, platform, vec![pool.clone()]);
+        let runtime_classes = read::runtime_classes(cluster, None);
+        let mut situation = Situation::of_pools(cluster, platform, vec![pool.clone()], runtime_classes);
         situation.options.listed_spot = true;
         if let Some(reason) = read::left_out(pool, cluster) {
             situation.pools.clear();

@@ -341,9 +341,24 @@ impl Situation {
         situation
     }
 
-    /// The situation of some pools alone, in which everything is assumed to allow a pod: every type is sold as Spot, and
-    /// no DaemonSet runs. What does not fit here fits nowhere.
-    pub(crate) fn of_pools(cluster: &Cluster, platform: &Platform, pools: Vec<Object>) -> Situation {
+    /// The situation of some pools alone, in which everything is assumed to allow the pods of a template: every type is
+    /// sold as Spot, and no DaemonSet runs. What does not fit here fits nowhere.
+    pub(crate) fn of_pools_for(
+        template: &Template<'_>,
+        cluster: &Cluster,
+        platform: &Platform,
+        pools: Vec<Object>,
+    ) -> Situation {
+        let runtime_classes = read::runtime_class_of(template, cluster);
+        Situation::of_pools(cluster, platform, pools, runtime_classes)
+    }
+
+    fn of_pools(
+        cluster: &Cluster,
+        platform: &Platform,
+        pools: Vec<Object>,
+        runtime_classes: RuntimeClasses,
+    ) -> Situation {
         let options = SchedulerOptions {
             eks: platform.eks,
             region: platform.region.clone(),
@@ -356,7 +371,7 @@ impl Situation {
             daemonsets: Vec::new(),
             daemonset_objects: Vec::new(),
             overlays: Vec::new(),
-            runtime_classes: read::runtime_classes(cluster, None),
+            runtime_classes,
             unreadable_daemonsets: Vec::new(),
             options,
         }

@@ -23,8 +23,8 @@ use crate::workload::template::{Template, templates};
 pub(super) fn objects(cluster: &Cluster, kind: Kind, near: Option<&Object>) -> Vec<Object> {
     let mut out: Vec<Object> = Vec::new();
     for object in cluster.of(kind) {
-        let known = out.iter_mut().find(|known| known.is_same_resource(object));
-        match known {
+        // Those of one identity follow each other.
+        match out.last_mut().filter(|known| known.is_same_resource(object)) {
             None => out.push(object.clone()),
             Some(known) => {
                 if near.is_some_and(|near| company(near, object) < company(near, known)) {
@@ -168,6 +168,13 @@ pub(super) type RuntimeClasses = BTreeMap<String, Option<RuntimeClass>>;
 pub(super) fn runtime_classes(cluster: &Cluster, near: Option<&Object>) -> RuntimeClasses {
     let all = objects(cluster, Kind::RUNTIME_CLASS, near);
     all.iter().map(|object| (object.name().to_owned(), runtime_class(object))).collect()
+}
+
+/// The RuntimeClass that a template names, by its name.
+pub(super) fn runtime_class_of(template: &Template<'_>, cluster: &Cluster) -> RuntimeClasses {
+    let (kind, name) = (Kind::RUNTIME_CLASS, template.spec.get("runtimeClassName"));
+    let named = name.text().and_then(|name| cluster.all(kind.group, kind.kind, "default", name).first());
+    named.map(|object| (object.name().to_owned(), runtime_class(object))).into_iter().collect()
 }
 
 fn runtime_class(object: &Object) -> Option<RuntimeClass> {

@@ -6,6 +6,7 @@
 //! them costs by rule.
 
 mod expressions;
+mod growth;
 mod heavy;
 mod search;
 

@@ -9,10 +9,12 @@ mod karpenter;
 mod kubelets;
 pub(crate) mod label_uses;
 mod node_classes;
+mod node_pools;
 mod overlaps;
 mod overlays;
 mod pdbs;
 mod pod_makers;
+mod predicates;
 mod recording_rules;
 mod resources;
 mod services;
@@ -48,11 +50,13 @@ pub(crate) use karpenter::{KARPENTERS, KarpenterObject};
 pub(crate) use kubelets::{Kubelets, KubeletsByClass, kubelet_settings};
 pub(crate) use label_uses::{LabelUses, ReferencedLabels};
 pub(crate) use node_classes::{ClassNames, ClassReferences, ClassUsers, NodeClasses, class_kind};
+use node_pools::{NodePoolKey, NodePools};
 pub(crate) use overlaps::{OverlapGroup, OverlapGroups};
-pub(crate) use overlays::OverlaysByWeight;
+use overlays::{OverlayKey, Overlays};
 use pdbs::PdbKey;
 pub(crate) use pdbs::{Pdbs, ProtectedPools};
 use pod_makers::{PodMakerObjects, PodMakers};
+pub(crate) use predicates::Predicate;
 pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recording_rule_names};
 pub(crate) use resources::ExtendedResources;
 pub(crate) use services::Services;
@@ -94,7 +98,8 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
     |cluster| _ = cluster.table::<ClassReferences>(),
     |cluster| _ = cluster.table::<ClassUsers>(),
     |cluster| _ = cluster.table::<NodeStarters>(),
-    |cluster| _ = cluster.table::<OverlaysByWeight>(),
+    |cluster| _ = cluster.table::<NodePools>(),
+    |cluster| _ = cluster.table::<Overlays>(),
     |cluster| _ = cluster.table::<PoolsByDrainTime>(),
     |cluster| _ = cluster.table::<PoolsByWeight>(),
     |cluster| _ = cluster.table::<ProtectedPools>(),
@@ -210,7 +215,37 @@ impl<'i> Views<'i> {
 
     /// The NodeOverlays of a weight.
     pub(crate) fn overlays_of_weight(self, weight: i64) -> &'i [Object] {
-        self.cluster.table::<OverlaysByWeight>().get(&weight)
+        self.cluster.table::<Overlays>().get(&OverlayKey::Weight(weight))
+    }
+
+    /// Whether a NodeOverlay changes how much of a resource nodes have, or may do so because of a placeholder.
+    pub(crate) fn may_be_overlaid(self, resource: &str) -> bool {
+        self.is_overlaid(resource) || self.cluster.table::<Overlays>().contains(&OverlayKey::UnknownCapacity)
+    }
+
+    /// Whether a NodeOverlay changes how much of a resource nodes have.
+    pub(crate) fn is_overlaid(self, resource: &str) -> bool {
+        self.cluster.table::<Overlays>().contains(&OverlayKey::Capacity(resource.to_owned()))
+    }
+
+    /// The NodePools whose nodes have a label.
+    pub(crate) fn pools_with_label(self, key: &str, value: &str) -> &'i [Object] {
+        self.cluster.table::<NodePools>().get(&NodePoolKey::Label(key.to_owned(), value.to_owned()))
+    }
+
+    /// The NodePools with a taint or startup taint of this key.
+    pub(crate) fn pools_with_taint(self, key: &str) -> &'i [Object] {
+        self.cluster.table::<NodePools>().get(&NodePoolKey::Taint(key.to_owned()))
+    }
+
+    /// The static NodePools.
+    pub(crate) fn static_pools(self) -> &'i [Object] {
+        self.cluster.table::<NodePools>().get(&NodePoolKey::Static)
+    }
+
+    /// Whether there is a static NodePool.
+    pub(crate) fn has_static_pool(self) -> bool {
+        self.cluster.table::<NodePools>().contains(&NodePoolKey::Static)
     }
 
     /// The dynamic pools whose pods no taint and no custom label tells from those of a pool, itself included.
@@ -475,13 +510,11 @@ impl<'i> Views<'i> {
             Some(_) => table.get(&WorkloadKey::UnknownPodLabels(namespace.to_owned())),
             None => &[],
         };
-        let is_new = |workload: &&Arc<Workload>| !candidates.iter().any(|known| Arc::ptr_eq(known, workload));
-        let here = candidates.iter().chain(may_have_label.iter().filter(is_new));
         let own_namespace = unknown_namespace(owner);
         let mut found = Vec::new();
         let mut unknown = set;
         let mut elsewhere = false;
-        for workload in here {
+        for workload in candidates {
             let mut hit = false;
             // One placeholder stands for one namespace, but may be any other than a written one.
             let same_namespace = unknown_namespace(&workload.object) == own_namespace;
@@ -499,10 +532,23 @@ impl<'i> Views<'i> {
                 (false, _) => {}
             }
         }
+        // None of the others certainly fits: they do not have the label.
+        let may_fit = |template: &Template<'_>| {
+            fits(&template.labels()).is_none_or(|fits| !fits && may_match(template, wanted))
+        };
+        let is_new = |workload: &&Arc<Workload>| !candidates.iter().any(|known| Arc::ptr_eq(known, workload));
+        let mut others = may_have_label.iter().filter(is_new);
+        unknown = unknown || others.any(|workload| templates(&workload.object).iter().any(may_fit));
         unknown |= elsewhere && found.is_empty();
         // The others whose namespace is not known.
         if !unknown {
-            let elsewhere = table.get(&WorkloadKey::UnknownNamespace).iter();
+            let key = match pair {
+                Some((key, value)) => WorkloadKey::UnknownNamespaceLabel(key.to_owned(), value.to_owned()),
+                None => WorkloadKey::UnknownNamespace,
+            };
+            // Without the label, only those of which not all labels are known may fit.
+            let open = pair.map(|_| table.get(&WorkloadKey::UnknownNamespaceUnknownLabels));
+            let elsewhere = table.get(&key).iter().chain(open.into_iter().flatten());
             let others = elsewhere.filter(|w| unknown_namespace(&w.object) != own_namespace);
             unknown = others
                 .flat_map(|workload| templates(&workload.object))

@@ -94,6 +94,10 @@ pub(crate) enum WorkloadKey {
     UnknownPodLabels(String),
     /// Those whose namespace is a placeholder.
     UnknownNamespace,
+    /// Of these, by a label of their pods: key and value.
+    UnknownNamespaceLabel(String, String),
+    /// Of these, those whose pods have a label of which the text is not known.
+    UnknownNamespaceUnknownLabels,
     /// All workloads of a namespace.
     Namespace(String),
     /// By namespace: those that start pods with labels of their own in a step of a canary.
@@ -116,13 +120,31 @@ impl View for Workloads {
         let all = WorkloadKey::Namespace(namespace.to_owned());
         let unknown_labels = templates(&workload.object).iter().any(has_unknown_labels);
         let unknown_labels = unknown_labels.then(|| WorkloadKey::UnknownPodLabels(namespace.to_owned()));
-        let unknown_namespace = unknown_namespace(&workload.object).map(|_| WorkloadKey::UnknownNamespace);
+        let unknown_namespace = keys_of_unknown_namespace(&workload.object);
         let canary = workload.object.path(&["spec", "strategy", "canary", "steps"]);
         let experiment = canary.items().any(|step| step.get("experiment").is_set());
         let experiment = experiment.then(|| WorkloadKey::Experiment(namespace.to_owned()));
         let unknown = unknown_labels.into_iter().chain(unknown_namespace);
         required.chain(pod_labels).chain([all]).chain(unknown).chain(experiment).collect()
     }
+}
+
+/// The keys of a workload whose namespace is a placeholder, beside those of any other.
+fn keys_of_unknown_namespace(object: &Object) -> Vec<WorkloadKey> {
+    if unknown_namespace(object).is_none() {
+        return Vec::new();
+    }
+    let may_have_any_label = |template: &Template<'_>| {
+        has_unknown_labels(template) || template.labels().iter().any(|(_, value)| value.text().is_none())
+    };
+    let labels = pod_labels(object).into_iter();
+    let mut keys: Vec<WorkloadKey> = labels
+        .map(|(key, value)| WorkloadKey::UnknownNamespaceLabel(key.to_owned(), value.to_owned()))
+        .collect();
+    keys.push(WorkloadKey::UnknownNamespace);
+    let is_open = templates(object).iter().any(may_have_any_label);
+    keys.extend(is_open.then_some(WorkloadKey::UnknownNamespaceUnknownLabels));
+    keys
 }
 
 /// The labels that a workload requires of its nodes.

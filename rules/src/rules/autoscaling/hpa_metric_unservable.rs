@@ -48,6 +48,8 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#support-for-metrics-apis>
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 
+use crate::cluster::query::QuerySlot;
+use crate::cluster::views::Predicate;
 use crate::keda::ellipsize;
 use crate::rules::autoscaling::scaled::{SCALABLE, target, uses_accelerators};
 use crate::rules::prelude::*;
@@ -110,6 +112,18 @@ fn keda(object: &Object, metric: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     Some(())
 }
 
+/// The Deployments that may be metrics adapters.
+struct MetricsAdapters;
+
+impl Predicate for MetricsAdapters {
+    const SLOT: QuerySlot = QuerySlot::MetricsAdapters;
+    const KINDS: &'static [Kind] = &[Kind::DEPLOYMENT];
+
+    fn is_satisfied(deployment: &Object) -> bool {
+        deployment.name().contains("adapter")
+    }
+}
+
 /// Advice on a metric for which a workload on accelerators needs an adapter.
 fn custom(object: &Object, name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let text = name.text()?;
@@ -117,8 +131,7 @@ fn custom(object: &Object, name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     if object.path(&["metadata", "ownerReferences"]).is_set() || !uses_accelerators(target) {
         return None;
     }
-    let adapter = |deployment: &Object| deployment.name().contains("adapter");
-    if ctx.index().of(Kind::DEPLOYMENT).any(adapter) {
+    if !ctx.index().satisfying::<MetricsAdapters>().is_empty() {
         return None;
     }
     let message =

@@ -109,13 +109,7 @@ fn authentication<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>)
             let namespace = object.namespace_or_default();
             ctx.partner(Kind::TRIGGER_AUTHENTICATION, namespace, name)
         }
-        Some(_) => {
-            let mut all = ctx
-                .index()
-                .of(Kind::CLUSTER_TRIGGER_AUTHENTICATION)
-                .filter(|o| o.name() == name && ctx.pairs_with(o));
-            all.next().filter(|_| all.next().is_none())
-        }
+        Some(_) => ctx.partner(Kind::CLUSTER_TRIGGER_AUTHENTICATION, "default", name),
     };
     found.filter(|found| is_whole(found))
 }

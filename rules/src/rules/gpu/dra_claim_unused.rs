@@ -47,6 +47,11 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::cluster::query::{Query, QuerySlot};
 use crate::rules::gpu::dra_claims::{claims, used};
 use crate::rules::prelude::*;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
@@ -107,6 +112,30 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// The ResourceClaimTemplates that workloads name, by namespace and name, with no name for a placeholder.
+struct NamedTemplates;
+
+impl Query for NamedTemplates {
+    const SLOT: QuerySlot = QuerySlot::NamedTemplates;
+    const KINDS: &'static [Kind] = WORKLOAD_KINDS;
+    type Key = ();
+    type Value = Arc<BTreeSet<(String, Option<String>)>>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Self::Value {
+        let mut named = BTreeSet::new();
+        for workload in WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)) {
+            let namespace = workload.namespace_or_default();
+            for claim in templates(workload).iter().flat_map(claims) {
+                let name = claim.get("resourceClaimTemplateName");
+                if name.is_unknown() || name.text().is_some() {
+                    named.insert((namespace.to_owned(), name.text().map(str::to_owned)));
+                }
+            }
+        }
+        Arc::new(named)
+    }
+}
+
 /// Reports a template that no workload of the input names.
 fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial()
@@ -121,14 +150,9 @@ fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if CHARTS.iter().any(|kind| index.has_any(*kind)) {
         return None;
     }
-    let names_it = |workload: &Object| {
-        templates(workload).iter().flat_map(claims).any(|claim| {
-            let name = claim.get("resourceClaimTemplateName");
-            name.is_unknown() || name.text() == Some(object.name())
-        })
-    };
-    let mut workloads = WORKLOAD_KINDS.iter().flat_map(|kind| index.in_namespace(*kind, namespace));
-    if workloads.any(names_it) {
+    let named = index.query::<NamedTemplates>(&());
+    let is_named = |name: Option<&str>| named.contains(&(namespace.to_owned(), name.map(str::to_owned)));
+    if is_named(Some(object.name())) || is_named(None) {
         return None;
     }
     let name = object.display_name();

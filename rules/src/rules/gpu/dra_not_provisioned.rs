@@ -62,8 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if requests_accelerator(&template) || !is_on_karpenter(&template, ctx) {
             continue;
         }
-        let static_pool = |pool: &Object| NodePool::new(pool).is_some_and(|pool| pool.is_static());
-        if ctx.index().of(Kind::NODE_POOL).any(static_pool) {
+        if ctx.index().views().has_static_pool() {
             continue;
         }
         let surely = is_surely_on_karpenter(&template, ctx);

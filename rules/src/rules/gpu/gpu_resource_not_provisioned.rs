@@ -80,17 +80,12 @@ fn inspect(
     node: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let index = ctx.index();
-    let mut overlays = index.of(Kind::NODE_OVERLAY);
-    let declared = |overlay: &Object| {
-        let capacity = overlay.path(&["spec", "capacity"]);
-        capacity.get(resource).is_set() || capacity.is_unknown() || capacity.has_unknown_key()
-    };
-    if resource.starts_with("google.com/") || overlays.any(declared) {
+    let views = ctx.index().views();
+    if resource.starts_with("google.com/") || views.may_be_overlaid(resource) {
         return None;
     }
     // Nodes of a static pool are there before the pods.
-    if index.of(Kind::NODE_POOL).any(|pool| NodePool::new(pool).is_some_and(|pool| pool.is_static())) {
+    if views.has_static_pool() {
         return None;
     }
     let labels = referenced_labels(template);

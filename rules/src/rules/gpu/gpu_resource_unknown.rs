@@ -35,6 +35,8 @@
 //! - <https://docs.nvidia.com/datacenter/tesla/mig-user-guide/>
 //! - <https://github.com/NVIDIA/k8s-device-plugin>
 
+use crate::cluster::query::{ObjectKey, QuerySlot};
+use crate::cluster::views::Predicate;
 use crate::rules::prelude::*;
 use crate::workload::mig::{is_known_profile, profile_of_resource};
 use crate::workload::template::WORKLOAD_KINDS;
@@ -147,18 +149,31 @@ fn mig(device: &str) -> Option<String> {
     (digits(slices) && digits(memory)).then(|| format!("nvidia.com/mig-{slices}g.{memory}gb"))
 }
 
+/// The ConfigMaps that may be configurations of a device plugin that renames resources.
+struct DevicePluginConfigs;
+
+impl Predicate for DevicePluginConfigs {
+    const SLOT: QuerySlot = QuerySlot::DevicePluginConfigs;
+    const KINDS: &'static [Kind] = &[CONFIG_MAP];
+
+    fn is_satisfied(map: &Object) -> bool {
+        renaming(map).next().is_some()
+    }
+}
+
+/// The texts of a ConfigMap that speak of renaming.
+fn renaming(map: &Object) -> impl Iterator<Item = &str> {
+    let texts = map.get("data").entries().into_iter().filter_map(|(_, value)| value.raw_text());
+    texts.filter(|text| text.contains("rename"))
+}
+
 /// Whether a DeviceClass, a NodeOverlay or a device plugin's configuration of the input defines a resource.
 fn is_defined(name: &str, ctx: &Context<'_>) -> bool {
     let index = ctx.index();
     let classes = index.of(DEVICE_CLASS);
-    let mut overlays = index.of(Kind::NODE_OVERLAY);
     let short = name.split_once('/').map_or(name, |(_, short)| short);
-    let renames = |map: &Object| {
-        map.get("data").entries().iter().any(|(_, value)| {
-            value.raw_text().is_some_and(|text| text.contains("rename") && text.contains(short))
-        })
-    };
+    let renames = |map: &Object| renaming(map).any(|text| text.contains(short));
     classes.into_iter().any(|class| class.path(&["spec", "extendedResourceName"]).text() == Some(name))
-        || overlays.any(|overlay| overlay.path(&["spec", "capacity", name]).is_set())
-        || index.of(CONFIG_MAP).any(renames)
+        || index.views().is_overlaid(name)
+        || index.satisfying::<DevicePluginConfigs>().iter().any(|ObjectKey(map)| renames(map))
 }

@@ -88,8 +88,8 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
             continue;
         }
         let seen = || {
-            let mut pools = ctx.index().of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
-            pools.any(|pool| is_tainted(pool, key))
+            let pools = ctx.index().views().pools_with_taint(key);
+            pools.iter().any(|pool| is_tainted(pool, key) && ctx.pairs_with(pool))
         };
         let severity = if is_eks || seen() { Severity::Warning } else { Severity::Info };
         let message =

@@ -123,12 +123,15 @@ pub(super) fn types_by_label(template: &Template<'_>) -> Option<TypeSet> {
     found.filter(|types| !types.is_empty())
 }
 
+/// The label of nodes that names their pool.
+const NODEPOOL: &str = "karpenter.sh/nodepool";
+
 /// The NodePools whose labels have everything custom that a template selects, if it selects anything custom.
 pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> Vec<&'i Object> {
     let selector = template.spec.get("nodeSelector").entries();
     let custom: Vec<(&str, &str)> = selector
         .iter()
-        .filter(|(key, _)| *key == "karpenter.sh/nodepool" || index(key).is_none() && is_custom(key))
+        .filter(|(key, _)| *key == NODEPOOL || index(key).is_none() && is_custom(key))
         .filter_map(|(key, value)| Some((*key, value.text()?)))
         .collect();
     if custom.is_empty() {
@@ -140,11 +143,16 @@ pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> 
         };
         let labels = spec.labels();
         custom.iter().all(|(key, value)| match *key {
-            "karpenter.sh/nodepool" => pool.name() == *value,
+            NODEPOOL => pool.name() == *value,
             key => labels.get(key).text() == Some(value),
         })
     };
-    ctx.index().of(Kind::NODE_POOL).filter(fits).filter(|pool| ctx.pairs_with(pool)).collect()
+    let (kind, named) = (Kind::NODE_POOL, custom.iter().find(|(key, _)| *key == NODEPOOL));
+    let candidates = match named {
+        Some((_, name)) => ctx.index().all(kind.group, kind.kind, "default", name),
+        None => ctx.index().views().pools_with_label(custom[0].0, custom[0].1),
+    };
+    candidates.iter().filter(fits).filter(|pool| ctx.pairs_with(pool)).collect()
 }
 
 /// Whether a label is one that people give their pools.

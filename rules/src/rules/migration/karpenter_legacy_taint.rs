@@ -122,9 +122,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether a NodePool of the input gives its nodes a taint with this key.
 fn is_set_by_pool(key: &str, ctx: &Context<'_>) -> bool {
-    ctx.index().of(Kind::NODE_POOL).any(|pool| {
-        let spec = pool.path(&["spec", "template", "spec"]);
-        let taints = ["taints", "startupTaints"].map(|list| spec.get(list));
-        taints.iter().flat_map(Node::items).any(|taint| taint.get("key").text() == Some(key))
-    })
+    !ctx.index().views().pools_with_taint(key).is_empty()
 }

@@ -59,8 +59,9 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1219>
 
 use crate::catalog::Label;
+use crate::cluster::query::ObjectKey;
 use crate::facts::duration::GoDuration;
-use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR, dcgm_monitors, endpoints};
+use crate::rules::monitoring::monitors::{DcgmMonitors, POD_MONITOR, SERVICE_MONITOR, endpoints};
 use crate::rules::prelude::*;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
 
@@ -123,7 +124,8 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let scrapes = interval.nanoseconds() / 1_000_000;
         (scrapes > 0 && i128::from(scrapes) < i128::from(collects)).then_some(())
     };
-    let (monitor, endpoint) = dcgm_monitors(ctx).find_map(|monitor| {
+    let monitors = ctx.index().satisfying::<DcgmMonitors>();
+    let (monitor, endpoint) = monitors.iter().find_map(|ObjectKey(monitor)| {
         Some((monitor, endpoints(monitor).find(|endpoint| often(endpoint).is_some())?))
     })?;
     let interval = endpoint.get("interval");

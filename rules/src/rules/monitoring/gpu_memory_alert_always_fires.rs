@@ -55,6 +55,10 @@
 //! - <https://docs.vllm.ai/en/latest/usage/metrics/>
 //! - <https://docs.vllm.ai/en/latest/configuration/conserving_memory/>
 
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::promql::expr::Binary;
 use crate::promql::sources::{CONFIG_MAP, PROMETHEUS_RULE, VM_RULE};
 use crate::promql::{Expr, QueryPlace, queries};
@@ -85,10 +89,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.index();
     for query in queries(object).iter().filter(|query| query.place == QueryPlace::Alert) {
         let Some(limit) = query.parsed.expr().and_then(limit) else { continue };
-        let servers = SERVERS.iter().flat_map(|kind| index.of(*kind)).filter(|one| ctx.pairs_with(one));
-        let above =
-            servers.filter_map(|server| Some((server, share(server)?))).find(|(_, share)| *share >= limit);
-        let Some((server, share)) = above else { continue };
+        let reserved = index.query::<MemoryReservations>(&());
+        let above = reserved.iter().take_while(|one| one.share >= limit);
+        let near = above.filter(|one| ctx.pairs_with(&one.server.0));
+        let Some(MemoryReservation { server: ObjectKey(server), share, .. }) =
+            near.min_by_key(|one| one.order)
+        else {
+            continue;
+        };
         let message = format!(
             "`{}` allocates {} % of its GPU's memory at the start, so this alert fires all the time",
             server.display_name(),
@@ -136,6 +144,41 @@ fn limit(expr: &Expr) -> Option<f64> {
         return Some(limit / (1.0 + limit));
     }
     (whole.contains(&USED) && whole.iter().all(|name| known.contains(name))).then_some(limit)
+}
+
+/// A workload of vLLM.
+#[derive(Clone, PartialEq)]
+struct MemoryReservation {
+    server: ObjectKey,
+    /// The share of its GPUs' memory that it allocates at the start.
+    share: f64,
+    /// Its number among all of them, by kind, namespace and name.
+    order: usize,
+}
+
+/// The workloads of vLLM, those that allocate most first.
+struct MemoryReservations;
+
+impl Query for MemoryReservations {
+    const SLOT: QuerySlot = QuerySlot::MemoryReservations;
+    const KINDS: &'static [Kind] = &SERVERS;
+    type Key = ();
+    type Value = Arc<[MemoryReservation]>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Arc<[MemoryReservation]> {
+        let workloads = SERVERS.iter().flat_map(|kind| cluster.of(*kind));
+        let servers = workloads.filter_map(|workload| Some((workload, share(workload)?)));
+        let mut all: Vec<MemoryReservation> = servers
+            .enumerate()
+            .map(|(order, (server, share))| MemoryReservation {
+                server: ObjectKey(server.clone()),
+                share,
+                order,
+            })
+            .collect();
+        all.sort_by(|a, b| b.share.total_cmp(&a.share));
+        all.into()
+    }
 }
 
 /// The share of its GPUs' memory that a workload of vLLM allocates.

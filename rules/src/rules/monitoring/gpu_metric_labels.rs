@@ -29,12 +29,13 @@
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Endpoint>
 //! - <https://github.com/kubernetes/kube-state-metrics/blob/main/docs/metrics/workload/pod-metrics.md>
 
+use crate::cluster::query::ObjectKey;
 use crate::promql::expr::{Expr, Grouping, MatchOp, Selector};
 use crate::promql::metrics::{Exporter, metric};
 use crate::promql::queries;
 use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
 use crate::rules::monitoring::monitors::{
-    POD_MONITOR, SERVICE_MONITOR, dcgm_monitors, endpoints, is_dcgm, keeps_labels,
+    LabelKeeping, POD_MONITOR, SERVICE_MONITOR, endpoints, is_dcgm, keeps_labels,
 };
 use crate::rules::prelude::*;
 
@@ -102,22 +103,17 @@ fn dotted_resource<'e>(name: &str, selector: &'e Selector) -> Option<&'e str> {
 
 fn check_workload_labels(expr: &Expr, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let label = workload_label(expr)?;
-    let monitors: Vec<&Object> = dcgm_monitors(ctx).collect();
-    let honors = keeps_labels(monitors.first()?)?;
-    if monitors.iter().any(|monitor| keeps_labels(monitor) != Some(honors)) {
-        return None;
-    }
-    let monitor = monitors[0];
+    let (ObjectKey(monitor), honors) = &ctx.index().query::<LabelKeeping>(&())?;
     let at = endpoints(monitor).next()?;
     let name = monitor.display_name();
-    if WORKLOAD.contains(&label) && !honors {
+    if WORKLOAD.contains(&label) && !*honors {
         ctx.report(
             node,
             format!("`{label}` is the label of dcgm-exporter's own pod: monitor `{name}` does not set `honorLabels: true`"),
         )
         .help(format!("set `honorLabels: true` on the monitor, or write `exported_{label}`"))
         .related(monitor, &at, "no `honorLabels: true` here");
-    } else if EXPORTED.contains(&label) && honors {
+    } else if EXPORTED.contains(&label) && *honors {
         let plain = label.trim_start_matches("exported_");
         ctx.report(
             node,

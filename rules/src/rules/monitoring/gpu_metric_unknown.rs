@@ -34,6 +34,8 @@
 //! - <https://karpenter.sh/docs/reference/metrics/>
 //! - <https://github.com/NVIDIA/dcgm-exporter/blob/main/etc/default-counters.csv>
 
+use crate::cluster::Cluster;
+use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
 use crate::facts::suggest::is_within;
 use crate::migration::metrics::obsolete_metrics;
@@ -71,6 +73,29 @@ const COLLECTORS: [Kind; 3] = [
     Kind::new("monitoring.googleapis.com", "ClusterPodMonitoring"),
 ];
 
+/// The first dcgm-exporter of the cluster, if all of them export the default counters: what another one would export is not
+/// known.
+struct DefaultExporter;
+
+impl Query for DefaultExporter {
+    const SLOT: QuerySlot = QuerySlot::DefaultExporter;
+    const KINDS: &'static [Kind] = &[Kind::DAEMON_SET];
+    type Key = ();
+    type Value = Option<ObjectKey>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Option<ObjectKey> {
+        let mut first = None;
+        for set in cluster.of(Kind::DAEMON_SET) {
+            match uses_default_counters(set) {
+                Some(true) => first = first.or_else(|| Some(ObjectKey(set.clone()))),
+                Some(false) => return None,
+                None => {}
+            }
+        }
+        first
+    }
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.index();
     let mut reported: Vec<&str> = Vec::new();
@@ -106,14 +131,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     Some(*right),
                 ),
                 Fault::NotByDefault => {
-                    let sets = index.of(Kind::DAEMON_SET);
-                    let exporters: Vec<(&Object, bool)> =
-                        sets.filter_map(|set| Some((set, uses_default_counters(set)?))).collect();
-                    // What another exporter would export is not known.
-                    if exporters.is_empty() || exporters.iter().any(|(_, is_default)| !is_default) {
+                    exporter = index.query::<DefaultExporter>(&());
+                    if exporter.is_none() {
                         continue;
                     }
-                    exporter = Some(exporters[0].0);
                     (
                         format!("dcgm-exporter does not export `{name}` with its default counters file"),
                         "add the metric to a counters file of your own".to_owned(),
@@ -127,7 +148,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             };
             let finding = ctx.report(&node, message);
             finding.help(help).severity(severity_in(query.place, usual)).identified_by(name);
-            if let Some(exporter) = exporter {
+            if let Some(ObjectKey(exporter)) = &exporter {
                 finding.related(exporter, &exporter.path(&["metadata", "name"]), "the exporter");
             }
             if let (Some(right), Some(text), false) = (right, node.text(), query.is_embedded) {

@@ -28,6 +28,8 @@
 //! # References
 //! - <https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html>
 
+use crate::cluster::query::{ObjectKey, QuerySlot};
+use crate::cluster::views::Predicate;
 use crate::promql::expr::{Expr, Selector};
 use crate::promql::metrics::{Exporter, Unit, metric};
 use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
@@ -45,17 +47,16 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !compares_load(object, '>') || may_watch_idle(object) {
+    if !BusyGpuAlerts::is_satisfied(object) || IdleGpuAlerts::is_satisfied(object) {
         return None;
     }
     // One finding for all rules of the input.
     let index = ctx.index();
-    let mut all = index.of(PROMETHEUS_RULE).chain(index.of(VM_RULE));
-    if all.any(may_watch_idle) {
+    if !index.satisfying::<IdleGpuAlerts>().is_empty() {
         return None;
     }
-    let first = index.of(PROMETHEUS_RULE).find(|rules| compares_load(rules, '>'));
-    if first.is_some_and(|first| !first.is_same_resource(object)) {
+    let busy = index.satisfying::<BusyGpuAlerts>();
+    if busy.first().is_some_and(|ObjectKey(first)| !first.is_same_resource(object)) {
         return None;
     }
     ctx.report(
@@ -83,14 +84,33 @@ fn compares_load(object: &Object, direction: char) -> bool {
     })
 }
 
-/// Whether a rule of the object watches for idle GPUs, or may do so.
-fn may_watch_idle(object: &Object) -> bool {
-    compares_load(object, '<')
-        || queries(object).iter().any(|query| {
-            !matches!(query.parsed, Parsed::Known(_))
-                && query.text.contains("DCGM_FI_")
-                && query.text.contains('<')
-        })
+/// The objects that watch for busy GPUs.
+struct BusyGpuAlerts;
+
+impl Predicate for BusyGpuAlerts {
+    const SLOT: QuerySlot = QuerySlot::BusyGpuAlerts;
+    const KINDS: &'static [Kind] = &[PROMETHEUS_RULE];
+
+    fn is_satisfied(object: &Object) -> bool {
+        compares_load(object, '>')
+    }
+}
+
+/// The objects that watch for idle GPUs, or may do so.
+struct IdleGpuAlerts;
+
+impl Predicate for IdleGpuAlerts {
+    const SLOT: QuerySlot = QuerySlot::IdleGpuAlerts;
+    const KINDS: &'static [Kind] = &[PROMETHEUS_RULE, VM_RULE];
+
+    fn is_satisfied(object: &Object) -> bool {
+        compares_load(object, '<')
+            || queries(object).iter().any(|query| {
+                !matches!(query.parsed, Parsed::Known(_))
+                    && query.text.contains("DCGM_FI_")
+                    && query.text.contains('<')
+            })
+    }
 }
 
 fn is_load(selector: &Selector) -> bool {

@@ -1,5 +1,8 @@
 //! The scrape configurations of dcgm-exporter among the objects.
 
+use crate::cluster::Cluster;
+use crate::cluster::query::{ObjectKey, Query, QuerySlot};
+use crate::cluster::views::Predicate;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::rules::prelude::*;
@@ -17,6 +20,24 @@ pub(super) fn endpoints(monitor: &Object) -> impl Iterator<Item = Node<'_>> {
 pub(super) fn is_dcgm(monitor: &Object) -> bool {
     let labels = monitor.path(&["spec", "selector", "matchLabels"]);
     labels.entries().iter().any(|(_, value)| value.text().is_some_and(|text| text.contains("dcgm-exporter")))
+}
+
+/// The first monitor of dcgm-exporter, and whether [`keeps_labels`] says yes of all of them; `None` if it does not say the same
+/// of all.
+pub(super) struct LabelKeeping;
+
+impl Query for LabelKeeping {
+    const SLOT: QuerySlot = QuerySlot::LabelKeeping;
+    const KINDS: &'static [Kind] = DcgmMonitors::KINDS;
+    type Key = ();
+    type Value = Option<(ObjectKey, bool)>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Option<(ObjectKey, bool)> {
+        let monitors = cluster.satisfying::<DcgmMonitors>();
+        let (first, others) = monitors.split_first()?;
+        let keeps = keeps_labels(&first.0)?;
+        others.iter().all(|other| keeps_labels(&other.0) == Some(keeps)).then(|| (first.clone(), keeps))
+    }
 }
 
 /// Whether the workload labels of the exporter's metrics keep their names: `pod` instead of `exported_pod`. `None` where
@@ -39,7 +60,13 @@ pub(super) fn keeps_labels(monitor: &Object) -> Option<bool> {
 }
 
 /// The monitors of dcgm-exporter.
-pub(super) fn dcgm_monitors<'i>(ctx: &Context<'i>) -> impl Iterator<Item = &'i Object> {
-    let index = ctx.index();
-    index.of(SERVICE_MONITOR).chain(index.of(POD_MONITOR)).filter(|monitor| is_dcgm(monitor))
+pub(super) struct DcgmMonitors;
+
+impl Predicate for DcgmMonitors {
+    const SLOT: QuerySlot = QuerySlot::DcgmMonitors;
+    const KINDS: &'static [Kind] = &[SERVICE_MONITOR, POD_MONITOR];
+
+    fn is_satisfied(monitor: &Object) -> bool {
+        is_dcgm(monitor)
+    }
 }

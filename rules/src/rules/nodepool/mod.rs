@@ -61,15 +61,6 @@ fn fallback(object: &Object, pool: &NodePool<'_>, index: &Cluster) -> Option<Obj
     index.views().fallback(object, pool)
 }
 
-/// Whether a NodeOverlay of the input may change how much of a resource nodes have. Karpenter counts that
-/// capacity, both for pods and against limits, not the catalogue's.
-fn may_be_overlaid(index: &Cluster, resource: &str) -> bool {
-    index.of(Kind::NODE_OVERLAY).any(|overlay| {
-        let capacity = overlay.path(&["spec", "capacity"]);
-        capacity.is_unknown() || capacity.has_unknown_key() || capacity.get(resource).is_set()
-    })
-}
-
 /// Whether a requirement names one of the types or its family.
 fn names_one_of(pool: &NodePool<'_>, types: &crate::catalog::TypeSet) -> bool {
     pool.normalized_pool().requirements.iter().filter(|r| r.op == Operator::In).any(|r| {

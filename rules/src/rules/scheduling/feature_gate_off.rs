@@ -75,12 +75,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for gate in [OVERLAY, STATIC] {
         let Some(node) = off(object, &gate) else { continue };
         let index = ctx.index();
-        let is_static = |pool: &&Object| NodePool::new(pool).is_some_and(|pool| pool.is_static());
         let (subject, consequence) = if gate.name == OVERLAY.name {
             let overlay = index.of(Kind::NODE_OVERLAY).find(|overlay| ctx.pairs_with(overlay));
             (overlay, "has no effect")
         } else {
-            let pool = index.of(Kind::NODE_POOL).filter(is_static).find(|pool| ctx.pairs_with(pool));
+            let pool = index.views().static_pools().iter().find(|pool| ctx.pairs_with(pool));
             (pool, "gets no nodes")
         };
         let Some(subject) = subject else { continue };

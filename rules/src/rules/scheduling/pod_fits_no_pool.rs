@@ -111,7 +111,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     }
     let pools = candidates(pinned.as_deref(), ctx)?;
     let name = object.display_name();
-    let situation = Situation::of_pools(ctx.index(), ctx.platform(), pools);
+    let situation = Situation::of_pools_for(template, ctx.index(), ctx.platform(), pools);
     let NearestMiss { pool, obstacles } = situation.nearest_miss(object, template)?;
     let first = obstacles.first()?;
     if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, ctx)) {

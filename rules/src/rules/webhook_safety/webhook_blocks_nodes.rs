@@ -68,7 +68,8 @@
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/>
 
-use crate::cluster::Cluster;
+use crate::cluster::query::{ObjectKey, QuerySlot};
+use crate::cluster::views::Predicate;
 use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Webhook};
 
@@ -94,8 +95,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let mut namespaces: Vec<(String, Option<&Object>)> =
         ctx.strings("namespaces").into_iter().map(|namespace| (namespace, None)).collect();
-    let of_karpenter = karpenters_namespaces(ctx.index()).into_iter();
-    namespaces.extend(of_karpenter.filter(|(_, deployment)| deployment.is_none_or(|d| ctx.pairs_with(d))));
+    let deployments = ctx.index().satisfying::<KarpenterDeployments>();
+    let near = deployments.iter().map(|ObjectKey(deployment)| deployment).filter(|d| ctx.pairs_with(d));
+    namespaces.extend(near.filter_map(|d| Some((d.namespace()?.to_owned(), Some(d)))));
     for webhook in Webhook::of(object) {
         if !webhook.fails_closed(object.is_partial()) || is_karpenters(&webhook) {
             continue;
@@ -147,17 +149,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The namespaces in which the input runs Karpenter, with its Deployment.
-fn karpenters_namespaces(cluster: &Cluster) -> Vec<(String, Option<&Object>)> {
-    let is_karpenter = |deployment: &&Object| {
+/// The Deployments that run Karpenter.
+struct KarpenterDeployments;
+
+impl Predicate for KarpenterDeployments {
+    const SLOT: QuerySlot = QuerySlot::KarpenterDeployments;
+    const KINDS: &'static [Kind] = &[Kind::DEPLOYMENT];
+
+    fn is_satisfied(deployment: &Object) -> bool {
         let label = deployment.path(&["metadata", "labels", "app.kubernetes.io/name"]);
         deployment.name() == "karpenter" || label.text() == Some("karpenter")
-    };
-    cluster
-        .of(Kind::DEPLOYMENT)
-        .filter(is_karpenter)
-        .filter_map(|d| Some((d.namespace()?.to_owned(), Some(d))))
-        .collect()
+    }
 }
 
 /// Karpenter's own webhook: without Karpenter there are no new nodes anyway.

@@ -1,0 +1,43 @@
+//! The objects of a cluster that satisfy a predicate: what databases call a partial index. A rule that looks for one of a
+//! few objects must not look at all of them, object by object.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::cluster::query::{ObjectKey, Query, QuerySlot};
+use crate::kind::Kind;
+use crate::object::Object;
+
+/// A pure function of an object alone.
+pub(crate) trait Predicate: 'static {
+    /// The slot of its query.
+    const SLOT: QuerySlot;
+    /// The kinds of the objects that are looked at, in this order.
+    const KINDS: &'static [Kind];
+
+    /// Whether an object satisfies it.
+    fn is_satisfied(object: &Object) -> bool;
+}
+
+/// The objects that satisfy a predicate, by kind, namespace and name.
+struct Satisfying<P>(PhantomData<P>);
+
+impl<P: Predicate> Query for Satisfying<P> {
+    const SLOT: QuerySlot = P::SLOT;
+    const KINDS: &'static [Kind] = P::KINDS;
+    type Key = ();
+    type Value = Arc<[ObjectKey]>;
+
+    fn compute(cluster: &Cluster, _: &()) -> Arc<[ObjectKey]> {
+        let objects = P::KINDS.iter().flat_map(|kind| cluster.of(*kind));
+        objects.filter(|object| P::is_satisfied(object)).cloned().map(ObjectKey).collect()
+    }
+}
+
+impl Cluster {
+    /// The complete objects that satisfy a predicate, by kind, namespace and name.
+    pub(crate) fn satisfying<P: Predicate>(&self) -> Arc<[ObjectKey]> {
+        self.query::<Satisfying<P>>(&())
+    }
+}

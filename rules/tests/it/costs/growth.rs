@@ -1,0 +1,166 @@
+//! What an object costs does not grow with the number of the objects beside it: a rule looks what it needs up, and does not go
+//! through all objects. Copies of the objects of a fixture form a cluster, in namespaces of their own; the names of copies
+//! differ, and with them all references. The steps that one copy takes on average are the same among 80 copies and among 160.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use gpulint_rules::file::File;
+use gpulint_rules::source::Source;
+use gpulint_rules::{Cluster, Engine, Object, RULES, Settings, steps};
+use serde_json::{Map, Value};
+
+/// So many more steps an object may take for each copy: less than a rule that goes through the objects of one kind.
+const MOST_STEPS_PER_COPY: f64 = 0.5;
+/// Rules that may go through other objects.
+const EXEMPT: [&str; 14] = [
+    // Of pools and node classes, of which a cluster has few: they go through the workloads that one of them admits.
+    "consolidation-disrupts-training",
+    "do-not-disrupt-without-grace-period",
+    "drain-deadlock",
+    "efa-public-ip",
+    "general-pool-admits-gpu",
+    "training-pool-without-budget",
+    // Through the pools that admit a workload, or, where none does, to the one that comes nearest to it.
+    "gpu-rollout-needs-surge",
+    "pod-fits-no-pool",
+    "training-topology",
+    // Of what a cluster has once: an exporter, the GPU Operator.
+    "dcgm-exporter-config",
+    "gpu-helper-missing",
+    "gpu-operator-driver-on-eks-ami",
+    // To the first Service of any namespace that it selects.
+    "service-monitor-selects-nothing",
+    // To name the class that is most like a missing one.
+    "node-class-missing",
+];
+
+/// The objects of a fixture.
+struct Scenario {
+    path: PathBuf,
+    objects: Vec<Value>,
+}
+
+fn scenarios() -> Vec<Scenario> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/rules");
+    let mut out = Vec::new();
+    for path in gpulint_testing::yaml_below(&root) {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let objects = File::read(Source::from_text("a.yaml", &text)).objects;
+        let objects: Vec<Value> = objects.iter().map(|object| object.root().to_json()).collect();
+        if !objects.is_empty() && text.len() < 20_000 {
+            out.push(Scenario { path, objects });
+        }
+    }
+    out
+}
+
+impl Scenario {
+    /// So many copies of its objects.
+    fn copies(&self, count: usize) -> Vec<Object> {
+        let name = |object: &Value| object["metadata"]["name"].as_str().map(str::to_owned);
+        let names: BTreeSet<String> = self.objects.iter().filter_map(name).collect();
+        let numbers = 0..count;
+        numbers
+            .flat_map(|n| {
+                self.objects.iter().filter_map(|object| copy(object, &names, n)).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Clusters of its copies.
+    fn clusters(&self, engine: &Engine) -> [CopiesInCluster; 2] {
+        [80, 160].map(|count| {
+            let objects = self.copies(count);
+            let mut cluster = Cluster::new(true);
+            for object in &objects {
+                cluster.apply(object.clone());
+            }
+            cluster.build_views(&engine.settings().platform);
+            CopiesInCluster { count, objects, cluster }
+        })
+    }
+}
+
+/// Copies of the objects of a fixture, and the cluster of them.
+struct CopiesInCluster {
+    count: usize,
+    objects: Vec<Object>,
+    cluster: Cluster,
+}
+
+impl CopiesInCluster {
+    /// The steps of the rules of an engine for one copy on average, but for those of results that are kept for all.
+    fn steps_per_copy(&self, engine: &Engine) -> f64 {
+        let check = |object| engine.check_object(object, &self.cluster).len();
+        let all = || self.objects.iter().map(check).sum::<usize>();
+        all();
+        let before = steps::tally();
+        all();
+        (steps::tally() - before) as f64 / self.count as f64
+    }
+}
+
+/// By how many steps a copy costs more for each other one.
+fn growth(clusters: &[CopiesInCluster; 2], engine: &Engine) -> f64 {
+    let [few, many] = clusters;
+    (many.steps_per_copy(engine) - few.steps_per_copy(engine)) / (many.count - few.count) as f64
+}
+
+/// A copy of an object, with references to copies of the same number.
+fn copy(object: &Value, names: &BTreeSet<String>, n: usize) -> Option<Object> {
+    let mut value = renamed(object, names, n);
+    if !Object::from_json(&value)?.is_cluster_scoped() {
+        let metadata = value.get_mut("metadata")?.as_object_mut()?;
+        let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or("default");
+        metadata.insert("namespace".to_owned(), Value::String(format!("{namespace}-{n}")));
+    }
+    Object::from_json(&value)
+}
+
+/// A value in which the names of objects have a number.
+fn renamed(value: &Value, names: &BTreeSet<String>, n: usize) -> Value {
+    match value {
+        Value::String(text) if names.contains(text) => Value::String(format!("{text}-{n}")),
+        Value::Array(items) => Value::Array(items.iter().map(|item| renamed(item, names, n)).collect()),
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(key, entry)| (key.clone(), renamed(entry, names, n)));
+            Value::Object(entries.collect::<Map<_, _>>())
+        }
+        other => other.clone(),
+    }
+}
+
+/// With `COSTS` set, of every fixture.
+#[test]
+fn what_an_object_costs_does_not_grow_with_the_objects_beside_it() {
+    let ignore_rules = EXEMPT.map(str::to_owned).to_vec();
+    let engine = Engine::new(Settings { ignore_rules, ..Settings::default() });
+    let step = if std::env::var("COSTS").is_ok() { 1 } else { 31 };
+    let mut grown: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let scenarios = scenarios();
+    assert!(scenarios.len() > 1_000, "only {} fixtures", scenarios.len());
+    for scenario in scenarios.iter().step_by(step) {
+        let clusters = scenario.clusters(&engine);
+        let growth_of_all = growth(&clusters, &engine);
+        if growth_of_all <= MOST_STEPS_PER_COPY {
+            continue;
+        }
+        // Which rule it is.
+        for rule in RULES.iter().filter(|rule| !EXEMPT.contains(&rule.id)) {
+            let alone = Engine::new(Settings { select: vec![rule.id.to_owned()], ..Settings::default() });
+            let growth = growth(&clusters, &alone);
+            if growth > MOST_STEPS_PER_COPY {
+                let name = scenario.path.file_stem().unwrap_or_default().to_string_lossy();
+                let folder = scenario.path.parent().and_then(Path::file_name).unwrap_or_default();
+                let place = format!("{}/{name}: {growth:.1}", folder.to_string_lossy());
+                grown.entry(rule.id.to_owned()).or_default().push(place);
+            }
+        }
+    }
+    let list: Vec<String> = grown
+        .iter()
+        .map(|(rule, places)| format!("{rule}: {}", places[..places.len().min(4)].join(", ")))
+        .collect();
+    assert!(grown.is_empty(), "the cost of these rules grows with other objects:\n{}", list.join("\n"));
+}
