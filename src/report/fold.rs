@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use gpulint_rules::{Finding, Severity};
+use rayon::prelude::*;
 
 use super::Report;
 
@@ -29,13 +31,14 @@ pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
     if !folds {
         return (0..report.findings.len()).map(alone).collect();
     }
-    let mut groups: HashMap<(Key<'_>, bool, &str), Vec<usize>> = HashMap::new();
-    for (at, finding) in report.findings.iter().enumerate() {
+    let keys: Vec<Key> = report.findings.par_iter().map(Key::of).collect();
+    let mut groups: HashMap<(Key, bool, &str), Vec<usize>, RandomState> = HashMap::default();
+    for (at, (finding, key)) in report.findings.iter().zip(keys).enumerate() {
         // A fix that was not applied has a reason of its own.
         if !report.unfixed.contains_key(&at) {
             let is_new = report.mark(at).is_some();
             let file = finding.location.path().filter(|_| by_file).unwrap_or_default();
-            groups.entry((Key::of(finding), is_new, file)).or_default().push(at);
+            groups.entry((key, is_new, file)).or_default().push(at);
         }
     }
     let mut more: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -79,15 +82,15 @@ impl Folded {
 
 /// What folded findings have in common.
 #[derive(PartialEq, Eq, Hash)]
-struct Key<'f> {
+struct Key {
     rule: &'static str,
     severity: Severity,
-    message: Vec<&'f str>,
-    help: Vec<&'f str>,
+    message: String,
+    help: String,
 }
 
-impl<'f> Key<'f> {
-    fn of(finding: &'f Finding) -> Key<'f> {
+impl Key {
+    fn of(finding: &Finding) -> Key {
         Key {
             rule: finding.rule.id,
             severity: finding.severity,
@@ -97,10 +100,16 @@ impl<'f> Key<'f> {
     }
 }
 
-/// A text without what it quotes in backticks and without numbers.
-fn words(text: &str) -> Vec<&str> {
-    let said = text.split('`').step_by(2);
-    said.flat_map(|part| part.split(|c: char| c.is_ascii_digit())).filter(|part| !part.is_empty()).collect()
+/// A text with a backtick in place of what it quotes in backticks and of numbers.
+fn words(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for said in text.split('`').step_by(2) {
+        for part in said.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()) {
+            out.push('`');
+            out.push_str(part);
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 //! is not in it may still exist, and a rule about absence reports only objects that are Missing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use foldhash::fast::RandomState;
 
 use crate::cluster::dependencies::{Invalidations, KindId, Read, digest, record_read};
 use crate::kind::Kind;
@@ -25,12 +27,58 @@ pub enum Lookup<'a> {
 /// Objects of one kind.
 #[derive(Default)]
 struct OfKind {
-    /// By namespace and name.
-    namespaces: BTreeMap<Arc<str>, BTreeMap<String, IndexEntry>>,
+    namespaces: BTreeMap<Arc<str>, Names>,
     /// The namespaces that have a name, in order: there may be as many namespaces as objects. Empty while there are few
     /// namespaces, which are all searched.
-    namespaces_of: HashMap<String, Vec<Arc<str>>>,
+    namespaces_of: HashMap<String, Vec<Arc<str>>, RandomState>,
     is_indexed: bool,
+}
+
+/// The objects of one kind in a namespace.
+#[derive(Default)]
+struct Names {
+    entries: HashMap<String, IndexEntry, RandomState>,
+    /// Each object once, by the name that is written; computed when it is first read.
+    listed: OnceLock<Box<[Object]>>,
+}
+
+impl Names {
+    fn get(&self, name: &str) -> Option<&IndexEntry> {
+        self.entries.get(name)
+    }
+
+    /// Returns whether the name is new.
+    fn insert(&mut self, object: &Object, name: &str) -> bool {
+        self.listed.take();
+        if let Some(same) = self.entries.get_mut(name) {
+            same.insert_sorted(object.clone());
+            return false;
+        }
+        self.entries.insert(name.to_owned(), IndexEntry::One(object.clone()));
+        true
+    }
+
+    /// Returns whether no object of the name is left.
+    fn remove(&mut self, object: &Object, name: &str) -> bool {
+        self.listed.take();
+        let is_last = self.entries.get_mut(name).is_some_and(|same| same.remove(object));
+        if is_last {
+            self.entries.remove(name);
+        }
+        is_last
+    }
+
+    /// Each object once, by the name that is written.
+    fn listed(&self) -> &[Object] {
+        self.listed.get_or_init(|| {
+            let mut entries: Vec<(&String, &IndexEntry)> = self.entries.iter().collect();
+            entries.sort_unstable_by_key(|(name, _)| *name);
+            let objects = entries.into_iter().flat_map(|(name, entry)| {
+                entry.as_slice().iter().filter(move |object| object.name() == name)
+            });
+            objects.cloned().collect()
+        })
+    }
 }
 
 /// So many namespaces are searched for a name.
@@ -49,17 +97,15 @@ impl OfKind {
             None => Arc::from(namespace),
         };
         let names = self.namespaces.entry(Arc::clone(&namespace)).or_default();
-        if let Some(same) = names.get_mut(name) {
-            same.insert_sorted(object.clone());
+        if !names.insert(object, name) {
             return;
         }
-        names.insert(name.to_owned(), IndexEntry::One(object.clone()));
         if self.is_indexed {
             self.add_namespace(name.to_owned(), namespace);
         } else if self.namespaces.len() > MAX_SEARCHED {
             self.is_indexed = true;
             let all = self.namespaces.iter().flat_map(|(namespace, names)| {
-                names.keys().map(move |name| (name.clone(), Arc::clone(namespace)))
+                names.entries.keys().map(move |name| (name.clone(), Arc::clone(namespace)))
             });
             for (name, namespace) in all.collect::<Vec<_>>() {
                 self.add_namespace(name, namespace);
@@ -84,19 +130,15 @@ impl OfKind {
     fn is_empty(&self) -> bool {
         match self.is_indexed {
             true => self.namespaces_of.is_empty(),
-            false => self.namespaces.values().all(BTreeMap::is_empty),
+            false => self.namespaces.values().all(|names| names.entries.is_empty()),
         }
     }
 
     fn remove(&mut self, object: &Object, name: &str) {
         let namespace = object.namespace_or_default();
-        let Some(names) = self.namespaces.get_mut(namespace) else {
-            return;
-        };
-        if !names.get_mut(name).is_some_and(|same| same.remove(object)) {
+        if !self.namespaces.get_mut(namespace).is_some_and(|names| names.remove(object, name)) {
             return;
         }
-        names.remove(name);
         if let Some(namespaces) = self.namespaces_of.get_mut(name) {
             namespaces.retain(|other| **other != *namespace);
             if namespaces.is_empty() {
@@ -171,13 +213,6 @@ fn names(object: &Object) -> impl Iterator<Item = &str> {
 /// Whoever goes through objects takes a step for each.
 fn step(_: &&Object) {
     steps::take(1);
-}
-
-/// The objects of a namespace, each once: by the name that is written.
-fn listed(by_name: &BTreeMap<String, IndexEntry>) -> impl Iterator<Item = &Object> {
-    by_name
-        .iter()
-        .flat_map(|(name, entry)| entry.as_slice().iter().filter(move |object| object.name() == name))
 }
 
 /// The known objects.
@@ -345,7 +380,11 @@ impl Objects {
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
         record_read(|| Read::Kind(kind.into()));
         let objects = self.of_kind(kind.group, kind.kind);
-        objects.into_iter().flat_map(|objects| objects.namespaces.values()).flat_map(listed).inspect(step)
+        objects
+            .into_iter()
+            .flat_map(|objects| objects.namespaces.values())
+            .flat_map(Names::listed)
+            .inspect(step)
     }
 
     /// The complete objects of a kind in a namespace, by name.
@@ -358,7 +397,7 @@ impl Objects {
         self.of_kind(kind.group, kind.kind)
             .and_then(|objects| objects.namespaces.get(namespace))
             .into_iter()
-            .flat_map(listed)
+            .flat_map(Names::listed)
             .inspect(step)
     }
 

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use foldhash::fast::RandomState;
+
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{
     Dependents, Digest, Read, ReadId, by_slot, compact, digest, record_read, track, untracked,
@@ -85,7 +87,7 @@ impl Hash for ObjectKey {
 type ResultCell<V> = Arc<OnceLock<(V, Box<[ReadId]>)>>;
 
 struct State<Q: Query> {
-    results: HashMap<Q::Key, ResultCell<Q::Value>>,
+    results: HashMap<Q::Key, ResultCell<Q::Value>, RandomState>,
     /// Only used in clusters whose objects are replaced.
     dependents: Dependents<Q::Key>,
 }
@@ -95,7 +97,7 @@ struct Results<Q: Query>(Mutex<State<Q>>);
 
 impl<Q: Query> Default for Results<Q> {
     fn default() -> Self {
-        Results(Mutex::new(State { results: HashMap::new(), dependents: Dependents::default() }))
+        Results(Mutex::new(State { results: HashMap::default(), dependents: Dependents::default() }))
     }
 }
 
@@ -203,7 +205,7 @@ impl<Q: Query> AnyResults for Results<Q> {
             dropped.sort_unstable();
             invalid.append(&mut dropped);
             invalid.push(Read::Dropped(Q::ID));
-            *state = State { results: HashMap::new(), dependents: Dependents::default() };
+            *state = State { results: HashMap::default(), dependents: Dependents::default() };
             changed = true;
         }
         if changed {

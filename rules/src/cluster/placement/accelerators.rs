@@ -135,19 +135,27 @@ fn workloads(cluster: &Cluster) -> Vec<&Object> {
     for resource in COUNTED_ACCELERATORS {
         workloads.extend(cluster.table::<ExtendedResources>().get(&resource.to_owned()));
     }
-    workloads.retain(|object| starts_nodes(object) && !is_short_lived(object));
+    workloads.retain(|object| matters(object));
     workloads.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
     workloads.dedup_by(|a, b| a.ptr_eq(b));
     workloads
 }
 
+/// Whether its pods start nodes, and run long enough for their pools to matter.
+fn matters(object: &Object) -> bool {
+    starts_nodes(object) && !is_short_lived(object)
+}
+
 /// Decides on all threads which pools admit the pods with accelerators, so that it is known when it is asked.
 pub(crate) fn evaluate_accelerators(cluster: &Cluster, eks: bool) {
-    workloads(cluster).par_iter().for_each(|object| {
-        for key in shapes(object, eks) {
-            let _ = cluster.query::<Feasible>(&key);
-        }
-    });
+    for resource in COUNTED_ACCELERATORS {
+        let requesting = cluster.table::<ExtendedResources>().get(&resource.to_owned());
+        requesting.par_iter().filter(|object| matters(object)).for_each(|object| {
+            for key in shapes(object, eks) {
+                let _ = cluster.query::<Feasible>(&key);
+            }
+        });
+    }
 }
 
 impl Purpose {
