@@ -110,5 +110,7 @@ fn here<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str) -> impl Iterator<Ite
 }
 
 fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
-    here(ctx, kind, namespace).find(|found| found.name() == name)
+    let namespace = if kind == ALL { "default" } else { namespace };
+    let found = ctx.index().all(kind.group, kind.kind, namespace, name);
+    found.iter().find(|found| found.name() == name)
 }

@@ -13,13 +13,14 @@ use serde_json::{Map, Value};
 /// So many more steps an object may take for each copy: less than a rule that goes through the objects of one kind.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may go through other objects.
-const EXEMPT: [&str; 14] = [
+const EXEMPT: [&str; 16] = [
     // Of pools and node classes, of which a cluster has few: they go through the workloads that one of them admits.
     "consolidation-disrupts-training",
     "do-not-disrupt-without-grace-period",
     "drain-deadlock",
     "efa-public-ip",
     "general-pool-admits-gpu",
+    "pool-unreachable",
     "training-pool-without-budget",
     // Through the pools that admit a workload, or, where none does, to the one that comes nearest to it.
     "gpu-rollout-needs-surge",
@@ -31,7 +32,8 @@ const EXEMPT: [&str; 14] = [
     "gpu-operator-driver-on-eks-ami",
     // To the first Service of any namespace that it selects.
     "service-monitor-selects-nothing",
-    // To name the class that is most like a missing one.
+    // Only where something is missing, to see what may be meant.
+    "keda-target-missing",
     "node-class-missing",
 ];
 
@@ -113,7 +115,7 @@ fn copy(object: &Value, names: &BTreeSet<String>, n: usize) -> Option<Object> {
     if !Object::from_json(&value)?.is_cluster_scoped() {
         let metadata = value.get_mut("metadata")?.as_object_mut()?;
         let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or("default");
-        metadata.insert("namespace".to_owned(), Value::String(format!("{namespace}-{n}")));
+        metadata.insert("namespace".to_owned(), Value::String(format!("{namespace}-{n:03}")));
     }
     Object::from_json(&value)
 }
@@ -121,7 +123,7 @@ fn copy(object: &Value, names: &BTreeSet<String>, n: usize) -> Option<Object> {
 /// A value in which the names of objects have a number.
 fn renamed(value: &Value, names: &BTreeSet<String>, n: usize) -> Value {
     match value {
-        Value::String(text) if names.contains(text) => Value::String(format!("{text}-{n}")),
+        Value::String(text) if names.contains(text) => Value::String(format!("{text}-{n:03}")),
         Value::Array(items) => Value::Array(items.iter().map(|item| renamed(item, names, n)).collect()),
         Value::Object(entries) => {
             let entries = entries.iter().map(|(key, entry)| (key.clone(), renamed(entry, names, n)));
