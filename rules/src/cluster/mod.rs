@@ -18,7 +18,8 @@
 //!
 //! A [`View`](table::View) defines the keys of an object, and a [`Query`](query::Query) computes a value from
 //! everything that it reads. Each has its own slot (`ViewSlot`, `QuerySlot`); the tables are also listed in
-//! `views/mod.rs`, so that this module does not depend on their types. [`Views`] is the interface for rules.
+//! `views/mod.rs`, so that this module does not depend on their types. [`Views`] is the interface for rules. A rule that looks
+//! for a few objects among many defines a [`Predicate`](views::Predicate) for them, and does not go through all of a kind.
 //!
 //! A run over files and the admission server fill a cluster once: tables and results are built when they are
 //! first read, or by [`Cluster::build_views`], and no reads are recorded. If objects are replaced

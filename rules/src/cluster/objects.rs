@@ -37,7 +37,7 @@ struct OfKind {
 /// The objects of one kind in a namespace.
 #[derive(Default)]
 struct Names {
-    entries: HashMap<String, IndexEntry, RandomState>,
+    entries: HashMap<Box<str>, IndexEntry, RandomState>,
     /// Each object once, by the name that is written; computed when it is first read.
     listed: OnceLock<Box<[Object]>>,
 }
@@ -54,7 +54,7 @@ impl Names {
             same.insert_sorted(object.clone());
             return false;
         }
-        self.entries.insert(name.to_owned(), IndexEntry::One(object.clone()));
+        self.entries.insert(name.into(), IndexEntry::One(object.clone()));
         true
     }
 
@@ -71,10 +71,10 @@ impl Names {
     /// Each object once, by the name that is written.
     fn listed(&self) -> &[Object] {
         self.listed.get_or_init(|| {
-            let mut entries: Vec<(&String, &IndexEntry)> = self.entries.iter().collect();
+            let mut entries: Vec<(&Box<str>, &IndexEntry)> = self.entries.iter().collect();
             entries.sort_unstable_by_key(|(name, _)| *name);
             let objects = entries.into_iter().flat_map(|(name, entry)| {
-                entry.as_slice().iter().filter(move |object| object.name() == name)
+                entry.as_slice().iter().filter(move |object| object.name() == &**name)
             });
             objects.cloned().collect()
         })
@@ -105,7 +105,7 @@ impl OfKind {
         } else if self.namespaces.len() > MAX_SEARCHED {
             self.is_indexed = true;
             let all = self.namespaces.iter().flat_map(|(namespace, names)| {
-                names.entries.keys().map(move |name| (name.clone(), Arc::clone(namespace)))
+                names.entries.keys().map(move |name| (name.to_string(), Arc::clone(namespace)))
             });
             for (name, namespace) in all.collect::<Vec<_>>() {
                 self.add_namespace(name, namespace);

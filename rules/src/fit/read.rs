@@ -173,8 +173,9 @@ pub(super) fn runtime_classes(cluster: &Cluster, near: Option<&Object>) -> Runti
 /// The RuntimeClass that a template names, by its name.
 pub(super) fn runtime_class_of(template: &Template<'_>, cluster: &Cluster) -> RuntimeClasses {
     let (kind, name) = (Kind::RUNTIME_CLASS, template.spec.get("runtimeClassName"));
-    let named = name.text().and_then(|name| cluster.all(kind.group, kind.kind, "default", name).first());
-    named.map(|object| (object.name().to_owned(), runtime_class(object))).into_iter().collect()
+    let named = name.text().map(|name| cluster.all(kind.group, kind.kind, "default", name));
+    let named = named.into_iter().flatten();
+    named.map(|object| (object.name().to_owned(), runtime_class(object))).collect()
 }
 
 fn runtime_class(object: &Object) -> Option<RuntimeClass> {
