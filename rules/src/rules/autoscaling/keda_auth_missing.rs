@@ -86,7 +86,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !(namespaced || wanted == ALL) || !ctx.index().is_complete_for(wanted) {
             continue;
         }
-        let names: Vec<&str> = here(ctx, wanted, &namespace).map(Object::name).collect();
+        let names: Vec<&str> = match wanted {
+            ALL => ctx.index().of(ALL).map(Object::name).collect(),
+            _ => ctx.index().in_namespace(wanted, &namespace).map(Object::name).collect(),
+        };
         let near = nearest(name, names.iter().copied());
         let message = match wanted {
             ALL => format!("there is no {} `{}`", wanted.kind, ellipsize(name)),
@@ -100,13 +103,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .severity(Severity::Info);
     }
     None
-}
-
-fn here<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str) -> impl Iterator<Item = &'a Object> {
-    let namespace = if kind == ALL { None } else { Some(namespace.to_owned()) };
-    ctx.index()
-        .of(kind)
-        .filter(move |found| namespace.as_deref().is_none_or(|n| found.namespace_or_default() == n))
 }
 
 fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
