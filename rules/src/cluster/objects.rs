@@ -120,7 +120,7 @@ impl OfKind {
     }
 
     /// The objects of a name, for each namespace that has it.
-    fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [Object]> + use<'a> {
+    fn named<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a [Object]> + use<'a, 'n> {
         let known = self.namespaces_of.get(name).into_iter().flatten();
         let searched = if self.is_indexed { None } else { Some(self.namespaces.values()) };
         let found = searched.into_iter().flatten().filter_map(move |names| names.get(name));
@@ -409,15 +409,25 @@ impl Objects {
     }
 
     /// The objects of a kind with this name: for each namespace those of one identity, in the order of their files.
-    pub fn named<'a>(
+    pub fn named<'a, 'n>(
         &'a self,
         group: &str,
         kind: &str,
-        name: &'a str,
-    ) -> impl Iterator<Item = &'a [Object]> + use<'a> {
+        name: &'n str,
+    ) -> impl Iterator<Item = &'a [Object]> + use<'a, 'n> {
         record_read(|| Read::NameAnywhere(KindId::of(group, kind), digest(name)));
         let objects = self.of_kind(group, kind);
         objects.into_iter().flat_map(move |objects| objects.named(name))
+    }
+
+    /// The objects of a kind that are written with this name, in any namespace: the API server ignores the namespace of those that
+    /// are cluster-scoped.
+    pub(crate) fn written_as<'a, 'n>(
+        &'a self,
+        kind: Kind,
+        name: &'n str,
+    ) -> impl Iterator<Item = &'a Object> + use<'a, 'n> {
+        self.named(kind.group, kind.kind, name).flatten().filter(move |object| object.name() == name)
     }
 
     /// Whether there is an object with this identity. A computation that only reads this does not depend on

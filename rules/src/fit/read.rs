@@ -172,9 +172,8 @@ pub(super) fn runtime_classes(cluster: &Cluster, near: Option<&Object>) -> Runti
 
 /// The RuntimeClass that a template names, by its name.
 pub(super) fn runtime_class_of(template: &Template<'_>, cluster: &Cluster) -> RuntimeClasses {
-    let (kind, name) = (Kind::RUNTIME_CLASS, template.spec.get("runtimeClassName"));
-    let named = name.text().map(|name| cluster.all(kind.group, kind.kind, "default", name));
-    let named = named.into_iter().flatten();
+    let name = template.spec.get("runtimeClassName");
+    let named = name.text().into_iter().flat_map(|name| cluster.written_as(Kind::RUNTIME_CLASS, name));
     named.map(|object| (object.name().to_owned(), runtime_class(object))).collect()
 }
 

@@ -26,6 +26,8 @@ const STEPS_PER_LABEL: usize = 30;
 
 /// Label of the capacity type.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+/// The label of nodes that names their pool.
+pub(crate) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// Its values, in the order in which Karpenter prefers them.
 pub(crate) const CAPACITY_TYPES: [&str; 3] = ["reserved", "spot", "on-demand"];

@@ -340,3 +340,28 @@ fn a_missing_device_plugin_is_known_only_of_a_whole_cluster() {
     let unrelated = [gpu, class("al2023@v20260810"), release(&json!("podinfo"))];
     assert_eq!(lint(&unrelated, RULE, true).len(), 1);
 }
+
+#[test]
+fn the_namespace_of_a_cluster_scoped_object_is_ignored() {
+    let scaled = json!({
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "embedder", "namespace": "search"},
+        "spec": {"scaleTargetRef": {"name": "embedder"}, "maxReplicaCount": 6, "triggers": [{
+            "type": "rabbitmq",
+            "metadata": {"queueName": "texts", "mode": "QueueLength", "value": "10"},
+            "authenticationRef": {"name": "broker", "kind": "ClusterTriggerAuthentication"},
+        }]},
+    });
+    let authentication = |name: &str| {
+        json!({
+            "apiVersion": "keda.sh/v1alpha1",
+            "kind": "ClusterTriggerAuthentication",
+            "metadata": {"name": name, "namespace": "keda"},
+            "spec": {"secretTargetRef": [{"parameter": "host", "name": "broker", "key": "host"}]},
+        })
+    };
+    let said = |name: &str| lint(&[scaled.clone(), authentication(name)], "keda-auth-missing", true);
+    assert_eq!(said("broker"), Vec::<String>::new());
+    assert_eq!(said("other").len(), 1);
+}

@@ -106,7 +106,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
-    let namespace = if kind == ALL { "default" } else { namespace };
-    let found = ctx.index().all(kind.group, kind.kind, namespace, name);
-    found.iter().find(|found| found.name() == name)
+    let is_here = |found: &&Object| kind == ALL || found.namespace_or_default() == namespace;
+    ctx.index().written_as(kind, name).find(is_here)
 }

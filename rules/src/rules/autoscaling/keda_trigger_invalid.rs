@@ -109,7 +109,11 @@ fn authentication<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>)
             let namespace = object.namespace_or_default();
             ctx.partner(Kind::TRIGGER_AUTHENTICATION, namespace, name)
         }
-        Some(_) => ctx.partner(Kind::CLUSTER_TRIGGER_AUTHENTICATION, "default", name),
+        Some(_) => {
+            let all = ctx.index().written_as(Kind::CLUSTER_TRIGGER_AUTHENTICATION, name);
+            let mut near = all.filter(|other| ctx.pairs_with(other));
+            near.next().filter(|_| near.next().is_none())
+        }
     };
     found.filter(|found| is_whole(found))
 }

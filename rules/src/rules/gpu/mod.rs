@@ -37,7 +37,7 @@ pub(crate) mod visible_devices_all;
 use crate::catalog::{TypeSet, index};
 pub(super) use crate::cluster::views::KARPENTERS;
 use crate::cluster::views::KarpenterObject;
-use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool};
 use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
@@ -123,15 +123,12 @@ pub(super) fn types_by_label(template: &Template<'_>) -> Option<TypeSet> {
     found.filter(|types| !types.is_empty())
 }
 
-/// The label of nodes that names their pool.
-const NODEPOOL: &str = "karpenter.sh/nodepool";
-
 /// The NodePools whose labels have everything custom that a template selects, if it selects anything custom.
 pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> Vec<&'i Object> {
     let selector = template.spec.get("nodeSelector").entries();
     let custom: Vec<(&str, &str)> = selector
         .iter()
-        .filter(|(key, _)| *key == NODEPOOL || index(key).is_none() && is_custom(key))
+        .filter(|(key, _)| *key == NODEPOOL_LABEL || index(key).is_none() && is_custom(key))
         .filter_map(|(key, value)| Some((*key, value.text()?)))
         .collect();
     if custom.is_empty() {
@@ -143,16 +140,16 @@ pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> 
         };
         let labels = spec.labels();
         custom.iter().all(|(key, value)| match *key {
-            NODEPOOL => pool.name() == *value,
+            NODEPOOL_LABEL => pool.name() == *value,
             key => labels.get(key).text() == Some(value),
         })
     };
-    let (kind, named) = (Kind::NODE_POOL, custom.iter().find(|(key, _)| *key == NODEPOOL));
-    let candidates = match named {
-        Some((_, name)) => ctx.index().all(kind.group, kind.kind, "default", name),
-        None => ctx.index().views().pools_with_label(custom[0].0, custom[0].1),
+    let index = ctx.index();
+    let candidates: Vec<&Object> = match custom.iter().find(|(key, _)| *key == NODEPOOL_LABEL) {
+        Some((_, name)) => index.written_as(Kind::NODE_POOL, name).collect(),
+        None => index.views().pools_with_label(custom[0].0, custom[0].1).iter().collect(),
     };
-    candidates.iter().filter(fits).filter(|pool| ctx.pairs_with(pool)).collect()
+    candidates.into_iter().filter(fits).filter(|pool| ctx.pairs_with(pool)).collect()
 }
 
 /// Whether a label is one that people give their pools.
