@@ -100,7 +100,7 @@ impl Key {
     }
 }
 
-/// A text with a backtick in place of what it quotes in backticks and of numbers.
+/// What a text says beside what it quotes in backticks and beside numbers, with a backtick before each part.
 fn words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for said in text.split('`').step_by(2) {

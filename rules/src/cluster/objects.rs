@@ -27,6 +27,7 @@ pub enum Lookup<'a> {
 /// Objects of one kind.
 #[derive(Default)]
 struct OfKind {
+    /// The objects of each namespace.
     namespaces: BTreeMap<Arc<str>, Names>,
     /// The namespaces that have a name, in order: there may be as many namespaces as objects. Empty while there are few
     /// namespaces, which are all searched.

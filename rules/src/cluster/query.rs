@@ -272,16 +272,16 @@ pub(crate) enum QuerySlot {
     DcgmMonitors,
     DefaultExporter,
     DevicePluginConfigs,
+    HonorLabels,
     IdleGpuAlerts,
     KarpenterDeployments,
-    LabelKeeping,
-    MemoryReservations,
+    MemoryShares,
     MetricsAdapters,
-    NamedTemplates,
+    NamedClaimTemplates,
 }
 
 impl QuerySlot {
-    const COUNT: usize = QuerySlot::NamedTemplates as usize + 1;
+    const COUNT: usize = QuerySlot::NamedClaimTemplates as usize + 1;
 }
 
 /// The identity of a query, with the kinds that it reads.

@@ -6,6 +6,7 @@
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::fit::words::{amount, conflict};
 use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation};
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::requirement::{Clash, Operator, Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::scheduling::{
     Outcome, Pod, Pool, RejectionStage, Scheduler, Taint, Toleration, admitted, allocatable, capacity,
@@ -17,8 +18,6 @@ use crate::workload::template::Template;
 
 /// So many things are looked for in one pool.
 const MAX_OBSTACLES: usize = 16;
-
-const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// A pod and a pool that are changed until they fit.
 struct Attempt<'s> {

@@ -132,18 +132,18 @@ fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partit
         })
         .collect();
     // The first rule to read a view would keep all others waiting.
-    let large = sets.iter().filter(|set| set.cluster.objects().len() > PREBUILD_VIEWS_FROM);
+    let large =
+        sets.iter().zip(&members).filter(|(set, _)| set.cluster.objects().len() > PREBUILD_VIEWS_FROM);
+    let large: Vec<(&Cluster, &RunInput<'_>)> =
+        large.filter_map(|(set, members)| Some((&set.cluster, members.first()?.0))).collect();
     let builds: Vec<_> = large
-        .flat_map(|set| Cluster::table_builders().iter().map(move |build| (build, &set.cluster)))
+        .iter()
+        .flat_map(|(cluster, _)| Cluster::table_builders().iter().map(move |build| (build, *cluster)))
         .collect();
     // One after the other, so that none of the long ones is left for the end.
     builds.into_iter().par_bridge().for_each(|(build, cluster)| build(cluster));
-    for (set, members) in sets.iter().zip(&members) {
-        if let Some((input, _)) =
-            members.first().filter(|_| set.cluster.objects().len() > PREBUILD_VIEWS_FROM)
-        {
-            set.cluster.place_pods(&input.engine.settings().platform);
-        }
+    for (cluster, input) in large {
+        cluster.place_pods(&input.engine.settings().platform);
     }
     sets
 }

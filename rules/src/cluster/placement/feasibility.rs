@@ -8,11 +8,10 @@ use std::sync::{Arc, OnceLock};
 use crate::catalog::TypeSet;
 use crate::cluster::Cluster;
 use crate::cluster::placement::admission::{AdmissionKey, Fingerprint, Suited};
-use crate::cluster::placement::pools::{
-    CandidatePool, CandidatePools, NODEPOOL_LABEL, PoolKey, alternatives, custom_label,
-};
+use crate::cluster::placement::pools::{CandidatePool, CandidatePools, PoolKey, alternatives, custom_label};
 use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::table::Row;
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::{

@@ -16,9 +16,6 @@ use crate::object::Object;
 use crate::steps;
 use crate::workload::template::Template;
 
-/// The label by which pods select a pool.
-pub(super) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
-
 /// A NodePool as input of the scheduler.
 pub(crate) struct CandidatePool {
     object: Object,

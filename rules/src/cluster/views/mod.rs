@@ -532,10 +532,9 @@ impl<'i> Views<'i> {
                 (false, _) => {}
             }
         }
-        // None of the others certainly fits: they do not have the label.
-        let may_fit = |template: &Template<'_>| {
-            fits(&template.labels()).is_none_or(|fits| !fits && may_match(template, wanted))
-        };
+        let may_fit =
+            |template: &Template<'_>| fits(&template.labels()) != Some(false) || may_match(template, wanted);
+        // None of these certainly fits: they do not have the label.
         let is_new = |workload: &&Arc<Workload>| !candidates.iter().any(|known| Arc::ptr_eq(known, workload));
         let mut others = may_have_label.iter().filter(is_new);
         unknown = unknown || others.any(|workload| templates(&workload.object).iter().any(may_fit));
@@ -550,9 +549,8 @@ impl<'i> Views<'i> {
             let open = pair.map(|_| table.get(&WorkloadKey::UnknownNamespaceUnknownLabels));
             let elsewhere = table.get(&key).iter().chain(open.into_iter().flatten());
             let others = elsewhere.filter(|w| unknown_namespace(&w.object) != own_namespace);
-            unknown = others
-                .flat_map(|workload| templates(&workload.object))
-                .any(|template| fits(&template.labels()) != Some(false) || may_match(&template, wanted));
+            unknown =
+                others.flat_map(|workload| templates(&workload.object)).any(|template| may_fit(&template));
         }
         (found, unknown)
     }

@@ -9,7 +9,7 @@ use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// A pure function of an object alone.
+/// A condition on an object alone.
 pub(crate) trait Predicate: 'static {
     /// The slot of its query.
     const SLOT: QuerySlot;
@@ -29,7 +29,7 @@ impl<P: Predicate> Query for Satisfying<P> {
     type Key = ();
     type Value = Arc<[ObjectKey]>;
 
-    fn compute(cluster: &Cluster, _: &()) -> Arc<[ObjectKey]> {
+    fn compute(cluster: &Cluster, (): &()) -> Arc<[ObjectKey]> {
         let objects = P::KINDS.iter().flat_map(|kind| cluster.of(*kind));
         objects.filter(|object| P::is_satisfied(object)).cloned().map(ObjectKey).collect()
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use litemap::LiteMap;
 
 use crate::cluster::table::{Row, View, ViewSlot};
-use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool};
 use crate::karpenter::requirement::is_well_known;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -204,8 +204,6 @@ pub(super) fn pool_labels<'a>(pool: &NodePool<'a>, name: &'a str) -> Vec<(&'a st
     labels.push((NODEPOOL_LABEL, name));
     labels
 }
-
-const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// Whether requiring this label selects a pool, and not a property of nodes.
 pub(super) fn selects_pool(key: &str) -> bool {

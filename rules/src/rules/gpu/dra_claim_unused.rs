@@ -113,10 +113,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The ResourceClaimTemplates that workloads name, by namespace and name, with no name for a placeholder.
-struct NamedTemplates;
+struct NamedClaimTemplates;
 
-impl Query for NamedTemplates {
-    const SLOT: QuerySlot = QuerySlot::NamedTemplates;
+impl Query for NamedClaimTemplates {
+    const SLOT: QuerySlot = QuerySlot::NamedClaimTemplates;
     const KINDS: &'static [Kind] = WORKLOAD_KINDS;
     type Key = ();
     type Value = Arc<BTreeSet<(String, Option<String>)>>;
@@ -150,7 +150,7 @@ fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if CHARTS.iter().any(|kind| index.has_any(*kind)) {
         return None;
     }
-    let named = index.query::<NamedTemplates>(&());
+    let named = index.query::<NamedClaimTemplates>(&());
     let is_named = |name: Option<&str>| named.contains(&(namespace.to_owned(), name.map(str::to_owned)));
     if is_named(Some(object.name())) || is_named(None) {
         return None;

@@ -89,14 +89,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.index();
     for query in queries(object).iter().filter(|query| query.place == QueryPlace::Alert) {
         let Some(limit) = query.parsed.expr().and_then(limit) else { continue };
-        let reserved = index.query::<MemoryReservations>(&());
-        let above = reserved.iter().take_while(|one| one.share >= limit);
-        let near = above.filter(|one| ctx.pairs_with(&one.server.0));
-        let Some(MemoryReservation { server: ObjectKey(server), share, .. }) =
-            near.min_by_key(|one| one.order)
-        else {
-            continue;
-        };
+        let servers = index.query::<MemoryShares>(&());
+        let is_above =
+            |(ObjectKey(server), share): &&(ObjectKey, f64)| *share >= limit && ctx.pairs_with(server);
+        let Some((ObjectKey(server), share)) = servers.iter().find(is_above) else { continue };
         let message = format!(
             "`{}` allocates {} % of its GPU's memory at the start, so this alert fires all the time",
             server.display_name(),
@@ -146,38 +142,18 @@ fn limit(expr: &Expr) -> Option<f64> {
     (whole.contains(&USED) && whole.iter().all(|name| known.contains(name))).then_some(limit)
 }
 
-/// A workload of vLLM.
-#[derive(Clone, PartialEq)]
-struct MemoryReservation {
-    server: ObjectKey,
-    /// The share of its GPUs' memory that it allocates at the start.
-    share: f64,
-    /// Its number among all of them, by kind, namespace and name.
-    order: usize,
-}
+/// The workloads of vLLM, each with the share of its GPUs' memory that it allocates at the start.
+struct MemoryShares;
 
-/// The workloads of vLLM, those that allocate most first.
-struct MemoryReservations;
-
-impl Query for MemoryReservations {
-    const SLOT: QuerySlot = QuerySlot::MemoryReservations;
+impl Query for MemoryShares {
+    const SLOT: QuerySlot = QuerySlot::MemoryShares;
     const KINDS: &'static [Kind] = &SERVERS;
     type Key = ();
-    type Value = Arc<[MemoryReservation]>;
+    type Value = Arc<[(ObjectKey, f64)]>;
 
-    fn compute(cluster: &Cluster, (): &()) -> Arc<[MemoryReservation]> {
+    fn compute(cluster: &Cluster, (): &()) -> Arc<[(ObjectKey, f64)]> {
         let workloads = SERVERS.iter().flat_map(|kind| cluster.of(*kind));
-        let servers = workloads.filter_map(|workload| Some((workload, share(workload)?)));
-        let mut all: Vec<MemoryReservation> = servers
-            .enumerate()
-            .map(|(order, (server, share))| MemoryReservation {
-                server: ObjectKey(server.clone()),
-                share,
-                order,
-            })
-            .collect();
-        all.sort_by(|a, b| b.share.total_cmp(&a.share));
-        all.into()
+        workloads.filter_map(|workload| Some((ObjectKey(workload.clone()), share(workload)?))).collect()
     }
 }
 

@@ -35,7 +35,7 @@ use crate::promql::metrics::{Exporter, metric};
 use crate::promql::queries;
 use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
 use crate::rules::monitoring::monitors::{
-    LabelKeeping, POD_MONITOR, SERVICE_MONITOR, endpoints, is_dcgm, keeps_labels,
+    HonorLabels, POD_MONITOR, SERVICE_MONITOR, endpoints, is_dcgm, keeps_labels,
 };
 use crate::rules::prelude::*;
 
@@ -103,17 +103,17 @@ fn dotted_resource<'e>(name: &str, selector: &'e Selector) -> Option<&'e str> {
 
 fn check_workload_labels(expr: &Expr, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let label = workload_label(expr)?;
-    let (ObjectKey(monitor), honors) = &ctx.index().query::<LabelKeeping>(&())?;
-    let at = endpoints(monitor).next()?;
+    let (ObjectKey(monitor), honors) = ctx.index().query::<HonorLabels>(&())?;
+    let at = endpoints(&monitor).next()?;
     let name = monitor.display_name();
-    if WORKLOAD.contains(&label) && !*honors {
+    if WORKLOAD.contains(&label) && !honors {
         ctx.report(
             node,
             format!("`{label}` is the label of dcgm-exporter's own pod: monitor `{name}` does not set `honorLabels: true`"),
         )
         .help(format!("set `honorLabels: true` on the monitor, or write `exported_{label}`"))
-        .related(monitor, &at, "no `honorLabels: true` here");
-    } else if EXPORTED.contains(&label) && *honors {
+        .related(&monitor, &at, "no `honorLabels: true` here");
+    } else if EXPORTED.contains(&label) && honors {
         let plain = label.trim_start_matches("exported_");
         ctx.report(
             node,
@@ -122,7 +122,7 @@ fn check_workload_labels(expr: &Expr, node: &Node<'_>, ctx: &mut Context<'_>) ->
             ),
         )
         .help(format!("write `{plain}`"))
-        .related(monitor, &at.get("honorLabels"), "labels keep their names here");
+        .related(&monitor, &at.get("honorLabels"), "labels keep their names here");
     }
     None
 }

@@ -22,12 +22,11 @@ pub(super) fn is_dcgm(monitor: &Object) -> bool {
     labels.entries().iter().any(|(_, value)| value.text().is_some_and(|text| text.contains("dcgm-exporter")))
 }
 
-/// The first monitor of dcgm-exporter, and whether [`keeps_labels`] says yes of all of them; `None` if it does not say the same
-/// of all.
-pub(super) struct LabelKeeping;
+/// The first monitor of dcgm-exporter, and what [`keeps_labels`] says of all of them; `None` if it does not say the same.
+pub(super) struct HonorLabels;
 
-impl Query for LabelKeeping {
-    const SLOT: QuerySlot = QuerySlot::LabelKeeping;
+impl Query for HonorLabels {
+    const SLOT: QuerySlot = QuerySlot::HonorLabels;
     const KINDS: &'static [Kind] = DcgmMonitors::KINDS;
     type Key = ();
     type Value = Option<(ObjectKey, bool)>;

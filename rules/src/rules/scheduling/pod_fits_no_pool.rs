@@ -53,13 +53,12 @@
 
 use crate::cluster::placement::has_controller;
 use crate::fit::{NearestMiss, Obstacle, Side, Situation};
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::requirement::normalise;
 use crate::lint::finding::{Location, Related};
 use crate::rules::prelude::*;
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
 use crate::workload::template::WORKLOAD_KINDS;
-
-const NODEPOOL: &str = "karpenter.sh/nodepool";
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
@@ -198,13 +197,13 @@ fn candidates(pinned: Option<&[String]>, ctx: &Context<'_>) -> Option<Vec<Object
 /// The names of the pools that each alternative of the pod selects. `None` if one of them selects none.
 fn pinned_pools(template: &Template<'_>) -> Option<Vec<String>> {
     let spec = &template.spec;
-    if let Some(name) = spec.get("nodeSelector").get(NODEPOOL).text() {
+    if let Some(name) = spec.get("nodeSelector").get(NODEPOOL_LABEL).text() {
         return Some(vec![name.to_owned()]);
     }
     let mut names = Vec::new();
     for term in required_terms(template) {
         let mut expressions = term.get("matchExpressions").items();
-        let by_name = expressions.find(|expression| expression.get("key").text() == Some(NODEPOOL))?;
+        let by_name = expressions.find(|expression| expression.get("key").text() == Some(NODEPOOL_LABEL))?;
         if by_name.get("operator").text() != Some("In") {
             return None;
         }

@@ -59,6 +59,7 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
 use crate::cluster::views::Tolerance;
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::{Taint, tolerates};
 use crate::rules::prelude::*;
@@ -79,7 +80,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-const NODEPOOL: &str = "karpenter.sh/nodepool";
 /// So many different lists of tolerations are compared with a pool; where there are more, nothing is said.
 const MOST_COMPARED: usize = 512;
 /// So many workloads are asked whether they fit elsewhere.
@@ -228,8 +228,9 @@ fn fits_nowhere(workload: &Object, ctx: &Context<'_>) -> bool {
 /// Whether it is reported on the workload that fits nowhere.
 fn is_of_another_rule(workload: &Object, pool: &Object, ctx: &Context<'_>) -> bool {
     let templates = templates(workload);
-    let by_name =
-        |template: &Template<'_>| template.spec.get("nodeSelector").get(NODEPOOL).text() == Some(pool.name());
+    let by_name = |template: &Template<'_>| {
+        template.spec.get("nodeSelector").get(NODEPOOL_LABEL).text() == Some(pool.name())
+    };
     let whole = ctx.index().is_complete_for(Kind::NODE_POOL);
     ctx.is_rule_enabled("pod-fits-no-pool")
         && templates.iter().any(|template| by_name(template) || whole && requests_accelerator(template))

@@ -62,12 +62,8 @@ impl Scenario {
     fn copies(&self, count: usize) -> Vec<Object> {
         let name = |object: &Value| object["metadata"]["name"].as_str().map(str::to_owned);
         let names: BTreeSet<String> = self.objects.iter().filter_map(name).collect();
-        let numbers = 0..count;
-        numbers
-            .flat_map(|n| {
-                self.objects.iter().filter_map(|object| copy(object, &names, n)).collect::<Vec<_>>()
-            })
-            .collect()
+        let copy_all = |n: usize| self.objects.iter().filter_map(|object| copy(object, &names, n)).collect();
+        (0..count).flat_map::<Vec<Object>, _>(copy_all).collect()
     }
 
     /// Clusters of its copies.
