@@ -1,6 +1,6 @@
 //! Writes large input for measurements: the same bytes for the same arguments.
 //!
-//! `manifests one FILE COUNT` writes one file of COUNT NodePools; `manifests folder DIR FILES`
+//! `manifests one FILE COUNT` writes one file of COUNT NodePools that all differ; `manifests folder DIR FILES`
 //! writes FILES files of mixed kinds, about 19 KB each; `manifests cluster DIR FILES` writes what one
 //! cluster has, a workload or a NodePool in each of FILES files; `manifests gitops DIR FILES` writes a
 //! repository of three clusters, with bases, overlays and Flux Kustomizations; `manifests pools DIR COUNT`
@@ -15,7 +15,7 @@ mod pools;
 
 const FAMILIES: [&str; 8] = ["g5", "g6", "g6e", "p4d", "p5", "c7i", "m7i", "r7i"];
 
-/// One NodePool of about 450 bytes, like those of real repositories.
+/// One NodePool of about 450 bytes; a folder has few of them, so they need not all differ.
 pub(crate) fn pool(n: usize, out: &mut String) {
     let family = FAMILIES[n % 8];
     let other = FAMILIES[(n / 8) % 8];
@@ -33,6 +33,83 @@ pub(crate) fn pool(n: usize, out: &mut String) {
     if n.is_multiple_of(2) {
         out.push_str("  disruption:\n    consolidationPolicy: WhenEmpty\n    consolidateAfter: 5m\n    budgets:\n      - nodes: 10%\n");
     }
+}
+
+/// Families of instance types that one NodePool chooses from.
+const POOL_FAMILIES: [&str; 32] = [
+    "c5", "c6a", "c6i", "c6in", "c7a", "c7g", "c7i", "g4dn", "g5", "g5g", "g6", "g6e", "inf2", "m5", "m6a",
+    "m6g", "m6i", "m7a", "m7g", "m7i", "p3", "p4d", "p5", "p5en", "r5", "r6a", "r6g", "r6i", "r7a", "r7i",
+    "trn1", "trn2",
+];
+
+/// A NodePool of about 1.2 KB that shares neither labels, requirements, limits nor taints with most others, as the pools of
+/// different teams do.
+pub(crate) fn own_pool(n: usize, out: &mut String) {
+    // A linear congruential generator: digits of `n` would repeat in step with each other.
+    let mut state = n as u64;
+    let mut below = |limit: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % limit
+    };
+    let mut families: Vec<&str> = (0..=below(4)).map(|_| POOL_FAMILIES[below(32)]).collect();
+    families.sort_unstable();
+    families.dedup();
+    let zones = [
+        "[us-east-1a]",
+        "[us-east-1a, us-east-1b]",
+        "[us-east-1b, us-east-1c]",
+        "[us-east-1a, us-east-1b, us-east-1c]",
+    ];
+    let capacity = ["[on-demand]", "[spot]", "[on-demand, spot]", "[reserved, on-demand]"][below(4)];
+    let team = format!("t{n:06}");
+    write!(
+        out,
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: {team}-{}\n  labels:\n    example.com/team: {team}\nspec:\n  \
+         weight: {}\n  template:\n    metadata:\n      labels:\n        example.com/team: {team}\n        example.com/cost-center: \"{}\"\n    \
+         spec:\n      nodeClassRef:\n        group: karpenter.k8s.aws\n        kind: EC2NodeClass\n        name: class-{}\n      \
+         requirements:\n        - key: karpenter.k8s.aws/instance-family\n          operator: In\n          values: [{}]\n        \
+         - key: karpenter.k8s.aws/instance-cpu\n          operator: Gt\n          values: [\"{}\"]\n        \
+         - key: topology.kubernetes.io/zone\n          operator: In\n          values: {}\n        \
+         - key: karpenter.sh/capacity-type\n          operator: In\n          values: {capacity}\n",
+        ["inference", "training", "batch", "web", "notebooks"][below(5)],
+        below(100) + 1,
+        below(9000) + 1000,
+        below(20),
+        families.join(", "),
+        below(16) + 1,
+        zones[below(4)],
+    )
+    .unwrap();
+    let accelerated = families.iter().any(|family| family.starts_with(['g', 'p', 'i', 't']));
+    if accelerated {
+        out.push_str("      taints:\n        - key: nvidia.com/gpu\n          value: \"true\"\n          effect: NoSchedule\n");
+    } else {
+        write!(out, "      taints:\n        - key: example.com/team\n          value: {team}\n          effect: NoSchedule\n").unwrap();
+    }
+    write!(
+        out,
+        "      expireAfter: {}h\n      terminationGracePeriod: {}h\n  limits:\n    cpu: \"{}\"\n    memory: {}Gi\n",
+        (below(30) + 1) * 24,
+        below(48) + 1,
+        below(5000) + 100,
+        below(20_000) + 400,
+    )
+    .unwrap();
+    if accelerated {
+        writeln!(out, "    nvidia.com/gpu: \"{}\"", below(256) + 8).unwrap();
+    }
+    write!(
+        out,
+        "  disruption:\n    consolidationPolicy: {}\n    consolidateAfter: {}m\n    budgets:\n      - nodes: {}%\n      \
+         - nodes: \"0\"\n        schedule: \"{} {} * * mon-fri\"\n        duration: {}h\n",
+        ["WhenEmpty", "WhenEmptyOrUnderutilized"][below(2)],
+        below(60) + 1,
+        below(40) + 5,
+        below(60),
+        below(24),
+        below(9) + 1,
+    )
+    .unwrap();
 }
 
 /// A Deployment with its PDB and ScaledObject, about 1.5 KB. One of eight has much to be found, as many as in public
@@ -242,7 +319,7 @@ fn main() {
             if n > 0 {
                 text.push_str("---\n");
             }
-            pool(n, &mut text);
+            own_pool(n, &mut text);
         }
         fs::write(target, text).unwrap();
         return;
