@@ -115,6 +115,15 @@ struct ChunkParser<'s> {
     /// What is parsed in place of the chunk's text.
     copy: Option<&'s Reindented>,
     documents: Vec<Document>,
+    /// The document that is being built.
+    build: Option<TreeBuilder>,
+    /// The comments since the last document.
+    comments: Vec<Span>,
+    /// Where the last document ended, in the file.
+    ended_at: u32,
+    after_end: bool,
+    /// Whether everything but comments is left out up to the end of the chunk, as Kubernetes does after `...`.
+    skipping: bool,
     /// The parser stopped at a line of a quoted scalar that is not indented deeper than its block.
     is_underindented: bool,
     /// The parser stopped at all.
@@ -127,9 +136,14 @@ impl<'s> ChunkParser<'s> {
     fn new(source: &'s Source, chunk: Range<usize>, copy: Option<&'s Reindented>) -> Self {
         ChunkParser {
             source,
+            ended_at: chunk.start as u32,
             chunk,
             copy,
             documents: Vec::new(),
+            build: None,
+            comments: Vec::new(),
+            after_end: false,
+            skipping: false,
             is_underindented: false,
             failed: false,
             insertions: 0,
@@ -137,132 +151,124 @@ impl<'s> ChunkParser<'s> {
     }
 
     fn read(&mut self) -> Vec<Document> {
-        let base = self.chunk.start;
         let source = self.source;
-        let copy = self.copy;
-        let text = copy.map_or(&source.text()[self.chunk.clone()], Reindented::text);
-        let offset = |at: usize| (base + copy.map_or(at, |copy| copy.original_offset(at))) as u32;
+        let text = self.copy.map_or(&source.text()[self.chunk.clone()], Reindented::text);
         let mut options = Options::default();
         options.emit_comments = true;
         options.emit_unresolved_aliases = true;
         // The parser buffers comments until the next value; the text is in memory, so there is no need to
         // limit them.
         options.max_buffered_comment_events = 1 << 20;
-        let directives = text.lines().any(|l| l.starts_with('%'));
+        let has_directives = text.lines().any(|l| l.starts_with('%'));
         let mut parser = Parser::new_from_str_with_options(text, options);
-        let mut build: Option<TreeBuilder> = None;
-        let mut comments: Vec<Span> = Vec::new();
-        let mut after_end = false;
-        let mut skipping = false;
-        let mut ended_at = base as u32;
         while let Some(event) = parser.next_event() {
-            let (event, span) = match event {
-                Ok(event) => event,
-                Err(error) => {
-                    let at = offset(error.marker().byte_offset().unwrap_or(text.len()).min(text.len()));
-                    self.failed = true;
-                    self.is_underindented |= matches!(
-                        error.kind(),
-                        ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation
-                    );
-                    if !skipping {
-                        let known = explain(error.kind(), source.text(), at as usize);
-                        let (known, help) =
-                            known.map_or((None, None), |(text, help)| (Some(text), Some(help)));
-                        let limit = matches!(error.kind(), ErrorKind::RecursionLimitExceeded);
-                        let start = build.as_ref().map_or(ended_at, |b| b.start);
-                        let mut document = Document::broken(
-                            Span::new(start, self.chunk.end as u32),
-                            ParseDiagnostic {
-                                kind: if limit {
-                                    ParseDiagnosticKind::Limit
-                                } else {
-                                    ParseDiagnosticKind::Syntax
-                                },
-                                span: error_span(source.text(), at),
-                                message: if limit {
-                                    "nesting is deeper than 255 levels".to_owned()
-                                } else {
-                                    known.unwrap_or_else(|| describe(&error.info()))
-                                },
-                                help: help.filter(|_| !limit),
-                                other: None,
-                                key_path: None,
-                            },
-                        );
-                        document.comments.append(&mut comments);
-                        self.documents.push(document);
-                    }
-                    build = None;
-                    match parser.proceed_next_document() {
-                        Ok(true) => {
-                            // Kubernetes ignores everything after `...`.
-                            skipping = !directives;
-                            continue;
-                        }
-                        _ => break,
-                    }
-                }
-            };
-            let range = span.byte_range().unwrap_or(0..0);
-            let span = Span::new(offset(range.start), offset(range.end));
-            if let (Some(copy), Event::Scalar(_, style, ..)) = (copy, &event)
-                && matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted)
-            {
-                self.insertions += copy.insertions_in(&range);
-            }
-            if skipping && !matches!(event, Event::Comment(..)) {
-                continue;
-            }
             match event {
-                Event::DocumentStart(explicit, _) => {
-                    if after_end && !explicit {
-                        // Text after `...`: one diagnostic, on the document before it.
-                        skipping = true;
-                        let from = self.first_text(ended_at);
-                        if let (Some(from), Some(last)) = (from, self.documents.last_mut()) {
-                            last.diagnostics.push(ParseDiagnostic {
-                                kind: ParseDiagnosticKind::TextAfterEnd,
-                                span: from,
-                                message: "Kubernetes ignores text after `...`".to_owned(),
-                                help: None,
-                                other: None,
-                                key_path: None,
-                            });
-                        }
-                        continue;
+                Ok((event, span)) => self.event(&event, span.byte_range().unwrap_or(0..0)),
+                Err(error) => {
+                    let at = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
+                    self.error(error.kind(), &error.info(), self.offset(at));
+                    if !matches!(parser.proceed_next_document(), Ok(true)) {
+                        break;
                     }
-                    build = Some(TreeBuilder::new(Arc::clone(source.text_arc()), span.start));
-                }
-                Event::DocumentEnd => {
-                    ended_at = span.end;
-                    if let Some(build) = build.take() {
-                        let empty = build.is_empty();
-                        if !empty || !build.diagnostics.is_empty() {
-                            let mut document = build.finish(span.end);
-                            document.comments.append(&mut comments);
-                            self.documents.push(document);
-                        }
-                    }
-                    after_end = true;
-                }
-                Event::Comment(text, _) => {
-                    // The parser's range is not exact for some comments, so it is checked against the text.
-                    if text.contains("gpulint:") {
-                        comments.push(span);
-                    }
-                }
-                event => {
-                    if let Some(build) = &mut build {
-                        build.event(&event, span);
-                    }
+                    // Kubernetes ignores everything after `...`.
+                    self.skipping = !has_directives;
                 }
             }
         }
         if let Some(last) = self.documents.last_mut() {
-            last.comments.append(&mut comments);
+            last.comments.append(&mut self.comments);
         }
         std::mem::take(&mut self.documents)
+    }
+
+    /// The offset in the file of an offset in the parsed text.
+    fn offset(&self, at: usize) -> u32 {
+        (self.chunk.start + self.copy.map_or(at, |copy| copy.original_offset(at))) as u32
+    }
+
+    /// Ends the document at a syntax error, which is at `at` in the file.
+    fn error(&mut self, kind: &ErrorKind, info: &str, at: u32) {
+        self.failed = true;
+        self.is_underindented |=
+            matches!(kind, ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation);
+        let build = self.build.take();
+        if self.skipping {
+            return;
+        }
+        let text = self.source.text();
+        let (kind, message, help) = if matches!(kind, ErrorKind::RecursionLimitExceeded) {
+            (ParseDiagnosticKind::Limit, "nesting is deeper than 255 levels".to_owned(), None)
+        } else {
+            let (known, help) = explain(kind, text, at as usize).unzip();
+            (ParseDiagnosticKind::Syntax, known.unwrap_or_else(|| describe(info)), help)
+        };
+        let start = build.map_or(self.ended_at, |build| build.start);
+        let mut document = Document::broken(
+            Span::new(start, self.chunk.end as u32),
+            ParseDiagnostic { kind, span: error_span(text, at), message, help, other: None, key_path: None },
+        );
+        document.comments.append(&mut self.comments);
+        self.documents.push(document);
+    }
+
+    /// Handles an event; `range` is its place in the parsed text.
+    fn event(&mut self, event: &Event, range: Range<usize>) {
+        let span = Span::new(self.offset(range.start), self.offset(range.end));
+        if let (Some(copy), Event::Scalar(_, style, ..)) = (self.copy, event)
+            && matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted)
+        {
+            self.insertions += copy.insertions_in(&range);
+        }
+        if self.skipping && !matches!(event, Event::Comment(..)) {
+            return;
+        }
+        match event {
+            Event::DocumentStart(explicit, _) if self.after_end && !explicit => {
+                self.skipping = true;
+                self.report_text_after_end();
+            }
+            Event::DocumentStart(..) => {
+                self.build = Some(TreeBuilder::new(Arc::clone(self.source.text_arc()), span.start));
+            }
+            Event::DocumentEnd => self.end_document(span.end),
+            Event::Comment(text, _) => {
+                // The parser's range is not exact for some comments, so it is checked against the text.
+                if text.contains("gpulint:") {
+                    self.comments.push(span);
+                }
+            }
+            event => {
+                if let Some(build) = &mut self.build {
+                    build.event(event, span);
+                }
+            }
+        }
+    }
+
+    fn end_document(&mut self, end: u32) {
+        self.ended_at = end;
+        self.after_end = true;
+        let Some(build) = self.build.take() else { return };
+        if !build.is_empty() || !build.diagnostics.is_empty() {
+            let mut document = build.finish(end);
+            document.comments.append(&mut self.comments);
+            self.documents.push(document);
+        }
+    }
+
+    /// Text after `...`: one diagnostic, on the document before it.
+    fn report_text_after_end(&mut self) {
+        let from = self.first_text(self.ended_at);
+        if let (Some(span), Some(last)) = (from, self.documents.last_mut()) {
+            last.diagnostics.push(ParseDiagnostic {
+                kind: ParseDiagnosticKind::TextAfterEnd,
+                span,
+                message: "Kubernetes ignores text after `...`".to_owned(),
+                help: None,
+                other: None,
+                key_path: None,
+            });
+        }
     }
 
     /// The first line after `from` that has more than a comment or a separator.
