@@ -10,9 +10,6 @@ use crate::platform::Platform;
 /// The JSON Schema (2020-12) of `gpulint.yaml`.
 #[must_use]
 pub fn schema(known_rules: RuleSet) -> Value {
-    let platform = Platform::default();
-    let webhook = WebhookSettings::default();
-    let version = |default: String, about: &str| json!({"$ref": "#/$defs/version", "default": default, "description": about});
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://gpulint.dev/schemas/config.json",
@@ -26,36 +23,9 @@ pub fn schema(known_rules: RuleSet) -> Value {
                 "default": "warning",
                 "description": "Findings of this severity or a worse one fail a run"
             },
-            "platform": {
-                "type": ["object", "null"],
-                "additionalProperties": false,
-                "description": "What the cluster runs on; while a version is not set, a finding that other supported versions do not share is at most a warning",
-                "properties": {
-                    "karpenter": version(platform.karpenter.to_string(), "Karpenter's minor version"),
-                    "keda": version(platform.keda.to_string(), "KEDA's minor version"),
-                    "kubernetes": version(platform.kubernetes.to_string(), "Kubernetes' minor version"),
-                    "eks": {"type": "boolean", "default": platform.eks, "description": "Whether the API server is EKS's"},
-                    "region": {"type": "string", "description": "The AWS region: what it does not offer is found"},
-                    "timezone": {"type": "string", "description": "The IANA time zone people think in"}
-                }
-            },
+            "platform": platform(),
             "rules": {"$ref": "#/$defs/rules", "description": "What is set by rule, by group or for `all`; a rule's own entry wins over its group, and that over `all`"},
-            "overrides": {
-                "type": ["array", "null"],
-                "description": "Rules that are set otherwise for some objects; later ones win",
-                "items": {
-                    "type": "object",
-                    "additionalProperties": false,
-                    "required": ["rules"],
-                    "properties": {
-                        "paths": strings("Globs of paths"),
-                        "namespaces": strings("Globs of namespaces"),
-                        "kinds": strings("Kinds, exact"),
-                        "names": strings("Globs of names"),
-                        "rules": {"$ref": "#/$defs/rules"}
-                    }
-                }
-            },
+            "overrides": overrides(),
             "ignore": strings("Paths that are not checked, as patterns of a .gitignore; `!` excepts paths, also test data and archives, which are skipped by default"),
             "clusters": {
                 "type": ["array", "null"],
@@ -68,87 +38,9 @@ pub fn schema(known_rules: RuleSet) -> Value {
                 }
             },
             "crds": strings("Files and folders of CustomResourceDefinitions, relative to this file; `gpulint check` checks objects of their kinds against them"),
-            "render": {
-                "type": ["object", "null"],
-                "additionalProperties": false,
-                "description": "What is checked as `helm template` and `kustomize build` render it",
-                "properties": {
-                    "enabled": {"type": "boolean", "default": false, "description": "Whether charts and kustomizations are rendered without --render"},
-                    "helm": {
-                        "type": ["array", "null"],
-                        "description": "Values that charts are rendered with, beside their own",
-                        "items": {
-                            "type": "object",
-                            "additionalProperties": false,
-                            "required": ["chart"],
-                            "properties": {
-                                "chart": {"type": "string", "description": "The folder of the chart, relative to this file"},
-                                "values": strings("Files of values, relative to the chart or to this file; later ones win")
-                            }
-                        }
-                    }
-                }
-            },
+            "render": render(),
             "baseline": {"type": ["string", "null"], "description": "The baseline of `gpulint check`, relative to this file: findings that are not reported because they were there before"},
-            "webhook": {
-                "type": ["object", "null"],
-                "additionalProperties": false,
-                "description": "What the admission webhook does",
-                "properties": {
-                    "deny": threshold(webhook.deny, "Findings of this severity or a worse one deny a request"),
-                    "warn": threshold(webhook.warn, "Findings of this severity or a worse one become warnings"),
-                    "namespaces": {
-                        "type": ["array", "null"],
-                        "description": "Other thresholds for some namespaces: the first entry that fits",
-                        "items": {
-                            "type": "object",
-                            "additionalProperties": false,
-                            "properties": {
-                                "names": strings("Globs of names; empty: every name"),
-                                "selector": label_selector(),
-                                "deny": threshold(webhook.deny, "Replaces `deny`"),
-                                "warn": threshold(webhook.warn, "Replaces `warn`")
-                            }
-                        }
-                    },
-                    "mutate": {
-                        "description": "Which fixes are sent: the safe ones, none, or also those of these rules; `warn` only says what would be written",
-                        "default": "safe",
-                        "anyOf": [{"enum": ["safe", "warn", "off", false]}, rule_ids(known_rules)]
-                    },
-                    "exempt-namespaces": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "default": webhook.exempt_namespaces.patterns(),
-                        "description": "Globs of namespaces that are never checked"
-                    },
-                    "exempt-accounts": {
-                        "type": "array",
-                        "items": {"type": "string", "pattern": "^[a-z0-9.-]+/[a-z0-9.-]+$"},
-                        "default": webhook.exempt_accounts,
-                        "description": "Service accounts, as NAMESPACE/NAME, whose requests are never checked"
-                    },
-                    "exempt-groups": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "default": webhook.exempt_groups,
-                        "description": "Groups of users whose requests are never checked"
-                    },
-                    "forbid-suppressions": {
-                        "description": "Rules and groups of rules that an annotation may not suppress; `all`: any",
-                        "anyOf": [{"const": "all"}, {"type": "array", "items": {"enum": rules_and_groups(known_rules)}}]
-                    },
-                    "may-suppress": {
-                        "type": ["object", "null"],
-                        "additionalProperties": false,
-                        "description": "Who may suppress by an annotation in the cluster; everybody where it is not set",
-                        "properties": {
-                            "users": strings("User names as the API server knows them"),
-                            "groups": strings("Groups of users")
-                        }
-                    }
-                }
-            }
+            "webhook": webhook(known_rules)
         },
         "$defs": {
             "version": {"type": ["string", "number"], "pattern": r"^v?[0-9]+\.[0-9]+(\.[0-9]+)?$"},
@@ -159,6 +51,130 @@ pub fn schema(known_rules: RuleSet) -> Value {
                 "type": ["object", "null"],
                 "additionalProperties": false,
                 "properties": rules(known_rules)
+            }
+        }
+    })
+}
+
+fn platform() -> Value {
+    let platform = Platform::default();
+    let version = |default: String, about: &str| json!({"$ref": "#/$defs/version", "default": default, "description": about});
+    json!({
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "description": "What the cluster runs on; while a version is not set, a finding that other supported versions do not share is at most a warning",
+        "properties": {
+            "karpenter": version(platform.karpenter.to_string(), "Karpenter's minor version"),
+            "keda": version(platform.keda.to_string(), "KEDA's minor version"),
+            "kubernetes": version(platform.kubernetes.to_string(), "Kubernetes' minor version"),
+            "eks": {"type": "boolean", "default": platform.eks, "description": "Whether the API server is EKS's"},
+            "region": {"type": "string", "description": "The AWS region: what it does not offer is found"},
+            "timezone": {"type": "string", "description": "The IANA time zone people think in"}
+        }
+    })
+}
+
+fn overrides() -> Value {
+    json!({
+        "type": ["array", "null"],
+        "description": "Rules that are set otherwise for some objects; later ones win",
+        "items": {
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["rules"],
+            "properties": {
+                "paths": strings("Globs of paths"),
+                "namespaces": strings("Globs of namespaces"),
+                "kinds": strings("Kinds, exact"),
+                "names": strings("Globs of names"),
+                "rules": {"$ref": "#/$defs/rules"}
+            }
+        }
+    })
+}
+
+fn render() -> Value {
+    json!({
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "description": "What is checked as `helm template` and `kustomize build` render it",
+        "properties": {
+            "enabled": {"type": "boolean", "default": false, "description": "Whether charts and kustomizations are rendered without --render"},
+            "helm": {
+                "type": ["array", "null"],
+                "description": "Values that charts are rendered with, beside their own",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "required": ["chart"],
+                    "properties": {
+                        "chart": {"type": "string", "description": "The folder of the chart, relative to this file"},
+                        "values": strings("Files of values, relative to the chart or to this file; later ones win")
+                    }
+                }
+            }
+        }
+    })
+}
+
+fn webhook(known_rules: RuleSet) -> Value {
+    let webhook = WebhookSettings::default();
+    json!({
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "description": "What the admission webhook does",
+        "properties": {
+            "deny": threshold(webhook.deny, "Findings of this severity or a worse one deny a request"),
+            "warn": threshold(webhook.warn, "Findings of this severity or a worse one become warnings"),
+            "namespaces": {
+                "type": ["array", "null"],
+                "description": "Other thresholds for some namespaces: the first entry that fits",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": {
+                        "names": strings("Globs of names; empty: every name"),
+                        "selector": label_selector(),
+                        "deny": threshold(webhook.deny, "Replaces `deny`"),
+                        "warn": threshold(webhook.warn, "Replaces `warn`")
+                    }
+                }
+            },
+            "mutate": {
+                "description": "Which fixes are sent: the safe ones, none, or also those of these rules; `warn` only says what would be written",
+                "default": "safe",
+                "anyOf": [{"enum": ["safe", "warn", "off", false]}, rule_ids(known_rules)]
+            },
+            "exempt-namespaces": {
+                "type": "array",
+                "items": {"type": "string"},
+                "default": webhook.exempt_namespaces.patterns(),
+                "description": "Globs of namespaces that are never checked"
+            },
+            "exempt-accounts": {
+                "type": "array",
+                "items": {"type": "string", "pattern": "^[a-z0-9.-]+/[a-z0-9.-]+$"},
+                "default": webhook.exempt_accounts,
+                "description": "Service accounts, as NAMESPACE/NAME, whose requests are never checked"
+            },
+            "exempt-groups": {
+                "type": "array",
+                "items": {"type": "string"},
+                "default": webhook.exempt_groups,
+                "description": "Groups of users whose requests are never checked"
+            },
+            "forbid-suppressions": {
+                "description": "Rules and groups of rules that an annotation may not suppress; `all`: any",
+                "anyOf": [{"const": "all"}, {"type": "array", "items": {"enum": rules_and_groups(known_rules)}}]
+            },
+            "may-suppress": {
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "description": "Who may suppress by an annotation in the cluster; everybody where it is not set",
+                "properties": {
+                    "users": strings("User names as the API server knows them"),
+                    "groups": strings("Groups of users")
+                }
             }
         }
     })
