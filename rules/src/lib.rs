@@ -41,7 +41,6 @@ pub use cluster::sets::{Bond, ManifestSet, Membership, Partition};
 pub use file::File;
 pub use kind::Kind;
 pub use kind::definitions::CustomResourceDefinitions;
-pub use lint::alike::{AlikeName, AlikeOutcome, AlikeReview};
 pub use lint::authority::Authority;
 pub use lint::context::Context;
 pub use lint::engine::Engine;

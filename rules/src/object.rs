@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
@@ -14,11 +14,10 @@ use crate::facts::text::{UNNAMED, ellipsize};
 use crate::kind::{self, Kind, KindInfo, WorkloadKind};
 use crate::source::{Document, Source};
 use crate::steps;
-use crate::tree::SharedNodes;
 use crate::tree::json::Draft;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
-use crate::tree::{NONE, Span, Tree, watched};
+use crate::tree::{NONE, Span, Tree};
 
 /// The type of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,68 +136,34 @@ pub struct Origin {
 /// A value derived from an object that is computed at most once per object. It is declared as a `static` in the
 /// module that computes it, so that this module need not know the type.
 pub(crate) struct Memo<T> {
-    slot: MemoSlot,
+    /// The number of its value among those of an object, assigned at the first use.
+    slot: OnceLock<usize>,
+    depends_on_namespace: bool,
     value: PhantomData<fn() -> T>,
 }
 
-/// The place of a [`Memo`] in an object; each belongs to one `static`.
-#[derive(Clone, Copy)]
-pub(crate) enum MemoSlot {
-    /// What follows from what a NodePool says of its nodes.
-    PoolFacts,
-    /// What the schema and the API server's validation reject.
-    Violations,
-    /// The same by the CustomResourceDefinitions that the user brings.
-    DefinedViolations,
-    /// The class of a workload.
-    WorkloadClass,
-    /// Where the pod templates are.
-    PodTemplates,
-    /// Whether a pod requests an accelerator.
-    UsesAccelerators,
-    /// The PromQL queries.
-    Queries,
-    /// What the pods of the templates require of nodes.
-    PodShapes,
-    /// The edits that repair findings of the object, where others are like it.
-    Repairs,
-}
-
-impl MemoSlot {
-    const COUNT: usize = MemoSlot::Repairs as usize + 1;
-
-    /// Whether the value is another one where the object is applied to another namespace.
-    const fn depends_on_namespace(self) -> bool {
-        matches!(self, MemoSlot::WorkloadClass)
-    }
-
-    /// Whether the value is the same for all NodePools of a file that are equal but for their names, which are all of one
-    /// length and labels of RFC 1035.
-    const fn is_common_to_alike_pools(self) -> bool {
-        matches!(self, MemoSlot::PoolFacts | MemoSlot::Violations | MemoSlot::Repairs)
-    }
-}
+/// Maximum number of memos in the program. Each object with a memo has room for all of them.
+const MAX_MEMOS: usize = 8;
 
 /// The values of an object's [`Memo`]s.
-type Memos = [OnceLock<Remembered>; MemoSlot::COUNT];
+type Memos = [OnceLock<Box<dyn Any + Send + Sync>>; MAX_MEMOS];
 
-/// The value of a memo.
-#[derive(Debug)]
-struct Remembered {
-    value: Box<dyn Any + Send + Sync>,
-    /// Whether the name of the object may decide it.
-    reads_name: bool,
-}
+impl<T: Any + Send + Sync> Memo<T> {
+    /// A memo whose value does not depend on the namespace: the object as it is written and as each set of manifests applies
+    /// it share one value.
+    pub(crate) const fn new() -> Memo<T> {
+        Memo { slot: OnceLock::new(), depends_on_namespace: false, value: PhantomData }
+    }
 
-/// What the objects of one file whose trees share their nodes have in common.
-struct Common {
-    source: Arc<Source>,
-    /// Whether the document was read as a patch.
-    is_patch: bool,
-    /// With the name of the first of them.
-    id: ObjectId,
-    traits: Traits,
-    memos: Memos,
+    /// A memo that has a value for each namespace that the object is applied to.
+    pub(crate) const fn by_namespace() -> Memo<T> {
+        Memo { slot: OnceLock::new(), depends_on_namespace: true, value: PhantomData }
+    }
+
+    fn slot(&self) -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        *self.slot.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// What follows from the tree of an object, and is asked often.
@@ -211,13 +176,6 @@ struct Traits {
     path_cache: PathCache,
     /// The row of its kind, looked up once because nearly every rule for workloads needs it.
     kind_info: Option<&'static KindInfo>,
-}
-
-impl<T: Any + Send + Sync> Memo<T> {
-    /// A memo in a slot that no other memo uses.
-    pub(crate) const fn new(slot: MemoSlot) -> Memo<T> {
-        Memo { slot, value: PhantomData }
-    }
 }
 
 /// A Kubernetes object. Cheap to clone; the same type in every program.
@@ -314,16 +272,6 @@ impl Object {
     }
 
     fn from_tree(tree: Arc<Tree>, root: u32, origin: Option<Origin>, partial: bool) -> Option<Object> {
-        if let Some(known) = common_of(&tree, root, origin.as_ref(), partial) {
-            let metadata = known.traits.path_cache.metadata;
-            let name = Node::from_slot(&tree, root, metadata).get("name").text()?;
-            let id = ObjectId {
-                group_version_kind: Arc::clone(&known.id.group_version_kind),
-                namespace: known.id.namespace.clone(),
-                name: name.to_owned(),
-            };
-            return Some(Object::new(id, Arc::clone(&tree), root, origin, known.traits));
-        }
         let node = Node::new(&tree, root);
         let api_version = node.get("apiVersion").text()?;
         let kind = node.get("kind").text()?;
@@ -345,21 +293,12 @@ impl Object {
             partial: partial || patch || template,
             incomplete,
             template,
-            path_cache: PathCache::of(&node),
             kind_info: kind::find(&id.group, &id.kind),
+            path_cache: PathCache::of(&node),
         };
-        if let Some((nodes, origin)) = tree.shared_nodes().filter(|_| root == 0).zip(origin.as_ref()) {
-            let source = Arc::clone(&origin.source);
-            let common =
-                || Common { source, is_patch: partial, id: id.clone(), traits, memos: Memos::default() };
-            nodes.derived.get_or_init(|| Box::new(common()));
-        }
-        Some(Object::new(id, Arc::clone(&tree), root, origin, traits))
-    }
-
-    fn new(id: ObjectId, tree: Arc<Tree>, root: u32, origin: Option<Origin>, traits: Traits) -> Object {
+        drop(node);
         let (written, applied_name, memos) = (None, None, OnceLock::new());
-        Object(Arc::new(Inner { id, tree, root, origin, traits, written, applied_name, memos }))
+        Some(Object(Arc::new(Inner { id, tree, root, origin, traits, written, applied_name, memos })))
     }
 
     /// The same object as a set of manifests applies it: in another namespace, under another name, or both. Places in it
@@ -429,12 +368,6 @@ impl Object {
     /// What names it.
     #[must_use]
     pub fn id(&self) -> &ObjectId {
-        watched::read_place(&self.0.tree);
-        &self.0.id
-    }
-
-    /// The same for who reads all of it but the name.
-    pub(crate) fn id_but_name(&self) -> &ObjectId {
         &self.0.id
     }
 
@@ -456,11 +389,16 @@ impl Object {
         &self.0.id.version
     }
 
-    /// What a message calls it, in backticks: its name, cut where it is long; where a placeholder stands for
-    /// the name, that; and where there is none, [`UNNAMED`], which no message shows. The name is read when it is written.
+    /// The name for messages, where it stands in backticks: cut where it is long; the placeholder where one stands for the
+    /// name; [`UNNAMED`], which no message shows, where there is none.
     #[must_use]
-    pub fn display_name(&self) -> DisplayName<'_> {
-        DisplayName(self)
+    pub fn display_name(&self) -> Cow<'_, str> {
+        if !self.name().is_empty() {
+            return ellipsize(self.name());
+        }
+        let metadata = self.get("metadata");
+        let written = |key: &str| metadata.get(key).raw_text().filter(|text| !text.is_empty());
+        ellipsize(written("name").or_else(|| written("generateName")).unwrap_or(UNNAMED))
     }
 
     /// Its name.
@@ -516,45 +454,13 @@ impl Object {
     /// Where it came from; `None` for objects of a cluster.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
-        let origin = self.0.origin.as_ref()?;
-        watched::read_place(&self.0.tree);
-        Some(origin)
+        self.0.origin.as_ref()
     }
 
     /// The file it came from; `None` for objects of a cluster.
     #[must_use]
     pub fn source(&self) -> Option<&Arc<Source>> {
         self.0.origin.as_ref().map(|origin| &origin.source)
-    }
-
-    /// What it has in common with objects of its file that are equal to the byte, but for their names. `None` if it was not
-    /// looked for, or is none that has this.
-    pub(crate) fn alike(&self) -> Option<&Arc<SharedNodes>> {
-        let data = &self.0;
-        let is_whole = data.root == 0 && data.origin.is_some() && data.written.is_none();
-        data.tree.shared_nodes().filter(|_| is_whole)
-    }
-
-    /// Whether objects of its file that are equal to the byte, but for their names, share its nodes, or can do so.
-    #[must_use]
-    pub fn is_alike(&self) -> bool {
-        self.alike().is_some()
-    }
-
-    /// The node that its name is written in.
-    pub(crate) fn name_slot(&self) -> u32 {
-        self.path(&["metadata", "name"]).id().slot()
-    }
-
-    /// Runs `work` and says whether it read the name of the object, or what else tells it from those that are equal but for
-    /// their names. There must be no other object of its name beside it.
-    pub(crate) fn watch_name<T>(&self, work: impl FnOnce() -> T) -> (T, bool) {
-        watched::watch_name_in(&self.0.tree, self.name_slot(), work)
-    }
-
-    /// Whether it is known that no other object has its name, because that is watched.
-    pub(crate) fn has_no_namesake(&self) -> bool {
-        watched::is_name_watched_in(&self.0.tree)
     }
 
     /// Whether what is absent means nothing here: a patch, or a fragment of documentation.
@@ -594,40 +500,17 @@ impl Object {
         self.0.traits.template
     }
 
-    /// A derived value, computed at the first call. It is the object's and not of who asks first, whose allowance of
-    /// steps it is not taken from.
+    /// A derived value, computed at the first call. Computing it does not count against the step limit of the caller.
     pub(crate) fn memo<T: Any + Send + Sync>(&self, memo: &Memo<T>, compute: impl FnOnce() -> T) -> &T {
-        let owner = if memo.slot.depends_on_namespace() {
+        let owner = if memo.depends_on_namespace {
             let _ = self.namespace();
             self
         } else {
             self.as_written()
         };
-        let tree = &owner.0.tree;
-        let common = owner.common_memos().filter(|_| memo.slot.is_common_to_alike_pools());
-        let is_name_watched = watched::is_name_watched_in(tree);
-        let memos = common.unwrap_or_else(|| owner.0.memos.get_or_init(Box::default));
-        let remembered = memos[memo.slot as usize].get_or_init(|| {
-            let (value, reads_name) = watched::set_apart(|| steps::unlimited(compute));
-            Remembered { value: Box::new(value), reads_name: reads_name || !is_name_watched }
-        });
-        if common.is_none() && (remembered.reads_name || !is_name_watched) {
-            watched::read_place(tree);
-        }
-        remembered.value.downcast_ref().expect("each slot belongs to one memo")
-    }
-
-    /// The memos that a NodePool has in common with those that are like it.
-    fn common_memos(&self) -> Option<&Memos> {
-        let data = &self.0;
-        let is_written = data.written.is_none();
-        let common = common_of(&data.tree, data.root, data.origin.as_ref(), data.traits.partial)?;
-        (is_written && self.is(Kind::NODE_POOL)).then_some(&common.memos)
-    }
-
-    /// What is remembered for this object and for those that are like it. `None` where nothing is like it.
-    pub(crate) fn memo_of_alike<T: Any + Send + Sync + Default>(&self, memo: &Memo<T>) -> Option<&T> {
-        self.common_memos().map(|_| self.memo(memo, T::default))
+        let memos = owner.0.memos.get_or_init(Box::default);
+        let value = memos[memo.slot()].get_or_init(|| Box::new(steps::unlimited(compute)));
+        value.downcast_ref().expect("each slot belongs to one memo")
     }
 
     /// Its namespace: as it is written, or as a set of manifests applies it.
@@ -662,14 +545,11 @@ impl Object {
 
     /// Whether this is another handle of the very same object.
     pub(crate) fn ptr_eq(&self, other: &Object) -> bool {
-        watched::read_place(&self.0.tree);
-        watched::read_place(&other.0.tree);
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// What tells it from every other object while it lives.
     pub(crate) fn ptr_id(&self) -> usize {
-        watched::read_place(&self.0.tree);
         Arc::as_ptr(&self.0).addr()
     }
 
@@ -678,12 +558,6 @@ impl Object {
     #[must_use]
     pub fn is_same_resource(&self, other: &Object) -> bool {
         let (a, b) = (&self.0, &other.0);
-        for (one, other) in [(a, b), (b, a)] {
-            // An object whose name is watched is beside no other one of its name, but for what nobody finds by its name.
-            if !watched::is_name_watched_in(&one.tree) || other.traits.partial || other.traits.incomplete {
-                watched::read_place(&one.tree);
-            }
-        }
         let stored = a.origin.is_none() && b.origin.is_none();
         Arc::ptr_eq(a, b)
             || (stored
@@ -693,37 +567,6 @@ impl Object {
                 && a.id.group == b.id.group
                 && a.id.namespace_or_default() == b.id.namespace_or_default())
     }
-}
-
-/// What a message calls an object: [`Object::display_name`].
-#[derive(Clone, Copy, Debug)]
-pub struct DisplayName<'a>(&'a Object);
-
-impl DisplayName<'_> {
-    fn text(&self) -> Cow<'_, str> {
-        let object = self.0;
-        if !object.name().is_empty() {
-            return ellipsize(object.name());
-        }
-        let metadata = object.get("metadata");
-        let written = |key: &str| metadata.get(key).raw_text().filter(|text| !text.is_empty());
-        let written = written("name").or_else(|| written("generateName"));
-        ellipsize(written.unwrap_or(UNNAMED))
-    }
-}
-
-impl fmt::Display for DisplayName<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
-    }
-}
-
-/// What an object has in common with others whose trees share its nodes. The same text may be read again as something
-/// else, such as a patch, which has nothing in common with them.
-fn common_of<'t>(tree: &'t Tree, root: u32, origin: Option<&Origin>, is_patch: bool) -> Option<&'t Common> {
-    let common: &Common = tree.shared_nodes()?.derived.get()?.downcast_ref()?;
-    let is_of_same_file = Arc::ptr_eq(&common.source, &origin?.source);
-    (root == 0 && is_of_same_file && common.is_patch == is_patch).then_some(common)
 }
 
 /// No `spec` in a kind that lives by it, or a NodePool without `spec.template`.

@@ -9,9 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gpulint_rules::source;
-use gpulint_rules::source::{
-    AlikeDocuments, Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source,
-};
+use gpulint_rules::source::{Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source};
 use gpulint_rules::tree::Span;
 use gpulint_rules::{File, Kind, Object};
 use rayon::prelude::*;
@@ -299,10 +297,9 @@ fn parse(source: &Source) -> Vec<Document> {
             group.push(part);
         }
     }
-    let alike = AlikeDocuments::new(source);
     let parsed: Vec<Vec<Document>> = groups
         .into_par_iter()
-        .map(|group| group.into_iter().flat_map(|part| alike.parse_manifest(part)).collect())
+        .map(|group| group.into_iter().flat_map(|part| source::parse_manifest(source, part)).collect())
         .collect();
     source::assign_numbers(parsed.into_iter())
 }

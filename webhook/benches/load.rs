@@ -1,11 +1,10 @@
 //! The server against an echo server on the same stack: HTTP/1.1 keep-alive over TLS, client and servers on the same cores.
 //!
 //! `cargo bench -p gpulint-webhook --bench load`. The ratio counts: both share the machine with the client. The server has a
-//! cache of evaluations, so it is measured with one object that is always in it, and with a new object in each request: one
-//! that is equal to the others but for its name, or one that has a label of its own as well.
+//! cache of evaluations, so it is measured with one object that is always in it, and with a new object in each request.
 //!
-//! `-- again`, `-- new`, `-- other` and `-- large` measure one part, a number as many connections only: `-- new 64`. `-- new 64 profile`
-//! asks gpulint alone, a hundred thousand times, which suits a profiler.
+//! `-- again`, `-- new` and `-- large` measure one part, a number as many connections only: `-- new 64`. `-- new 64 profile` asks
+//! gpulint alone, a hundred thousand times, which suits a profiler.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -55,12 +54,12 @@ fn main() {
     let (gpulint, _stop) = servers.block_on(gpulint(&certificate, &key));
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let is_asked = |part: &str| {
-        let known = ["again", "new", "other", "large"];
+        let known = ["again", "new", "large"];
         args.iter().any(|arg| arg == part) || !args.iter().any(|arg| known.contains(&arg.as_str()))
     };
     let only: Vec<usize> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
     let profiled = args.iter().any(|arg| arg == "profile");
-    let parts = [("again", Asked::Again), ("new", Asked::New), ("other", Asked::Other)];
+    let parts = [("again", Asked::Again), ("new", Asked::New)];
     for (_, asked) in parts.into_iter().filter(|(part, _)| is_asked(part)) {
         let bytes = asked.body().len();
         println!("{asked:?}: a review of {bytes} bytes, {SECONDS} s a round, the best of {ROUNDS}");
@@ -112,10 +111,8 @@ fn beside_large(clients: &Runtime, certificate: &str, address: SocketAddr) {
 enum Asked {
     /// The same object in every request.
     Again,
-    /// A new object in every request, equal to the others but for its name.
+    /// A new object in every request.
     New,
-    /// As `New`, with a label of its own.
-    Other,
     /// As `New`, with many annotations.
     Large,
 }
@@ -123,27 +120,23 @@ enum Asked {
 impl Asked {
     fn body(self) -> Bytes {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        static SMALL: LazyLock<Vec<String>> = LazyLock::new(|| review("ml", 0));
-        static OTHER: LazyLock<Vec<String>> = LazyLock::new(|| review("ml-NUMBER", 0));
-        static LARGE: LazyLock<Vec<String>> = LazyLock::new(|| review("ml", 3_000));
+        static SMALL: LazyLock<Vec<String>> = LazyLock::new(|| review(0));
+        static LARGE: LazyLock<Vec<String>> = LazyLock::new(|| review(3_000));
         let parts = match self {
             Asked::Again | Asked::New => &*SMALL,
-            Asked::Other => &*OTHER,
             Asked::Large => &*LARGE,
         };
         let number = match self {
             Asked::Again => 0,
-            Asked::New | Asked::Other | Asked::Large => NEXT.fetch_add(1, Ordering::Relaxed) + 1,
+            Asked::New | Asked::Large => NEXT.fetch_add(1, Ordering::Relaxed) + 1,
         };
         Bytes::from(parts.join(&format!("{number:010}")))
     }
 }
 
-/// A review of a GPU pool with as many annotations, split where a number is missing: at the end of its name, and where its
-/// `team` has `NUMBER`.
-fn review(team: &str, annotations: usize) -> Vec<String> {
+/// A review of a GPU pool with as many annotations, split where a number is missing: at the end of its name.
+fn review(annotations: usize) -> Vec<String> {
     let mut pool = objects::pool("gpu-NUMBER");
-    pool["metadata"]["labels"]["team"] = team.into();
     for number in 0..annotations {
         pool["metadata"]["annotations"][format!("example.com/note-{number}")] =
             "what somebody wanted to remember".into();

@@ -1,28 +1,28 @@
 //! What the rules find in an object of a request, reduced to what a decision and an answer need.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use gpulint_rules::{
-    AlikeOutcome, AlikeReview, Authority, CheckReport, Cluster, Draft, Engine, Finding, Identity, Object,
-    Pointer, Severity,
-};
+use gpulint_rules::{Authority, Cluster, Draft, Engine, Finding, Identity, Object, Pointer, Severity};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::alike::{AlikeText, SERVER_MANAGED_FIELDS};
 use crate::confirm::{Confirmed, ObjectRef};
-use crate::evaluation_cache::{CacheKey, EvaluationCache, Generation, HeapSize};
+use crate::evaluation_cache::{EvaluationCache, Generation, HeapSize};
 use crate::exemption::DerivedOwners;
 use crate::kinds;
 use crate::wire::Request;
 
+/// Metadata that the API server sets on stored objects. No rule reads it, and it differs between
+/// requests for otherwise equal objects.
+const SERVER_MANAGED_FIELDS: [&str; 5] =
+    ["managedFields", "resourceVersion", "generation", "creationTimestamp", "selfLink"];
+
 /// What was found, by object.
-pub(crate) type Evaluations = EvaluationCache<Evaluation, Alike>;
+pub(crate) type Evaluations = EvaluationCache<Evaluation>;
 
 /// The engine with the configuration in force, and the objects of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ pub(crate) enum Verdict {
 }
 
 /// A finding without its object.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct FindingSummary {
     pub(crate) rule: &'static str,
     pub(crate) severity: Severity,
@@ -127,21 +127,11 @@ impl<'a> Evaluator<'a> {
             return Examined::default();
         };
         let Some((cache, generation)) = self.cache else {
-            let review = |object: &Object| self.engine.review_object_with_reads(object, self.cluster);
-            return self.run_rules(object(raw, request), review);
+            return self.run_rules(object(raw, request));
         };
-        let alike = AlikeText::of(raw.get());
         let is_new = request.operation == "CREATE";
-        let keys = cache.keys_of_text(request.namespace.as_deref(), is_new, raw.get(), alike.as_ref());
-        let known = keys.alike.and_then(|key| cache.alike.get(generation, key));
-        if let Some((known, alike)) = known.as_ref().zip(alike.as_ref())
-            && let Some(evaluation) = known.evaluation_of(alike.name(), self.cluster)
-        {
-            debug_assert_eq!(format!("{evaluation:?}"), self.evaluated_anew(raw, request), "{raw}");
-            cache.record_lookup(true);
-            return Examined { evaluation: Arc::new(evaluation), ..Examined::default() };
-        }
-        if let Some(known) = cache.get(generation, keys.text) {
+        let text_key = cache.key_of_text(request.namespace.as_deref(), is_new, raw.get());
+        if let Some(known) = cache.get(generation, text_key) {
             cache.record_lookup(true);
             return Examined { evaluation: known, ..Examined::default() };
         }
@@ -150,63 +140,18 @@ impl<'a> Evaluator<'a> {
         };
         let draft = normalized(draft, request);
         let value_key = cache.key_of_value(&draft);
-        if let Some(evaluation) = cache.get(generation, value_key) {
-            cache.record_lookup(true);
+        let known = cache.get(generation, value_key);
+        cache.record_lookup(known.is_some());
+        if let Some(evaluation) = known {
             // What it read is not known any more.
-            cache.insert(generation, keys.text, &evaluation, true);
+            cache.insert(generation, text_key, &evaluation, true);
             return Examined { evaluation, ..Examined::default() };
         }
-        cache.record_lookup(false);
-        let examined = self.run_rules(Object::from_draft(draft), |object| {
-            let outcome = known.as_ref().map(|known| &known.outcome);
-            let review = self.engine.review_alike(object, self.cluster, outcome);
-            if let Some((key, alike)) = keys.alike.zip(alike.as_ref()) {
-                let AlikeReview { alone, beside, .. } = review;
-                let findings = &review.report.findings;
-                self.learn((object, alike), key, findings, known.as_deref(), [alone, beside]);
-            }
-            (review.report, review.reads_cluster)
-        });
-        for key in [value_key, keys.text] {
+        let examined = self.run_rules(Object::from_draft(draft));
+        for key in [value_key, text_key] {
             cache.insert(generation, key, &examined.evaluation, examined.reads_cluster);
         }
         examined
-    }
-
-    /// Keeps what was learned of objects like this one: what holds beside whatever objects, and what holds beside those of
-    /// the snapshot. `known` is what was known before.
-    fn learn(
-        &self,
-        (object, text): (&Object, &AlikeText<'_>),
-        key: CacheKey,
-        findings: &[Finding],
-        known: Option<&Alike>,
-        [alone, beside]: [Option<AlikeOutcome>; 2],
-    ) {
-        let Some((cache, generation)) = self.cache else { return };
-        let worth = |outcome: &AlikeOutcome| (outcome.is_whole(), Reverse(outcome.rules_left()));
-        let alone = alone.filter(|_| known.is_none());
-        let others = alone.as_ref().or(known.map(|known| &known.outcome));
-        let is_worth_more = |beside: &AlikeOutcome| others.is_none_or(|others| worth(beside) > worth(others));
-        let beside = beside.filter(|beside| beside.reads_cluster() && is_worth_more(beside));
-        if alone.is_none() && beside.is_none() || !text.is_unambiguous() {
-            return;
-        }
-        for outcome in [alone, beside].into_iter().flatten() {
-            let reads_cluster = outcome.reads_cluster();
-            cache.alike.insert(
-                generation,
-                key,
-                Arc::new(Alike::new(object, findings, outcome)),
-                reads_cluster,
-            );
-        }
-    }
-
-    /// What the rules find in an object, to be compared with what is remembered.
-    fn evaluated_anew(&self, raw: &RawValue, request: &Request<'_>) -> String {
-        let evaluator = Evaluator { cache: None, ..*self };
-        format!("{:?}", evaluator.evaluate(Some(raw), request))
     }
 
     /// Keeps what the rules found in an object that a patch gives: the validating webhook is asked about it next.
@@ -217,11 +162,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn run_rules(
-        &self,
-        object: Option<Object>,
-        review: impl FnOnce(&Object) -> (CheckReport, bool),
-    ) -> Examined {
+    fn run_rules(&self, object: Option<Object>) -> Examined {
         let Some(object) = object else {
             return Examined::default();
         };
@@ -231,7 +172,7 @@ impl<'a> Evaluator<'a> {
         } else if !kinds::is_checked(&id.group, &id.kind) {
             Verdict::UnknownKind
         } else {
-            let (report, reads_cluster) = review(&object);
+            let (report, reads_cluster) = self.engine.review_object_with_reads(&object, self.cluster);
             let evaluation = Arc::new(Evaluation::from_findings(&object, &report.findings));
             return Examined { evaluation, findings: Some(report.findings), reads_cluster };
         };
@@ -247,22 +188,8 @@ impl Evaluation {
     }
 
     /// What the rules found in an object.
-    pub(crate) fn from_findings(object: &Object, findings: &[Finding]) -> Evaluation {
+    fn from_findings(object: &Object, findings: &[Finding]) -> Evaluation {
         Evaluation::new(object, Verdict::Findings(findings.iter().map(FindingSummary::from).collect()))
-    }
-
-    /// The same of an object that differs in its name alone.
-    pub(crate) fn renamed(&self, name: &str) -> Evaluation {
-        let renamed = |found: &FindingSummary| FindingSummary {
-            identity: found.identity.renamed(name),
-            ..found.clone()
-        };
-        Evaluation {
-            group: self.group.clone(),
-            kind: self.kind.clone(),
-            name: name.to_owned(),
-            verdict: Verdict::Findings(self.findings().iter().map(renamed).collect()),
-        }
     }
 
     /// The findings; empty where the rules did not run.
@@ -284,40 +211,6 @@ impl HeapSize for Evaluation {
             size_of::<FindingSummary>() + texts + refs.sum::<usize>()
         });
         size_of::<Evaluation>() + id + found.sum::<usize>()
-    }
-}
-
-/// What is known of objects whose texts are alike.
-#[derive(Debug)]
-pub(crate) struct Alike {
-    /// What was found in the first of them.
-    evaluation: Evaluation,
-    /// `default` where they have none.
-    namespace: String,
-    pub(crate) outcome: AlikeOutcome,
-}
-
-impl Alike {
-    /// What was learned of an object.
-    pub(crate) fn new(object: &Object, findings: &[Finding], outcome: AlikeOutcome) -> Alike {
-        // Otherwise it is not asked for.
-        let findings = if outcome.is_whole() { findings } else { &[] };
-        let namespace = object.namespace_or_default().to_owned();
-        Alike { evaluation: Evaluation::from_findings(object, findings), namespace, outcome }
-    }
-
-    /// The evaluation of an object that is like it, where the same is found in it whatever its name is.
-    pub(crate) fn evaluation_of(&self, name: &str, cluster: &Cluster) -> Option<Evaluation> {
-        let Evaluation { group, kind, .. } = &self.evaluation;
-        let is_known = self.outcome.is_whole() && !cluster.holds(group, kind, &self.namespace, name);
-        is_known.then(|| self.evaluation.renamed(name))
-    }
-}
-
-impl HeapSize for Alike {
-    fn bytes(&self) -> usize {
-        let rules = self.outcome.rules_left() * size_of::<usize>();
-        size_of::<Alike>() + self.evaluation.bytes() + self.namespace.len() + rules
     }
 }
 
@@ -425,7 +318,9 @@ fn is_terminating(object: &Object) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use gpulint_rules::{Kind, Settings};
+    use gpulint_rules::source::Source;
+    use gpulint_rules::{File, Kind, Settings};
+    use gpulint_testing::{fixtures, relative, yaml_below};
     use serde_json::json;
 
     use super::*;
@@ -457,7 +352,7 @@ mod tests {
 
     /// The parts of a server's state that change between requests.
     struct Server {
-        engine: Engine,
+        engine: Arc<Engine>,
         cluster: Cluster,
         cache: Evaluations,
         metrics: Arc<Metrics>,
@@ -466,11 +361,15 @@ mod tests {
 
     impl Server {
         fn new() -> Server {
-            let metrics = Arc::new(Metrics::new());
             let mut cluster = Cluster::new(false);
             cluster.mark_complete(Kind::EC2_NODE_CLASS);
+            Server::with(Arc::new(Engine::new(Settings::default())), cluster)
+        }
+
+        fn with(engine: Arc<Engine>, cluster: Cluster) -> Server {
+            let metrics = Arc::new(Metrics::new());
             Server {
-                engine: Engine::new(Settings::default()),
+                engine,
                 cluster,
                 cache: Evaluations::new(Arc::clone(&metrics)),
                 metrics,
@@ -591,7 +490,7 @@ mod tests {
         let body = review("u-1", "CREATE", &pool(), &Value::Null);
         let mut settings = Settings::default();
         settings.webhook.deny = None;
-        server.engine = Engine::new(settings);
+        server.engine = Arc::new(Engine::new(settings));
         server.generation.config += 1;
         let (allowed, evaluated) = server.send(&body);
         assert_eq!(evaluated, 1);
@@ -603,10 +502,8 @@ mod tests {
             json!({"gpulint.dev/allow": "gpu-pool-untainted until=2026-06-30: being moved"});
         let body = review("u-1", "CREATE", &suppressed, &Value::Null);
         for (day, silent) in [("2026-06-30", true), ("2026-07-01", false)] {
-            server.engine = Engine::new(Settings {
-                today: gpulint_rules::facts::date::Date::parse(day),
-                ..Settings::default()
-            });
+            let today = gpulint_rules::facts::date::Date::parse(day);
+            server.engine = Arc::new(Engine::new(Settings { today, ..Settings::default() }));
             server.generation.config += 1;
             let (answer, evaluated) = server.send(&body);
             assert_eq!(evaluated, 1);
@@ -642,6 +539,39 @@ mod tests {
         server.generation.snapshot += 1;
         server.generation.complete += 1;
         assert_eq!(server.send(&body).1, 1);
+    }
+
+    #[test]
+    fn no_answer_depends_on_the_cache() {
+        let mut settings = Settings::default();
+        settings.webhook.deny = Some(Severity::Warning);
+        settings.webhook.warn = Some(Severity::Info);
+        let engine = Arc::new(Engine::new(settings));
+        let (mut looked_up, mut by_rules) = (0, 0);
+        // One in three: all of them take minutes in a debug build.
+        for path in yaml_below(&fixtures().join("rules")).into_iter().step_by(3) {
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let objects = File::read(Source::from_text(&relative(&path), &text)).objects;
+            let objects: Vec<Value> = objects.iter().map(|object| object.root().to_json()).collect();
+            if text.len() > 10_000 || objects.len() > 12 {
+                continue;
+            }
+            let mut cluster = Cluster::new(true);
+            objects.iter().filter_map(Object::from_json).for_each(|object| cluster.apply(object));
+            let mut server = Server::with(Arc::clone(&engine), cluster);
+            for object in objects.iter().filter(|object| object["metadata"]["name"].is_string()) {
+                let create = review("u", "CREATE", object, &Value::Null);
+                // `send` compares both answers with those without a cache.
+                server.send(&review("u", "UPDATE", object, object));
+                server.send(&create);
+                assert_eq!(server.send(&create).1, 0, "{}", path.display());
+                server.generation.snapshot += 1;
+                by_rules += server.send(&create).1;
+                looked_up += 1;
+            }
+        }
+        // Some rest on no other object, so that they hold for the next snapshot.
+        assert!(looked_up > 500 && by_rules < looked_up, "{by_rules} of {looked_up}");
     }
 
     #[test]

@@ -11,8 +11,6 @@
 //! key, entries of earlier versions are never found again and leave by eviction. Only what was found without
 //! a look at other objects holds beside all snapshots.
 //!
-//! Beside it there is what the rules say of all objects that are like one but for its name ([`crate::alike`]).
-//!
 //! Keys are keyed 128-bit hashes; objects themselves are not stored. An object is looked up by its text
 //! first and, if that misses, by its normalized value, which has none of the fields that the API server
 //! changes with every write.
@@ -25,13 +23,10 @@ use gpulint_rules::Draft;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::alike::AlikeText;
 use crate::metrics::Metrics;
 
 /// Bound of the cache, in bytes.
 const CAPACITY_BYTES: usize = 4 * 1024 * 1024;
-/// What is known of objects that are like others may take as many bytes beside it.
-const ALIKE_BYTES: usize = CAPACITY_BYTES / 4;
 /// Estimate of what an entry takes besides its value: key, pointers, queue and hash table slots.
 const ENTRY_OVERHEAD: usize = 96;
 /// Size of a typical entry; the tables of the cache are made for as many as fit.
@@ -76,45 +71,17 @@ pub(crate) trait HeapSize {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CacheKey(u64, u64);
 
-/// The keys of an object's text.
-#[derive(Clone, Copy)]
-pub(crate) struct TextKeys {
-    /// Of the whole text.
-    pub(crate) text: CacheKey,
-    /// Of what it has in common with those that are like it.
-    pub(crate) alike: Option<CacheKey>,
-}
-
 /// What the rules found, by object and generation, up to a number of bytes.
-pub(crate) struct EvaluationCache<V, A> {
+pub(crate) struct EvaluationCache<V> {
     /// Random per process, so that a client cannot construct two objects with the same key.
     hashers: [RandomState; 2],
-    values: Entries<V>,
-    /// What is known of objects that are like others.
-    pub(crate) alike: Entries<A>,
+    /// By the version of the configuration as well.
+    entries: Cache<(u64, Beside, CacheKey), Arc<V>, EntryWeight>,
     metrics: Arc<Metrics>,
 }
 
-/// Values by generation and key; by the version of the configuration as well.
-pub(crate) struct Entries<V>(Cache<(u64, Beside, CacheKey), Arc<V>, EntryWeight>);
-
 /// Two hashers that are fed the same, so that an object is walked over once.
-#[derive(Clone)]
 struct Twice([DefaultHasher; 2]);
-
-/// What a key is of.
-#[derive(Clone, Copy)]
-enum KeyKind {
-    Text,
-    Value,
-    Alike,
-}
-
-impl Twice {
-    fn key(&self) -> CacheKey {
-        CacheKey(self.0[0].finish(), self.0[1].finish())
-    }
-}
 
 impl Hasher for Twice {
     fn write(&mut self, bytes: &[u8]) {
@@ -135,88 +102,60 @@ impl<K, V: HeapSize> Weighter<K, Arc<V>> for EntryWeight {
     }
 }
 
-impl<V, A> fmt::Debug for EvaluationCache<V, A> {
+impl<V> fmt::Debug for EvaluationCache<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EvaluationCache").finish_non_exhaustive()
     }
 }
 
-impl<V: HeapSize> Entries<V> {
-    fn new(bytes: usize) -> Entries<V> {
-        Entries(Cache::with_weighter(bytes / TYPICAL_ENTRY, bytes as u64, EntryWeight))
-    }
-
-    /// The value of a key in a generation.
-    pub(crate) fn get(&self, generation: Generation, key: CacheKey) -> Option<Arc<V>> {
-        let Generation { config, snapshot, complete } = generation;
-        let beside = [Beside::Objects(snapshot), Beside::Complete(complete)];
-        beside.into_iter().find_map(|beside| self.0.get(&(config, beside, key)))
-    }
-
-    /// Adds the value of a key in a generation, and whether it depends on other objects.
-    pub(crate) fn insert(&self, generation: Generation, key: CacheKey, value: Arc<V>, reads_cluster: bool) {
-        if value.bytes() <= MAX_ENTRY_BYTES {
-            let Generation { config, snapshot, complete } = generation;
-            let beside = if reads_cluster { Beside::Objects(snapshot) } else { Beside::Complete(complete) };
-            self.0.insert((config, beside, key), value);
-        }
-    }
-}
-
-impl<V: HeapSize, A: HeapSize> EvaluationCache<V, A> {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> EvaluationCache<V, A> {
+impl<V: HeapSize> EvaluationCache<V> {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> EvaluationCache<V> {
         EvaluationCache {
             hashers: [RandomState::new(), RandomState::new()],
-            values: Entries::new(CAPACITY_BYTES),
-            alike: Entries::new(ALIKE_BYTES),
+            entries: Cache::with_weighter(CAPACITY_BYTES / TYPICAL_ENTRY, CAPACITY_BYTES as u64, EntryWeight),
             metrics,
         }
     }
 
-    /// The keys of an object as it was sent, in the namespace of its request, and as a new object or a stored one.
-    pub(crate) fn keys_of_text(
-        &self,
-        namespace: Option<&str>,
-        is_new: bool,
-        text: &str,
-        alike: Option<&AlikeText<'_>>,
-    ) -> TextKeys {
-        let mut hasher = self.hasher();
-        let kind = if alike.is_some() { KeyKind::Alike } else { KeyKind::Text };
-        hasher.write_u8(kind as u8 | u8::from(is_new) << 2);
-        namespace.hash(&mut hasher);
-        let Some(alike) = alike else {
+    /// The key of an object as it was sent, in the namespace of its request, and as a new object or a stored one.
+    pub(crate) fn key_of_text(&self, namespace: Option<&str>, is_new: bool, text: &str) -> CacheKey {
+        self.key(|hasher| {
+            hasher.write_u8(u8::from(is_new) << 1);
+            namespace.hash(hasher);
             hasher.write(text.as_bytes());
-            return TextKeys { text: hasher.key(), alike: None };
-        };
-        alike.hash_common(&mut hasher);
-        let common = hasher.key();
-        // One with nothing behind it is the key of what is alike.
-        alike.hash_rest(&mut hasher);
-        TextKeys { text: hasher.key(), alike: Some(common) }
+        })
     }
 
     /// The key of an object as the rules see it.
     pub(crate) fn key_of_value(&self, value: &Draft) -> CacheKey {
-        let mut hasher = self.hasher();
-        hasher.write_u8(KeyKind::Value as u8);
-        value.hash_value(&mut hasher);
-        hasher.key()
+        self.key(|hasher| {
+            hasher.write_u8(1);
+            value.hash_value(hasher);
+        })
     }
 
-    fn hasher(&self) -> Twice {
-        Twice(self.hashers.each_ref().map(RandomState::build_hasher))
+    fn key(&self, write: impl Fn(&mut Twice)) -> CacheKey {
+        let mut hasher = Twice(self.hashers.each_ref().map(RandomState::build_hasher));
+        write(&mut hasher);
+        let [first, second] = hasher.0.map(|half| half.finish());
+        CacheKey(first, second)
     }
 
     /// The value of an object in a generation.
     pub(crate) fn get(&self, generation: Generation, key: CacheKey) -> Option<Arc<V>> {
-        self.values.get(generation, key)
+        let Generation { config, snapshot, complete } = generation;
+        let beside = [Beside::Objects(snapshot), Beside::Complete(complete)];
+        beside.into_iter().find_map(|beside| self.entries.get(&(config, beside, key)))
     }
 
     /// Adds the value of an object in a generation, and whether it depends on other objects.
     pub(crate) fn insert(&self, generation: Generation, key: CacheKey, value: &Arc<V>, reads_cluster: bool) {
-        self.values.insert(generation, key, Arc::clone(value), reads_cluster);
-        self.metrics.cache_size(self.values.0.len());
+        if value.bytes() <= MAX_ENTRY_BYTES {
+            let Generation { config, snapshot, complete } = generation;
+            let beside = if reads_cluster { Beside::Objects(snapshot) } else { Beside::Complete(complete) };
+            self.entries.insert((config, beside, key), Arc::clone(value));
+            self.metrics.cache_size(self.entries.len());
+        }
     }
 
     /// Counts an object that was evaluated.
@@ -240,17 +179,8 @@ mod tests {
         }
     }
 
-    fn cache() -> EvaluationCache<Bytes, Bytes> {
+    fn cache() -> EvaluationCache<Bytes> {
         EvaluationCache::new(Arc::new(Metrics::new()))
-    }
-
-    fn key_of_text(
-        cache: &EvaluationCache<Bytes, Bytes>,
-        namespace: Option<&str>,
-        is_new: bool,
-        text: &str,
-    ) -> CacheKey {
-        cache.keys_of_text(namespace, is_new, text, None).text
     }
 
     fn generation(config: u64, snapshot: u64) -> Generation {
@@ -260,7 +190,7 @@ mod tests {
     #[test]
     fn an_entry_is_found_in_its_own_generation_only() {
         let cache = cache();
-        let key = key_of_text(&cache, None, true, "{}");
+        let key = cache.key_of_text(None, true, "{}");
         cache.insert(generation(1, 5), key, &Arc::new(Bytes(1)), true);
         assert!(cache.get(generation(1, 5), key).is_some());
         for other in [generation(1, 6), generation(2, 5), generation(1, 4)] {
@@ -275,7 +205,7 @@ mod tests {
     #[test]
     fn what_depends_on_no_other_object_holds_while_the_same_kinds_are_complete() {
         let cache = cache();
-        let key = key_of_text(&cache, None, true, "{}");
+        let key = cache.key_of_text(None, true, "{}");
         cache.insert(generation(1, 5), key, &Arc::new(Bytes(1)), false);
         assert!(cache.get(generation(1, 6), key).is_some());
         assert!(cache.get(generation(2, 5), key).is_none());
@@ -286,17 +216,17 @@ mod tests {
     fn the_cache_is_bounded_and_keeps_what_is_used() {
         let cache = cache();
         let now = Generation::default();
-        let used = key_of_text(&cache, None, true, "used");
+        let used = cache.key_of_text(None, true, "used");
         let value = Arc::new(Bytes(2_000));
         cache.insert(now, used, &value, true);
         for number in 0..20_000 {
-            let key = key_of_text(&cache, None, true, &number.to_string());
+            let key = cache.key_of_text(None, true, &number.to_string());
             cache.insert(now, key, &value, true);
             assert!(cache.get(now, used).is_some(), "{number}");
         }
-        assert!(cache.values.0.weight() <= CAPACITY_BYTES as u64, "{}", cache.values.0.weight());
-        assert!(cache.values.0.len() > 1_000, "{}", cache.values.0.len());
-        let large = key_of_text(&cache, None, true, "large");
+        assert!(cache.entries.weight() <= CAPACITY_BYTES as u64, "{}", cache.entries.weight());
+        assert!(cache.entries.len() > 1_000, "{}", cache.entries.len());
+        let large = cache.key_of_text(None, true, "large");
         cache.insert(now, large, &Arc::new(Bytes(MAX_ENTRY_BYTES + 1)), true);
         assert!(cache.get(now, large).is_none());
     }
@@ -305,11 +235,11 @@ mod tests {
     fn keys_differ_by_text_value_and_namespace() {
         let cache = cache();
         let keys = [
-            key_of_text(&cache, None, true, "{}"),
-            key_of_text(&cache, Some(""), true, "{}"),
-            key_of_text(&cache, Some("a"), true, "{}"),
-            key_of_text(&cache, None, true, "{ }"),
-            key_of_text(&cache, None, false, "{}"),
+            cache.key_of_text(None, true, "{}"),
+            cache.key_of_text(Some(""), true, "{}"),
+            cache.key_of_text(Some("a"), true, "{}"),
+            cache.key_of_text(None, true, "{ }"),
+            cache.key_of_text(None, false, "{}"),
             cache.key_of_value(&Draft::of(&json!({}))),
             cache.key_of_value(&Draft::of(&json!({"a": 1}))),
             cache.key_of_value(&Draft::of(&json!({"a": "1"}))),

@@ -4,7 +4,6 @@
 //! without I/O. `gpulint review` calls them on the command line, the server ([`serve`]) for every
 //! request. [`manifests`] generates the objects that install the server in a cluster.
 
-mod alike;
 mod cache;
 mod cause;
 mod certificates;

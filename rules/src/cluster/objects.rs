@@ -353,12 +353,6 @@ impl Objects {
         groups.iter().find(|(g, _)| g == group).map(|(_, objects)| objects)
     }
 
-    /// Whether there is an object of this identity that lookups find, for who asks for no computation that depends on it.
-    #[must_use]
-    pub fn holds(&self, group: &str, kind: &str, namespace: &str, name: &str) -> bool {
-        !self.all_untracked(group, kind, namespace, name).is_empty()
-    }
-
     /// Every object, in the order it was applied.
     #[must_use]
     pub fn objects(&self) -> &[Object] {

@@ -15,7 +15,7 @@ use crate::karpenter::requirement::{Operator, Requirement, Requirements, normali
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, SchedulerOptions, Taint};
 use crate::kind::Kind;
-use crate::object::{Memo, MemoSlot, Object};
+use crate::object::{Memo, Object};
 use crate::steps;
 use crate::tree::node::Node;
 use crate::workload::class::WorkloadClass;
@@ -192,7 +192,7 @@ impl<'a> NodePool<'a> {
 
     /// What follows from what the pool says of its nodes, worked out once for all pools that say the same.
     pub(crate) fn facts(&self) -> &'a Arc<PoolFacts> {
-        static FACTS: Memo<Arc<PoolFacts>> = Memo::new(MemoSlot::PoolFacts);
+        static FACTS: Memo<Arc<PoolFacts>> = Memo::new();
         self.object.memo(&FACTS, || PoolFacts::of(self))
     }
 

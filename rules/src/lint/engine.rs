@@ -29,7 +29,7 @@ use crate::tree::placeholder::{find_braces_in_value, whole_line_placeholder};
 /// that cost most. Typical manifests need some ten thousand.
 pub(crate) const STEPS_PER_OBJECT: u64 = 10_000_000;
 /// Maximum number of steps of one rule, so that it does not prevent the other rules from running.
-pub(super) const STEPS_PER_RULE: u64 = 4_000_000;
+const STEPS_PER_RULE: u64 = 4_000_000;
 
 /// A set of rules with one configuration.
 #[derive(Debug)]
@@ -162,11 +162,6 @@ impl Engine {
     /// A rule by its index among those that are enabled.
     pub(crate) fn rule(&self, at: usize) -> &'static Rule {
         self.rules.enabled()[at].rule
-    }
-
-    /// Whether an override of the configuration names a rule.
-    pub(super) fn is_overridden(&self, at: usize) -> bool {
-        self.rules.enabled()[at].is_overridden()
     }
 
     /// The rules that run for an object, in their order.
@@ -447,11 +442,7 @@ impl Engine {
     /// Checks one object, as the webhook does, and applies the suppressions of its annotation.
     #[must_use]
     pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
-        self.finish_review(object, self.check_object(object, cluster))
-    }
-
-    /// What is left of the findings of all rules for one object.
-    pub(super) fn finish_review(&self, object: &Object, findings: Vec<Finding>) -> CheckReport {
+        let findings = self.check_object(object, cluster);
         let mut checked = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object));
         leave_fragments_to_one(&mut checked.findings);
         checked

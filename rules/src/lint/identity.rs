@@ -53,18 +53,6 @@ impl Identity {
     }
 }
 
-impl Identity {
-    /// The same finding about an object that differs in its name alone.
-    #[must_use]
-    pub fn renamed(&self, name: &str) -> Identity {
-        let mut identity = self.clone();
-        if !identity.object[1].is_empty() {
-            name.clone_into(&mut identity.object[3]);
-        }
-        identity
-    }
-}
-
 impl Finding {
     /// Its identity, which a finding of an earlier or a later version of the object may share.
     #[must_use]

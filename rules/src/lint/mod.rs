@@ -1,6 +1,5 @@
 //! Rules and what surrounds them: findings, fixes, configuration, suppressions, and the engine that runs them.
 
-pub mod alike;
 pub mod authority;
 pub mod config;
 pub mod context;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::sets::Bond;
-use crate::lint::alike::AlikeObjects;
 use crate::lint::engine::Engine;
 use crate::lint::finding::{Finding, SetNames};
 use crate::object::Object;
@@ -30,21 +29,11 @@ type PerPlacement = Vec<Vec<Finding>>;
 impl Engine {
     /// The findings for an object in all its sets, each with the names of the sets that it holds in. What rests on an
     /// absence holds only where no set has what is missing.
-    /// `alike` is what is known of objects of the same file in the same sets.
-    pub(super) fn check_placements(
-        &self,
-        placements: &[Placement<'_>],
-        alike: &AlikeObjects,
-    ) -> Vec<Finding> {
-        let [placement] = placements else {
-            return join(self.check_each(placements), placements.iter().map(|placement| placement.set));
-        };
-        let mut findings = self.check_alike(placement.object, placement.cluster, alike);
-        name_set(&mut findings, placement.set);
-        findings
+    pub(super) fn check_placements(&self, placements: &[Placement<'_>]) -> Vec<Finding> {
+        join(self.check_each(placements), placements.iter().map(|placement| placement.set))
     }
 
-    /// The same for objects that are in one set each, and none of which is alike another one.
+    /// As [`Engine::check_placements`], for each of several objects that are in one set each.
     pub(super) fn check_placed_once(&self, placements: &[Placement<'_>]) -> Vec<Vec<Finding>> {
         let objects: Vec<_> = placements.iter().map(|one| (one.object, one.cluster)).collect();
         let mut found = self.check_objects(&objects);

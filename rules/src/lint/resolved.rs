@@ -86,11 +86,6 @@ impl ResolvedRules {
 }
 
 impl ResolvedRule {
-    /// Whether an override of the configuration names the rule, so that it may be set otherwise for some objects.
-    pub(crate) fn is_overridden(&self) -> bool {
-        self.overridden
-    }
-
     /// What is set for an object; `None` where the rule is disabled for it.
     pub(crate) fn settings_at(
         &self,

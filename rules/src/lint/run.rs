@@ -9,7 +9,6 @@ use rayon::prelude::*;
 use crate::cluster::Cluster;
 use crate::cluster::sets::{self, AppliedObjects, Bond, Partition};
 use crate::file::File;
-use crate::lint::alike::{AlikeObjects, is_like_others};
 use crate::lint::engine::Engine;
 use crate::lint::finding::Finding;
 use crate::lint::placements::{Placement, name_unjudged};
@@ -202,12 +201,9 @@ fn in_groups<'c, 'a>(files: &'c [Checked<'a>]) -> impl Iterator<Item = &'c [Chec
 
 /// Checks the files of a group.
 fn check_files(files: &[Checked<'_>], sets: &[FilledSet]) -> Vec<CheckReport> {
-    let alike: Vec<AlikeObjects> = files.iter().map(|_| AlikeObjects::default()).collect();
     let objects: Vec<CheckedObject<'_>> = (0..)
-        .zip(files.iter().zip(&alike))
-        .flat_map(|(number, (file, alike))| {
-            (0..file.objects()).map(move |at| CheckedObject { number, file, at, alike })
-        })
+        .zip(files)
+        .flat_map(|(number, file)| (0..file.objects()).map(move |at| CheckedObject { number, file, at }))
         .collect();
     // One file can hold most of the objects, so they are checked in parallel as well.
     let tasks = objects.par_chunks(2 * OBJECTS_PER_TASK);
@@ -244,8 +240,6 @@ struct CheckedObject<'a> {
     file: &'a Checked<'a>,
     /// Its number in the file.
     at: usize,
-    /// What is known of objects of its file.
-    alike: &'a AlikeObjects,
 }
 
 /// The findings of each object. Those of one kind that are in one set each are checked together.
@@ -258,13 +252,13 @@ fn check_objects(objects: &[CheckedObject<'_>], sets: &[FilledSet]) -> Vec<Vec<F
     for (number, (one, placed)) in objects.iter().zip(&placed).enumerate() {
         let engine = one.file.input.engine;
         found.push(match placed.as_slice() {
-            [only] if !is_like_others(only.object) => {
-                let id = only.object.id_but_name();
+            [only] => {
+                let id = only.object.id();
                 let group = (std::ptr::from_ref(engine).addr(), id.kind.as_str(), id.group.as_str());
                 together.entry(group).or_default().push((number, *only));
                 Vec::new()
             }
-            placed => engine.check_placements(placed, one.alike),
+            placed => engine.check_placements(placed),
         });
     }
     for some in together.into_values() {

@@ -28,7 +28,7 @@ type ConversionError = String;
 
 /// The fix that converts an old Karpenter object to the current API.
 pub(crate) fn convert(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
-    let id = object.id_but_name();
+    let id = object.id();
     if object.is_partial() {
         // Fields that a patch omits are set in its base, so defaults must not be added here.
         return Err("convert the base first, then write the patch against its new paths".into());

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::keda::triggers;
 use crate::kind::Kind;
-use crate::object::{Memo, MemoSlot, Object};
+use crate::object::{Memo, Object};
 use crate::promql::{Parsed, parse};
 use crate::source::with_embedded;
 use crate::steps;
@@ -77,7 +77,7 @@ impl Query {
     }
 }
 
-static QUERIES: Memo<Vec<Query>> = Memo::new(MemoSlot::Queries);
+static QUERIES: Memo<Vec<Query>> = Memo::new();
 
 /// The queries of an object in the order in which they are written. None where reading them takes too long.
 pub(crate) fn queries(object: &Object) -> &[Query] {

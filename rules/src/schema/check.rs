@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::kind::definitions::CustomResourceDefinitions;
-use crate::object::{Memo, MemoSlot, Object, ObjectId};
+use crate::object::{Memo, Object, ObjectId};
 use crate::platform::{Platform, Version};
 use crate::tree::Tree;
 use crate::tree::node::Node;
@@ -34,10 +34,9 @@ pub(super) const STEPS_PER_VIOLATION: usize = 100;
 /// `None` where that takes too many steps.
 type Remembered = Option<Vec<Violation>>;
 
-static VIOLATIONS: Memo<Remembered> = Memo::new(MemoSlot::Violations);
+static VIOLATIONS: Memo<Remembered> = Memo::new();
 /// With the definitions that they follow from.
-static DEFINED_VIOLATIONS: Memo<(CustomResourceDefinitions, Remembered)> =
-    Memo::new(MemoSlot::DefinedViolations);
+static DEFINED_VIOLATIONS: Memo<(CustomResourceDefinitions, Remembered)> = Memo::new();
 
 /// What the schema and the API server's validation reject in an object, computed at the first call. The schema is that
 /// of `definitions` if they define the object's kind and version, or else ours. Where that takes too many steps, the
@@ -47,7 +46,7 @@ pub(crate) fn violations<'o>(
     definitions: &CustomResourceDefinitions,
 ) -> Cow<'o, [Violation]> {
     let Some(validator) = crd::validator(object, definitions) else {
-        let remembered = object.memo(&VIOLATIONS, || match table::find(object.id_but_name()) {
+        let remembered = object.memo(&VIOLATIONS, || match table::find(object.id()) {
             None => Some(Vec::new()),
             Some(entry) => limited(|| check(object, |tree, root| of_entry(entry, object, tree, root))),
         });
@@ -300,7 +299,7 @@ pub(crate) fn cluster_is_newer(
     platform: &Platform,
     definitions: &CustomResourceDefinitions,
 ) -> bool {
-    if definitions.find(object.id_but_name()).is_some() {
+    if definitions.find(object.id()).is_some() {
         return false;
     }
     match object.group() {
@@ -319,7 +318,7 @@ pub(crate) fn fields_at(
     definitions: &CustomResourceDefinitions,
 ) -> Vec<String> {
     let schema = crd::structural(object, definitions);
-    match schema.or_else(|| Some(table::find(object.id_but_name())?.structural())) {
+    match schema.or_else(|| Some(table::find(object.id())?.structural())) {
         Some(schema) => fields(schema, pointer),
         None => Vec::new(),
     }
@@ -330,7 +329,7 @@ pub(crate) fn fields_at(
 pub(crate) fn added_later(object: &Object, pointer: &Pointer) -> Option<Version> {
     let (field, above) = pointer.steps().split_last()?;
     let (parent, above) = above.split_last()?;
-    let above = schema_at(table::find(object.id_but_name())?.structural(), above)?;
+    let above = schema_at(table::find(object.id())?.structural(), above)?;
     let parent = child(above, parent)?.get("$ref")?.as_str()?;
     core::added_later(parent, field)
 }

@@ -8,7 +8,6 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
-use crate::tree::watched;
 
 use super::violation::Violation;
 
@@ -67,7 +66,7 @@ fn at_most_one_controller(owners: &Node<'_>, out: &mut Vec<Violation>) {
 
 fn name(object: &Object, metadata: &Node<'_>, out: &mut Vec<Violation>) {
     let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
-    let written = |node: &Node<'_>| watched::unwatched(|| node.is_set() && node.text() != Some(""));
+    let written = |node: &Node<'_>| node.is_set() && node.text() != Some("");
     if !written(&name) {
         if !written(&prefix) {
             out.push(Violation::missing(&name));
@@ -76,13 +75,8 @@ fn name(object: &Object, metadata: &Node<'_>, out: &mut Vec<Violation>) {
             let whole = format!("{}xxxxx", text.get(..text.len().min(58)).unwrap_or(text));
             name_syntax(object, &prefix, &whole, out);
         }
-    } else {
-        // Every kind takes every label of RFC 1035.
-        watched::unwatched(|| {
-            if let Some(text) = name.text() {
-                name_syntax(object, &name, text, out);
-            }
-        });
+    } else if let Some(text) = name.text() {
+        name_syntax(object, &name, text, out);
     }
 }
 

@@ -4,7 +4,6 @@
 //! [`Tree`] and the diagnostics of the reader. Byte offsets are used here and in `lint::fix::text`; other
 //! modules use pointers.
 
-mod alike;
 mod build;
 mod fast_path;
 mod granit;
@@ -18,7 +17,6 @@ use std::sync::{Arc, OnceLock};
 use crate::tree::node::Node;
 use crate::tree::{Span, Tree};
 
-pub use alike::AlikeDocuments;
 pub use build::MAX_NODES;
 pub use granit::{parse_chunk, parse_manifest, split_documents};
 pub use line::{LineIndex, Position};

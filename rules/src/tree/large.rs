@@ -24,7 +24,7 @@ impl Tree {
     fn large(&self) -> &LargeCollections {
         self.large.get_or_init(|| {
             let mut large = Box::<LargeCollections>::default();
-            for (at, slot) in (0..).zip(self.nodes()) {
+            for (at, slot) in (0..).zip(&self.slots) {
                 let is_large = |least: u32| self.end(at) - at > least;
                 match slot.kind {
                     SlotKind::Sequence | SlotKind::FlowSequence if is_large(MIN_NODES) => {

@@ -12,15 +12,12 @@ pub mod node;
 pub mod placeholder;
 pub mod pointer;
 pub mod scalar;
-mod shared;
-pub(crate) mod watched;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::steps;
 use crate::tree::scalar::{Scalar, TagKind, resolve_tagged};
-pub(crate) use shared::SharedNodes;
 
 /// A range of bytes in a text. For UTF-16 files see [`crate::source::Source::disk_offset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -248,12 +245,8 @@ impl KeySigns {
 /// A parsed document.
 pub struct Tree {
     pub(crate) text: Arc<String>,
-    /// The nodes, but for those of a tree that has `shared` ones: [`Tree::nodes`].
+    /// The nodes in document order.
     pub(crate) slots: Vec<Slot>,
-    /// The nodes that it has in common with other documents of the file.
-    pub(crate) shared: Option<Arc<SharedNodes>>,
-    /// How far the document is behind that of the shared nodes, whose offsets are those in that document.
-    pub(crate) shift: u32,
     /// Keys that do not fit into a slot, sorted by slot: longer than 255 bytes, or with a text in `strings`.
     pub(crate) out_of_line_keys: Vec<(u32, MappingKey)>,
     pub(crate) strings: Vec<Box<str>>,
@@ -287,8 +280,6 @@ impl Tree {
         Tree {
             text,
             slots: Vec::new(),
-            shared: None,
-            shift: 0,
             out_of_line_keys: Vec::new(),
             strings: Vec::new(),
             key_signs: KeySigns::default(),
@@ -303,7 +294,7 @@ impl Tree {
     /// Every alias with its target.
     pub(crate) fn aliases(&self) -> &[(u32, u32)] {
         self.aliases.get_or_init(|| {
-            let slots = (0..).zip(self.nodes());
+            let slots = (0..).zip(&self.slots);
             slots.filter(|(_, slot)| slot.kind == SlotKind::Alias).map(|(at, slot)| (at, slot.data)).collect()
         })
     }
@@ -317,35 +308,22 @@ impl Tree {
     /// The number of nodes; an alias counts as one.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.nodes().len()
+        self.slots.len()
     }
 
     /// Whether the document is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.nodes().is_empty()
-    }
-
-    /// The nodes in document order.
-    pub(crate) fn nodes(&self) -> &[Slot] {
-        match &self.shared {
-            None => &self.slots,
-            Some(shared) => &shared.slots,
-        }
+        self.slots.is_empty()
     }
 
     pub(crate) fn slot(&self, at: u32) -> &Slot {
-        &self.nodes()[at as usize]
+        &self.slots[at as usize]
     }
 
     /// The span of a node in the text.
     pub(crate) fn span(&self, at: u32) -> Span {
-        self.placed(self.slot(at).span)
-    }
-
-    /// The span in the text of a span that a node says.
-    fn placed(&self, span: Span) -> Span {
-        Span::new(span.start.wrapping_add(self.shift), span.end.wrapping_add(self.shift))
+        self.slot(at).span
     }
 
     /// Follows aliases from `at` to the node they refer to.
@@ -380,7 +358,7 @@ impl Tree {
             SlotKey::OutOfLine => self.out_of_line_key(at).map(|key| key.span),
             _ => {
                 let end = slot.key_start + u32::from(slot.key_len);
-                Some(self.placed(Span::new(slot.key_start, end)))
+                Some(Span::new(slot.key_start, end))
             }
         }
     }
@@ -428,7 +406,6 @@ impl Tree {
     }
 
     fn stored(&self, span: Span, text: u32) -> &str {
-        let span = self.placed(span);
         match text {
             NONE => &self.text[span.start as usize..span.end as usize],
             QUOTED => &self.text[span.start as usize + 1..span.end as usize - 1],
@@ -463,7 +440,7 @@ impl Tree {
             SlotKey::Quoted => 1,
             SlotKey::OutOfLine => return self.key_name(at) == name,
         };
-        let start = slot.key_start.wrapping_add(self.shift) as usize + quotes;
+        let start = slot.key_start as usize + quotes;
         usize::from(slot.key_len) == name.len() + 2 * quotes
             && self.text.as_bytes().get(start..start + name.len()) == Some(name.as_bytes())
     }
@@ -489,7 +466,6 @@ impl Tree {
 
     /// The text of a scalar with escapes and folding applied.
     pub(crate) fn scalar_text(&self, at: u32) -> &str {
-        watched::read(self, at);
         let slot = self.slot(at);
         self.stored(slot.span, slot.data)
     }
@@ -546,8 +522,7 @@ impl Tree {
 
     /// The same with the [`key_hash`] of the name.
     fn entry_of_hash(&self, mapping: u32, name: &str, hash: u16) -> Option<(u32, bool)> {
-        let nodes = self.nodes();
-        let slot = &nodes[mapping as usize];
+        let slot = &self.slots[mapping as usize];
         if slot.keys() != Keys::Unique {
             return self.last_entry(mapping, name);
         }
@@ -557,7 +532,7 @@ impl Tree {
             return None;
         }
         // The hot path of all rules: a loop over slots without an iterator.
-        let slots = nodes.get(..slot.data as usize)?;
+        let slots = self.slots.get(..slot.data as usize)?;
         let mut at = mapping as usize + 1;
         for passed in 0..large::MIN_ENTRIES {
             let Some(child) = slots.get(at) else {

@@ -13,7 +13,7 @@ use crate::steps;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
-use crate::tree::{Keys, NONE, SlotKind, Span, Tree, key_hash, watched};
+use crate::tree::{Keys, NONE, SlotKind, Span, Tree, key_hash};
 
 /// A position in the tree of an object; there may be nothing written at it.
 #[derive(Clone, Debug)]
@@ -42,13 +42,6 @@ pub(crate) struct NodeId {
     root: u32,
     slot: u32,
     way: NodePath,
-}
-
-impl NodeId {
-    /// The slot; `NONE` where the node is absent.
-    pub(crate) fn slot(&self) -> u32 {
-        self.slot
-    }
 }
 
 /// Steps below a slot, each terminated by [`END`].
@@ -228,11 +221,8 @@ impl<'a> Node<'a> {
     /// Whether the node is a placeholder, so that its value is not known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        // No label of RFC 1035 is one.
-        let is_one = || {
-            watched::unwatched(|| matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text)))
-        };
-        self.tree.may_have_placeholders && is_one()
+        self.tree.may_have_placeholders
+            && matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
     }
 
     /// Whether a key of the mapping is a placeholder, so that any field may be in it.
@@ -512,7 +502,6 @@ impl<'a> Node<'a> {
         if self.slot == NONE || !self.tree.has_spans() {
             return None;
         }
-        watched::read_place(self.tree);
         Some(self.tree.span(self.slot))
     }
 
@@ -522,7 +511,6 @@ impl<'a> Node<'a> {
         if self.slot == NONE || !self.tree.has_spans() {
             return None;
         }
-        watched::read_place(self.tree);
         self.tree.key_span(self.slot)
     }
 
@@ -573,9 +561,7 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
         SlotKind::Sequence | SlotKind::FlowSequence => {
             tree.children(at).any(|child| holds_placeholder(tree, child))
         }
-        _ => {
-            watched::unwatched(|| matches!(tree.scalar(at), Some(Scalar::Str(text)) if is_placeholder(text)))
-        }
+        _ => matches!(tree.scalar(at), Some(Scalar::Str(text)) if is_placeholder(text)),
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::facts::quantity::Quantity;
-use crate::object::{Memo, MemoSlot, Object};
+use crate::object::{Memo, Object};
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::gpu::{is_accelerator, is_extended, requests_accelerator};
 use crate::workload::template::{Template, replicas, templates};
 
-static USES_ACCELERATORS: Memo<bool> = Memo::new(MemoSlot::UsesAccelerators);
+static USES_ACCELERATORS: Memo<bool> = Memo::new();
 
 /// Whether a pod of the object requests an accelerator.
 pub(crate) fn uses_accelerators(object: &Object) -> bool {
@@ -106,7 +106,7 @@ pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
         let steps = pointer.steps();
         object.root().at(&Pointer::from_steps(steps[..steps.len().saturating_sub(levels)].iter().cloned()))
     };
-    let id = object.id_but_name();
+    let id = object.id();
     match (id.group.as_str(), id.kind.as_str()) {
         ("", "Pod") => Some(1),
         ("batch", "Job" | "CronJob") => parallel(&above(2)),

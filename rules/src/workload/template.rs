@@ -6,7 +6,7 @@
 pub use crate::kind::{WORKLOAD_KINDS, WorkloadKind};
 
 use crate::kind::Kind;
-use crate::object::{Memo, MemoSlot, Object};
+use crate::object::{Memo, Object};
 use crate::tree::node::{Node, NodeId};
 
 /// `others` followed by [`WORKLOAD_KINDS`]; `N` is their total number.
@@ -67,7 +67,7 @@ pub fn workload_kind(object: &Object) -> Option<&'static WorkloadKind> {
 /// The pod templates of an object, in the order of the paths in the kind table.
 #[must_use]
 pub fn templates(object: &Object) -> Vec<Template<'_>> {
-    static TEMPLATES: Memo<Box<[(NodeId, NodeId)]>> = Memo::new(MemoSlot::PodTemplates);
+    static TEMPLATES: Memo<Box<[(NodeId, NodeId)]>> = Memo::new();
     let Some(row) = workload_kind(object) else {
         return Vec::new();
     };

@@ -9,7 +9,6 @@
     reason = "tests read files, and what fails here fails the test"
 )]
 
-mod alike;
 mod capacity;
 mod catalogue;
 mod complete;

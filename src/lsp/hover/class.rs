@@ -45,7 +45,7 @@ fn of_reference(set: &InSet<'_>, group: &str, kind: &str, name: &str) -> Option<
 
 fn of_class(cluster: &Cluster, class: &Object, with_place: bool) -> String {
     let place = if with_place { written_at(class) } else { String::new() };
-    let mut out = format!("**{} {}**{place}\n", class.id().kind, code(&class.display_name().to_string()));
+    let mut out = format!("**{} {}**{place}\n", class.id().kind, code(&class.display_name()));
     let spec = class.get("spec");
     let mut lines = Vec::new();
     lines.extend(image(&spec));
@@ -75,7 +75,7 @@ fn of_class(cluster: &Cluster, class: &Object, with_place: bool) -> String {
     let pools: Vec<String> = cluster
         .of(Kind::NODE_POOL)
         .filter(|pool| uses(pool) && cluster.pairs(class, pool))
-        .map(|pool| code(&pool.display_name().to_string()))
+        .map(|pool| code(&pool.display_name()))
         .collect();
     if !pools.is_empty() {
         let (number, hidden) = (pools.len(), pools.len().saturating_sub(MOST));

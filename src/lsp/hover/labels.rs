@@ -129,7 +129,7 @@ fn current(types: &TypeSet) -> TypeSet {
 /// What the whole NodePool leaves, and how much of it has the value.
 fn of_pool(set: &InSet<'_>, own: Option<TypeSet>, is_on_value: bool) -> Option<String> {
     let types = admitted_by(set.object, set.set.cluster, set.platform)?;
-    let name = code(&set.object.display_name().to_string());
+    let name = code(&set.object.display_name());
     let details = of_types(&types, set.platform);
     let whole = format!("NodePool {name} admits {}: {details}", count(types.len(), "type"));
     let Some(own) = own.filter(|_| is_on_value) else {

@@ -31,7 +31,7 @@ pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
 fn of_summary(set: &InSet<'_>, pool: &PoolSummary) -> String {
     let region = set.platform.region.as_deref();
     let weight = if pool.weight > 0 { format!(", weight {}", pool.weight) } else { String::new() };
-    let mut out = format!("**NodePool {}**{weight}\n", code(&pool.object.display_name().to_string()));
+    let mut out = format!("**NodePool {}**{weight}\n", code(&pool.object.display_name()));
     let is_readable = !pool.uncertainties.iter().any(|doubt| matches!(doubt, Uncertainty::UnreadablePool(_)));
     if !is_readable {
         let notes = pool.uncertainties.iter().map(|doubt| format!("\n- note: {}", uncertainty_text(doubt)));

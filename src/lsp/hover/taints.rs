@@ -121,7 +121,7 @@ fn of_toleration(view: &View<'_>, place: &Place<'_>, item: &Node<'_>) -> Option<
             if !taints.iter().any(|taint| tolerates(&toleration, taint)) {
                 continue;
             }
-            let name = code(&object.display_name().to_string());
+            let name = code(&object.display_name());
             let strict = |taint: &&Taint| taint.effect != "PreferNoSchedule";
             let rest = own.as_ref().and_then(|own| {
                 taints.iter().filter(strict).find(|taint| !own.iter().any(|one| tolerates(one, taint)))

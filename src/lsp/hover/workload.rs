@@ -66,7 +66,7 @@ fn explained(set: &InSet<'_>, written: &Object) -> Option<String> {
 }
 
 fn of_template(head: &str, pod: &Explanation, set: &InSet<'_>, room: Option<&Room>, total: usize) -> String {
-    let pool = |report: &PoolReport| code(&report.object.display_name().to_string());
+    let pool = |report: &PoolReport| code(&report.object.display_name());
     let verdict = match (pod.verdict, pod.first_pool()) {
         (FitVerdict::Fits, Some(first)) => format!("goes to NodePool {}", pool(first)),
         (FitVerdict::Fits, None) => "fits".to_owned(),
@@ -122,7 +122,7 @@ fn of_first(first: &PoolReport, pod: &Explanation, set: &InSet<'_>) -> Vec<Strin
         .filter(|report| {
             matches!(report.answer, Answer::Admits { .. }) && !report.object.is_same_manifest(&first.object)
         })
-        .map(|report| code(&report.object.display_name().to_string()))
+        .map(|report| code(&report.object.display_name()))
         .collect();
     if !others.is_empty() {
         let hidden = others.len().saturating_sub(MAX_POOLS);
@@ -136,7 +136,7 @@ fn of_first(first: &PoolReport, pod: &Explanation, set: &InSet<'_>) -> Vec<Strin
 fn of_misses(pod: &Explanation) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, report) in pod.nearest().into_iter().map(|at| &pod.pools[at]).take(MAX_TOLD).enumerate() {
-        let pool = code(&report.object.display_name().to_string());
+        let pool = code(&report.object.display_name());
         match &report.answer {
             Answer::Admits { .. } => lines.push(format!("{pool} admits it")),
             Answer::Undecided(doubts) => {
@@ -167,7 +167,7 @@ fn with_changes(obstacle: &Obstacle) -> String {
 
 /// How many pods the limits have room for.
 fn of_room(room: &Room, set: &InSet<'_>) -> Option<String> {
-    let pools: Vec<String> = room.pools.iter().map(|pool| code(&pool.display_name().to_string())).collect();
+    let pools: Vec<String> = room.pools.iter().map(|pool| code(&pool.display_name())).collect();
     let hidden = pools.len().saturating_sub(MAX_POOLS);
     let shown = pools.into_iter().take(MAX_POOLS).collect();
     let whose = if room.pools.len() == 1 { "NodePool" } else { "NodePools" };

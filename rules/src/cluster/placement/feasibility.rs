@@ -18,7 +18,7 @@ use crate::karpenter::scheduling::{
     Pod, SchedulerOptions, SuitedTypes, Taint, Toleration, Verdict, pod_requests, tolerates, types_with_room,
 };
 use crate::kind::Kind;
-use crate::object::{Memo, MemoSlot};
+use crate::object::Memo;
 use crate::steps;
 use crate::workload::template::{Template, templates};
 
@@ -84,7 +84,7 @@ impl PodShape {
 /// For each template of an object, what its pods require, if that can be read; `None` where it takes too many steps.
 type PodShapes = Box<[Option<Option<Arc<PodShape>>>]>;
 
-static SHAPES: Memo<PodShapes> = Memo::new(MemoSlot::PodShapes);
+static SHAPES: Memo<PodShapes> = Memo::new();
 
 /// What the pods of a template require of nodes; `None` if it cannot be read. If it exceeds the step limit, the calling rule is
 /// cancelled.

@@ -211,11 +211,8 @@ fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc
     if placement.blockers.is_empty() && !cluster.is_incremental() {
         return Arc::default();
     }
-    let find_known = || {
-        let same_name = cluster.table::<CandidatePools>().get(&PoolKey::Name(object.name().to_owned()));
-        same_name.iter().find(|pool| pool.object().is_same_resource(object))
-    };
-    let known = if object.has_no_namesake() { None } else { find_known() };
+    let same_name = cluster.table::<CandidatePools>().get(&PoolKey::Name(object.name().to_owned()));
+    let known = same_name.iter().find(|pool| pool.object().is_same_resource(object));
     if let Some(known) = known.filter(|known| known.object().ptr_eq(object)) {
         return placement.first_choice_of(known.object()).into();
     }

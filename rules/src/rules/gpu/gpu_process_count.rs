@@ -133,7 +133,7 @@ fn chooses(container: &Node<'_>) -> bool {
 
 /// Whether several pods may run one engine together, so that one of them says little.
 pub(super) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch<'_>) -> bool {
-    let id = object.id_but_name();
+    let id = object.id();
     let kind = id.kind.as_str();
     let by_kind = matches!(kind, "RayCluster" | "RayService" | "RayJob" | "LLMInferenceService")
         || kind == "LeaderWorkerSet" && pods_in_group(object) != Some(1)

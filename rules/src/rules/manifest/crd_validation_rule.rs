@@ -71,7 +71,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let name = ctx.definitions().name_of(object.id_but_name())?;
+    let name = ctx.definitions().name_of(object.id())?;
     let failed = schema::failed_validations(object, ctx.definitions(), MAX_FINDINGS);
     if failed.is_empty() {
         return None;

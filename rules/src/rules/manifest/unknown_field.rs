@@ -134,7 +134,7 @@ fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer
 }
 
 fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &mut Context<'_>) {
-    let id = object.id_but_name();
+    let id = object.id();
     let definitions = ctx.definitions();
     let field = super::words::quoted_field(pointer);
     let node = object.root().at(pointer);

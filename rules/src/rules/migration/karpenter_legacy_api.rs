@@ -90,7 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.version() == "v1" && !RENAMED.contains(&object.kind()) {
         return None;
     }
-    let id = object.id_but_name();
+    let id = object.id();
     let karpenter = ctx.platform().karpenter;
     let old = format!("{} `{}`", id.kind, id.api_version());
     let (message, successor, served) = match id.kind.as_str() {

@@ -92,7 +92,7 @@ pub(in crate::rules) fn removed_in(api_version: &str) -> Option<Version> {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let written = object.id_but_name().api_version();
+    let written = object.id().api_version();
     let row = REMOVED.iter().find(|row| row.api_version == written)?;
     let served = ctx.platform().kubernetes < Version::new(1, row.removed_in);
     let kind = object.kind();

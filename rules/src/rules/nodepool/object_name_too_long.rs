@@ -30,7 +30,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclaims/>
 
 use crate::rules::prelude::*;
-use crate::tree::watched;
 
 pub(crate) static RULE: Rule = Rule {
     id: "object-name-too-long",
@@ -49,8 +48,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         "no NodeClaim with it can be created"
     };
     let name = object.path(&["metadata", "name"]);
-    // No label of RFC 1035 is too long.
-    watched::unwatched(|| inspect(&name, what, ctx));
+    inspect(&name, what, ctx);
     if let Some(pool) = NodePool::new(object) {
         let name = pool.template_spec().path(&["nodeClassRef", "name"]);
         inspect(&name, what, ctx);

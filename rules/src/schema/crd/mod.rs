@@ -46,7 +46,7 @@ pub(super) fn validator<'d>(
     object: &Object,
     definitions: &'d CustomResourceDefinitions,
 ) -> Option<Option<&'d Validator<TreeJson>>> {
-    let served = definitions.find(object.id_but_name())?;
+    let served = definitions.find(object.id())?;
     Some(CompiledSchema::of(served)?.validator.as_ref())
 }
 
@@ -55,5 +55,5 @@ pub(super) fn structural<'d>(
     object: &Object,
     definitions: &'d CustomResourceDefinitions,
 ) -> Option<&'d Value> {
-    Some(&definitions.find(object.id_but_name())?.schema)
+    Some(&definitions.find(object.id())?.schema)
 }

@@ -9,7 +9,6 @@ use crate::kind::Kind;
 use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::tree::watched;
 
 use super::pod::PodSpecOwner;
 use super::syntax::QUALIFIED_NAME;
@@ -42,8 +41,7 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<
             .fix(Fix::new("remove `selector`", Safety::Safe).remove(&chosen));
     }
     let node = object.path(&["metadata", "name"]);
-    // Of labels of RFC 1035 it depends on their length alone.
-    watched::unwatched(|| name(&node, spec, report));
+    name(&node, spec, report);
 }
 
 /// The name, which is part of names of pods.

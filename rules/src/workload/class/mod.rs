@@ -8,9 +8,8 @@ mod heuristics;
 mod tests;
 
 use crate::kind::Kind;
-use crate::object::{Memo, MemoSlot, Object};
+use crate::object::{Memo, Object};
 use crate::tree::node::Node;
-use crate::tree::watched;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 use heuristics::{
@@ -123,7 +122,7 @@ pub fn classify(object: &Object) -> Classified {
     object.classified().clone()
 }
 
-static CLASSIFIED: Memo<Classified> = Memo::new(MemoSlot::WorkloadClass);
+static CLASSIFIED: Memo<Classified> = Memo::by_namespace();
 
 impl Object {
     /// The class of a workload, by reference.
@@ -438,11 +437,7 @@ pub fn purpose(text: &str) -> Option<WorkloadClass> {
 
 /// The class that the name of an object denotes.
 pub(crate) fn purpose_of_name(object: &Object) -> Option<WorkloadClass> {
-    match object.has_no_namesake() {
-        // It is the same for all [`AlikeName`](crate::lint::alike::AlikeName)s that are equal.
-        true => watched::unwatched(|| purpose(object.name())),
-        false => purpose(object.name()),
-    }
+    purpose(object.name())
 }
 
 fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {

@@ -8,7 +8,6 @@
 //! and all other documents and objects unchanged. A fix that cannot be applied this way is rejected with the
 //! reason.
 
-mod alike;
 mod block;
 mod editor;
 mod flow;
@@ -20,7 +19,6 @@ mod write;
 use super::value::Patched;
 use super::{Fix, FixError};
 use crate::object::Object;
-use crate::source::Source;
 use crate::tree::Span;
 use scope::Scope;
 
@@ -61,18 +59,6 @@ pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, FixError> {
     if !source.is_utf8() {
         return Err(FixError::Encoding);
     }
-    let known = alike::known_repairs(object, fix);
-    if let Some(repair) = known.and_then(|known| known.get(object, fix)) {
-        return Ok(repair);
-    }
-    let repair = repair_alone(source, object, origin.span, fix)?;
-    if let Some(known) = known {
-        known.add(object, fix, &repair);
-    }
-    Ok(repair)
-}
-
-fn repair_alone(source: &Source, object: &Object, document: Span, fix: &Fix) -> Result<Repair, FixError> {
     let result = Patched::new(&object.root(), fix)?;
     if fix.creates.is_empty()
         && let Some(item) = Scope::item(object)
@@ -80,7 +66,7 @@ fn repair_alone(source: &Source, object: &Object, document: Span, fix: &Fix) -> 
     {
         return Ok(repair);
     }
-    Scope::document(source, object, document).repair(source, object, fix, result)
+    Scope::document(source, object, origin.span).repair(source, object, fix, result)
 }
 
 /// The text after edits that are in order and do not overlap. `None` otherwise.
