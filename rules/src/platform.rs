@@ -77,28 +77,57 @@ impl Product {
     /// # Errors
     /// gpulint knows nothing of its major version.
     pub fn note_on(self, version: Version) -> Result<Option<String>, String> {
-        let (major, first, last) = self.range();
-        let (name, first, last) = (self.name(), Version::new(major, first), Version::new(major, last));
-        if version.major != major {
+        let (name, first, last) = (self.name(), self.oldest(), self.newest());
+        if version.major != last.major {
             return Err(format!("gpulint knows {name} {first} to {last}, not {version}"));
         }
         let newer = version > last;
         Ok(newer.then(|| format!("{name} {version} is judged as {last}, the newest that gpulint knows")))
     }
 
-    /// The major version, and the first and last minor version that gpulint supports.
-    const fn range(self) -> (u32, u32, u32) {
+    /// The versions that gpulint knows, of one major version: the oldest and the newest that it supports, and the newest
+    /// whose kinds are in `kind/api_versions.tsv`. The newest supported version is the one whose schemas gpulint has.
+    const fn versions(self) -> [Version; 3] {
         match self {
-            Product::Karpenter => (1, 0, 14),
-            Product::Keda => (2, 14, 20),
-            Product::Kubernetes => (1, 32, 36),
+            Product::Karpenter => [Version::new(1, 0), Version::new(1, 14), Version::new(1, 14)],
+            Product::Keda => [Version::new(2, 14), Version::new(2, 20), Version::new(2, 20)],
+            Product::Kubernetes => [Version::new(1, 32), Version::new(1, 34), Version::new(1, 37)],
+        }
+    }
+
+    /// The oldest version that gpulint supports.
+    #[must_use]
+    pub const fn oldest(self) -> Version {
+        self.versions()[0]
+    }
+
+    /// The newest version that gpulint supports: its schemas are the ones that objects are checked against, and it is
+    /// assumed where no version is stated.
+    #[must_use]
+    pub const fn newest(self) -> Version {
+        self.versions()[1]
+    }
+
+    /// The newest version whose kinds and API versions gpulint knows.
+    pub(crate) const fn newest_with_kinds(self) -> Version {
+        self.versions()[2]
+    }
+
+    /// The product whose version decides what the kinds of an API group have. `None` for EKS Auto Mode, which has no
+    /// versions.
+    pub(crate) fn of_group(group: &str) -> Option<Product> {
+        match group {
+            "karpenter.sh" | "karpenter.k8s.aws" => Some(Product::Karpenter),
+            "eks.amazonaws.com" => None,
+            "keda.sh" | "keda.k8s.io" => Some(Product::Keda),
+            _ => Some(Product::Kubernetes),
         }
     }
 
     /// The versions that gpulint supports.
     pub fn supported(self) -> impl Iterator<Item = Version> {
-        let (major, first, last) = self.range();
-        (first..=last).map(move |minor| Version::new(major, minor))
+        let (first, last) = (self.oldest(), self.newest());
+        (first.minor..=last.minor).map(move |minor| Version::new(last.major, minor))
     }
 }
 
@@ -172,9 +201,9 @@ impl Default for Platform {
     /// The newest minor versions that this version of gpulint knows, on EKS.
     fn default() -> Platform {
         Platform {
-            karpenter: Version::new(1, 14),
-            keda: Version::new(2, 20),
-            kubernetes: Version::new(1, 34),
+            karpenter: Product::Karpenter.newest(),
+            keda: Product::Keda.newest(),
+            kubernetes: Product::Kubernetes.newest(),
             stated: Vec::new(),
             eks: true,
             region: None,

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::value::KeyType;
-use crate::platform::Version;
+use crate::platform::{Product, Version};
 
 /// The version of KEDA that the table describes.
-pub const TABLE_VERSION: Version = Version::new(2, 20);
+pub const TABLE_VERSION: Version = Product::Keda.newest();
 
 /// Trigger types that a later version of KEDA adds, with that version.
 pub const LATER_TYPES: &[(&str, Version)] =

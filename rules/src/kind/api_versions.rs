@@ -1,18 +1,14 @@
 //! Which versions each kind of the built-in, Karpenter and KEDA groups ever had.
 //!
 //! These groups are closed: nobody else defines kinds in them, so a kind or version that the table does not
-//! have is a mistake, as long as the cluster is not newer than the table. Every other group, such as
+//! have is a mistake, as long as the cluster is not newer than the table
+//! ([`Product::newest_with_kinds`](crate::platform::Product::newest_with_kinds)). Every other group, such as
 //! `gateway.networking.k8s.io`, belongs to custom resources, of which nothing is known here.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::platform::Version;
-
 static TEXT: &str = include_str!("api_versions.tsv");
-
-/// The newest Kubernetes whose built-in kinds are in the table.
-pub(crate) const NEWEST_KUBERNETES: Version = Version::new(1, 37);
 
 /// Kinds by group, with their versions; the preferred version first.
 static GROUPS: LazyLock<BTreeMap<&'static str, BTreeMap<&'static str, Vec<&'static str>>>> =

@@ -188,7 +188,7 @@ fn metric_identifiers(text: &str) -> impl Iterator<Item = (usize, &str)> {
 #[cfg(test)]
 mod tests {
     use super::{METRICS, obsolete_metrics, rename, without_histogram_suffix};
-    use crate::platform::Version;
+    use crate::platform::{Product, Version};
 
     #[test]
     fn the_table_is_sorted_for_the_search() {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn whole_identifiers_count() {
         let names = |text| -> Vec<String> {
-            let found = obsolete_metrics(text, Version::new(1, 14));
+            let found = obsolete_metrics(text, Product::Karpenter.newest());
             found.iter().map(|s| s.name.to_owned()).collect()
         };
         assert_eq!(

@@ -11,7 +11,7 @@ use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::{Memo, Object, ObjectId};
-use crate::platform::{Platform, Version};
+use crate::platform::{Platform, Product, Version};
 use crate::tree::Tree;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
@@ -292,22 +292,17 @@ pub(crate) fn has_schema(id: &ObjectId, definitions: &CustomResourceDefinitions)
     definitions.find(id).is_some() || table::find(id).is_some()
 }
 
-/// Whether the cluster is newer than the schemas, so that it may have fields and values that they do not. A definition
-/// that the user brings is the cluster's own.
-pub(crate) fn cluster_is_newer(
+/// The product whose schemas an object is checked against, if the cluster runs a newer version of it, which may have
+/// fields and values that the schemas do not have. A definition that the user brings is the cluster's own.
+pub(crate) fn outdated_schemas(
     object: &Object,
     platform: &Platform,
     definitions: &CustomResourceDefinitions,
-) -> bool {
+) -> Option<Product> {
     if definitions.find(object.id()).is_some() {
-        return false;
+        return None;
     }
-    match object.group() {
-        "karpenter.sh" | "karpenter.k8s.aws" => platform.karpenter > Version::new(1, 14),
-        "eks.amazonaws.com" => false,
-        "keda.sh" => platform.keda > Version::new(2, 20),
-        _ => platform.kubernetes > Version::new(1, 34),
-    }
+    Product::of_group(object.group()).filter(|product| platform.version(*product) > product.newest())
 }
 
 /// The names of the fields that the schema has at a pointer; empty for free-form maps and kinds without a

@@ -33,7 +33,7 @@ mod tests;
 pub(crate) mod validation;
 mod violation;
 
-pub(crate) use check::{added_later, cluster_is_newer, fields_at, has_schema, is_envelope, violations};
+pub(crate) use check::{added_later, fields_at, has_schema, is_envelope, outdated_schemas, violations};
 pub(crate) use crd::failed_validations;
 pub(crate) use keywords::{CRD_DATE_TIME, GO_QUANTITY};
 pub(crate) use violation::{LengthUnit, Violation, ViolationKind};

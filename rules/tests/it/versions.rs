@@ -346,3 +346,79 @@ fn a_rule_whose_verdict_depends_on_a_version_is_in_the_table() {
     });
     assert!(found.is_empty(), "{found:#?}");
 }
+
+/// A stated version that is newer than the schemas: a field or a value that the schemas do not have is a warning that
+/// names their version.
+#[test]
+fn slips_are_found_under_versions_that_are_newer_than_the_schemas() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  replicaz: 2\n  restartPolicy: Sometimes\n  \
+               containers: [{name: a, image: 'example.com/a:1', imagez: b}]\n";
+    let limitz =
+        pool("limitz: {cpu: 5}\n  disruption: {consolidationPolicy: Always, consolidateAfter: 0s}", "");
+    let scaled = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec:\n  \
+                  scaleTargetRef: {name: a}\n  maxReplicaCounts: 5\n  \
+                  fallback: {failureThreshold: 3, replicas: 6, behavior: steady}\n  \
+                  triggers: [{type: cpu, metricType: Utilization, metadata: {value: '50'}}]\n";
+    for (product, manifest, fields, values, fix) in [
+        (Product::Kubernetes, pod, 2, 1, "imagez"),
+        (Product::Karpenter, limitz.as_str(), 1, 1, "limitz"),
+        (Product::Keda, scaled, 1, 1, "maxReplicaCounts"),
+    ] {
+        let newest = product.newest();
+        let slips = |minor: u32| {
+            let setting = product.setting().trim_start_matches("platform.");
+            let mut all = findings(manifest, &format!("{{{setting}: '{}.{minor}'}}", newest.major));
+            all.retain(|f| ["unknown-field", "invalid-value"].contains(&f.rule.id));
+            let count = |rule: &str| all.iter().filter(|f| f.rule.id == rule).count();
+            assert_eq!((count("unknown-field"), count("invalid-value")), (fields, values), "{all:?}");
+            all
+        };
+        for found in slips(newest.minor) {
+            assert_eq!(found.severity, Severity::Error, "{found:?}");
+        }
+        for minor in [newest.minor + 1, newest.minor + 2, newest.minor + 9] {
+            for found in slips(minor) {
+                assert_eq!(found.severity, Severity::Warning, "{found:?}");
+                let schemas = format!("{} {newest}", product.name());
+                assert!(found.message.ends_with(&format!("up to {schemas}")), "{found:?}");
+                // A later version may have both fields.
+                assert!(!found.message.contains(fix) || found.fix.is_none(), "{found:?}");
+            }
+        }
+    }
+    // What does not depend on a newer version stays an error.
+    let cased = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  restartPolicy: always\n  \
+                 containers: [{name: a, image: 'example.com/a:1'}]\n";
+    let moved = pool("disruption: {expireAfter: 1h, consolidateAfter: 0s}", "");
+    for (manifest, rule) in [(cased, "invalid-value"), (moved.as_str(), "unknown-field")] {
+        let found = finding(manifest, "{kubernetes: '1.40', karpenter: '1.20'}", rule);
+        assert_eq!(found.severity, Severity::Error, "{found:?}");
+        assert!(found.fix.is_some(), "{found:?}");
+    }
+    // Kinds too, where they are near a known one.
+    for (kind, count) in [("NodePol", 1), ("EC2NodeClass", 1), ("NodeForecast", 0)] {
+        let manifest = limitz.replace("kind: NodePool", &format!("kind: {kind}"));
+        let all = findings(&manifest, "{karpenter: '1.15'}");
+        let unknown: Vec<_> = all.iter().filter(|f| f.rule.id == "api-version-unknown").collect();
+        assert_eq!(unknown.len(), count, "{kind} {all:?}");
+        assert!(unknown.iter().all(|f| f.severity == Severity::Warning), "{all:?}");
+    }
+    // A field that is known to come with a still newer version.
+    let later = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  schedulingGroup: {podGroupName: a}\n  \
+                 containers: [{name: a, image: 'example.com/a:1'}]\n";
+    assert_eq!(finding(later, "{kubernetes: '1.35'}", "unknown-field").severity, Severity::Error);
+    assert!(!findings(later, "{kubernetes: '1.36'}").iter().any(|f| f.rule.id == "unknown-field"));
+    // Types and keys of triggers are reported where they are near a known one.
+    let trigger = |kind: &str, key: &str| {
+        let typed = scaled.replace("type: cpu, metricType: Utilization", &format!("type: {kind}"));
+        let manifest = typed.replace("value: '50'", &format!("podSelector: a=b, value: '4', {key}: '1'"));
+        let all = findings(&manifest, "{keda: '2.21'}");
+        let rules = ["keda-trigger-type-unknown", "keda-trigger-key-ignored"];
+        rules.map(|rule| all.iter().filter(|f| f.rule.id == rule).count())
+    };
+    assert_eq!(trigger("kubernetes-workload", "activationValue"), [0, 0]);
+    assert_eq!(trigger("kubernetes-workload", "activationValu"), [0, 1]);
+    assert_eq!(trigger("kubernetes-workload", "someLaterKey"), [0, 0]);
+    assert_eq!(trigger("kubernetes-workloads", "a"), [1, 0]);
+    assert_eq!(trigger("some-later-scaler", "a"), [0, 0]);
+}

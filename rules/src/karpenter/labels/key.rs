@@ -232,9 +232,9 @@ mod tests {
     use super::{
         AWS_DOMAIN, CORE_DOMAIN, KeyLocation, KeyRejectionReason, RejectedBy, rejection, suggest_key,
     };
-    use crate::platform::Version;
+    use crate::platform::{Product, Version};
 
-    const NOW: Version = Version::new(1, 14);
+    const NOW: Version = Product::Karpenter.newest();
 
     #[test]
     fn keys_are_allowed_by_location() {

@@ -86,8 +86,8 @@ fn instead(key: &ScalerKey, source: KeySource, help: String) -> String {
 const TRIGGER_FIELDS: [&str; 4] = ["authenticationRef", "metricType", "name", "useCachedMetrics"];
 
 fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>, ctx: &mut Context<'_>) {
-    // A version newer than the table has more keys; removed ones are reported by keda-removed-field.
-    if ctx.platform().keda > TABLE_VERSION || removed_key(scaler.name, name).is_some() {
+    if removed_key(scaler.name, name).is_some() {
+        // keda-removed-field reports it.
         return;
     }
     // A `cpu` or `memory` trigger needs it: keda-metric-type-invalid has the finding.
@@ -98,17 +98,26 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
     let metadata = trigger.metadata();
     let known = scaler.keys.iter().filter(|k| k.reads(KeySource::Metadata)).flat_map(|k| k.names());
     let near = nearest(name, known).map(|near| (near, metadata.get(near)));
+    let beside = trigger.node.get(name);
+    let is_of_trigger = TRIGGER_FIELDS.contains(&name) && beside.is_absent();
+    // A version newer than the table has more keys, of which some may be near a known one.
+    let is_newer = ctx.platform().keda > TABLE_VERSION;
+    if is_newer && !is_of_trigger && near.as_ref().is_none_or(|(_, other)| other.is_set()) {
+        return;
+    }
     let message = format!("{} trigger does not read `{}`", with_article(scaler.name), ellipsize(name));
     let finding = ctx.report(value, message).at_key();
-    let beside = trigger.node.get(name);
     match near {
-        _ if TRIGGER_FIELDS.contains(&name) && beside.is_absent() => {
+        _ if is_of_trigger => {
             let fix = Fix::unsafe_("move it beside `type`").move_to(value, &beside);
             finding.help("move it beside `type`: it is a field of the trigger, not of its metadata").fix(fix)
         }
         Some((near, other)) if !other.is_set() => {
-            let fix = Fix::unsafe_(format!("rename it to `{near}`")).move_to(value, &other);
-            finding.help(format!("did you mean `{near}`?")).fix(fix)
+            let finding = finding.help(format!("did you mean `{near}`?"));
+            if is_newer {
+                return;
+            }
+            finding.fix(Fix::unsafe_(format!("rename it to `{near}`")).move_to(value, &other))
         }
         _ => finding.help("KEDA silently ignores it: remove it"),
     };

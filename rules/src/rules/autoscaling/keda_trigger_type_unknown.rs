@@ -52,8 +52,10 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
+    let near = nearest(kind, names());
     // A version newer than the table has more types; removed ones are reported by keda-removed-field.
-    if kind.is_empty() || keda > TABLE_VERSION || removed_type(kind).is_some() {
+    let may_be_new = keda > TABLE_VERSION && near.is_none();
+    if kind.is_empty() || may_be_new || removed_type(kind).is_some() {
         return None;
     }
     if kind.starts_with("kedify-") {
@@ -62,7 +64,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .help("this is correct with Kedify's build; KEDA itself rejects the ScaledObject");
         return None;
     }
-    let help = match nearest(kind, names()) {
+    let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("use a scaler of KEDA {keda}: https://keda.sh/docs/latest/scalers/"),
     };

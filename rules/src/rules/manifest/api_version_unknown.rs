@@ -8,7 +8,8 @@
 //!
 //! The rule checks the groups in which nobody else defines kinds: those built into Kubernetes, `karpenter.sh`,
 //! `karpenter.k8s.aws`, `keda.sh` and `keda.k8s.io`. Versions that were served once have rules of their own. For
-//! a cluster that `platform` declares to be newer than the releases that gpulint knows, it reports nothing.
+//! a cluster that `platform` declares to be newer than the releases that gpulint knows, it reports, as a warning,
+//! a kind that another group has, or that is one or two letters away from a kind of its group.
 //!
 //! # Fix
 //! Write the group, version or kind that the message names.
@@ -31,10 +32,9 @@
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
 use crate::facts::suggest;
-use crate::kind::api_versions::{NEWEST_KUBERNETES, VersionsOfKind, groups_with, kinds_of, versions_of};
+use crate::kind::api_versions::{VersionsOfKind, groups_with, kinds_of, versions_of};
 use crate::lint::finding::ellipsize;
 use crate::object::ObjectId;
-use crate::platform::{Platform, Version};
 use crate::rules::manifest::words::list_names;
 use crate::rules::migration::removed_api_version::removed_in;
 use std::cmp::Reverse;
@@ -63,15 +63,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         || id.version.is_empty()
         || api_version.is_unknown()
         || kind.is_unknown()
-        || cluster_is_newer(&id.group, ctx.platform())
         || ctx.definitions().find(id).is_some()
     {
         return None;
     }
+    let is_newer = |product: Product| ctx.platform().version(product) > product.newest_with_kinds();
+    let newer = Product::of_group(&id.group).is_some_and(is_newer);
     match versions_of(&id.group, &id.kind) {
         VersionsOfKind::OtherGroup => {}
         VersionsOfKind::Known(versions) => {
-            if versions.contains(&id.version.as_str()) || is_reported_as_old(id) {
+            if newer || versions.contains(&id.version.as_str()) || is_reported_as_old(id) {
                 return None;
             }
             let message = format!("{} was never served in `{}`", id.kind, ellipsize(&id.api_version()));
@@ -83,24 +84,27 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             };
             ctx.report(&api_version, message).help(help);
         }
-        VersionsOfKind::NoSuchKind => no_such_kind(object, ctx),
+        VersionsOfKind::NoSuchKind => no_such_kind(object, newer, ctx),
     }
     None
 }
 
-fn no_such_kind(object: &Object, ctx: &mut Context<'_>) {
+/// `newer`: the cluster is newer than the table, and may have more kinds.
+fn no_such_kind(object: &Object, newer: bool, ctx: &mut Context<'_>) {
     let id = object.id();
     if is_generic(id) {
         return;
     }
     let message = format!("`{}` has no kind {}", ellipsize(&id.api_version()), ellipsize(&id.kind));
+    let severity = if newer { Severity::Warning } else { RULE.severity };
     // Groups whose kinds have moved to another one are suggested last.
     let elsewhere =
         groups_with(&id.kind).min_by_key(|(group, _)| matches!(*group, "extensions" | "keda.k8s.io"));
     if let Some((group, versions)) = elsewhere {
         let same = versions.iter().find(|version| **version == id.version);
         let version = same.or(versions.first()).copied().unwrap_or_default();
-        ctx.report(&object.get("apiVersion"), message).help(format!("write `{}`", join(group, version)));
+        let help = format!("write `{}`", join(group, version));
+        ctx.report(&object.get("apiVersion"), message).severity(severity).help(help);
         return;
     }
     // Kinds have common endings: of two long names that differ in a word, neither is the other's misspelling.
@@ -108,11 +112,11 @@ fn no_such_kind(object: &Object, ctx: &mut Context<'_>) {
     let near = suggest::nearest(&id.kind, kinds_of(&id.group)).filter(is_typo);
     // Other tools write `v1` into files of their own (`kind: Template`), and an operator that installs KEDA
     // has a kind of its own in KEDA's group (`KedaController`), so a clear typo is required there.
-    let is_open = matches!(id.group.as_str(), "" | "keda.sh");
+    let is_open = newer || matches!(id.group.as_str(), "" | "keda.sh");
     if is_open && !near.is_some_and(|near| suggest::is_within(&id.kind, near, 2)) {
         return;
     }
-    let finding = ctx.report(&object.get("kind"), message);
+    let finding = ctx.report(&object.get("kind"), message).severity(severity);
     match near {
         Some(near) => finding.help(format!("did you mean `{near}`?")),
         None => {
@@ -159,15 +163,6 @@ fn is_generic(id: &ObjectId) -> bool {
         || kind
             .strip_suffix("List")
             .is_some_and(|of| versions_of(&id.group, of) != VersionsOfKind::NoSuchKind)
-}
-
-/// Whether the cluster may serve kinds and versions that are not in the table.
-fn cluster_is_newer(group: &str, platform: &Platform) -> bool {
-    match group {
-        "karpenter.sh" | "karpenter.k8s.aws" => platform.karpenter > Version::new(1, 14),
-        "keda.sh" | "keda.k8s.io" => platform.keda > Version::new(2, 20),
-        _ => platform.kubernetes > NEWEST_KUBERNETES,
-    }
 }
 
 fn join(group: &str, version: &str) -> String {

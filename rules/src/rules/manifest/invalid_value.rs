@@ -73,15 +73,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let owned = EarlierReports::of(object, ctx);
-    let newer = schema::cluster_is_newer(object, ctx.platform(), ctx.definitions());
+    let outdated = schema::outdated_schemas(object, ctx.platform(), ctx.definitions());
     let incomplete = is_incomplete(object, ctx.definitions());
     // What follows from a field that unknown-field reports is not told a second time.
     let misplaced =
         if ctx.is_rule_enabled("unknown-field") { misplaced(object, ctx.definitions()) } else { Vec::new() };
     for violation in violations.iter() {
-        let outgrown = newer && matches!(violation.kind, ViolationKind::Enum { .. });
-        if outgrown
-            || is_let_through(object, violation, ctx.platform())
+        if is_let_through(object, violation, ctx.platform())
             || violation.kind == ViolationKind::Unknown
             || is_part(violation)
             || owned.covers(violation)
@@ -96,9 +94,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         {
             continue;
         }
-        let said = say(object, &node, violation);
+        let mut said = say(object, &node, violation);
+        // A newer version may accept more values, but not one that differs from a known one in its case alone.
+        let outdated =
+            outdated.filter(|_| matches!(violation.kind, ViolationKind::Enum { .. }) && said.fix.is_none());
+        if let Some(product) = outdated {
+            said.message = format!("{} up to {} {}", said.message, product.name(), product.newest());
+        }
         let finding = ctx.report(&node, said.message);
         finding.rejected_by(Some(refuser(object, violation)));
+        if outdated.is_some() {
+            finding.severity(Severity::Warning);
+        }
         if let Some(help) = said.help {
             finding.help(help);
         }

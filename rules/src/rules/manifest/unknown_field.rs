@@ -8,7 +8,7 @@
 //!
 //! # Fix
 //! Write the field that is meant: the nearest name, or where the field stands in this version. Where
-//! `platform` names a version that is newer than gpulint's schemas, the rule is silent. A field of
+//! `platform` names a version that is newer than gpulint's schemas, the finding is a warning. A field of
 //! Kubernetes that came with a later version is a warning while `platform.kubernetes` is not set.
 //!
 //! # Example
@@ -36,10 +36,11 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
 
+use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
 use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::MAX_MERGED_RELATED;
 use crate::migration::moved_fields::{Replacement, moved_field};
-use crate::platform::Version;
+use crate::platform::{Platform, Version};
 use crate::rules::manifest::misplaced::{Misplaced, meant, parent};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
@@ -58,9 +59,6 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if schema::cluster_is_newer(object, ctx.platform(), ctx.definitions()) {
-        return None;
-    }
     let all = schema::violations(object, ctx.definitions());
     if all.is_empty() {
         return None;
@@ -88,6 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for group in groups {
         match group.as_slice() {
             [(pointer, meant)] => report(object, pointer, meant.as_ref(), ctx),
+            // Several fields that all belong in one other place are not fields of a newer version.
             [(first, Some(meant)), more @ ..] => {
                 let more: Vec<&Pointer> = more.iter().map(|(pointer, _)| pointer).collect();
                 shifted(object, first, meant, &more, ctx);
@@ -139,16 +138,29 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     let field = super::words::quoted_field(pointer);
     let node = object.root().at(pointer);
     if let Some(since) = schema::added_later(object, pointer) {
-        newer(&node, &field, since, ctx);
+        if since > ctx.platform().kubernetes {
+            newer(&node, &field, since, ctx);
+        }
         return;
     }
-    let finding = ctx.report(
-        &node,
-        format!("{} of `{}` has no field {field}", super::words::with_article(&id.kind), id.api_version()),
-    );
-    finding.at_key();
+    if is_open_kubelet(object, pointer, ctx.platform()) {
+        return;
+    }
     let path: Vec<&str> = pointer.steps().iter().map(String::as_str).collect();
-    if let Some(found) = moved_field((&id.group, &id.kind), &path) {
+    let moved = moved_field((&id.group, &id.kind), &path);
+    // A newer version does not bring back a field that has moved.
+    let outdated = schema::outdated_schemas(object, ctx.platform(), definitions).filter(|_| moved.is_none());
+    let mut message =
+        format!("{} of `{}` has no field {field}", super::words::with_article(&id.kind), id.api_version());
+    if let Some(product) = outdated {
+        message = format!("{message} up to {} {}", product.name(), product.newest());
+    }
+    let finding = ctx.report(&node, message);
+    finding.at_key();
+    if outdated.is_some() {
+        finding.severity(Severity::Warning);
+    }
+    if let Some(found) = moved {
         match found.now {
             Replacement::SameValue(to) => {
                 finding.help(format!("move it to `{}`, with the same value", to.join(".")));
@@ -178,7 +190,8 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
             let near = meant.to.steps().last().map_or("", String::as_str);
             finding.help(format!("did you mean `{near}`?"));
             let target = object.root().at(&meant.to);
-            if target.is_absent() && node.is_set() {
+            // A newer version may have both names, as `clusterIP` and `clusterIPs`.
+            if outdated.is_none() && target.is_absent() && node.is_set() {
                 finding
                     .fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).move_to(&node, &target));
             }
@@ -195,6 +208,14 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
         }
         None => {}
     }
+}
+
+/// Whether a field stands in `spec.kubelet` of an EC2NodeClass, whose fields the CRD does not list from
+/// [`OPEN_KUBELET_SINCE`] on.
+fn is_open_kubelet(object: &Object, pointer: &Pointer, platform: &Platform) -> bool {
+    object.is(Kind::EC2_NODE_CLASS)
+        && platform.karpenter >= OPEN_KUBELET_SINCE
+        && pointer.steps().starts_with(&["spec", "kubelet"].map(str::to_owned))
 }
 
 /// A field that came with a later version of Kubernetes than the cluster's: no slip.
