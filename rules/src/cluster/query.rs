@@ -255,7 +255,7 @@ impl Queries {
 /// [`Query`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum QuerySlot {
-    ClassPools,
+    NearestClasses,
     Fallbacks,
     KarpenterObject,
     Kubelets,
