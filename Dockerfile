@@ -15,7 +15,7 @@ FROM rust:1.95-alpine AS build
 RUN apk add --no-cache musl-dev
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --bin gpulint
+RUN cargo build --profile dist --locked --bin gpulint
 
 FROM image
-COPY --from=build /src/target/release/gpulint /gpulint
+COPY --from=build /src/target/dist/gpulint /gpulint
