@@ -42,8 +42,8 @@ const POOL_FAMILIES: [&str; 32] = [
     "trn1", "trn2",
 ];
 
-/// A NodePool of about 1.2 KB that shares neither labels, requirements, limits nor taints with most others, as the pools of
-/// different teams do.
+/// A NodePool of about 750 bytes that shares neither labels, requirements, limits nor taints with most others, as the pools
+/// of different teams do.
 pub(crate) fn own_pool(n: usize, out: &mut String) {
     // A linear congruential generator: digits of `n` would repeat in step with each other.
     let mut state = n as u64;
@@ -54,54 +54,41 @@ pub(crate) fn own_pool(n: usize, out: &mut String) {
     let mut families: Vec<&str> = (0..=below(4)).map(|_| POOL_FAMILIES[below(32)]).collect();
     families.sort_unstable();
     families.dedup();
-    let zones = [
-        "[us-east-1a]",
-        "[us-east-1a, us-east-1b]",
-        "[us-east-1b, us-east-1c]",
-        "[us-east-1a, us-east-1b, us-east-1c]",
-    ];
-    let capacity = ["[on-demand]", "[spot]", "[on-demand, spot]", "[reserved, on-demand]"][below(4)];
-    let team = format!("t{n:06}");
+    let is_accelerated = families.iter().any(|family| family.starts_with(['g', 'p', 'i', 't']));
+    let zones = ["us-east-1a", "us-east-1a, us-east-1b", "us-east-1b, us-east-1c", "us-east-1a, us-east-1d"]
+        [below(4)];
+    let capacity = ["on-demand", "spot", "on-demand, spot", "reserved, on-demand"][below(4)];
+    let purpose = ["inference", "training", "batch", "web", "notebooks"][below(5)];
+    let taint = match is_accelerated {
+        true => "{key: nvidia.com/gpu, value: \"true\", effect: NoSchedule}".to_owned(),
+        false => format!("{{key: example.com/team, value: t{n:06}, effect: NoSchedule}}"),
+    };
     write!(
         out,
-        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: {team}-{}\n  labels:\n    example.com/team: {team}\nspec:\n  \
-         weight: {}\n  template:\n    metadata:\n      labels:\n        example.com/team: {team}\n        example.com/cost-center: \"{}\"\n    \
-         spec:\n      nodeClassRef:\n        group: karpenter.k8s.aws\n        kind: EC2NodeClass\n        name: class-{}\n      \
-         requirements:\n        - key: karpenter.k8s.aws/instance-family\n          operator: In\n          values: [{}]\n        \
-         - key: karpenter.k8s.aws/instance-cpu\n          operator: Gt\n          values: [\"{}\"]\n        \
-         - key: topology.kubernetes.io/zone\n          operator: In\n          values: {}\n        \
-         - key: karpenter.sh/capacity-type\n          operator: In\n          values: {capacity}\n",
-        ["inference", "training", "batch", "web", "notebooks"][below(5)],
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: {purpose}-{n}\nspec:\n  weight: {}\n  template:\n    metadata:\n      \
+         labels: {{example.com/team: t{n:06}}}\n    spec:\n      \
+         nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: class-{}}}\n      requirements:\n        \
+         - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [{}]}}\n        \
+         - {{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [\"{}\"]}}\n        \
+         - {{key: topology.kubernetes.io/zone, operator: In, values: [{zones}]}}\n        \
+         - {{key: karpenter.sh/capacity-type, operator: In, values: [{capacity}]}}\n      taints:\n        - {taint}\n      \
+         expireAfter: {}h\n  limits: {{cpu: \"{}\", memory: {}Gi",
         below(100) + 1,
-        below(9000) + 1000,
         below(20),
         families.join(", "),
         below(16) + 1,
-        zones[below(4)],
-    )
-    .unwrap();
-    let accelerated = families.iter().any(|family| family.starts_with(['g', 'p', 'i', 't']));
-    if accelerated {
-        out.push_str("      taints:\n        - key: nvidia.com/gpu\n          value: \"true\"\n          effect: NoSchedule\n");
-    } else {
-        write!(out, "      taints:\n        - key: example.com/team\n          value: {team}\n          effect: NoSchedule\n").unwrap();
-    }
-    write!(
-        out,
-        "      expireAfter: {}h\n      terminationGracePeriod: {}h\n  limits:\n    cpu: \"{}\"\n    memory: {}Gi\n",
         (below(30) + 1) * 24,
-        below(48) + 1,
         below(5000) + 100,
         below(20_000) + 400,
     )
     .unwrap();
-    if accelerated {
-        writeln!(out, "    nvidia.com/gpu: \"{}\"", below(256) + 8).unwrap();
+    if is_accelerated {
+        write!(out, ", nvidia.com/gpu: {}", below(256) + 8).unwrap();
     }
     write!(
         out,
-        "  disruption:\n    consolidationPolicy: {}\n    consolidateAfter: {}m\n    budgets:\n      - nodes: {}%\n      \
-         - nodes: \"0\"\n        schedule: \"{} {} * * mon-fri\"\n        duration: {}h\n",
+        "}}\n  disruption:\n    consolidationPolicy: {}\n    consolidateAfter: {}m\n    budgets:\n      - nodes: {}%\n      \
+         - {{nodes: \"0\", schedule: \"{} {} * * mon-fri\", duration: {}h}}\n",
         ["WhenEmpty", "WhenEmptyOrUnderutilized"][below(2)],
         below(60) + 1,
         below(40) + 5,
