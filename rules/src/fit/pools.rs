@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::cluster::placement::{EvictionBlocker, PdbBlock};
 use crate::fit::words::conflict;
 use crate::fit::{Situation, workloads};
-use crate::karpenter::budget::{Calendar, DisruptionReason, Week};
+use crate::karpenter::budget::{DisruptionReason, Week};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::scheduling::{
     Pod, RejectionStage, Scheduler, Uncertainty, Verdict, capacity, pod_requests,
@@ -365,14 +365,13 @@ fn gpu_models(types: &[&'static InstanceType]) -> Vec<GpuModel> {
 
 /// One week for each group of reasons that have the same.
 fn weeks(object: &Object, platform: &Platform) -> Vec<Week> {
-    let Some(budgets) = NodePool::new(object).and_then(|pool| pool.budgets()) else {
+    let Some(calendar) = NodePool::new(object).and_then(|pool| pool.calendar()) else {
         return Vec::new();
     };
-    let calendar = Calendar::new(&budgets);
     let mut weeks: Vec<Week> = Vec::new();
     for reason in DisruptionReason::ALL {
         if !weeks.iter().any(|week| week.reasons.contains(&reason)) {
-            weeks.push(Week::of(&calendar, reason, platform.zone()));
+            weeks.push(Week::of(calendar, reason, platform.zone()));
         }
     }
     weeks

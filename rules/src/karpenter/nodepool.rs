@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::facts::cron::Schedule;
+use crate::facts::date::REFERENCE_MONDAY;
 use crate::facts::duration;
 use crate::facts::duration::{DurationField, NillableDuration};
 use crate::facts::quantity::Quantity;
-use crate::karpenter::budget::{Budget, DisruptionReason, Nodes};
+use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Nodes};
 use crate::karpenter::pool_facts::{DeclaredPurpose, PoolFacts};
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling;
@@ -329,16 +330,23 @@ impl<'a> NodePool<'a> {
 
     /// The budgets of the manifest and their list. `None` if they cannot be read, if Karpenter ignores them (static
     /// pools), or if the API server rejects one that has only one of `schedule` and `duration`.
-    pub(crate) fn written_budgets(&self) -> Option<(Node<'a>, Vec<Budget>)> {
+    pub(crate) fn written_budgets(&self) -> Option<(Node<'a>, &'a Calendar)> {
         let list = self.disruption().get("budgets");
         let is_whole = |budget: Node<'_>| budget.get("schedule").is_set() == budget.get("duration").is_set();
         let heeded = list.is_sequence() && !self.is_static() && list.items().all(is_whole);
-        Some((list, self.budgets().filter(|_| heeded)?))
+        Some((list, self.calendar().filter(|_| heeded)?))
+    }
+
+    /// The budgets of the manifest, or the default list, around the reference Monday. `None` if one cannot be read.
+    #[must_use]
+    pub fn calendar(&self) -> Option<&'a Calendar> {
+        static CALENDAR: Memo<Option<Calendar>> = Memo::new();
+        let read = || Some(Calendar::around(self.budgets()?, REFERENCE_MONDAY));
+        self.object.memo(&CALENDAR, read).as_ref()
     }
 
     /// The budgets of the manifest, or the default list. `None` if one cannot be read.
-    #[must_use]
-    pub fn budgets(&self) -> Option<Vec<Budget>> {
+    fn budgets(&self) -> Option<Vec<Budget>> {
         let list = self.disruption().get("budgets");
         if !list.is_set() {
             return Some(Budget::default_list());

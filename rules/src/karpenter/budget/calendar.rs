@@ -94,8 +94,8 @@ pub enum ShadowKind {
 
 /// The budgets of one pool over the reference span.
 #[derive(Debug, Clone)]
-pub struct Calendar<'a> {
-    budgets: &'a [Budget],
+pub struct Calendar {
+    budgets: Vec<Budget>,
     start: i64,
     length: i64,
     exact: bool,
@@ -104,18 +104,18 @@ pub struct Calendar<'a> {
     segments: Vec<(i64, u128)>,
 }
 
-impl<'a> Calendar<'a> {
+impl Calendar {
     /// Evaluates the budgets around [`REFERENCE_MONDAY`]. Cheap if no budget has a schedule.
     #[must_use]
-    pub fn new(budgets: &'a [Budget]) -> Self {
-        Self::around(budgets, REFERENCE_MONDAY)
+    pub fn new(budgets: &[Budget]) -> Self {
+        Self::around(budgets.to_vec(), REFERENCE_MONDAY)
     }
 
     /// Like [`Calendar::new`], around another Monday 00:00 UTC (minutes since 1970; rounded down to a
     /// Monday). Budgets after the first [`MAX_BUDGETS`] are ignored.
     #[must_use]
-    pub fn around(budgets: &'a [Budget], monday: i64) -> Self {
-        let budgets = &budgets[..budgets.len().min(MAX_BUDGETS)];
+    pub fn around(mut budgets: Vec<Budget>, monday: i64) -> Self {
+        budgets.truncate(MAX_BUDGETS);
         let monday = monday.clamp(-2_000_000_000, 2_000_000_000);
         let monday = monday - (monday - REFERENCE_MONDAY).rem_euclid(WEEK);
         let frozen = budgets.iter().any(|b| b.active_at(monday).is_none());
@@ -131,6 +131,12 @@ impl<'a> Calendar<'a> {
             calendar.build();
         }
         calendar
+    }
+
+    /// The budgets, at most [`MAX_BUDGETS`].
+    #[must_use]
+    pub fn budgets(&self) -> &[Budget] {
+        &self.budgets
     }
 
     fn build(&mut self) {

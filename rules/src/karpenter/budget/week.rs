@@ -50,7 +50,7 @@ impl Cell {
 impl Week {
     /// The grid of a reason, and the other reasons that have the same grid.
     #[must_use]
-    pub fn of(calendar: &Calendar<'_>, reason: DisruptionReason, zone: Option<Zone>) -> Week {
+    pub fn of(calendar: &Calendar, reason: DisruptionReason, zone: Option<Zone>) -> Week {
         let hours = calendar.grid(reason);
         let same = |r: &DisruptionReason| *r == reason || calendar.grid(*r) == hours;
         Week {

@@ -93,11 +93,20 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
-    let (list, all) = pool.written_budgets()?;
+    let (list, written) = pool.written_budgets()?;
     // A schedule that never fires is reported by budget-schedule-invalid.
-    let (nodes, budgets): (Vec<Node<'_>>, Vec<Budget>) =
-        list.items().zip(all).filter(|(_, b)| !matches!(&b.schedule, Some(Ok(s)) if s.never_fires())).unzip();
-    let calendar = Calendar::new(&budgets);
+    let fires = |budget: &Budget| !matches!(&budget.schedule, Some(Ok(schedule)) if schedule.never_fires());
+    let nodes: Vec<Node<'_>> =
+        list.items().zip(written.budgets()).filter(|(_, b)| fires(b)).map(|(n, _)| n).collect();
+    let without_idle;
+    let calendar = if nodes.len() == written.budgets().len() {
+        written
+    } else {
+        let budgets: Vec<Budget> = written.budgets().iter().filter(|b| fires(b)).cloned().collect();
+        without_idle = Calendar::new(&budgets);
+        &without_idle
+    };
+    let budgets = calendar.budgets();
     if calendar.never_allows() {
         return None;
     }
@@ -135,7 +144,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             "removes an empty node"
         };
         let why = if endless { "the window of zero never closes" } else { "the budget is always zero" };
-        let week = Week::of(&calendar, main, ctx.platform().zone());
+        let week = Week::of(calendar, main, ctx.platform().zone());
         let finding = ctx.report(&node, format!("`{name}` never {what}: {why}"));
         finding.schedule_grid(week);
         if shut == [DisruptionReason::Underutilized] {
@@ -158,7 +167,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let wanted = ctx.int("min-open-minutes");
         if open < wanted {
             let name = object.display_name();
-            let week = Week::of(&calendar, DisruptionReason::Drifted, ctx.platform().zone());
+            let week = Week::of(calendar, DisruptionReason::Drifted, ctx.platform().zone());
             ctx.report(
                 &list,
                 format!("drifted nodes of `{name}` can be replaced for {open} minutes at most"),

@@ -39,7 +39,7 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 
-use crate::karpenter::budget::{Budget, Calendar, ShadowKind};
+use crate::karpenter::budget::{Budget, ShadowKind};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -53,15 +53,14 @@ pub(crate) static RULE: Rule = Rule {
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     // A patch may be merged with other budgets.
-    let (list, budgets) = pool.written_budgets().filter(|_| !object.is_partial())?;
-    let calendar = Calendar::new(&budgets);
+    let (list, calendar) = pool.written_budgets().filter(|_| !object.is_partial())?;
     if !calendar.is_exact() {
         return None;
     }
     for (index, kind) in calendar.shadowed() {
         let (message, help) = match kind {
             // An empty list of reasons is reported separately.
-            ShadowKind::NeverApplies if names_no_reason(budgets.get(index)) => continue,
+            ShadowKind::NeverApplies if names_no_reason(calendar.budgets().get(index)) => continue,
             ShadowKind::NeverApplies => {
                 ("this budget is never active".to_owned(), "give it a duration, or remove it")
             }

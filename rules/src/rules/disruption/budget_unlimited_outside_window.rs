@@ -88,7 +88,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
-    let (list, budgets) = pool.written_budgets()?;
+    let (list, calendar) = pool.written_budgets()?;
     let weighty = pool.is_gpu_intended() || is_production(object.name());
     let mut idle = false;
     for item in list.items() {
@@ -102,7 +102,6 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             }
         }
     }
-    let calendar = Calendar::new(&budgets);
     if idle || calendar.never_allows() {
         return None;
     }
@@ -124,7 +123,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = object.display_name();
     let always = matters.iter().all(|r| calendar.coverage(*r).permanently_unlimited);
-    let when = match (budgets.is_empty(), always) {
+    let when = match (calendar.budgets().is_empty(), always) {
         (true, _) => "with an empty list there is no limit at all",
         (_, true) => "no budget ever applies",
         _ => "outside the windows there is no limit",
@@ -142,7 +141,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         (json!({"nodes": "10%", "reasons": names}), "add `nodes: 10%` for the reasons that no budget names")
     };
     let harmless = !weighty || matters == [DisruptionReason::Empty];
-    let week = Week::of(&calendar, worst(&calendar, &matters), ctx.platform().zone());
+    let week = Week::of(calendar, worst(calendar, &matters), ctx.platform().zone());
     let finding = ctx.report(&list, format!("{whom}: {when}"));
     finding
         .schedule_grid(week)
@@ -155,7 +154,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The reason that is unlimited for the longest time. `Drifted` if it is among several.
-fn worst(calendar: &Calendar<'_>, reasons: &[DisruptionReason]) -> DisruptionReason {
+fn worst(calendar: &Calendar, reasons: &[DisruptionReason]) -> DisruptionReason {
     let unlimited = |r: &DisruptionReason| calendar.coverage(*r).unlimited_minutes;
     let worst = reasons.iter().copied().max_by_key(unlimited);
     worst.unwrap_or(DisruptionReason::Drifted)

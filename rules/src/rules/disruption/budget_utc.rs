@@ -77,7 +77,7 @@
 
 use crate::facts::cron::{Schedule, to_utc};
 use crate::facts::timezone::{Zone, is_known};
-use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
+use crate::karpenter::budget::{Budget, DisruptionReason, Week};
 use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
@@ -121,7 +121,7 @@ struct Window {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
-    let (list, budgets) = pool.written_budgets()?;
+    let (list, calendar) = pool.written_budgets()?;
     let remarks = remarks(object, &list);
     // A comment that mentions UTC shows that the author knows.
     if remarks.iter().any(|r| has_word(r, &["UTC", "GMT"])) {
@@ -130,7 +130,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let zone = ctx.platform().zone().or_else(|| annotated(object));
     let windows: Vec<(Node<'_>, &Budget, Window)> = list
         .items()
-        .zip(&budgets)
+        .zip(calendar.budgets())
         .filter_map(|(node, budget)| Some((node.get("schedule"), budget, window(budget)?)))
         .collect();
     match zone {
@@ -146,8 +146,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 Some(summer) => format!(", in summer from {}", at(summer)),
                 None => String::new(),
             };
-            let calendar = Calendar::new(&budgets);
-            let week = Week::of(&calendar, DisruptionReason::Drifted, Some(zone.clone()));
+            let week = Week::of(calendar, DisruptionReason::Drifted, Some(zone.clone()));
             let message = format!(
                 "`{written}` counts in UTC: in {place} it is from {} to {until}{summer}",
                 at(zone.standard)

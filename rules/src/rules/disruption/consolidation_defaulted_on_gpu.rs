@@ -36,7 +36,7 @@
 
 use crate::facts::duration;
 use crate::facts::duration::DurationField;
-use crate::karpenter::budget::{Calendar, DisruptionReason};
+use crate::karpenter::budget::DisruptionReason;
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
@@ -79,8 +79,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if let Some((WorkloadClass::Training, _)) = ctx.index().views().purpose(pool) {
         return None;
     }
-    let budgets = pool.budgets()?;
-    if Calendar::new(&budgets).coverage(DisruptionReason::Underutilized).permanently_zero {
+    if pool.calendar()?.coverage(DisruptionReason::Underutilized).permanently_zero {
         return None;
     }
     let fix = Fix::new("consolidate only empty nodes; check whether their pods may move", Safety::Unsafe);

@@ -39,7 +39,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::cluster::views::{TrainingProtection, training_protection};
-use crate::karpenter::budget::{Calendar, DisruptionReason};
+use crate::karpenter::budget::DisruptionReason;
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
@@ -72,8 +72,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         _ => return None,
     }
     // Budgets that never allow a used node to be disrupted have the same effect as WhenEmpty.
-    let budgets = pool.budgets()?;
-    let used = Calendar::new(&budgets).coverage(DisruptionReason::Underutilized);
+    let used = pool.calendar()?.coverage(DisruptionReason::Underutilized);
     if used.permanently_zero {
         return None;
     }
