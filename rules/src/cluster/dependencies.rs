@@ -120,6 +120,7 @@ impl Read {
     /// Whether it concerns only objects of these kinds. Reading all objects concerns no particular kind: an
     /// index is only guaranteed to contain the kinds that rules declare, so such a read may make a finding
     /// less severe, and any rule that declares reads may do it.
+    #[cfg(test)]
     pub(crate) fn is_within(self, kinds: &[Kind]) -> bool {
         let has = |id: KindId| kinds.iter().any(|kind| KindId::from(*kind) == id);
         match self {
@@ -143,6 +144,7 @@ impl Read {
     }
 
     /// Whether it concerns objects of this kind alone.
+    #[cfg(test)]
     pub(crate) fn is_of(self, kind: KindId) -> bool {
         match self {
             Read::Kind(id)
@@ -183,6 +185,7 @@ impl Read {
     }
 
     /// The first of some reads that concerns a kind which is not among these.
+    #[cfg(test)]
     pub(crate) fn first_outside(reads: &[Read], kinds: &[Kind]) -> Option<Read> {
         reads.iter().copied().find(|read| !read.is_within(kinds))
     }

@@ -84,8 +84,11 @@ impl AppliedObjects {
     }
 }
 
-/// The objects of a file as each of its memberships applies them.
+/// The objects of a file as each of its memberships applies them, or once as they are written where no set has it.
 pub(crate) fn apply(memberships: &[Membership], objects: &[Object]) -> Vec<AppliedObjects> {
+    if memberships.is_empty() {
+        return vec![AppliedObjects::Written];
+    }
     let mut out: Vec<AppliedObjects> = Vec::with_capacity(memberships.len());
     for (number, membership) in memberships.iter().enumerate() {
         let earlier =

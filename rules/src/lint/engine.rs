@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::cluster::Cluster;
-use crate::cluster::dependencies::{KindId, Read, notice, record_read, track};
+use crate::cluster::dependencies::{Read, notice, record_read, track};
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
@@ -11,14 +11,13 @@ use crate::lint::context::Context;
 use crate::lint::finding;
 use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
-use crate::lint::placements::Judged;
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Check, Group, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::suppress;
 use crate::lint::versions;
-use crate::object::{Object, track_namespace};
+use crate::object::Object;
 use crate::platform::{Platform, Product};
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
@@ -84,79 +83,31 @@ impl Engine {
     /// The findings of the rules for one object. Suppressions by its annotation are not applied.
     #[must_use]
     pub fn check_object(&self, object: &Object, cluster: &Cluster) -> Vec<Finding> {
-        self.check_objects(&[(object, cluster)]).pop().unwrap_or_default()
+        let mut findings = Vec::new();
+        let run = |at, left| self.run_rule(at, object, cluster, left, &mut findings).steps;
+        self.rule_run(object).finish(run);
+        findings
     }
 
-    /// The same for several objects, each beside those of a cluster. A rule runs on all of them before the next one does,
-    /// while its code is in the caches of the processor: best on objects of one kind.
+    /// [`Engine::check_object`] for several objects, each with its cluster. A rule runs on all of them before the next one
+    /// does, while its code is in the caches of the processor: best for objects of one kind.
     pub(super) fn check_objects(&self, objects: &[(&Object, &Cluster)]) -> Vec<Vec<Finding>> {
-        let mut runs = Vec::with_capacity(objects.len());
-        for (object, _) in objects {
-            runs.push((self.rules_for(object), STEPS_PER_OBJECT, Vec::new()));
-        }
+        let mut runs: Vec<_> =
+            objects.iter().map(|(object, _)| (self.rule_run(object), Vec::new())).collect();
         let mut is_any_left = true;
         while is_any_left {
             is_any_left = false;
-            for ((rules, left, findings), (object, cluster)) in runs.iter_mut().zip(objects) {
-                let Some(at) = rules.next().filter(|_| *left > 0) else { continue };
-                let outcome = if cfg!(debug_assertions) {
-                    self.run_recorded(at, object, cluster, *left, findings).0
-                } else {
-                    self.run_rule(at, object, cluster, *left, findings)
-                };
-                *left -= outcome.steps;
-                is_any_left = true;
+            for ((run, findings), (object, cluster)) in runs.iter_mut().zip(objects) {
+                let run_rule = |at, left| self.run_rule(at, object, cluster, left, findings).steps;
+                is_any_left |= run.step(run_rule);
             }
         }
-        steps::stop_if_interrupted();
-        runs.into_iter().map(|(_, _, findings)| findings).collect()
+        runs.into_iter().map(|(_, findings)| findings).collect()
     }
 
-    /// The same for an object in one more set. `known` has what its rules said in earlier sets, in their order; what is new
-    /// is added.
-    pub(super) fn check_object_again<'a>(
-        &self,
-        object: &'a Object,
-        cluster: &Cluster,
-        known: &mut Vec<Judged<'a>>,
-    ) -> Vec<Finding> {
-        let own = object.namespace();
-        let mut findings = Vec::new();
-        let mut left = STEPS_PER_OBJECT;
-        for (place, at) in self.rules_for(object).enumerate() {
-            let from = findings.len();
-            left -= match known.get(place) {
-                Some(Judged::Alone { namespace, findings: said, steps })
-                    if namespace.is_none_or(|namespace| namespace == own) =>
-                {
-                    findings.extend(said.iter().cloned());
-                    (*steps).min(left)
-                }
-                Some(Judged::BesideOthers) => self.run_rule(at, object, cluster, left, &mut findings).steps,
-                _ => {
-                    let run = || self.run_recorded(at, object, cluster, left, &mut findings);
-                    let ((outcome, reads), reads_namespace) = track_namespace(run);
-                    // Most rules that may read other objects find that the object is none of those that they are about.
-                    let judged = if reads.is_empty() && !outcome.reads_earlier_findings {
-                        let namespace = reads_namespace.then_some(own);
-                        let findings = findings[from..].to_vec();
-                        Judged::Alone { namespace, findings, steps: outcome.steps }
-                    } else {
-                        Judged::BesideOthers
-                    };
-                    match known.get_mut(place) {
-                        Some(old) => *old = judged,
-                        None => known.push(judged),
-                    }
-                    outcome.steps
-                }
-            };
-            if left == 0 {
-                break;
-            }
-        }
-        steps::stop_if_interrupted();
-        findings
+    /// The rules of an object, to be run one after the other.
+    pub(super) fn rule_run(&self, object: &Object) -> RuleRun<impl Iterator<Item = usize>> {
+        RuleRun { rules: self.rules_for(object), left: STEPS_PER_OBJECT }
     }
 
     /// A rule by its index among those that are enabled.
@@ -165,7 +116,7 @@ impl Engine {
     }
 
     /// The rules that run for an object, in their order.
-    pub(super) fn rules_for(&self, object: &Object) -> impl Iterator<Item = usize> {
+    fn rules_for(&self, object: &Object) -> impl Iterator<Item = usize> {
         let id = object.id();
         let of_kind = self
             .by_kind
@@ -263,37 +214,9 @@ impl Engine {
         reads_earlier_findings
     }
 
-    /// As [`Engine::run_rule`]; also returns what the rule read from the cluster. A rule that declares no reads runs
-    /// without recording.
-    fn run_recorded(
-        &self,
-        at: usize,
-        object: &Object,
-        cluster: &Cluster,
-        left: u64,
-        findings: &mut Vec<Finding>,
-    ) -> (RunOutcome, Vec<Read>) {
-        self.record(at, object, || self.run_rule(at, object, cluster, left, findings))
-    }
-
-    pub(super) fn record(
-        &self,
-        at: usize,
-        object: &Object,
-        run: impl FnOnce() -> RunOutcome,
-    ) -> (RunOutcome, Vec<Read>) {
-        let rule = self.rule(at);
-        if !rule.reads_cluster() && !cfg!(debug_assertions) {
-            return (run(), Vec::new());
-        }
-        let (outcome, reads) = track(run);
-        debug_assert_eq!(
-            undeclared_read(rule, object, &reads),
-            None,
-            "`{}` reads from the cluster what its `reads` do not declare",
-            rule.id
-        );
-        (outcome, reads)
+    /// Runs a rule, and returns what it read from the cluster as well. A rule that declares no reads runs without recording.
+    pub(super) fn record<T>(&self, at: usize, run: impl FnOnce() -> T) -> (T, Vec<Read>) {
+        if self.rule(at).reads_cluster() { track(run) } else { (run(), Vec::new()) }
     }
 
     /// The rules that read from the cluster what they do not declare, with the first such read.
@@ -301,12 +224,12 @@ impl Engine {
     pub(crate) fn undeclared_reads(&self, object: &Object, cluster: &Cluster) -> Vec<(&'static str, Read)> {
         let mut findings = Vec::new();
         let mut out = Vec::new();
-        for at in self.rules_for(object) {
-            let rule = self.rules.enabled()[at].rule;
-            let left = STEPS_PER_OBJECT;
-            let (_, reads) = track(|| self.run_rule(at, object, cluster, left, &mut findings));
+        self.rule_run(object).finish(|at, left| {
+            let (outcome, reads) = track(|| self.run_rule(at, object, cluster, left, &mut findings));
+            let rule = self.rule(at);
             out.extend(undeclared_read(rule, object, &reads).map(|read| (rule.id, read)));
-        }
+            outcome.steps
+        });
         out
     }
 
@@ -546,11 +469,40 @@ fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cl
 }
 
 /// A read of a rule that it does not declare.
+#[cfg(test)]
 fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read> {
     let id = object.id();
-    let own = KindId::of(&id.group, &id.kind);
+    let own = crate::cluster::dependencies::KindId::of(&id.group, &id.kind);
     let is_own = |read: &Read| rule.kinds().is_empty() && read.is_of(own);
     reads.iter().copied().find(|read| !read.is_within(rule.reads) && !is_own(read))
+}
+
+/// The rules of an object in their order, run until its step limit is reached.
+pub(super) struct RuleRun<I> {
+    rules: I,
+    /// Number of steps that are left for the rules that have not run.
+    left: u64,
+}
+
+impl<I: Iterator<Item = usize>> RuleRun<I> {
+    /// Runs the next rule, if one is left: `run` gets its index and the number of steps that are left, and returns how many
+    /// it took.
+    fn step(&mut self, run: impl FnOnce(usize, u64) -> u64) -> bool {
+        match self.rules.next().filter(|_| self.left > 0) {
+            Some(at) => self.left -= run(at, self.left),
+            None => {
+                steps::stop_if_interrupted();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Runs all rules, and returns the number of their steps.
+    pub(super) fn finish(mut self, mut run: impl FnMut(usize, u64) -> u64) -> u64 {
+        while self.step(&mut run) {}
+        STEPS_PER_OBJECT - self.left
+    }
 }
 
 /// The result of running a rule for an object.

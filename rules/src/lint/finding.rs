@@ -601,3 +601,8 @@ impl Finding {
             && (self.related.iter().zip(&other.related)).all(|(a, b)| a.location.ptr_eq(&b.location))
     }
 }
+
+/// Whether two lists of findings read the same.
+pub(crate) fn all_render_equal(a: &[Finding], b: &[Finding]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.renders_equal(b))
+}

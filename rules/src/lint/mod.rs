@@ -15,6 +15,7 @@ pub mod report;
 pub(crate) mod resolved;
 pub mod rule;
 pub mod run;
+pub(crate) mod session;
 pub mod settings;
 pub mod suppress;
 pub(crate) mod versions;

@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::cluster::sets::Bond;
 use crate::lint::engine::Engine;
 use crate::lint::finding::{Finding, SetNames};
-use crate::object::Object;
+use crate::object::{Object, track_namespace};
 
 /// An object as a set applies it.
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +58,55 @@ impl Engine {
         }
         out
     }
+
+    /// [`Engine::check_object`] for an object in one more set. `known` has what its rules said in earlier sets, in their
+    /// order; what is new is added.
+    fn check_object_again<'a>(
+        &self,
+        object: &'a Object,
+        cluster: &Cluster,
+        known: &mut Vec<Judged<'a>>,
+    ) -> Vec<Finding> {
+        let own = object.namespace();
+        let mut findings = Vec::new();
+        let mut place = 0..;
+        self.rule_run(object).finish(|at, left| {
+            let place = place.next().unwrap_or_default();
+            let from = findings.len();
+            match known.get(place) {
+                Some(Judged::Alone { namespace, findings: said, steps })
+                    if namespace.is_none_or(|namespace| namespace == own) =>
+                {
+                    findings.extend(said.iter().cloned());
+                    (*steps).min(left)
+                }
+                Some(Judged::BesideOthers) => self.run_rule(at, object, cluster, left, &mut findings).steps,
+                _ => {
+                    let run = || self.record(at, || self.run_rule(at, object, cluster, left, &mut findings));
+                    let ((outcome, reads), reads_namespace) = track_namespace(run);
+                    // Most rules that may read other objects find that the object is none of those that they are about.
+                    let judged = if reads.is_empty() && !outcome.reads_earlier_findings {
+                        let namespace = reads_namespace.then_some(own);
+                        let findings = findings[from..].to_vec();
+                        Judged::Alone { namespace, findings, steps: outcome.steps }
+                    } else {
+                        Judged::BesideOthers
+                    };
+                    match known.get_mut(place) {
+                        Some(old) => *old = judged,
+                        None => known.push(judged),
+                    }
+                    outcome.steps
+                }
+            }
+        });
+        findings
+    }
 }
 
 /// What a rule said of an object, as far as it holds in other sets.
 #[derive(Debug)]
-pub(super) enum Judged<'a> {
+enum Judged<'a> {
     /// It asked for no other object.
     Alone {
         /// The namespace of the object at that time; `None` where the rule did not read it.

@@ -3,11 +3,14 @@
 //! A panic in a rule costs the findings of that rule for that object. It is kept with the result, and what was recorded
 //! until then is what it depends on.
 
+use std::sync::Arc;
+
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{Read, ReadId, compact, record_read};
 use crate::file::File;
 use crate::lint::engine::{Engine, RunOutcome, STEPS_PER_OBJECT};
-use crate::lint::finding::Finding;
+use crate::lint::finding::{Finding, all_render_equal};
+use crate::lint::placements::name_unjudged;
 use crate::lint::report::CheckReport;
 use crate::object::{Object, ObjectId};
 use crate::steps::isolate;
@@ -34,8 +37,35 @@ pub(crate) struct ObjectResults {
     pub(crate) steps: u64,
 }
 
+impl ObjectResults {
+    /// The result of a rule, if it has one.
+    pub(crate) fn of_rule(&self, rule: u32) -> Option<&RuleResult> {
+        self.rules.iter().find(|result| result.rule == rule)
+    }
+
+    /// Whether newer results have other findings, even if these differ only in object identity, or a panic to report.
+    pub(crate) fn are_replaced_by(&self, newer: &ObjectResults) -> bool {
+        let mut pairs = self.findings().zip(newer.findings());
+        self.findings().count() != newer.findings().count()
+            || !pairs.all(|(old, new)| new.renders_equal(old) && new.locations_ptr_eq(old))
+            || newer.rules.iter().any(|result| result.panicked.is_some())
+    }
+
+    fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.rules.iter().flat_map(|result| &result.findings)
+    }
+}
+
+/// The results of an earlier check of an object, some of which rest on reads that give something else now.
+#[derive(Clone, Copy)]
+pub(crate) struct EarlierResults<'a> {
+    pub(crate) results: &'a ObjectResults,
+    /// Whether the result of a rule may be another one.
+    pub(crate) is_invalid: &'a dyn Fn(u32) -> bool,
+}
+
 /// The result of one rule for one object.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RuleResult {
     /// Index of the rule in its engine.
     pub(crate) rule: u32,
@@ -58,41 +88,53 @@ struct Run {
 }
 
 impl Engine {
-    /// The results of the rules for an object, with their dependencies. Rules that report nothing and depend
-    /// only on the object are omitted.
-    pub(crate) fn check_rules(&self, object: &Object, cluster: &Cluster) -> ObjectResults {
+    /// The results of the rules for an object, with their dependencies. Rules that report nothing and depend only on the
+    /// object are omitted. Those of the `earlier` results that are still valid are kept.
+    pub(crate) fn check_rules(
+        &self,
+        object: &Object,
+        cluster: &Cluster,
+        earlier: Option<EarlierResults<'_>>,
+    ) -> ObjectResults {
+        // Once the limit is reached, the steps of each rule decide which of the later ones run.
+        let earlier = earlier.filter(|earlier| earlier.results.steps < STEPS_PER_OBJECT);
+        let mut known = earlier.map_or(&[][..], |earlier| &earlier.results.rules).iter().peekable();
         let mut findings = Vec::new();
-        let mut rules = Vec::new();
-        let mut left = STEPS_PER_OBJECT;
-        for at in self.rules_for(object) {
+        let mut rules: Vec<RuleResult> = Vec::new();
+        // Whether the rules so far find something else than before.
+        let mut is_changed = false;
+        let mut steps = self.rule_run(object).finish(|at, left| {
             let from = findings.len();
-            let run = self.run_isolated(at, object, cluster, left, &mut findings);
-            left -= run.outcome.steps;
-            let has_result =
-                run.outcome.reads_earlier_findings || !run.reads.is_empty() || run.panicked.is_some();
-            if findings.len() > from || has_result {
-                rules.push(run.into_result(at, &findings[from..]));
+            let old = known.next_if(|old| old.rule as usize == at);
+            if let Some(earlier) = earlier {
+                // A rule without a result depends only on the object.
+                let Some(old) = old else { return 0 };
+                let runs_again = (earlier.is_invalid)(old.rule) || (is_changed && old.reads_earlier_findings);
+                if !runs_again {
+                    findings.extend_from_slice(&old.findings);
+                    rules.push(old.clone());
+                    return u64::from(old.steps).min(left);
+                }
             }
-            if left == 0 {
-                break;
+            let run = self.run_isolated(at, object, cluster, left, &mut findings);
+            let new = &findings[from..];
+            is_changed |= old.is_none_or(|old| !all_render_equal(&old.findings, new));
+            let RunOutcome { steps, reads_earlier_findings } = run.outcome;
+            let has_result = reads_earlier_findings || !run.reads.is_empty() || run.panicked.is_some();
+            if has_result || !new.is_empty() {
+                rules.push(run.into_result(at, new));
+            }
+            steps
+        });
+        if let Some(EarlierResults { results, .. }) = earlier {
+            // The steps of the rules without a result.
+            steps += results.steps - results.rules.iter().map(|old| u64::from(old.steps)).sum::<u64>();
+            if steps >= STEPS_PER_OBJECT {
+                return self.check_rules(object, cluster, None);
             }
         }
         rules.shrink_to_fit();
-        ObjectResults { rules, steps: STEPS_PER_OBJECT - left }
-    }
-
-    /// Runs one rule again; `earlier` are the findings of the rules before it.
-    pub(crate) fn check_rule(
-        &self,
-        rule: usize,
-        object: &Object,
-        cluster: &Cluster,
-        earlier: Vec<Finding>,
-    ) -> RuleResult {
-        let mut findings = earlier;
-        let from = findings.len();
-        let run = self.run_isolated(rule, object, cluster, STEPS_PER_OBJECT, &mut findings);
-        run.into_result(rule, &findings[from..])
+        ObjectResults { rules, steps }
     }
 
     fn run_isolated(
@@ -115,7 +157,7 @@ impl Engine {
                 RunOutcome { reads_earlier_findings: true, steps: 0 }
             })
         };
-        let (outcome, reads) = self.record(at, object, run);
+        let (outcome, reads) = self.record(at, run);
         if panicked.is_some() {
             findings.truncate(from);
         }
@@ -123,20 +165,23 @@ impl Engine {
     }
 
     /// [`Engine::assemble_report`], or the findings as they are where it panics, with what the panic said.
-    pub(crate) fn assemble_isolated(
+    pub(crate) fn assemble_isolated<'a>(
         &self,
         file: &File,
         has_suppressions: bool,
         findings: &dyn Fn() -> Vec<Finding>,
+        sets: impl Iterator<Item = &'a [Arc<str>]>,
     ) -> (CheckReport, Option<String>) {
         let assemble = || match has_suppressions {
             true => self.assemble_report(file, findings()),
             false => self.assemble_unsuppressed(file, findings()),
         };
-        match isolate(assemble) {
+        let (mut report, panicked) = match isolate(assemble) {
             Ok(report) => (report, None),
             Err(message) => (CheckReport { findings: findings(), ..CheckReport::default() }, Some(message)),
-        }
+        };
+        name_unjudged(&mut report.findings, sets);
+        (report, panicked)
     }
 }
 

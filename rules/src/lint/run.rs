@@ -13,10 +13,9 @@ use crate::lint::engine::Engine;
 use crate::lint::finding::Finding;
 use crate::lint::placements::{Placement, name_unjudged};
 use crate::lint::report::CheckReport;
+use crate::lint::session::{PREBUILD_VIEWS_ABOVE, build_views, complete_sets};
 
-/// From so many objects on, views are built before a rule reads them.
-const PREBUILD_VIEWS_FROM: usize = 256;
-/// So many objects are checked by one thread at a time.
+/// Number of objects of a parallel task.
 const OBJECTS_PER_TASK: usize = 64;
 
 /// A file of a run, and the engine of its configuration.
@@ -95,15 +94,13 @@ fn all_roles(inputs: &[Option<RunInput<'_>>], partition: &Partition) -> Vec<Vec<
 /// The roles of a file. Files that no set has are a set of their own, after all others.
 fn roles(file: &File, number: usize, partition: &Partition) -> Vec<Role> {
     let memberships = partition.memberships(number);
-    if memberships.is_empty() {
-        return vec![Role { set: partition.sets.len(), objects: AppliedObjects::Written }];
-    }
+    let sets =
+        memberships.iter().map(|one| one.set).chain(memberships.is_empty().then_some(partition.sets.len()));
     let applied = sets::apply(memberships, &file.objects);
-    memberships.iter().zip(applied).map(|(one, objects)| Role { set: one.set, objects }).collect()
+    sets.zip(applied).map(|(set, objects)| Role { set, objects }).collect()
 }
 
-/// Fills the cluster of each set. Its objects count as the whole cluster where the configuration of one of its files says
-/// so.
+/// Fills the cluster of each set, and builds the views of those with many objects.
 fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partition) -> Vec<FilledSet> {
     let mut members: Vec<Vec<(&RunInput<'_>, &Role)>> = Vec::new();
     members.resize_with(partition.sets.len() + 1, Vec::new);
@@ -113,34 +110,28 @@ fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partit
             members[role.set].push((input, role));
         }
     }
+    let files = inputs.iter().enumerate();
+    let files =
+        files.filter_map(|(number, input)| Some((partition.memberships(number), input.as_ref()?.engine)));
+    let complete = complete_sets(&partition.sets, files);
     let first = Cluster::new(false);
-    let sets: Vec<FilledSet> = members
-        .par_iter()
-        .enumerate()
-        .map(|(number, members)| {
-            let set = partition.sets.get(number);
-            let says_so = || members.iter().any(|(input, _)| input.engine.settings().complete);
-            let complete = set.map_or(partition.is_whole(), |set| set.may_be_complete) && says_so();
-            let mut cluster = first.successor(complete).with_bond(set.map_or(Bond::Folders, |set| set.bond));
-            for (input, role) in members {
-                for object in role.objects.iter(&input.file.objects) {
-                    cluster.apply(object.clone());
-                }
+    let fill_set = |(number, members): (usize, &Vec<(&RunInput<'_>, &Role)>)| {
+        let set = partition.sets.get(number);
+        let bond = set.map_or(Bond::Folders, |set| set.bond);
+        let mut cluster = first.successor(complete[number]).with_bond(bond);
+        for (input, role) in members {
+            for object in role.objects.iter(&input.file.objects) {
+                cluster.apply(object.clone());
             }
-            FilledSet { name: set.map(|set| Arc::clone(&set.name)), cluster }
-        })
-        .collect();
-    // The first rule to read a view would keep all others waiting.
-    let large =
-        sets.iter().zip(&members).filter(|(set, _)| set.cluster.objects().len() > PREBUILD_VIEWS_FROM);
+        }
+        FilledSet { name: set.map(|set| Arc::clone(&set.name)), cluster }
+    };
+    let sets: Vec<FilledSet> = members.par_iter().enumerate().map(fill_set).collect();
+    let is_large = |(set, _): &(&FilledSet, _)| set.cluster.objects().len() > PREBUILD_VIEWS_ABOVE;
+    let large = sets.iter().zip(&members).filter(is_large);
     let large: Vec<(&Cluster, &RunInput<'_>)> =
         large.filter_map(|(set, members)| Some((&set.cluster, members.first()?.0))).collect();
-    let builds: Vec<_> = large
-        .iter()
-        .flat_map(|(cluster, _)| Cluster::table_builders().iter().map(move |build| (build, *cluster)))
-        .collect();
-    // One after the other, so that none of the long ones is left for the end.
-    builds.into_iter().par_bridge().for_each(|(build, cluster)| build(cluster));
+    build_views(&large.iter().map(|(cluster, _)| *cluster).collect::<Vec<_>>());
     for (cluster, input) in large {
         cluster.place_pods(&input.engine.settings().platform);
     }

@@ -17,9 +17,10 @@ use crate::cluster::Cluster;
 use crate::cluster::sets::{self, AppliedObjects, Bond, ManifestSet, Membership, Partition};
 use crate::file::File;
 use crate::lint::engine::Engine;
-use crate::lint::placements::{join, name_unjudged};
+use crate::lint::placements::join;
 use crate::lint::recorded::RulePanic;
 use crate::lint::report::CheckReport;
+use crate::lint::session::complete_sets;
 
 use set::{PlaceKey, PlacedFile, SetWorkspace};
 
@@ -257,31 +258,23 @@ impl Workspace {
         changed
     }
 
-    /// Which sets are whole clusters once some files are `new`, as a run decides it: where one of their files says so.
+    /// Which sets are whole clusters once some files are `new`.
     fn complete_sets(
         &self,
         new: &BTreeMap<Arc<str>, Option<(File, Arc<Engine>)>>,
         memberships: Option<&Memberships>,
     ) -> Vec<bool> {
-        let sets = &self.partition;
-        let mut said = vec![false; sets.len() + 1];
         let kept = self.files.iter().filter(|(path, _)| !new.contains_key(*path));
         let kept = kept.map(|(path, kept)| (path, &kept.engine));
         let new = new.iter().filter_map(|(path, new)| Some((path, &new.as_ref()?.1)));
-        for (path, _) in kept.chain(new).filter(|(_, engine)| engine.settings().complete) {
+        let files = kept.chain(new).map(|(path, engine)| {
             let memberships = match memberships {
                 Some(memberships) => memberships.get(&**path),
                 None => self.files.get(path).map(|kept| &kept.places.memberships),
             };
-            match memberships {
-                Some(memberships) if !memberships.is_empty() => {
-                    memberships.iter().for_each(|membership| said[membership.set] = true);
-                }
-                _ => said[sets.len()] = true,
-            }
-        }
-        let may_be = sets.iter().map(|set| set.may_be_complete).chain([sets.is_empty()]);
-        said.into_iter().zip(may_be).map(|(said, may_be)| said && may_be).collect()
+            (memberships.map_or(&[][..], Vec::as_slice), &**engine)
+        });
+        complete_sets(&self.partition, files)
     }
 
     fn set_workspace(&mut self, key: &SetKey) -> &mut SetWorkspace {
@@ -305,7 +298,9 @@ impl Workspace {
             }
             match new {
                 Some((file, engine, places)) => {
-                    for (role, objects) in places.roles.iter().zip(places.applied(&file)) {
+                    for (role, objects) in
+                        places.roles.iter().zip(sets::apply(&places.memberships, &file.objects))
+                    {
                         let place = place(objects, &file, &engine);
                         by_set.entry(role.set.clone()).or_default().insert(role.key(&path), Some(place));
                     }
@@ -352,7 +347,7 @@ impl Workspace {
             return;
         };
         let roles = &kept.places.roles;
-        let applied = kept.places.applied(&kept.file);
+        let applied = sets::apply(&kept.places.memberships, &kept.file.objects);
         // The number of the next object in each role: a set may leave some out.
         let mut next = vec![0; roles.len()];
         let mut findings = Vec::new();
@@ -370,15 +365,14 @@ impl Workspace {
             }
             findings.extend(join(found, names.into_iter()));
         }
-        let (mut joined, panicked) = kept.engine.assemble_isolated(&kept.file, true, &|| findings.clone());
+        let names = roles.iter().filter_map(|role| Some(self.sets.get(&role.set)?.name()));
+        let (joined, panicked) = kept.engine.assemble_isolated(&kept.file, true, &|| findings.clone(), names);
         self.panics.extend(panicked.map(|message| RulePanic {
             rule: None,
             path: path.to_string(),
             object: None,
             message,
         }));
-        let names = roles.iter().filter_map(|role| Some(self.sets.get(&role.set)?.name()));
-        name_unjudged(&mut joined.findings, names);
         if let Some(kept) = self.files.get_mut(path) {
             kept.joined = Some(joined);
         }
@@ -408,14 +402,6 @@ fn places(sets: &[ManifestSet], complete: &[bool], memberships: Vec<Membership>)
 }
 
 impl Places {
-    /// The objects of a file as each of its roles applies them.
-    fn applied(&self, file: &File) -> Vec<AppliedObjects> {
-        match self.memberships.as_slice() {
-            [] => vec![AppliedObjects::Written],
-            memberships => sets::apply(memberships, &file.objects),
-        }
-    }
-
     /// Whether both are the same but for the numbers of the sets.
     fn are_equal(&self, other: &Places) -> bool {
         let same =
@@ -448,6 +434,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use crate::cluster::Cluster;
+    use crate::cluster::query::undeclared;
     use crate::file::File;
     use crate::lint::engine::Engine;
     use crate::lint::settings::Settings;
@@ -472,12 +459,8 @@ mod tests {
     fn rules_read_the_kinds_that_they_declare() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
         let mut files = Vec::new();
-        for folder in ["rules", "sets", "practices", "verdicts"] {
-            let mut paths = Vec::new();
-            files_below(&root.join(folder), &mut paths);
-            assert!(!paths.is_empty(), "no fixtures in {folder}");
-            files.extend(paths);
-        }
+        files_below(&root, &mut files);
+        assert!(files.len() > 2_000, "{}", files.len());
         let read = |path: &PathBuf| {
             let text = std::fs::read_to_string(path).ok()?;
             Some(File::read(Source::from_text(&path.display().to_string(), &text)))
@@ -489,7 +472,7 @@ mod tests {
             // Several files together, so that rules meet the objects of other files; but not all at once,
             // because most lookups would then find too many.
             for files in files.chunks(25) {
-                let mut cluster = Cluster::new(complete);
+                let mut cluster = Cluster::incremental(complete);
                 for object in files.iter().flat_map(|file| &file.objects) {
                     cluster.apply(object.clone());
                 }
@@ -499,10 +482,14 @@ mod tests {
                 }
             }
         }
+        let queries = undeclared::queries_run();
+        assert!(queries.len() > 20, "{queries:?}");
+        let queries = queries.into_iter().filter_map(|(query, read)| Some(format!("{query:?}: {:?}", read?)));
+        undeclared.extend(queries);
         let undeclared: Vec<String> = undeclared.into_iter().collect();
         assert!(
             undeclared.is_empty(),
-            "reads that `Rule::reads` does not declare:\n{}",
+            "reads that `Rule::reads` or `Query::KINDS` does not declare:\n{}",
             undeclared.join("\n")
         );
     }

@@ -7,23 +7,23 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::cluster::dependencies::{Dependents, Read, ReadId};
+use crate::cluster::dependencies::{Dependents, Read};
 use crate::cluster::sets::Bond;
 use crate::cluster::{Cluster, Replaced};
 use crate::file::File;
-use crate::lint::engine::{Engine, STEPS_PER_OBJECT};
-use crate::lint::finding::Finding;
-use crate::lint::placements::{name_set, name_unjudged};
-use crate::lint::recorded::{ObjectResults, RulePanic, RuleResult};
+use crate::lint::engine::Engine;
+use crate::lint::finding::{Finding, all_render_equal};
+use crate::lint::placements::name_set;
+use crate::lint::recorded::{EarlierResults, ObjectResults, RulePanic};
 use crate::lint::report::CheckReport;
+use crate::lint::session::{PREBUILD_VIEWS_ABOVE, build_views};
 use crate::lint::suppress;
 use crate::object::Object;
-use crate::steps::isolate;
 
-/// From so many objects on, views are built before a rule reads them.
-const PREBUILD_VIEWS_FROM: usize = 256;
-/// So many objects are checked by one thread at a time: an edit of a small file stays on its own.
-const OBJECTS_PER_TASK: usize = 16;
+/// Number of objects above which they are checked in parallel: an edit of a small file stays on its thread.
+const PARALLEL_ABOVE: usize = 16;
+/// Minimum number of objects of a parallel task.
+const OBJECTS_PER_TASK: usize = 4;
 
 /// How many panics are kept until somebody asks for them.
 const MOST_PANICS: usize = 256;
@@ -79,6 +79,15 @@ struct FileState {
     /// Results for each object of the file.
     results: Vec<ObjectResults>,
     report: CheckReport,
+}
+
+/// An object that is checked.
+struct Task<'a> {
+    file: usize,
+    /// Its number in the file.
+    object: usize,
+    /// The checks that run again; `None` for all.
+    invalid: Option<&'a [CheckId]>,
 }
 
 /// A rule and the object of a file that it ran for.
@@ -174,8 +183,8 @@ impl SetWorkspace {
         let kept = Some(FileState {
             key: key.clone(),
             has_suppressions: suppress::has_suppressions(&placed.file),
+            results: placed.objects.iter().map(|_| ObjectResults::default()).collect(),
             placed,
-            results: Vec::new(),
             report: CheckReport::default(),
         });
         let at = match self.files.entry(key) {
@@ -200,36 +209,55 @@ impl SetWorkspace {
 
     /// Runs every rule for the objects of some files.
     fn check_files(&mut self, files: &BTreeSet<usize>) {
-        for &at in files {
-            let old = self.file_states[at].as_mut().map(|kept| std::mem::take(&mut kept.results));
-            self.remove_dependencies(at, &old.unwrap_or_default());
-        }
-        let states = &self.file_states;
-        let kept = files.iter().filter_map(|at| Some((*at, states[*at].as_ref()?)));
-        let tasks: Vec<(usize, &Engine, &Object)> = kept
-            .flat_map(|(at, kept)| {
-                kept.placed.objects.iter().map(move |object| (at, &*kept.placed.engine, object))
+        let kept = files.iter().filter_map(|at| Some((*at, self.file_states[*at].as_ref()?)));
+        let tasks: Vec<Task<'_>> = kept
+            .flat_map(|(file, kept)| {
+                (0..kept.placed.objects.len()).map(move |object| Task { file, object, invalid: None })
             })
             .collect();
-        let cluster = &self.cluster;
-        if tasks.len() > PREBUILD_VIEWS_FROM {
-            // The first rule to read a view would keep all others waiting. Where one panics, the rules that read it do so, too.
-            Cluster::table_builders().par_iter().for_each(|build| _ = isolate(|| build(cluster)));
+        if tasks.len() > PREBUILD_VIEWS_ABOVE {
+            build_views(&[&self.cluster]);
         }
-        let check =
-            |(at, engine, object): &(usize, &Engine, &Object)| (*at, engine.check_rules(object, cluster));
-        let results: Vec<(usize, ObjectResults)> = match tasks.len() > OBJECTS_PER_TASK {
+        self.check(&tasks);
+        self.assemble(files);
+    }
+
+    /// Checks some objects. Returns the files with findings that were replaced, even if they differ only in object
+    /// identity.
+    fn check(&mut self, tasks: &[Task<'_>]) -> BTreeSet<usize> {
+        let (states, cluster) = (&self.file_states, &self.cluster);
+        let check = |task: &Task<'_>| {
+            let state = states[task.file].as_ref()?;
+            let PlacedFile { engine, objects, .. } = &state.placed;
+            let is_invalid =
+                |rule| task.invalid.is_none_or(|checks| checks.iter().any(|check| check.rule == rule));
+            let results = &state.results[task.object];
+            let earlier = task.invalid.map(|_| EarlierResults { results, is_invalid: &is_invalid });
+            Some(engine.check_rules(&objects[task.object], cluster, earlier))
+        };
+        let checked: Vec<Option<ObjectResults>> = match tasks.len() > PARALLEL_ABOVE {
             true => tasks.par_iter().with_min_len(OBJECTS_PER_TASK).map(check).collect(),
             false => tasks.iter().map(check).collect(),
         };
-        for (at, results) in results {
-            let Some(kept) = self.file_states[at].as_mut() else { continue };
-            for result in &results.rules {
-                self.dependents.insert(result.reads.iter(), &check_id(at, kept.results.len(), result.rule));
+        let mut renewed = BTreeSet::new();
+        for (task, results) in tasks.iter().zip(checked) {
+            let Some((state, new)) = self.file_states[task.file].as_mut().zip(results) else { continue };
+            let old = std::mem::replace(&mut state.results[task.object], new);
+            let new = &state.results[task.object];
+            if old.are_replaced_by(new) {
+                renewed.insert(task.file);
             }
-            kept.results.push(results);
+            for result in &old.rules {
+                let check = check_id(task.file, task.object, result.rule);
+                let reads = new.of_rule(result.rule).map_or(&[][..], |result| &result.reads);
+                self.dependents.update(&result.reads, reads, &check);
+            }
+            for result in new.rules.iter().filter(|result| old.of_rule(result.rule).is_none()) {
+                let check = check_id(task.file, task.object, result.rule);
+                self.dependents.insert(result.reads.iter(), &check);
+            }
         }
-        self.assemble(files);
+        renewed
     }
 
     /// Puts the reports of some files together.
@@ -283,48 +311,14 @@ impl SetWorkspace {
     fn recheck_invalidated(&mut self, invalid: &[Read], but: &BTreeSet<usize>) -> Vec<Renewed> {
         let mut checks = self.dependents.dependents_of(invalid);
         checks.retain(|check| !but.contains(&(check.file as usize)));
-        let mut tasks = Vec::new();
-        for checks in checks.chunk_by(|a, b| (a.file, a.object) == (b.file, b.object)) {
-            let (file, object) = (checks[0].file as usize, checks[0].object as usize);
-            if let Some(kept) = self.file_states[file].as_mut() {
-                let results = std::mem::take(&mut kept.results[object]);
-                tasks.push((checks, results));
-            }
-        }
-        let (states, cluster) = (&self.file_states, &self.cluster);
-        let recheck = |(checks, results): (&[CheckId], ObjectResults)| {
-            let (file, object) = (checks[0].file as usize, checks[0].object as usize);
-            let placed = states[file].as_ref().map(|kept| &kept.placed);
-            let placed = placed.expect("its results were taken from it");
-            let mut object = Recheck {
-                engine: &placed.engine,
-                object: &placed.objects[object],
-                cluster,
-                results,
-                before: BTreeMap::new(),
-                renewed: false,
-            };
-            object.run(checks);
-            (checks[0], object.results, object.before, object.renewed)
-        };
-        let rechecked: Vec<_> = match tasks.len() > OBJECTS_PER_TASK {
-            true => tasks.into_par_iter().with_min_len(OBJECTS_PER_TASK / 4).map(recheck).collect(),
-            false => tasks.into_iter().map(recheck).collect(),
-        };
-        let mut renewed = BTreeSet::new();
-        for (CheckId { file, object, .. }, results, before, is_renewed) in rechecked {
-            for (rule, before) in before {
-                let now = results.rules.iter().find(|result| result.rule == rule);
-                let now = now.map_or(&[][..], |result| &result.reads);
-                self.dependents.update(&before, now, &CheckId { file, object, rule });
-            }
-            if let Some(kept) = self.file_states[file as usize].as_mut() {
-                kept.results[object as usize] = results;
-            }
-            if is_renewed {
-                renewed.insert(file as usize);
-            }
-        }
+        let tasks: Vec<Task<'_>> = checks
+            .chunk_by(|a, b| (a.file, a.object) == (b.file, b.object))
+            .map(|checks| {
+                let CheckId { file, object, .. } = checks[0];
+                Task { file: file as usize, object: object as usize, invalid: Some(checks) }
+            })
+            .collect();
+        let renewed = self.check(&tasks);
         let mut before = Vec::new();
         for &at in &renewed {
             let report = self.file_states[at].as_mut().map(|kept| std::mem::take(&mut kept.report));
@@ -332,90 +326,6 @@ impl SetWorkspace {
         }
         self.assemble(&renewed);
         self.renewed(before)
-    }
-}
-
-/// An object some of whose rules run again.
-struct Recheck<'a> {
-    engine: &'a Engine,
-    object: &'a Object,
-    cluster: &'a Cluster,
-    results: ObjectResults,
-    /// What rules read before, by their indices, where they read something else now.
-    before: BTreeMap<u32, Box<[ReadId]>>,
-    /// Whether any findings were replaced, even if they differ only in object identity.
-    renewed: bool,
-}
-
-impl Recheck<'_> {
-    fn run(&mut self, checks: &[CheckId]) {
-        if self.results.steps >= STEPS_PER_OBJECT {
-            // Which rules run depends on the number of steps of those before them.
-            self.run_all();
-            return;
-        }
-        // Whether rules that read the findings of others must run again.
-        let mut earlier_changed = false;
-        for check in checks {
-            let Some(place) = self.results.rules.iter().position(|result| result.rule == check.rule) else {
-                continue;
-            };
-            if self.results.rules[place].reads_earlier_findings {
-                earlier_changed = true;
-                continue;
-            }
-            let new = self.run_rule(check.rule, Vec::new());
-            earlier_changed |= new.reads_earlier_findings;
-            let old = &self.results.rules[place];
-            earlier_changed |= !all_render_equal(&new.findings, &old.findings);
-            self.put_result(place, new);
-        }
-        let depends = |result: &RuleResult| result.reads_earlier_findings;
-        if earlier_changed && self.results.rules.iter().any(depends) {
-            let mut earlier: Vec<Finding> = Vec::new();
-            for place in 0..self.results.rules.len() {
-                let old = &self.results.rules[place];
-                if old.reads_earlier_findings {
-                    let new = self.run_rule(old.rule, earlier.clone());
-                    self.put_result(place, new);
-                }
-                earlier.extend(self.results.rules[place].findings.iter().cloned());
-            }
-        }
-        if self.results.steps >= STEPS_PER_OBJECT {
-            self.run_all();
-        }
-    }
-
-    fn run_rule(&self, rule: u32, earlier: Vec<Finding>) -> RuleResult {
-        self.engine.check_rule(rule as usize, self.object, self.cluster, earlier)
-    }
-
-    /// Runs all rules again.
-    fn run_all(&mut self) {
-        let new = self.engine.check_rules(self.object, self.cluster);
-        for old in std::mem::replace(&mut self.results, new).rules {
-            self.before.entry(old.rule).or_insert(old.reads);
-        }
-        for new in &self.results.rules {
-            self.before.entry(new.rule).or_default();
-        }
-        self.renewed = true;
-    }
-
-    /// Replaces a result by a newer one.
-    fn put_result(&mut self, place: usize, new: RuleResult) {
-        let steps = self.results.steps + u64::from(new.steps);
-        let old = std::mem::replace(&mut self.results.rules[place], new);
-        self.results.steps = steps - u64::from(old.steps);
-        let new = &self.results.rules[place];
-        let mut pairs = new.findings.iter().zip(&old.findings);
-        self.renewed |= !all_render_equal(&new.findings, &old.findings)
-            || !pairs.all(|(new, old)| new.locations_ptr_eq(old))
-            || new.panicked.is_some();
-        if new.reads != old.reads {
-            self.before.entry(new.rule).or_insert(old.reads);
-        }
     }
 }
 
@@ -444,14 +354,14 @@ impl FileState {
             name_set(&mut findings, set);
             findings
         };
-        let (mut report, panicked) = engine.assemble_isolated(file, self.has_suppressions, &findings);
+        let sets = std::iter::once(set);
+        let (report, panicked) = engine.assemble_isolated(file, self.has_suppressions, &findings, sets);
         panics.extend(panicked.map(|message| RulePanic {
             rule: None,
             path: path.to_owned(),
             object: None,
             message,
         }));
-        name_unjudged(&mut report.findings, std::iter::once(set));
         self.report = report;
         panics
     }
@@ -461,10 +371,6 @@ impl CheckReport {
     pub(super) fn renders_equal(&self, other: &CheckReport) -> bool {
         self.suppressed == other.suppressed && all_render_equal(&self.findings, &other.findings)
     }
-}
-
-fn all_render_equal(a: &[Finding], b: &[Finding]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.renders_equal(b))
 }
 
 fn check_id(file: usize, object: usize, rule: u32) -> CheckId {
