@@ -84,30 +84,22 @@ impl Engine {
     #[must_use]
     pub fn check_object(&self, object: &Object, cluster: &Cluster) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let run = |at, left| self.run_rule(at, object, cluster, left, &mut findings).steps;
-        self.rule_run(object).finish(run);
+        self.for_each_rule(object, |at, left| self.run_rule(at, object, cluster, left, &mut findings).steps);
         findings
     }
 
-    /// [`Engine::check_object`] for several objects, each with its cluster. A rule runs on all of them before the next one
-    /// does, while its code is in the caches of the processor: best for objects of one kind.
-    pub(super) fn check_objects(&self, objects: &[(&Object, &Cluster)]) -> Vec<Vec<Finding>> {
-        let mut runs: Vec<_> =
-            objects.iter().map(|(object, _)| (self.rule_run(object), Vec::new())).collect();
-        let mut is_any_left = true;
-        while is_any_left {
-            is_any_left = false;
-            for ((run, findings), (object, cluster)) in runs.iter_mut().zip(objects) {
-                let run_rule = |at, left| self.run_rule(at, object, cluster, left, findings).steps;
-                is_any_left |= run.step(run_rule);
+    /// The loop over the rules of an object, in their order, until its step limit is reached: `run` gets the index of a rule
+    /// and the number of steps that are left, and returns how many it took. Returns the number of steps of all rules.
+    pub(super) fn for_each_rule(&self, object: &Object, mut run: impl FnMut(usize, u64) -> u64) -> u64 {
+        let mut left = STEPS_PER_OBJECT;
+        for at in self.rules_for(object) {
+            left -= run(at, left);
+            if left == 0 {
+                break;
             }
         }
-        runs.into_iter().map(|(_, findings)| findings).collect()
-    }
-
-    /// The rules of an object, to be run one after the other.
-    pub(super) fn rule_run(&self, object: &Object) -> RuleRun<impl Iterator<Item = usize>> {
-        RuleRun { rules: self.rules_for(object), left: STEPS_PER_OBJECT }
+        steps::stop_if_interrupted();
+        STEPS_PER_OBJECT - left
     }
 
     /// A rule by its index among those that are enabled.
@@ -224,7 +216,7 @@ impl Engine {
     pub(crate) fn undeclared_reads(&self, object: &Object, cluster: &Cluster) -> Vec<(&'static str, Read)> {
         let mut findings = Vec::new();
         let mut out = Vec::new();
-        self.rule_run(object).finish(|at, left| {
+        self.for_each_rule(object, |at, left| {
             let (outcome, reads) = track(|| self.run_rule(at, object, cluster, left, &mut findings));
             let rule = self.rule(at);
             out.extend(undeclared_read(rule, object, &reads).map(|read| (rule.id, read)));
@@ -475,34 +467,6 @@ fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read>
     let own = crate::cluster::dependencies::KindId::of(&id.group, &id.kind);
     let is_own = |read: &Read| rule.kinds().is_empty() && read.is_of(own);
     reads.iter().copied().find(|read| !read.is_within(rule.reads) && !is_own(read))
-}
-
-/// The rules of an object in their order, run until its step limit is reached.
-pub(super) struct RuleRun<I> {
-    rules: I,
-    /// Number of steps that are left for the rules that have not run.
-    left: u64,
-}
-
-impl<I: Iterator<Item = usize>> RuleRun<I> {
-    /// Runs the next rule, if one is left: `run` gets its index and the number of steps that are left, and returns how many
-    /// it took.
-    fn step(&mut self, run: impl FnOnce(usize, u64) -> u64) -> bool {
-        match self.rules.next().filter(|_| self.left > 0) {
-            Some(at) => self.left -= run(at, self.left),
-            None => {
-                steps::stop_if_interrupted();
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Runs all rules, and returns the number of their steps.
-    pub(super) fn finish(mut self, mut run: impl FnMut(usize, u64) -> u64) -> u64 {
-        while self.step(&mut run) {}
-        STEPS_PER_OBJECT - self.left
-    }
 }
 
 /// The result of running a rule for an object.

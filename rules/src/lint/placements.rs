@@ -30,17 +30,12 @@ impl Engine {
     /// The findings for an object in all its sets, each with the names of the sets that it holds in. What rests on an
     /// absence holds only where no set has what is missing.
     pub(super) fn check_placements(&self, placements: &[Placement<'_>]) -> Vec<Finding> {
-        join(self.check_each(placements), placements.iter().map(|placement| placement.set))
-    }
-
-    /// As [`Engine::check_placements`], for each of several objects that are in one set each.
-    pub(super) fn check_placed_once(&self, placements: &[Placement<'_>]) -> Vec<Vec<Finding>> {
-        let objects: Vec<_> = placements.iter().map(|one| (one.object, one.cluster)).collect();
-        let mut found = self.check_objects(&objects);
-        for (findings, placement) in found.iter_mut().zip(placements) {
-            name_set(findings, placement.set);
-        }
-        found
+        let [placement] = placements else {
+            return join(self.check_each(placements), placements.iter().map(|placement| placement.set));
+        };
+        let mut findings = self.check_object(placement.object, placement.cluster);
+        name_set(&mut findings, placement.set);
+        findings
     }
 
     /// The findings for each placement. Rules that read nothing but the object run once for all placements in sets that
@@ -70,7 +65,7 @@ impl Engine {
         let own = object.namespace();
         let mut findings = Vec::new();
         let mut place = 0..;
-        self.rule_run(object).finish(|at, left| {
+        self.for_each_rule(object, |at, left| {
             let place = place.next().unwrap_or_default();
             let from = findings.len();
             match known.get(place) {

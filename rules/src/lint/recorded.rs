@@ -103,7 +103,7 @@ impl Engine {
         let mut rules: Vec<RuleResult> = Vec::new();
         // Whether the rules so far find something else than before.
         let mut is_changed = false;
-        let mut steps = self.rule_run(object).finish(|at, left| {
+        let mut steps = self.for_each_rule(object, |at, left| {
             let from = findings.len();
             let old = known.next_if(|old| old.rule as usize == at);
             if let Some(earlier) = earlier {

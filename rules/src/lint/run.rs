@@ -1,7 +1,7 @@
 //! One run over files: the objects of each set form a cluster, its views are built, each file is checked under its own
 //! configuration in every set that it belongs to, suppressions are applied.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -10,12 +10,11 @@ use crate::cluster::Cluster;
 use crate::cluster::sets::{self, AppliedObjects, Bond, Partition};
 use crate::file::File;
 use crate::lint::engine::Engine;
-use crate::lint::finding::Finding;
 use crate::lint::placements::{Placement, name_unjudged};
 use crate::lint::report::CheckReport;
 use crate::lint::session::{PREBUILD_VIEWS_ABOVE, build_views, complete_sets};
 
-/// Number of objects of a parallel task.
+/// Minimum number of objects of a parallel task.
 const OBJECTS_PER_TASK: usize = 64;
 
 /// A file of a run, and the engine of its configuration.
@@ -38,20 +37,15 @@ pub fn check_run(
 ) -> Vec<Option<CheckReport>> {
     let roles = all_roles(inputs, partition);
     let sets = fill(inputs, &roles, partition);
-    let checked: Vec<Checked<'_>> = (0..)
-        .zip(inputs.iter().zip(&roles))
-        .filter(|(number, _)| only.is_none_or(|only| only.contains(number)))
-        .filter_map(|(number, (input, roles))| Some(Checked { number, input: (*input)?, roles }))
+    let reports = inputs
+        .par_iter()
+        .zip(&roles)
+        .enumerate()
+        .map(|(number, (input, roles))| {
+            let is_checked = only.is_none_or(|only| only.contains(&number));
+            input.filter(|_| is_checked).map(|input| check_file(input, roles, &sets))
+        })
         .collect();
-    let groups: Vec<&[Checked<'_>]> = in_groups(&checked).collect();
-    let found: Vec<Vec<CheckReport>> =
-        groups.into_par_iter().map(|files| check_files(files, &sets)).collect();
-    let mut reports: Vec<Option<CheckReport>> = Vec::new();
-    reports.resize_with(inputs.len(), || None);
-    for (file, report) in checked.iter().zip(found.into_iter().flatten()) {
-        reports[file.number] = Some(report);
-    }
-    drop(checked);
     // Freeing millions of nodes takes a while, and no report waits for it.
     rayon::spawn(move || drop((sets, roles)));
     reports
@@ -138,126 +132,23 @@ fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partit
     sets
 }
 
-/// A file that is checked.
-struct Checked<'a> {
-    /// The number of its input.
-    number: usize,
-    input: RunInput<'a>,
-    roles: &'a [Role],
-}
-
-impl<'a> Checked<'a> {
-    fn objects(&self) -> usize {
-        self.input.file.objects.len()
-    }
-
-    /// An object of the file as its sets apply it.
-    fn placements(&self, at: usize, sets: &'a [FilledSet]) -> Vec<Placement<'a>> {
-        let placed = self.roles.iter().filter_map(|role| {
+fn check_file(RunInput { engine, file }: RunInput<'_>, roles: &[Role], sets: &[FilledSet]) -> CheckReport {
+    let check = |at: usize| {
+        let placed = roles.iter().filter_map(|role| {
             let FilledSet { name, cluster } = &sets[role.set];
-            let object = role.objects.get(&self.input.file.objects, at)?;
+            let object = role.objects.get(&file.objects, at)?;
             Some(Placement { object, cluster, set: name.as_slice() })
         });
-        placed.collect()
-    }
-
-    /// The report with what rules found in the objects, in their order.
-    fn report(&self, findings: Vec<Finding>, sets: &[FilledSet]) -> CheckReport {
-        let RunInput { engine, file } = self.input;
-        let mut report = engine.assemble_report(file, findings);
-        let names = self.roles.iter().map(|role| sets[role.set].name.as_slice());
-        name_unjudged(&mut report.findings, names);
-        if !report.findings.is_empty() {
-            // Reports read the line index, one file after the other.
-            let _ = file.source.lines();
-        }
-        report
-    }
-}
-
-/// Files that follow each other, with as many objects together as one thread checks at a time. A file with more of them is
-/// a group of its own.
-fn in_groups<'c, 'a>(files: &'c [Checked<'a>]) -> impl Iterator<Item = &'c [Checked<'a>]> {
-    let total: usize = files.iter().map(Checked::objects).sum();
-    // Every thread has several groups, so that none is left with a long one at the end.
-    let most = (total / (8 * rayon::current_num_threads())).clamp(1, OBJECTS_PER_TASK);
-    let mut size = 0;
-    files.chunk_by(move |file, next| {
-        size += file.objects().max(1);
-        let is_full = size >= most || next.objects() > OBJECTS_PER_TASK;
-        size = if is_full { 0 } else { size };
-        !is_full
-    })
-}
-
-/// Checks the files of a group.
-fn check_files(files: &[Checked<'_>], sets: &[FilledSet]) -> Vec<CheckReport> {
-    let objects: Vec<CheckedObject<'_>> = (0..)
-        .zip(files)
-        .flat_map(|(number, file)| (0..file.objects()).map(move |at| CheckedObject { number, file, at }))
-        .collect();
+        engine.check_placements(&placed.collect::<Vec<_>>())
+    };
     // One file can hold most of the objects, so they are checked in parallel as well.
-    let tasks = objects.par_chunks(2 * OBJECTS_PER_TASK);
-    let found: Vec<(usize, Vec<Finding>)> = tasks.flat_map_iter(|some| by_file(some, sets)).collect();
-    let mut sizes = vec![0; files.len()];
-    for (number, findings) in &found {
-        sizes[*number] += findings.len();
+    let objects = (0..file.objects.len()).into_par_iter().with_min_len(OBJECTS_PER_TASK);
+    let mut report = engine.assemble_report(file, objects.flat_map_iter(check).collect());
+    let names = roles.iter().map(|role| sets[role.set].name.as_slice());
+    name_unjudged(&mut report.findings, names);
+    if !report.findings.is_empty() {
+        // Reports read the line index, one file after the other.
+        let _ = file.source.lines();
     }
-    let mut of_files: Vec<Vec<Finding>> = sizes.into_iter().map(Vec::with_capacity).collect();
-    for (number, findings) in found {
-        of_files[number].extend(findings);
-    }
-    files.iter().zip(of_files).map(|(file, findings)| file.report(findings, sets)).collect()
-}
-
-/// The findings of some objects in one list for each file, with its number in the group: a list for each of many objects
-/// takes much more memory.
-fn by_file(objects: &[CheckedObject<'_>], sets: &[FilledSet]) -> Vec<(usize, Vec<Finding>)> {
-    let mut out: Vec<(usize, Vec<Finding>)> = Vec::new();
-    for (object, findings) in objects.iter().zip(check_objects(objects, sets)) {
-        match out.last_mut() {
-            Some((number, all)) if *number == object.number => all.extend(findings),
-            _ => out.push((object.number, findings)),
-        }
-    }
-    out.iter_mut().for_each(|(_, findings)| findings.shrink_to_fit());
-    out
-}
-
-/// An object of a file that is checked.
-struct CheckedObject<'a> {
-    /// The number of its file in the group.
-    number: usize,
-    file: &'a Checked<'a>,
-    /// Its number in the file.
-    at: usize,
-}
-
-/// The findings of each object. Those of one kind that are in one set each are checked together.
-fn check_objects(objects: &[CheckedObject<'_>], sets: &[FilledSet]) -> Vec<Vec<Finding>> {
-    let placed: Vec<Vec<Placement<'_>>> =
-        objects.iter().map(|one| one.file.placements(one.at, sets)).collect();
-    let mut found: Vec<Vec<Finding>> = Vec::with_capacity(objects.len());
-    // By configuration and kind, with their numbers.
-    let mut together: BTreeMap<_, Vec<(usize, Placement<'_>)>> = BTreeMap::new();
-    for (number, (one, placed)) in objects.iter().zip(&placed).enumerate() {
-        let engine = one.file.input.engine;
-        found.push(match placed.as_slice() {
-            [only] => {
-                let id = only.object.id();
-                let group = (std::ptr::from_ref(engine).addr(), id.kind.as_str(), id.group.as_str());
-                together.entry(group).or_default().push((number, *only));
-                Vec::new()
-            }
-            placed => engine.check_placements(placed),
-        });
-    }
-    for some in together.into_values() {
-        let (numbers, placements): (Vec<usize>, Vec<Placement<'_>>) = some.into_iter().unzip();
-        let engine = objects[numbers[0]].file.input.engine;
-        for (number, findings) in numbers.into_iter().zip(engine.check_placed_once(&placements)) {
-            found[number] = findings;
-        }
-    }
-    found
+    report
 }
