@@ -38,31 +38,36 @@ struct OfKind {
 /// The objects of one kind in a namespace.
 #[derive(Default)]
 struct Names {
-    entries: HashMap<Box<str>, IndexEntry, RandomState>,
+    /// The objects of each name, in the order of their files, so that the result does not depend on the order of reading: nearly
+    /// always one.
+    entries: HashMap<Box<str>, Vec<Object>, RandomState>,
     /// Each object once, by the name that is written; computed when it is first read.
     listed: OnceLock<Box<[Object]>>,
 }
 
 impl Names {
-    fn get(&self, name: &str) -> Option<&IndexEntry> {
-        self.entries.get(name)
+    fn get(&self, name: &str) -> &[Object] {
+        self.entries.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Returns whether the name is new.
     fn insert(&mut self, object: &Object, name: &str) -> bool {
         self.listed.take();
         if let Some(same) = self.entries.get_mut(name) {
-            same.insert_sorted(object.clone());
+            let at = same.partition_point(|other| other.sort_key() <= object.sort_key());
+            same.insert(at, object.clone());
             return false;
         }
-        self.entries.insert(name.into(), IndexEntry::One(object.clone()));
+        self.entries.insert(name.into(), vec![object.clone()]);
         true
     }
 
     /// Returns whether no object of the name is left.
     fn remove(&mut self, object: &Object, name: &str) -> bool {
         self.listed.take();
-        let is_last = self.entries.get_mut(name).is_some_and(|same| same.remove(object));
+        let Some(same) = self.entries.get_mut(name) else { return false };
+        same.retain(|other| !other.ptr_eq(object));
+        let is_last = same.is_empty();
         if is_last {
             self.entries.remove(name);
         }
@@ -72,11 +77,11 @@ impl Names {
     /// Each object once, by the name that is written.
     fn listed(&self) -> &[Object] {
         self.listed.get_or_init(|| {
-            let mut entries: Vec<(&Box<str>, &IndexEntry)> = self.entries.iter().collect();
+            let mut entries: Vec<(&Box<str>, &Vec<Object>)> = self.entries.iter().collect();
             entries.sort_unstable_by_key(|(name, _)| *name);
-            let objects = entries.into_iter().flat_map(|(name, entry)| {
-                entry.as_slice().iter().filter(move |object| object.name() == &**name)
-            });
+            let objects = entries
+                .into_iter()
+                .flat_map(|(name, same)| same.iter().filter(move |object| object.name() == &**name));
             objects.cloned().collect()
         })
     }
@@ -87,8 +92,7 @@ const MAX_SEARCHED: usize = 4;
 
 impl OfKind {
     fn get(&self, namespace: &str, name: &str) -> &[Object] {
-        let entry = self.namespaces.get(namespace).and_then(|names| names.get(name));
-        entry.map_or(&[], IndexEntry::as_slice)
+        self.namespaces.get(namespace).map_or(&[], |names| names.get(name))
     }
 
     fn insert(&mut self, object: &Object, name: &str) {
@@ -124,8 +128,9 @@ impl OfKind {
     fn named<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a [Object]> + use<'a, 'n> {
         let known = self.namespaces_of.get(name).into_iter().flatten();
         let searched = if self.is_indexed { None } else { Some(self.namespaces.values()) };
-        let found = searched.into_iter().flatten().filter_map(move |names| names.get(name));
-        known.map(move |namespace| self.get(namespace, name)).chain(found.map(IndexEntry::as_slice))
+        let found = searched.into_iter().flatten().map(move |names| names.get(name));
+        let found = found.filter(|same| !same.is_empty());
+        known.map(move |namespace| self.get(namespace, name)).chain(found)
     }
 
     fn is_empty(&self) -> bool {
@@ -144,47 +149,6 @@ impl OfKind {
             namespaces.retain(|other| **other != *namespace);
             if namespaces.is_empty() {
                 self.namespaces_of.remove(name);
-            }
-        }
-    }
-}
-
-/// Objects with one identity: nearly always one.
-#[derive(Debug)]
-enum IndexEntry {
-    One(Object),
-    Many(Vec<Object>),
-}
-
-impl IndexEntry {
-    fn as_slice(&self) -> &[Object] {
-        match self {
-            IndexEntry::One(object) => std::slice::from_ref(object),
-            IndexEntry::Many(objects) => objects,
-        }
-    }
-
-    /// In the order of their files, so that the result does not depend on the order of reading.
-    fn insert_sorted(&mut self, object: Object) {
-        match self {
-            IndexEntry::One(first) => {
-                *self = IndexEntry::Many(vec![first.clone()]);
-                self.insert_sorted(object);
-            }
-            IndexEntry::Many(objects) => {
-                let at = objects.partition_point(|other| other.sort_key() <= object.sort_key());
-                objects.insert(at, object);
-            }
-        }
-    }
-
-    /// Returns whether none is left.
-    fn remove(&mut self, object: &Object) -> bool {
-        match self {
-            IndexEntry::One(one) => one.ptr_eq(object),
-            IndexEntry::Many(objects) => {
-                objects.retain(|other| !other.ptr_eq(object));
-                objects.is_empty()
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::OnceLock;
@@ -63,48 +62,8 @@ pub(crate) trait View: Sized + Send + Sync + 'static {
     fn keys(row: &Self::Row) -> Vec<Self::Key>;
 }
 
-/// The rows of one key: nearly always one.
-enum Bucket<R> {
-    One(R),
-    Many(Vec<R>),
-}
-
-impl<R: Row> Bucket<R> {
-    fn as_slice(&self) -> &[R] {
-        match self {
-            Bucket::One(one) => std::slice::from_ref(one),
-            Bucket::Many(rows) => rows,
-        }
-    }
-
-    fn insert(&mut self, row: &R) {
-        let mut rows = match self {
-            Bucket::One(one) => vec![one.clone()],
-            Bucket::Many(rows) => std::mem::take(rows),
-        };
-        let before = |other: &R| other.cmp_index_order(row) != Ordering::Greater;
-        let at = match rows.last() {
-            Some(last) if !before(last) => rows.partition_point(before),
-            _ => rows.len(),
-        };
-        rows.insert(at, row.clone());
-        *self = Bucket::Many(rows);
-    }
-
-    /// Returns whether rows are left.
-    fn remove(&mut self, object: &Object) -> bool {
-        match self {
-            Bucket::One(one) => !one.object().ptr_eq(object),
-            Bucket::Many(rows) => {
-                rows.retain(|row| !row.object().ptr_eq(object));
-                !rows.is_empty()
-            }
-        }
-    }
-}
-
-/// The rows of a view by their keys.
-pub(crate) struct Table<V: View>(HashMap<V::Key, Bucket<V::Row>, RandomState>);
+/// The rows of a view by their keys. No key is without rows.
+pub(crate) struct Table<V: View>(HashMap<V::Key, Vec<V::Row>, RandomState>);
 
 impl<V: View> fmt::Debug for Table<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,13 +89,13 @@ impl<V: View> Table<V> {
     /// The rows of a key, in the order of the index.
     pub(crate) fn get(&self, key: &V::Key) -> &[V::Row] {
         record_read(|| Read::Rows(V::ID, digest(key)));
-        self.0.get(key).map_or(&[], Bucket::as_slice)
+        self.0.get(key).map_or(&[], Vec::as_slice)
     }
 
     /// The first row of a key. A computation that only reads this depends only on which row is the first.
     pub(crate) fn first(&self, key: &V::Key) -> Option<&V::Row> {
         record_read(|| Read::FirstRow(V::ID, digest(key)));
-        self.0.get(key)?.as_slice().first()
+        self.0.get(key)?.first()
     }
 
     /// Whether a key has rows. A computation that only reads this does not depend on which rows they are.
@@ -165,7 +124,7 @@ impl<V: View> Table<V> {
     /// The keys that have rows, in order, each with the number of its rows.
     pub(crate) fn counts(&self) -> Vec<(&V::Key, usize)> {
         record_read(|| Read::Counts(V::ID));
-        let mut counts: Vec<_> = self.0.iter().map(|(key, rows)| (key, rows.as_slice().len())).collect();
+        let mut counts: Vec<_> = self.0.iter().map(|(key, rows)| (key, rows.len())).collect();
         counts.sort_unstable();
         counts
     }
@@ -184,7 +143,7 @@ impl<V: View> Table<V> {
                 self.change(change, key, &row);
                 continue;
             }
-            let first = |table: &Table<V>| Some(table.0.get(&key)?.as_slice().first()?.object().ptr_id());
+            let first = |table: &Table<V>| Some(table.0.get(&key)?.first()?.object().ptr_id());
             let before = first(self);
             self.change(change, key.clone(), &row);
             let now = first(self);
@@ -202,15 +161,20 @@ impl<V: View> Table<V> {
     }
 
     fn change(&mut self, change: ObjectChange, key: V::Key, row: &V::Row) {
-        match (change, self.0.entry(key)) {
-            (ObjectChange::Added, Entry::Occupied(mut rows)) => rows.get_mut().insert(row),
-            (ObjectChange::Added, Entry::Vacant(place)) => _ = place.insert(Bucket::One(row.clone())),
-            (ObjectChange::Removed, Entry::Occupied(mut rows)) => {
-                if !rows.get_mut().remove(row.object()) {
-                    rows.remove();
+        match change {
+            ObjectChange::Added => {
+                // Nearly all keys have one row.
+                let rows = self.0.entry(key).or_insert_with(|| Vec::with_capacity(1));
+                let at = rows.partition_point(|other| other.cmp_index_order(row) != Ordering::Greater);
+                rows.insert(at, row.clone());
+            }
+            ObjectChange::Removed => {
+                let Some(rows) = self.0.get_mut(&key) else { return };
+                rows.retain(|other| !other.object().ptr_eq(row.object()));
+                if rows.is_empty() {
+                    self.0.remove(&key);
                 }
             }
-            (ObjectChange::Removed, Entry::Vacant(_)) => {}
         }
     }
 }
