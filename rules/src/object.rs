@@ -143,7 +143,7 @@ pub(crate) struct Memo<T> {
 }
 
 /// Maximum number of memos in the program. Each object with a memo has room for all of them.
-const MAX_MEMOS: usize = 8;
+const MAX_MEMOS: usize = 9;
 
 /// The values of an object's [`Memo`]s.
 type Memos = [OnceLock<Box<dyn Any + Send + Sync>>; MAX_MEMOS];
