@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use foldhash::fast::RandomState;
 use gpulint_rules::{Finding, Severity};
 use rayon::prelude::*;
 
@@ -32,7 +31,7 @@ pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
         return (0..report.findings.len()).map(alone).collect();
     }
     let keys: Vec<Key> = report.findings.par_iter().map(Key::of).collect();
-    let mut groups: HashMap<(Key, bool, &str), Vec<usize>, RandomState> = HashMap::default();
+    let mut groups: HashMap<(Key, bool, &str), Vec<usize>> = HashMap::new();
     for (at, (finding, key)) in report.findings.iter().zip(keys).enumerate() {
         // A fix that was not applied has a reason of its own.
         if !report.unfixed.contains_key(&at) {

@@ -6,8 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use foldhash::fast::RandomState;
-
 use crate::cluster::dependencies::{Invalidations, KindId, Read, digest, record_read};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -31,7 +29,7 @@ struct OfKind {
     namespaces: BTreeMap<Arc<str>, Names>,
     /// The namespaces that have a name, in order: there may be as many namespaces as objects. Empty while there are few
     /// namespaces, which are all searched.
-    namespaces_of: HashMap<String, Vec<Arc<str>>, RandomState>,
+    namespaces_of: HashMap<String, Vec<Arc<str>>>,
     is_indexed: bool,
 }
 
@@ -40,7 +38,7 @@ struct OfKind {
 struct Names {
     /// The objects of each name, in the order of their files, so that the result does not depend on the order of reading: nearly
     /// always one.
-    entries: HashMap<Box<str>, Vec<Object>, RandomState>,
+    entries: HashMap<Box<str>, Vec<Object>>,
     /// Each object once, by the name that is written; computed when it is first read.
     listed: OnceLock<Box<[Object]>>,
 }

@@ -6,8 +6,6 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use foldhash::fast::RandomState;
-
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{
     Dependents, Digest, Read, ReadId, by_slot, compact, digest, record_read, track, untracked,
@@ -87,7 +85,7 @@ impl Hash for ObjectKey {
 type ResultCell<V> = Arc<OnceLock<(V, Box<[ReadId]>)>>;
 
 struct State<Q: Query> {
-    results: HashMap<Q::Key, ResultCell<Q::Value>, RandomState>,
+    results: HashMap<Q::Key, ResultCell<Q::Value>>,
     /// Only used in clusters whose objects are replaced.
     dependents: Dependents<Q::Key>,
 }

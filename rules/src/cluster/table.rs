@@ -7,8 +7,6 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::OnceLock;
 
-use foldhash::fast::RandomState;
-
 use crate::cluster::dependencies::{
     Invalidations, Read, by_slot, digest, is_recording, record_read, untracked,
 };
@@ -63,7 +61,7 @@ pub(crate) trait View: Sized + Send + Sync + 'static {
 }
 
 /// The rows of a view by their keys. No key is without rows.
-pub(crate) struct Table<V: View>(HashMap<V::Key, Vec<V::Row>, RandomState>);
+pub(crate) struct Table<V: View>(HashMap<V::Key, Vec<V::Row>>);
 
 impl<V: View> fmt::Debug for Table<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

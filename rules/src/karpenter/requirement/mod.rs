@@ -261,7 +261,8 @@ const STEPS_PER_KEY: usize = 30;
 /// How many keys are moved in a step to make room for one before them.
 const KEYS_MOVED_IN_A_STEP: usize = 32;
 
-/// Requirements by key. Keys are normalised; requirements on the same key are combined.
+/// Requirements by key. Keys are normalised; requirements on the same key are combined. A key takes 104 bytes; a `BTreeMap` has
+/// room for eleven, and takes 1,200 also for one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
     map: LiteMap<String, Requirement>,

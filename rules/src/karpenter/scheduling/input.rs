@@ -186,7 +186,7 @@ pub struct BlockDevice {
     pub volume_size: Option<i128>,
 }
 
-/// Named quantities in thousandths.
+/// Named quantities in thousandths. Each container has two lists; one of two resources takes 120 bytes, as a `BTreeMap` 480.
 pub type ResourceList = LiteMap<String, i128>;
 
 /// A pod, or the template of a DaemonSet, after the API server's defaults.
