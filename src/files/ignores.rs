@@ -4,13 +4,11 @@
 //! `.gitignore`, and that before `.git/info/exclude`; of each, the nearest file with a matching pattern.
 
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use memchr::memmem;
 
 /// The names that are looked for in each folder.
 const IGNORE: &str = ".ignore";
@@ -27,104 +25,8 @@ pub(super) struct Ignores {
 #[derive(Debug)]
 struct FolderIgnores {
     /// In order of precedence; `None` where there is no file.
-    files: [Option<IgnoreFile>; 3],
+    files: [Option<Gitignore>; 3],
     above: Ignores,
-}
-
-/// An ignore file.
-#[derive(Debug)]
-struct IgnoreFile {
-    folder: PathBuf,
-    /// Its patterns, the last one first: it decides.
-    patterns: Vec<Pattern>,
-}
-
-/// One line of an ignore file. Compiling all of them costs more than reading the folder, and most can match few paths:
-/// a line is compiled when such a path is asked for.
-#[derive(Debug)]
-struct Pattern {
-    line: String,
-    /// What every path that matches has, if it is certain.
-    sign: Option<Sign>,
-    compiled: OnceLock<Gitignore>,
-}
-
-/// Where in its line the text is that every path has which the pattern matches.
-#[derive(Clone, Debug)]
-enum Sign {
-    /// The name ends in it.
-    Ending(Range<usize>),
-    /// The path has it.
-    Part(Range<usize>),
-}
-
-impl IgnoreFile {
-    fn read(folder: &Path, path: &Path) -> Option<IgnoreFile> {
-        // A pattern that cannot be read is left out, as is a file.
-        let text = fs::read(path).ok()?;
-        let lines = text.split(|byte| *byte == b'\n').map_while(|line| std::str::from_utf8(line).ok());
-        // A byte order mark is none of the first pattern.
-        let lines = lines.enumerate().map(|(number, line)| match number {
-            0 => line.trim_start_matches('\u{feff}'),
-            _ => line,
-        });
-        let lines = lines.map(|line| line.trim_end_matches('\r'));
-        let lines = lines.filter(|line| !line.trim_end().is_empty() && !line.starts_with('#'));
-        let mut patterns: Vec<Pattern> = lines.map(Pattern::new).collect();
-        patterns.reverse();
-        (!patterns.is_empty()).then(|| IgnoreFile { folder: folder.to_owned(), patterns })
-    }
-
-    fn matched(&self, path: &Path, is_folder: bool) -> Match<()> {
-        let below = path.as_os_str().as_encoded_bytes();
-        let below = below.get(self.folder.as_os_str().len()..).unwrap_or(below);
-        let matches = self.patterns.iter().filter(|pattern| pattern.may_match(below));
-        let mut matches = matches.map(|pattern| pattern.matched(&self.folder, path, is_folder));
-        matches.find(|matched| !matched.is_none()).unwrap_or(Match::None)
-    }
-}
-
-impl Pattern {
-    fn new(line: &str) -> Pattern {
-        Pattern { line: line.to_owned(), sign: Sign::of(line), compiled: OnceLock::new() }
-    }
-
-    /// Whether it may match the path of a file or folder, given what is below the folder of the ignore file.
-    fn may_match(&self, path: &[u8]) -> bool {
-        match &self.sign {
-            None => true,
-            Some(Sign::Ending(at)) => path.ends_with(&self.line.as_bytes()[at.clone()]),
-            Some(Sign::Part(at)) => memmem::find(path, &self.line.as_bytes()[at.clone()]).is_some(),
-        }
-    }
-
-    fn matched(&self, folder: &Path, path: &Path, is_folder: bool) -> Match<()> {
-        let compiled = self.compiled.get_or_init(|| {
-            let mut builder = GitignoreBuilder::new(folder);
-            let _ = builder.add_line(None, &self.line);
-            builder.build().unwrap_or_else(|_| Gitignore::empty())
-        });
-        compiled.matched(path, is_folder).map(|_| ())
-    }
-}
-
-impl Sign {
-    fn of(line: &str) -> Option<Sign> {
-        if line.contains('\\') {
-            return None;
-        }
-        let pattern = line.trim_end().trim_end_matches('/');
-        let wild = ['/', '*', '?', '[', ']', '{', '}', '!', ','];
-        let from = pattern.rfind(wild).map_or(0, |at| at + 1);
-        if from < pattern.len() {
-            return Some(Sign::Ending(from..pattern.len()));
-        }
-        // Nothing in brackets or braces is certain.
-        let certain = &pattern[..pattern.find(['[', '{']).unwrap_or(pattern.len())];
-        let parts = certain.split(wild).max_by_key(|part| part.len()).filter(|part| !part.is_empty())?;
-        let from = parts.as_ptr().addr() - line.as_ptr().addr();
-        Some(Sign::Part(from..from + parts.len()))
-    }
 }
 
 impl Ignores {
@@ -139,7 +41,7 @@ impl Ignores {
 
     /// These and those of a folder below, given its absolute path and the names in it.
     pub(super) fn with_folder(&self, folder: &Path, has: impl Fn(&str) -> bool) -> Ignores {
-        let read = |path: PathBuf| IgnoreFile::read(folder, &path);
+        let read = |path: PathBuf| read_patterns(folder, &path);
         let files = [
             has(IGNORE).then(|| read(folder.join(IGNORE))).flatten(),
             has(GIT_IGNORE).then(|| read(folder.join(GIT_IGNORE))).flatten(),
@@ -158,13 +60,20 @@ impl Ignores {
         while let Some(folder) = next {
             for (matched, file) in matched.iter_mut().zip(&folder.files) {
                 if let Some(file) = file.as_ref().filter(|_| matched.is_none()) {
-                    *matched = file.matched(path, is_folder);
+                    *matched = file.matched(path, is_folder).map(|_| ());
                 }
             }
             next = folder.above.nearest.as_deref();
         }
         matched.iter().find(|matched| !matched.is_none()).is_some_and(Match::is_ignore)
     }
+}
+
+/// The patterns of an ignore file. Those that cannot be read are left out, as is a file.
+fn read_patterns(folder: &Path, file: &Path) -> Option<Gitignore> {
+    let mut builder = GitignoreBuilder::new(folder);
+    let _ = builder.add(file);
+    builder.build().ok().filter(|patterns| !patterns.is_empty())
 }
 
 /// The folder of a repository's own files, given the path of its `.git`, which names another folder in a work tree.
