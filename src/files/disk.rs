@@ -1,10 +1,10 @@
 //! The files on disk, below the texts that an editor has open.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fs;
 use std::fs::File;
 use std::io;
-use std::io::{ErrorKind, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Disk {
     pub(crate) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         match self.buffers.get(path) {
             Some(text) => Ok(text.as_bytes().to_vec()),
-            None => read_file(path),
+            None => fs::read(path),
         }
     }
 
@@ -47,50 +47,22 @@ impl Disk {
     pub(crate) fn read_to_string(&self, path: &Path) -> io::Result<String> {
         match self.buffers.get(path) {
             Some(text) => Ok(text.to_string()),
-            None => String::from_utf8(read_file(path)?)
-                .map_err(|error| io::Error::new(ErrorKind::InvalidData, error)),
+            None => fs::read_to_string(path),
         }
     }
 }
 
-/// Size of the buffer of a thread, in bytes. Few files are larger.
-const BUFFER_BYTES: usize = 64 * 1024;
-
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    Ok(read_up_to(path, u64::MAX)?.unwrap_or_default())
-}
-
-/// The content of a file; `None` if it has more bytes than `limit`. A file that fits into the buffer of the thread is not
-/// asked for its size, which would be one more system call for each of thousands.
+/// The content of a file; `None` if it has more bytes than `limit`.
 ///
 /// # Errors
 /// As for [`std::fs::read`].
 pub(super) fn read_up_to(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    thread_local! {
-        static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER_BYTES]);
-    }
-    let mut file = File::open(path)?;
-    let content = BUFFER.with_borrow_mut(|buffer| {
-        let mut len = 0;
-        while len < buffer.len() {
-            match file.read(&mut buffer[len..]) {
-                Ok(0) => return Ok(Some(buffer[..len].to_vec())),
-                Ok(more) => len += more,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let size = file.metadata()?.len();
-        if size > limit {
-            return Ok(None);
-        }
-        let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default().max(len) + 1);
-        content.extend_from_slice(buffer);
-        let rest = limit.saturating_sub(len as u64).saturating_add(1);
-        file.take(rest).read_to_end(&mut content)?;
-        Ok(Some(content))
-    })?;
-    Ok(content.filter(|content| content.len() as u64 <= limit))
+    let file = File::open(path)?;
+    // A pipe has no size.
+    let size = file.metadata()?.len().min(limit);
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
+    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+    Ok((content.len() as u64 <= limit).then_some(content))
 }
 
 #[cfg(test)]
@@ -102,7 +74,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("gpulint-disk-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("the folder for temporary files is writable");
         let path = folder.join("file");
-        for size in [0, 1, BUFFER_BYTES - 1, BUFFER_BYTES, BUFFER_BYTES + 1, 3 * BUFFER_BYTES] {
+        for size in [0, 1, 1000, 200_000] {
             let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
             std::fs::write(&path, &content).expect("the file is written");
             let limit = size as u64;
