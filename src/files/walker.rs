@@ -1,4 +1,5 @@
-//! A walk of the folders below one, level by level, on all threads.
+//! A walk of the folders below one, level by level, on all threads. The walk of the `ignore` crate does not give what it has read
+//! to those that look for other files in the same folders ([`Directories`]); the figures are there.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +18,7 @@ pub(super) struct Walk<'d> {
     pub(super) known: &'d Directories,
     /// Whether ignore files count.
     pub(super) is_filtered: bool,
-    /// No folder is read after so many entries.
+    /// Maximum number of entries; after these no folder is read.
     pub(super) limit: usize,
 }
 
