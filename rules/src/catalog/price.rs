@@ -29,7 +29,6 @@ impl ListPrice {
     #[must_use]
     pub fn dollars(&self) -> f64 {
         // Prices stay far below 2^53 millionths.
-        #[allow(clippy::cast_precision_loss)]
         let micro = self.micro_dollars as f64;
         micro / 1e6
     }

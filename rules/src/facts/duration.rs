@@ -139,7 +139,6 @@ fn go_part(text: &str) -> Result<(u64, &str), DurationError> {
     let mut value = limit(value.checked_mul(unit))?;
     let (numerator, scale) = leading_fraction(fraction);
     if numerator > 0 {
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let extra = (numerator as f64 * (unit as f64 / scale)) as u64;
         value = limit(value.checked_add(extra))?;
     }

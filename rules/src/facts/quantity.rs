@@ -262,7 +262,6 @@ fn read_suffix(suffix: &str) -> Option<(i64, u8, Format)> {
         _ => {
             let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
             // Go keeps the low 32 bits only: `1e4294967296` is 1.
-            #[allow(clippy::cast_possible_truncation)]
             (i64::from(exponent as i32), 0, Format::Exponent)
         }
     })

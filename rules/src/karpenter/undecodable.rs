@@ -134,7 +134,6 @@ fn quantity<'a>(node: Node<'a>, unread: DecodeError, out: &mut Vec<Undecodable<'
     let fault = match exponent.parse::<i64>() {
         Err(_) => unread,
         // Go keeps the low 32 bits.
-        #[allow(clippy::cast_possible_truncation)]
         Ok(n) => match n as i32 {
             n if n > 0 && n.unsigned_abs() >= SLOW_POSITIVE_EXPONENT => DecodeError::NonTerminating,
             n if n < 0 && n.unsigned_abs() >= SLOW_NEGATIVE_EXPONENT => DecodeError::NonTerminating,

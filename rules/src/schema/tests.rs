@@ -188,7 +188,7 @@ fn fields_are_named_where_they_are_known() {
 }
 
 /// Who says that an object is surely valid must be right, and nearly always say so.
-#[allow(clippy::disallowed_methods)]
+#[expect(clippy::disallowed_methods, reason = "the test reads fixtures")]
 mod quick {
     use serde_json::Value;
 

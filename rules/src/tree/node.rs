@@ -430,7 +430,6 @@ impl<'a> Node<'a> {
     pub fn int(&self) -> Option<i64> {
         match self.scalar()? {
             Scalar::Int(n) => Some(n),
-            #[allow(clippy::cast_possible_truncation)]
             Scalar::Float(f) if f.fract() == 0.0 && f.abs() < 9e15 => Some(f as i64),
             _ => None,
         }
@@ -567,7 +566,6 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
 
 /// Go's `encoding/json` writes a float without a fraction as an integer.
 fn whole_or_float(n: f64) -> Value {
-    #[allow(clippy::cast_possible_truncation)]
     if n.fract() == 0.0 && n.abs() < 9e15 { Value::from(n as i64) } else { Value::from(n) }
 }
 

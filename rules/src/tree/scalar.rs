@@ -40,7 +40,6 @@ impl Scalar<'_> {
     #[must_use]
     pub(crate) fn or_integer(self) -> Self {
         match self {
-            #[allow(clippy::cast_possible_truncation)]
             Scalar::Float(n) if n.fract() == 0.0 && n.abs() < 9e15 => Scalar::Int(n as i64),
             other => other,
         }

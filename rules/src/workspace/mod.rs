@@ -428,7 +428,7 @@ fn place(objects: AppliedObjects, file: &File, engine: &Arc<Engine>) -> PlacedFi
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "the tests read fixtures")]
+#[expect(clippy::disallowed_methods, reason = "the tests read fixtures")]
 mod tests {
     use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};

@@ -89,7 +89,6 @@ impl Nodes {
                 let nodes = (u64::from(p) * u64::from(n)).div_ceil(100);
                 u32::try_from(nodes).unwrap_or(u32::MAX)
             }
-            #[allow(clippy::cast_possible_truncation)]
             Self::Count(c) => u32::try_from(c as i32).unwrap_or(0),
         }
     }

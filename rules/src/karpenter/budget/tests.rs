@@ -3,7 +3,6 @@ use crate::facts::date::REFERENCE_MONDAY;
 use DisruptionReason::{Drifted, Empty, Underutilized};
 
 fn budget(nodes: &str, schedule: Option<&str>, hours: f64, reasons: Option<&[DisruptionReason]>) -> Budget {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Budget {
         nodes: Nodes::parse(nodes).unwrap(),
         schedule: schedule.map(Schedule::parse),
