@@ -192,12 +192,13 @@ fn findings(rule: &'static Rule, text: &str) -> Vec<Finding> {
     let file = File::read(Source::from_text("example.yaml", text));
     // The rules on suppressions need the rules that they name to run.
     let select = if rule.group == Group::Suppression { Vec::new() } else { vec![rule.id.to_owned()] };
-    // An example for another platform than the default one says so in its first line.
+    // An example for another platform than the default one, or of a whole cluster, says so in its first line.
     let platform = text.lines().next().and_then(|line| line.strip_prefix("# platform:"));
     let platform =
         platform.and_then(|rest| Config::parse("gpulint.yaml", &format!("platform:{rest}\n")).ok());
     let engine = Engine::new(Settings {
         platform: platform.map(|config| config.resolve().platform).unwrap_or_default(),
+        complete: text.starts_with("# gpulint check --complete\n"),
         definitions: CustomResourceDefinitions::new(&file.objects).unwrap_or_default(),
         select,
         today: Date::parse("2026-01-01"),

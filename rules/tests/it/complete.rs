@@ -300,7 +300,7 @@ fn a_pool_that_nobody_tolerates_is_advice_of_a_whole_cluster() {
 
 #[test]
 fn a_missing_device_plugin_is_known_only_of_a_whole_cluster() {
-    const RULE: &str = "gpu-helper-missing";
+    const RULE: &str = "gpu-device-plugin-missing";
     let class = |alias: &str| {
         json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"},
