@@ -12,36 +12,24 @@
 //! Export GPU utilization with the DCGM exporter, and read it with a KEDA trigger of type `prometheus`, or
 //! with an adapter as a `Pods` metric. Where a ScaledObject has the target, remove the HPA.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: autoscaling/v2
-//! kind: HorizontalPodAutoscaler
-//! metadata: {name: llm}
-//! spec:
-//!   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}
-//!   minReplicas: 2
-//!   maxReplicas: 8
-//!   metrics:
-//!     - type: Resource
-//!       resource:
-//!         name: nvidia.com/gpu # <-
-//!         target: {type: Utilization, averageUtilization: 70}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: autoscaling/v2
-//! kind: HorizontalPodAutoscaler
-//! metadata: {name: llm}
-//! spec:
-//!   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}
-//!   minReplicas: 2
-//!   maxReplicas: 8
-//!   metrics:
-//!     - type: Pods
-//!       pods:
-//!         metric: {name: DCGM_FI_DEV_GPU_UTIL}
-//!         target: {type: AverageValue, averageValue: "70"}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: autoscaling/v2
+//!  kind: HorizontalPodAutoscaler
+//!  metadata: {name: llm}
+//!  spec:
+//!    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}
+//!    minReplicas: 2
+//!    maxReplicas: 8
+//!    metrics:
+//! -    - type: Resource
+//! -      resource:
+//! -        name: nvidia.com/gpu # <-
+//! -        target: {type: Utilization, averageUtilization: 70}
+//! +    - type: Pods
+//! +      pods:
+//! +        metric: {name: DCGM_FI_DEV_GPU_UTIL}
+//! +        target: {type: AverageValue, averageValue: "70"}
 //! ```
 //!
 //! # References

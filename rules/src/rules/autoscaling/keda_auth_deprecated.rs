@@ -1,43 +1,29 @@
 //! A TriggerAuthentication uses a pod identity that KEDA will remove.
 //!
 //! # Why
-//!
 //! KEDA deprecated the pod identity provider `aws-eks` in 2.13, in favour of `aws`. The operator still reads
 //! it and logs a warning; its removal is announced for KEDA 3. Every trigger that names the object then
 //! loses its credentials.
 //!
 //! # Fix
-//!
 //! Write `provider: aws`. By default it takes the role of KEDA's own service account, where `aws-eks` took
 //! the role of the workload's: write `identityOwner: workload` to keep that, or a `roleArn` which KEDA's
 //! role may assume. Because the trust policies of the roles may have to change with it, there is no
 //! automatic fix.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: TriggerAuthentication
-//! metadata: {name: queue, namespace: chat}
-//! spec:
-//!   podIdentity:
-//!     provider: aws-eks # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: keda.sh/v1alpha1
-//! kind: TriggerAuthentication
-//! metadata: {name: queue, namespace: chat}
-//! spec:
-//!   podIdentity:
-//!     provider: aws
-//!     identityOwner: workload
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: TriggerAuthentication
+//!  metadata: {name: queue, namespace: chat}
+//!  spec:
+//!    podIdentity:
+//! -    provider: aws-eks # <-
+//! +    provider: aws
+//! +    identityOwner: workload
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/authentication-providers/aws-eks/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 

@@ -11,29 +11,30 @@
 //! Add a budget without a schedule: it is the limit at all other times. Where several budgets
 //! apply, the strictest wins.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: gpu-inference}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits: {nvidia.com/gpu: 8}
-//!   disruption:
-//!     consolidationPolicy: WhenEmptyOrUnderutilized
-//!     consolidateAfter: 5m
-//!     budgets: # <-
-//!       - {nodes: "0", schedule: 0 9 * * mon-fri, duration: 8h}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-inference}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption:
+//!      consolidationPolicy: WhenEmptyOrUnderutilized
+//!      consolidateAfter: 5m
+//!      budgets: # <-
+//!        - {nodes: "0", schedule: 0 9 * * mon-fri, duration: 8h}
+//! +      - nodes: 10%
 //! ```
 //!
-//! The week of this pool, as reports draw it: in each hour, what budgets let go.
+//! The week of this pool before the change, as reports draw it: in each hour, what budgets let go.
 //!
 //! ```week
 //! # blocked   ! unlimited   all reasons
@@ -45,29 +46,6 @@
 //! Fri  ! ! ! ! ! ! ! ! ! # # # # # # # # ! ! ! ! ! ! !
 //! Sat  ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! !
 //! Sun  ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! !
-//! ```
-//!
-//! # Good
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: gpu-inference}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits: {nvidia.com/gpu: 8}
-//!   disruption:
-//!     consolidationPolicy: WhenEmptyOrUnderutilized
-//!     consolidateAfter: 5m
-//!     budgets:
-//!       - {nodes: "0", schedule: 0 9 * * mon-fri, duration: 8h}
-//!       - nodes: 10%
 //! ```
 //!
 //! # References

@@ -13,30 +13,31 @@
 //! moves all such windows; a window that then starts on another day for some hours only becomes two.
 //! Where clocks are changed in summer no schedule is right all year: choose one that holds in both.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: web, annotations: {example.com/timezone: Asia/Seoul}}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!   limits: {cpu: 200}
-//!   disruption:
-//!     consolidationPolicy: WhenEmptyOrUnderutilized
-//!     consolidateAfter: 5m
-//!     budgets:
-//!       - nodes: 10%
-//!       - nodes: "0"
-//!         schedule: 0 9 * * mon-fri # <-
-//!         duration: 8h
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: web, annotations: {example.com/timezone: Asia/Seoul}}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 200}
+//!    disruption:
+//!      consolidationPolicy: WhenEmptyOrUnderutilized
+//!      consolidateAfter: 5m
+//!      budgets:
+//!        - nodes: 10%
+//!        - nodes: "0"
+//! -        schedule: 0 9 * * mon-fri # <-
+//! +        schedule: 0 0 * * mon-fri
+//!          duration: 8h
 //! ```
 //!
-//! Its week: the hours that are blocked are the evening and the night in Seoul.
+//! Its week before the change: the hours that are blocked are the evening and the night in Seoul.
 //!
 //! ```week
 //! # blocked   . limited   all reasons
@@ -48,27 +49,6 @@
 //! Fri  . . . . . . . . . # # # # # # # # . . . . . . .
 //! Sat  . . . . . . . . . . . . . . . . . . . . . . . .
 //! Sun  . . . . . . . . . . . . . . . . . . . . . . . .
-//! ```
-//!
-//! # Good
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: web, annotations: {example.com/timezone: Asia/Seoul}}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!   limits: {cpu: 200}
-//!   disruption:
-//!     consolidationPolicy: WhenEmptyOrUnderutilized
-//!     consolidateAfter: 5m
-//!     budgets:
-//!       - nodes: 10%
-//!       - {nodes: "0", schedule: 0 0 * * mon-fri, duration: 8h}
 //! ```
 //!
 //! # References

@@ -11,48 +11,27 @@
 //! Write the claim under the pod's `resourceClaims`, with the name of a claim or template of its
 //! namespace.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: jobset.x-k8s.io/v1alpha2
-//! kind: JobSet
-//! metadata: {name: embed}
-//! spec:
-//!   replicatedJobs:
-//!     - name: workers
-//!       template:
-//!         spec:
-//!           template:
-//!             spec:
-//!               restartPolicy: Never
-//!               resourceClaims: [{name: gpu, resourceClaimTemplateName: single-gpu}]
-//!               containers:
-//!                 - name: main
-//!                   image: example.com/embed:1.4.0
-//!                   resources:
-//!                     requests: {cpu: 4, memory: 16Gi}
-//!                     claims: [{name: gpus}] # <-
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: jobset.x-k8s.io/v1alpha2
-//! kind: JobSet
-//! metadata: {name: embed}
-//! spec:
-//!   replicatedJobs:
-//!     - name: workers
-//!       template:
-//!         spec:
-//!           template:
-//!             spec:
-//!               restartPolicy: Never
-//!               resourceClaims: [{name: gpu, resourceClaimTemplateName: single-gpu}]
-//!               containers:
-//!                 - name: main
-//!                   image: example.com/embed:1.4.0
-//!                   resources:
-//!                     requests: {cpu: 4, memory: 16Gi}
-//!                     claims: [{name: gpu}]
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: jobset.x-k8s.io/v1alpha2
+//!  kind: JobSet
+//!  metadata: {name: embed}
+//!  spec:
+//!    replicatedJobs:
+//!      - name: workers
+//!        template:
+//!          spec:
+//!            template:
+//!              spec:
+//!                restartPolicy: Never
+//!                resourceClaims: [{name: gpu, resourceClaimTemplateName: single-gpu}]
+//!                containers:
+//!                  - name: main
+//!                    image: example.com/embed:1.4.0
+//!                    resources:
+//!                      requests: {cpu: 4, memory: 16Gi}
+//! -                    claims: [{name: gpus}] # <-
+//! +                    claims: [{name: gpu}]
 //! ```
 //!
 //! # References

@@ -10,63 +10,39 @@
 //! claim of its own. Where the pods are meant to share, configure how (`TimeSlicing` or `MPS`) in the
 //! claim.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: resource.k8s.io/v1
-//! kind: ResourceClaim
-//! metadata: {name: gpu}
-//! spec:
-//!   devices:
-//!     requests:
-//!       - {name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}
-//! ---
-//! apiVersion: apps/v1
-//! kind: StatefulSet
-//! metadata: {name: embed}
-//! spec:
-//!   replicas: 3
-//!   serviceName: embed
-//!   selector: {matchLabels: {app: embed}}
-//!   template:
-//!     metadata: {labels: {app: embed}}
-//!     spec:
-//!       resourceClaims:
-//!         - name: gpu
-//!           resourceClaimName: gpu # <-
-//!       containers:
-//!         - name: main
-//!           image: example.com/embed:1.4.0
-//!           resources: {requests: {cpu: 4, memory: 16Gi}, claims: [{name: gpu}]}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: resource.k8s.io/v1
-//! kind: ResourceClaimTemplate
-//! metadata: {name: gpu}
-//! spec:
-//!   spec:
-//!     devices:
-//!       requests:
-//!         - {name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}
-//! ---
-//! apiVersion: apps/v1
-//! kind: StatefulSet
-//! metadata: {name: embed}
-//! spec:
-//!   replicas: 3
-//!   serviceName: embed
-//!   selector: {matchLabels: {app: embed}}
-//!   template:
-//!     metadata: {labels: {app: embed}}
-//!     spec:
-//!       resourceClaims:
-//!         - name: gpu
-//!           resourceClaimTemplateName: gpu
-//!       containers:
-//!         - name: main
-//!           image: example.com/embed:1.4.0
-//!           resources: {requests: {cpu: 4, memory: 16Gi}, claims: [{name: gpu}]}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: resource.k8s.io/v1
+//! -kind: ResourceClaim
+//! +kind: ResourceClaimTemplate
+//!  metadata: {name: gpu}
+//!  spec:
+//! -  devices:
+//! -    requests:
+//! -      - {name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}
+//! +  spec:
+//! +    devices:
+//! +      requests:
+//! +        - {name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: StatefulSet
+//!  metadata: {name: embed}
+//!  spec:
+//!    replicas: 3
+//!    serviceName: embed
+//!    selector: {matchLabels: {app: embed}}
+//!    template:
+//!      metadata: {labels: {app: embed}}
+//!      spec:
+//!        resourceClaims:
+//!          - name: gpu
+//! -          resourceClaimName: gpu # <-
+//! +          resourceClaimTemplateName: gpu
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//!            resources: {requests: {cpu: 4, memory: 16Gi}, claims: [{name: gpu}]}
 //! ```
 //!
 //! # References

@@ -8,40 +8,23 @@
 //! # Fix
 //! Name the claim in the container that uses it, or remove it.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata: {name: embed}
-//! spec:
-//!   template:
-//!     spec:
-//!       restartPolicy: Never
-//!       resourceClaims:
-//!         - name: gpu # <-
-//!           resourceClaimTemplateName: single-gpu
-//!       containers:
-//!         - name: main
-//!           image: example.com/embed:1.4.0
-//!           resources: {requests: {cpu: 4, memory: 16Gi}}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata: {name: embed}
-//! spec:
-//!   template:
-//!     spec:
-//!       restartPolicy: Never
-//!       resourceClaims:
-//!         - name: gpu
-//!           resourceClaimTemplateName: single-gpu
-//!       containers:
-//!         - name: main
-//!           image: example.com/embed:1.4.0
-//!           resources: {requests: {cpu: 4, memory: 16Gi}, claims: [{name: gpu}]}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        resourceClaims:
+//!          - name: gpu # <-
+//!            resourceClaimTemplateName: single-gpu
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//! -          resources: {requests: {cpu: 4, memory: 16Gi}}
+//! +          resources: {requests: {cpu: 4, memory: 16Gi}, claims: [{name: gpu}]}
 //! ```
 //!
 //! # References

@@ -10,38 +10,22 @@
 //! Read attributes of the domain `gpu.nvidia.com`. `profile` and `parentUUID` exist on devices of the
 //! class `mig.nvidia.com` only.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: resource.k8s.io/v1
-//! kind: ResourceClaimTemplate
-//! metadata: {name: large-gpu, ownerReferences: []}
-//! spec:
-//!   spec:
-//!     devices:
-//!       requests:
-//!         - name: gpu
-//!           exactly:
-//!             deviceClassName: gpu.nvidia.com
-//!             selectors:
-//!               - cel:
-//!                   expression: device.attributes['nvidia.com'].brand == 'Tesla' # <-
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: resource.k8s.io/v1
-//! kind: ResourceClaimTemplate
-//! metadata: {name: large-gpu, ownerReferences: []}
-//! spec:
-//!   spec:
-//!     devices:
-//!       requests:
-//!         - name: gpu
-//!           exactly:
-//!             deviceClassName: gpu.nvidia.com
-//!             selectors:
-//!               - cel:
-//!                   expression: device.attributes['gpu.nvidia.com'].brand == 'Tesla'
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: resource.k8s.io/v1
+//!  kind: ResourceClaimTemplate
+//!  metadata: {name: large-gpu, ownerReferences: []}
+//!  spec:
+//!    spec:
+//!      devices:
+//!        requests:
+//!          - name: gpu
+//!            exactly:
+//!              deviceClassName: gpu.nvidia.com
+//!              selectors:
+//!                - cel:
+//! -                  expression: device.attributes['nvidia.com'].brand == 'Tesla' # <-
+//! +                  expression: device.attributes['gpu.nvidia.com'].brand == 'Tesla'
 //! ```
 //!
 //! # References

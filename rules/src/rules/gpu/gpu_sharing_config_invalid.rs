@@ -8,32 +8,19 @@
 //! # Fix
 //! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata: {name: device-plugin, namespace: gpu-operator}
-//! data:
-//!   any: | # <-
-//!     version: v1
-//!     sharing:
-//!       mps:
-//!         resources:
-//!           - {name: nvidia.com/mig-1g.10gb, replicas: 4}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata: {name: device-plugin, namespace: gpu-operator}
-//! data:
-//!   any: |
-//!     version: v1
-//!     sharing:
-//!       mps:
-//!         resources:
-//!           - {name: nvidia.com/gpu, replicas: 4}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: ConfigMap
+//!  metadata: {name: device-plugin, namespace: gpu-operator}
+//!  data:
+//!    any: | # <-
+//!      version: v1
+//!      sharing:
+//!        mps:
+//!          resources:
+//! -          - {name: nvidia.com/mig-1g.10gb, replicas: 4}
+//! +          - {name: nvidia.com/gpu, replicas: 4}
 //! ```
 //!
 //! # References

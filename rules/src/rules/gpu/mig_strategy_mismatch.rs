@@ -9,54 +9,30 @@
 //! # Fix
 //! Set the strategy `mixed`, or ask for `nvidia.com/gpu`, which is one slice under `single`.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: nvidia.com/v1
-//! kind: ClusterPolicy
-//! metadata: {name: cluster-policy}
-//! spec:
-//!   mig: {strategy: single}
-//! ---
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata: {name: embed}
-//! spec:
-//!   backoffLimit: 2
-//!   template:
-//!     spec:
-//!       restartPolicy: Never
-//!       tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-//!       containers:
-//!         - name: main
-//!           image: example.com/embed:1.4.0
-//!           resources:
-//!             requests: {cpu: 4, memory: 16Gi}
-//!             limits: {nvidia.com/mig-1g.10gb: 1} # <-
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: nvidia.com/v1
-//! kind: ClusterPolicy
-//! metadata: {name: cluster-policy}
-//! spec:
-//!   mig: {strategy: mixed}
-//! ---
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata: {name: embed}
-//! spec:
-//!   backoffLimit: 2
-//!   template:
-//!     spec:
-//!       restartPolicy: Never
-//!       tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-//!       containers:
-//!         - name: main
-//!           image: example.com/embed:1.4.0
-//!           resources:
-//!             requests: {cpu: 4, memory: 16Gi}
-//!             limits: {nvidia.com/mig-1g.10gb: 1}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: nvidia.com/v1
+//!  kind: ClusterPolicy
+//!  metadata: {name: cluster-policy}
+//!  spec:
+//! -  mig: {strategy: single}
+//! +  mig: {strategy: mixed}
+//!  ---
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    backoffLimit: 2
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//!            resources:
+//!              requests: {cpu: 4, memory: 16Gi}
+//!              limits: {nvidia.com/mig-1g.10gb: 1} # <-
 //! ```
 //!
 //! # References

@@ -10,30 +10,20 @@
 //! Use MIG profiles on GPUs that have MIG (A100, H100 and later), or MPS with memory limits; keep
 //! time-slicing for development and for work that nobody waits for.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata: {name: device-plugin, namespace: gpu-operator}
-//! data:
-//!   any: | # <-
-//!     version: v1
-//!     sharing:
-//!       timeSlicing:
-//!         resources:
-//!           - {name: nvidia.com/gpu, replicas: 4}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata: {name: device-plugin, namespace: gpu-operator}
-//! data:
-//!   any: |
-//!     version: v1
-//!     flags:
-//!       migStrategy: mixed
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: ConfigMap
+//!  metadata: {name: device-plugin, namespace: gpu-operator}
+//!  data:
+//!    any: | # <-
+//!      version: v1
+//! -    sharing:
+//! -      timeSlicing:
+//! -        resources:
+//! -          - {name: nvidia.com/gpu, replicas: 4}
+//! +    flags:
+//! +      migStrategy: mixed
 //! ```
 //!
 //! # References

@@ -12,45 +12,28 @@
 //! Mount the folder, name a counters file that exists, scrape as often as the exporter collects. Select
 //! nodes by `karpenter.k8s.aws/instance-gpu-count`, which Karpenter knows beforehand.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: apps/v1
-//! kind: DaemonSet
-//! metadata: {name: dcgm-exporter, namespace: gpu-operator}
-//! spec:
-//!   selector: {matchLabels: {app: dcgm-exporter}}
-//!   template:
-//!     metadata: {labels: {app: dcgm-exporter}}
-//!     spec:
-//!       containers:
-//!         - name: exporter
-//!           image: nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless
-//!           env:
-//!             - {name: DCGM_EXPORTER_KUBERNETES, value: "true"} # <-
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: apps/v1
-//! kind: DaemonSet
-//! metadata: {name: dcgm-exporter, namespace: gpu-operator}
-//! spec:
-//!   selector: {matchLabels: {app: dcgm-exporter}}
-//!   template:
-//!     metadata: {labels: {app: dcgm-exporter}}
-//!     spec:
-//!       containers:
-//!         - name: exporter
-//!           image: nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless
-//!           env:
-//!             - {name: DCGM_EXPORTER_KUBERNETES, value: "true"}
-//!           volumeMounts:
-//!             - name: pod-resources
-//!               mountPath: /var/lib/kubelet/pod-resources
-//!               readOnly: true
-//!       volumes:
-//!         - name: pod-resources
-//!           hostPath: {path: /var/lib/kubelet/pod-resources}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: DaemonSet
+//!  metadata: {name: dcgm-exporter, namespace: gpu-operator}
+//!  spec:
+//!    selector: {matchLabels: {app: dcgm-exporter}}
+//!    template:
+//!      metadata: {labels: {app: dcgm-exporter}}
+//!      spec:
+//!        containers:
+//!          - name: exporter
+//!            image: nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless
+//!            env:
+//!              - {name: DCGM_EXPORTER_KUBERNETES, value: "true"} # <-
+//! +          volumeMounts:
+//! +            - name: pod-resources
+//! +              mountPath: /var/lib/kubelet/pod-resources
+//! +              readOnly: true
+//! +      volumes:
+//! +        - name: pod-resources
+//! +          hostPath: {path: /var/lib/kubelet/pod-resources}
 //! ```
 //!
 //! # References

@@ -10,35 +10,20 @@
 //! Keep one of them. `role` is the usual one; `instanceProfile` is for clusters in which Karpenter
 //! may not create profiles.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata: {name: general}
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   instanceProfile: KarpenterNodeProfile-prod # <-
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata: {name: general}
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//! -  instanceProfile: KarpenterNodeProfile-prod # <-
+//!    amiSelectorTerms:
+//!      - alias: al2023@v20260810
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
 //! ```
 //!
 //! # References

@@ -10,37 +10,21 @@
 //! # Fix
 //! Write one way to select a term; what must hold together goes into one term's `tags`.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata: {name: general}
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!     - id: subnet-0123456789abcdef0
-//!       tags: {tier: private} # <-
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata: {name: general}
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!     - id: subnet-0123456789abcdef0
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//!      - alias: al2023@v20260810
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!      - id: subnet-0123456789abcdef0
+//! -      tags: {tier: private} # <-
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
 //! ```
 //!
 //! # References

@@ -10,46 +10,26 @@
 //! Write the bound beside what the label has, or name the GPUs with
 //! `karpenter.k8s.aws/instance-gpu-name`.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: gpu}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-memory
-//!           operator: Gt
-//!           values: ["24000"] # <-
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits: {nvidia.com/gpu: 8}
-//!   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: gpu}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-memory
-//!           operator: Gt
-//!           values: ["22000"]
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits: {nvidia.com/gpu: 8}
-//!   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - key: karpenter.k8s.aws/instance-gpu-memory
+//!            operator: Gt
+//! -          values: ["24000"] # <-
+//! +          values: ["22000"]
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References

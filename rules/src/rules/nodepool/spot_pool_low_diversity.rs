@@ -10,44 +10,27 @@
 //! Admit more families and sizes, allow on-demand as well, or put a pool of lower weight behind
 //! this one.
 //!
-//! # Bad
+//! # Example
 //! Spot alone, one family:
 //!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: gpu-spot}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements: # <-
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits: {nvidia.com/gpu: 32}
-//!   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: gpu-spot}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6, g6e]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits: {nvidia.com/gpu: 32}
-//!   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-spot}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements: # <-
+//! -        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}
+//! +        - key: karpenter.k8s.aws/instance-family
+//! +          operator: In
+//! +          values: [g5, g6, g6e]
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 32}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
