@@ -9,11 +9,11 @@ use crate::lint::settings::Settings;
 
 mod autoscaling;
 mod availability;
-mod class_reason;
+mod class_evidence;
 mod disruption;
 mod gpu;
-mod kept;
 mod manifest;
+mod manifest_purpose;
 mod migration;
 mod monitoring;
 mod nodeclass;
@@ -21,7 +21,7 @@ mod nodepool;
 mod precedence;
 mod prelude;
 mod scheduling;
-mod spot;
+mod spot_use;
 mod suppression;
 mod training;
 mod webhook_safety;
@@ -309,7 +309,7 @@ impl Config {
     /// Parses a configuration. An empty file is the default configuration.
     ///
     /// # Errors
-    /// All errors in it, in the order of the text.
+    /// All errors in the text, in its order.
     pub fn parse(path: &str, text: &str) -> Result<Config, Vec<ConfigError>> {
         Config::parse_for(path, text, RULES)
     }

@@ -1,4 +1,4 @@
-//! Precedence between the rules: what a rule that owns a field has reported, the rules over the schema leave to it.
+//! Precedence between the rules: the rules over the schema do not report what a rule that owns the field has reported.
 //!
 //! The rules over the schema (manifest-incomplete, unknown-field, invalid-value) run last. A violation at a
 //! field, above or below it, that its owner ([`Rule::owns`](crate::Rule)) has reported is left to the owner;
@@ -15,7 +15,7 @@ use crate::tree::pointer::Pointer;
 
 /// The reports of earlier rules for an object.
 #[derive(Default)]
-pub(crate) struct EarlierReports {
+pub(super) struct EarlierReports {
     /// Where any rule has reported a rejection.
     rejected: BTreeSet<Pointer>,
     /// The fields that are owned, with their rules.
@@ -27,8 +27,8 @@ pub(crate) struct EarlierReports {
 }
 
 impl EarlierReports {
-    /// Collects them. Empty for an object without violations.
-    pub(crate) fn of(object: &Object, ctx: &Context<'_>) -> EarlierReports {
+    /// Collects the reports. Empty for an object without violations.
+    pub(super) fn of(object: &Object, ctx: &Context<'_>) -> EarlierReports {
         let mut reports = EarlierReports::default();
         if violations(object, ctx.definitions()).is_empty() {
             return reports;
@@ -53,7 +53,7 @@ impl EarlierReports {
     }
 
     /// Whether another rule has reported a violation, or is disabled and would have reported it.
-    pub(crate) fn covers(&self, violation: &Violation) -> bool {
+    pub(super) fn covers(&self, violation: &Violation) -> bool {
         if self.rejected.contains(&violation.pointer) {
             return true;
         }
@@ -81,7 +81,7 @@ impl EarlierReports {
 }
 
 /// Whether the steps of a pointer match a path as in [`Ownership::path`].
-pub(crate) fn matches(path: &str, steps: &[String]) -> bool {
+pub(super) fn matches(path: &str, steps: &[String]) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     matches_parts(&parts, steps)
 }

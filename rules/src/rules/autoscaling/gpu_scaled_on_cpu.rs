@@ -64,7 +64,7 @@
 
 use crate::keda::resource_metrics::resource_metrics;
 use crate::keda::triggers;
-use crate::rules::autoscaling::scaled::{SCALABLE, target, target_name, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{SCALABLE, target, target_name, uses_accelerators};
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 
@@ -78,7 +78,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (place, signal) = if object.is(Kind::HPA) { of_hpa(object)? } else { of_scaled_object(object)? };
+    let (node, signal) = if object.is(Kind::HPA) { of_hpa(object)? } else { of_scaled_object(object)? };
     let target = target(object, ctx)?;
     let classified = target.classified();
     if classified.is(WorkloadClass::Infra) || !uses_accelerators(target) {
@@ -86,7 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = target_name(object);
     ctx.report(
-        &place,
+        &node,
         format!("`{name}` runs on accelerators, but {signal} alone decides how many replicas it has"),
     )
     .help("scale on waiting requests or GPU utilization")
@@ -94,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The first metric, if there are no others than CPU and memory.
+/// The first metric, if all metrics are CPU or memory.
 fn of_hpa(object: &Object) -> Option<(Node<'_>, &'static str)> {
     // KEDA's own HPA is reported on its ScaledObject.
     if object.path(&["metadata", "ownerReferences"]).is_set()
@@ -124,7 +124,7 @@ fn of_scaled_object(object: &Object) -> Option<(Node<'_>, &'static str)> {
     Some((first.node, signal(&words?)?))
 }
 
-/// `None` if anything else than CPU and memory is among the metrics.
+/// The words of a message for metrics named `cpu` and `memory`. `None` if any other metric is among them.
 fn signal(words: &[&str]) -> Option<&'static str> {
     let has = |word: &str| words.contains(&word);
     match (has("cpu"), has("memory")) {

@@ -39,7 +39,7 @@
 use crate::cluster::query::QuerySlot;
 use crate::cluster::views::Predicate;
 use crate::keda::ellipsize;
-use crate::rules::autoscaling::scaled::{SCALABLE, target, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{SCALABLE, target, uses_accelerators};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -112,7 +112,7 @@ impl Predicate for MetricsAdapters {
     }
 }
 
-/// Advice on a metric for which a workload on accelerators needs an adapter.
+/// Advice on a metric that needs an adapter, for a workload on accelerators.
 fn custom(object: &Object, name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let text = name.text()?;
     let target = target(object, ctx)?;

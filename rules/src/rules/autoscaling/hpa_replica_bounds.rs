@@ -45,7 +45,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let external =
         spec.get("metrics").items().any(|m| matches!(m.get("type").text(), Some("Object" | "External")));
     if external && min.int() == Some(0) {
-        // Who writes this has the gate on, or thinks so.
+        // The author has enabled the feature gate, or expects it to be on.
         if ctx.platform().eks {
             ctx.report(
                 &min,

@@ -31,7 +31,7 @@
 
 use crate::keda::value::number;
 use crate::keda::{ellipsize, triggers, uses_modifiers};
-use crate::rules::autoscaling::scaled::rests_at_zero;
+use crate::rules::autoscaling::scale_target::rests_at_zero;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

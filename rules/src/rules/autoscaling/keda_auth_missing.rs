@@ -58,7 +58,7 @@ const ALL: Kind = Kind::CLUSTER_TRIGGER_AUTHENTICATION;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.namespace_or_default().to_owned();
-    // A namespace that is set when the manifest is applied may be any.
+    // The namespace may be set when the manifest is applied.
     let namespaced = object.namespace().is_some();
     for trigger in triggers(object) {
         let reference = trigger.node.get("authenticationRef");

@@ -61,17 +61,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let metric_type = trigger.get("metricType");
         let is_divided = !metric_type.is_set() || matches!(metric_type.text(), Some("AverageValue" | ""));
         let Some(expr) = query.parsed.expr().filter(|_| is_divided) else { continue };
-        // A bound that is written into the query is meant.
+        // A bound in the query itself is deliberate.
         if !expr.selectors().iter().any(|selector| selector.name.is_some()) {
             continue;
         }
         let threshold = trigger.path(&["metadata", "threshold"]).text().and_then(|text| number(text.trim()));
         let (Some(bound), Some(threshold)) = (upper_bound(expr), threshold) else { continue };
-        // A threshold that is never reached is threshold-unit-mismatch's.
+        // A threshold that is never reached is reported by threshold-unit-mismatch.
         if threshold <= 0.0 || threshold > bound || threshold < bound / 1000.0 {
             continue;
         }
-        #[allow(clippy::cast_possible_truncation, reason = "it is between 1 and 1000")]
+        // Between 1 and 1000.
         let reachable = (bound / threshold).ceil() as i64;
         if reachable >= most || floor >= most {
             continue;

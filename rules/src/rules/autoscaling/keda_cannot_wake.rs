@@ -39,7 +39,7 @@
 use crate::keda::query::{engine_of, reads};
 use crate::keda::value::boolean;
 use crate::keda::{Trigger, ellipsize, triggers, uses_modifiers};
-use crate::rules::autoscaling::scaled::{target, target_name};
+use crate::rules::autoscaling::scale_target::{target, target_name};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -73,13 +73,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if all.is_empty() {
         return None;
     }
-    let place = if zero { min } else { idle };
+    let field = if zero { min } else { idle };
     if all.iter().all(Trigger::is_resource) {
         if zero {
-            resource_triggers(object, &place, ctx);
+            resource_triggers(object, &field, ctx);
         }
     } else {
-        dead_signals(object, &all, &place, ctx);
+        dead_signals(object, &all, &field, ctx);
     }
     None
 }
@@ -105,9 +105,9 @@ fn resource_triggers(object: &Object, min: &Node<'_>, ctx: &mut Context<'_>) -> 
     None
 }
 
-/// What a trigger reads that exists only while the target has pods.
+/// A source of a trigger that exists only while the target has pods.
 struct DeadSignal<'a> {
-    /// For the message.
+    /// The description for the message.
     what: String,
     /// Whether the input shows that the target is the only source.
     certain: bool,
@@ -116,7 +116,7 @@ struct DeadSignal<'a> {
 }
 
 /// Triggers that read what the target itself exports.
-fn dead_signals(object: &Object, all: &[Trigger<'_>], place: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn dead_signals(object: &Object, all: &[Trigger<'_>], field: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let forced = object.annotation("autoscaling.keda.sh/force-activation");
     if uses_modifiers(object)? || forced.is_set() || forced.is_unknown() {
         return None;
@@ -133,7 +133,7 @@ fn dead_signals(object: &Object, all: &[Trigger<'_>], place: &Node<'_>, ctx: &mu
     let name = target_name(object);
     let workload = target(object, ctx);
     let finding =
-        ctx.report(place, format!("`{name}` can never scale up from 0: {} only while it has pods", first?));
+        ctx.report(field, format!("`{name}` can never scale up from 0: {} only while it has pods", first?));
     finding
         .help("write `minReplicaCount: 1`, or add a trigger that works at zero replicas, such as a gateway's metric")
         .rejected_by(None)
@@ -144,8 +144,8 @@ fn dead_signals(object: &Object, all: &[Trigger<'_>], place: &Node<'_>, ctx: &mu
     if let Some(service) = service {
         finding.related(service, &service.path(&["metadata", "name"]), "the trigger asks this Service");
     }
-    if place.pointer().steps().last().is_some_and(|step| step == "minReplicaCount") {
-        finding.fix(Fix::unsafe_("keep one replica").set(place, json!(1)));
+    if field.pointer().steps().last().is_some_and(|step| step == "minReplicaCount") {
+        finding.fix(Fix::unsafe_("keep one replica").set(field, json!(1)));
     }
     None
 }
@@ -180,7 +180,7 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
     for series in &reads.series {
         if let Some(engine) = engine_of(series.name) {
             match workload {
-                // Something else scales with the load of a model server.
+                // Another workload scales with the load of a model server.
                 Some(workload) if !runs(workload, engine) => return None,
                 Some(_) => {}
                 None => certain &= name.contains(engine),

@@ -34,7 +34,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
 use crate::keda::triggers;
-use crate::rules::autoscaling::scaled::{SCALABLE, model_server, rests_at_zero, target_name};
+use crate::rules::autoscaling::scale_target::{SCALABLE, model_server, rests_at_zero, target_name};
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 
@@ -48,8 +48,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Autoscaling)
 };
 
-/// Triggers that ask a system of metrics, which can fail while requests still arrive. Where the queue itself fails, there is no
-/// work to do either.
+/// Triggers that query a metrics system, which can fail while requests still arrive. A queue that fails delivers no work
+/// either.
 const METRICS: [&str; 15] = [
     "aws-cloudwatch",
     "azure-app-insights",
@@ -76,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let kinds: Option<Vec<&str>> = triggers(object).map(|trigger: Trigger<'_>| trigger.kind()).collect();
     let kinds = kinds?;
-    // Another trigger goes on to scale.
+    // Another trigger continues to scale the target.
     if kinds.iter().any(|kind| !METRICS.contains(kind)) {
         return None;
     }

@@ -118,8 +118,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The other autoscaler of the target against which one is reported: among those before it in the order of their
-/// names and files, the one that is applied together with it most surely.
+/// The other autoscaler of the target to name in the finding: of those before this one in the order of names and files, the
+/// one that is most certainly applied together with it.
 fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&'a Object> {
     let is_hpa = object.is(Kind::HPA);
     if is_hpa && owned_by_keda(object) {
@@ -137,8 +137,8 @@ fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&
     others.min_by_key(|other| company(object, other))
 }
 
-/// An error where both are applied together for certain, information where a kustomization lists only one of two files in
-/// its folder.
+/// An error if both are certainly applied together, information if a kustomization lists only one of two files in its
+/// folder.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
     if ctx.index().is_complete() || ctx.index().surely_pairs(object, other) {
         Severity::Error
@@ -167,13 +167,13 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
     }
     let path = ["spec", "advanced", "horizontalPodAutoscalerConfig", "name"];
     let custom = object.path(&path);
-    let (place, other) = if custom.is_set() {
+    let (node, other) = if custom.is_set() {
         (custom, first.path(&path))
     } else {
         (object.path(&["metadata", "name"]), first.path(&path))
     };
     let severity = severity(object, first, ctx);
-    ctx.report(&place, format!("ScaledObject `{}` makes an HPA of the same name", ellipsize(first.name())))
+    ctx.report(&node, format!("ScaledObject `{}` makes an HPA of the same name", ellipsize(first.name())))
         .help("give each ScaledObject an HPA name of its own")
         .rejected_by(Some(Authority::KedaAdmission))
         .severity(severity)

@@ -33,7 +33,7 @@
 
 use crate::keda::ellipsize;
 use crate::keda::value::boolean;
-use crate::rules::autoscaling::scaled::rests_at_zero;
+use crate::rules::autoscaling::scale_target::rests_at_zero;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     .severity(Severity::Error);
                 continue;
             }
-            // Prometheus answers with text, which KEDA cannot read; nobody writes that.
+            // The result is a string, which KEDA cannot read, so it is not a mistake that people make.
             ResultType::Text => continue,
             ResultType::Vector => {}
         }
@@ -84,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             Some(name) => format!("`{name}` has one series for each pod or GPU: KEDA fails with two"),
             None => "the query may return several series, and KEDA fails with more than one".to_owned(),
         };
-        // A metric of an application with its labels written down may have one series.
+        // A metric of an application that is selected by its labels may have one series.
         let is_narrow = is_plain && selector.is_some_and(|selector| !selector.matchers.is_empty());
         let severity = match () {
             () if certain => Severity::Error,

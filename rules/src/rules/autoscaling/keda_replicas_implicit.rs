@@ -28,7 +28,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/>
 
 use crate::keda::triggers;
-use crate::rules::autoscaling::scaled::{
+use crate::rules::autoscaling::scale_target::{
     SCALABLE, accelerators_of_replica, target, target_name, uses_accelerators,
 };
 use crate::rules::prelude::*;
@@ -72,7 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let scheduled = triggers(object).all(|trigger| trigger.kind() == Some("cron"));
     let no_max = no_max && workload.is_none() && !scheduled;
     let name = if is_job { crate::keda::ellipsize(object.name()) } else { target_name(object) };
-    let (place, message) = match (no_min, no_max) {
+    let (node, message) = match (no_min, no_max) {
         (true, true) => (&min, format!("no bounds are written: `{name}` has from 0 to {MOST} replicas")),
         (true, false) => (&min, format!("without `minReplicaCount`, `{name}` scales to zero")),
         (false, true) if is_job => {
@@ -81,7 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         (false, true) => (&max, format!("without `maxReplicaCount`, `{name}` has up to {MOST} replicas")),
         (false, false) => return None,
     };
-    ctx.report(place, message).help(match (no_min, no_max) {
+    ctx.report(node, message).help(match (no_min, no_max) {
         (true, true) => "write `minReplicaCount` and `maxReplicaCount`",
         (true, false) => "write `minReplicaCount: 0` if that is meant, or the least that must run",
         _ => "write `maxReplicaCount`",

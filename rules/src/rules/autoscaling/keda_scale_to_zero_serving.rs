@@ -55,7 +55,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#minreplicacount>
 
 use crate::keda::{Trigger, triggers};
-use crate::rules::autoscaling::scaled::{SCALABLE, model_server, rests_at_zero, target_name};
+use crate::rules::autoscaling::scale_target::{SCALABLE, model_server, rests_at_zero, target_name};
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 
@@ -108,7 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let kinds: Option<Vec<&str>> = triggers(object).map(|trigger: Trigger<'_>| trigger.kind()).collect();
     let kinds = kinds?;
-    // Requests wait in the queue, and nobody for an answer.
+    // Requests wait in the queue, and no client waits for a response.
     let queued = kinds.iter().all(|kind| QUEUES.contains(kind));
     if kinds.iter().any(|kind| matches!(*kind, "external" | "external-push")) {
         return None;

@@ -84,9 +84,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let built_in = BUILT_IN.iter().find(|(v, _)| *v == api_version);
     if !matches!(name, "Deployment" | "StatefulSet") && built_in.is_some_and(|(_, kinds)| !has_it(kinds)) {
-        let place = if kind.is_set() { &kind } else { &version };
+        let field = if kind.is_set() { &kind } else { &version };
         let message = format!("`{api_version}` has no kind `{}`: KEDA rejects it", ellipsize(name));
-        ctx.report(place, message).help("write the `apiVersion` that the kind belongs to");
+        ctx.report(field, message).help("write the `apiVersion` that the kind belongs to");
         return None;
     }
     let group = api_version.split_once('/').map_or("", |(group, _)| group);

@@ -32,7 +32,7 @@ use crate::keda::check::{Surroundings, problems};
 use crate::keda::sources::{Authentication, Environment};
 use crate::keda::value::number;
 use crate::keda::{ellipsize, triggers, uses_modifiers};
-use crate::rules::autoscaling::scaled;
+use crate::rules::autoscaling::scale_target;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -120,7 +120,7 @@ fn authentication<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>)
 
 /// The object with the containers whose environment KEDA reads, if the input has all of it.
 fn holder<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<&'a Object> {
-    let holder = if object.is(Kind::SCALED_JOB) { object } else { scaled::target(object, ctx)? };
+    let holder = if object.is(Kind::SCALED_JOB) { object } else { scale_target::target(object, ctx)? };
     Some(holder).filter(|holder| is_whole(holder))
 }
 

@@ -90,7 +90,7 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
         // keda-removed-field reports it.
         return;
     }
-    // A `cpu` or `memory` trigger needs it: keda-metric-type-invalid has the finding.
+    // A `cpu` or `memory` trigger requires it, which keda-metric-type-invalid reports.
     let owned = name == "metricType" && trigger.is_resource() && trigger.node.get(name).is_absent();
     if owned && ctx.is_rule_enabled("keda-metric-type-invalid") {
         return;

@@ -64,13 +64,13 @@
 
 use crate::keda::triggers;
 use crate::promql::queries;
-use crate::rules::autoscaling::targets::{TARGET_KINDS, target};
+use crate::rules::autoscaling::scale_target::{CLASSIFIED_TARGETS, unique_target};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "llm-scaling-signal",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &TARGET_KINDS,
+    reads: &CLASSIFIED_TARGETS,
     docs: docs(include_str!("llm_scaling_signal.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)
@@ -86,7 +86,7 @@ enum Signal {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let signals = if object.is(Kind::HPA) { of_hpa(object)? } else { of_scaled_object(object)? };
     let (node, first) = signals.first()?.clone();
-    let workload = target(object, ctx)?;
+    let workload = unique_target(object, ctx)?;
     let templates = templates(workload);
     let utilization = signals.iter().find(|(_, signal)| *signal == Signal::Utilization);
     if let Some((node, _)) = utilization
@@ -127,9 +127,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The signals of a ScaledObject. `None` where one of its triggers is of another kind, so that these do not decide alone.
+/// The signals of a ScaledObject. `None` if one of its triggers reads another signal.
 fn of_scaled_object(object: &Object) -> Option<Vec<(Node<'_>, Signal)>> {
-    // A schedule is no signal of load.
+    // A schedule is not a signal of load.
     let others = triggers(object).filter(|trigger| trigger.kind() != Some("cron")).count();
     let mut out = Vec::new();
     for query in queries(object) {
@@ -147,11 +147,11 @@ fn of_scaled_object(object: &Object) -> Option<Vec<(Node<'_>, Signal)>> {
     (out.len() == others).then_some(out)
 }
 
-/// The same of an HPA.
+/// The signals of an HPA. `None` if one of its metrics is another signal.
 fn of_hpa(object: &Object) -> Option<Vec<(Node<'_>, Signal)>> {
     let mut out = Vec::new();
     for entry in object.path(&["spec", "metrics"]).items() {
-        // KEDA's own HPA reads that, and nobody else can.
+        // Only KEDA's own HPA can read such a metric.
         if entry
             .path(&["external", "metric", "selector", "matchLabels", "scaledobject.keda.sh/name"])
             .is_set()

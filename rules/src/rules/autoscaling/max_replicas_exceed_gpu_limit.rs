@@ -81,7 +81,7 @@
 use std::sync::Arc;
 
 use crate::cluster::placement::{CandidatePool, has_controller};
-use crate::rules::autoscaling::scaled::{accelerators_of_replica, target};
+use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target};
 use crate::rules::prelude::*;
 
 const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
@@ -105,7 +105,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// So many limits are shown beside a finding.
+/// Maximum number of limits to show with a finding.
 const MOST_SHOWN: usize = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -159,7 +159,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What is scaled, the field that says how many replicas there are at most, and their number.
+/// The scaled workload, the field with the maximum number of replicas, and that number.
 fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, Node<'a>, i64)> {
     let spec = object.get("spec");
     let field = match object {
@@ -175,10 +175,10 @@ fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, No
     Some((target(object, ctx)?, field, most))
 }
 
-/// The pools that the pods of a workload can be on, where all are known and limit the resource.
+/// The pools that admit the pods of a workload, if all pools are known and limit the resource.
 fn limited_pools(workload: &Object, resource: &str, ctx: &Context<'_>) -> Option<Vec<Arc<CandidatePool>>> {
-    let places = ctx.index().views().feasibility(ctx.platform());
-    if places.has_other_pools() {
+    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    if feasibility.has_other_pools() {
         return None;
     }
     let templates = templates(workload);
@@ -188,7 +188,7 @@ fn limited_pools(workload: &Object, resource: &str, ctx: &Context<'_>) -> Option
     if template.spec.get("nodeName").is_set() {
         return None;
     }
-    let pools = places.feasible_pools_of(template)?;
+    let pools = feasibility.feasible_pools_of(template)?;
     let known = |pool: &Arc<CandidatePool>| pool.limit(resource).is_some() && ctx.pairs_with(pool.object());
     (!pools.is_empty() && pools.iter().all(known)).then_some(pools)
 }

@@ -46,11 +46,10 @@ pub(crate) mod max_replicas_exceed_gpu_limit;
 pub(crate) mod missing_resource_request;
 pub(crate) mod replicas_with_autoscaler;
 pub(crate) mod scale_down_too_fast;
+mod scale_target;
 pub(crate) mod scale_threshold_off_class;
 pub(crate) mod scale_up_too_slow;
-mod scaled;
 pub(crate) mod scaled_job_kills_running_jobs;
-mod targets;
 
 use crate::rules::prelude::*;
 

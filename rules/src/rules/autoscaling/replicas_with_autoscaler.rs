@@ -58,7 +58,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.path(&["spec", "replicas"]);
     let count = node.int().filter(|count| *count > 0)?;
-    // An object of a cluster has a number in any case, and a patch may remove this one.
+    // An object from a cluster always has a number, and a patch may remove this one.
     if object.path(&["metadata", "uid"]).is_set() || object.is_scaled_by_kustomize() {
         return None;
     }

@@ -55,7 +55,9 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#stabilization-window>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#cooldownperiod>
 
-use crate::rules::autoscaling::scaled::{SCALABLE, rests_at_zero, target, target_name, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{
+    SCALABLE, rests_at_zero, target, target_name, uses_accelerators,
+};
 use crate::rules::prelude::*;
 use crate::workload::class::{Classified, WorkloadClass};
 
@@ -69,7 +71,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// The shortest cooldown before zero that is worth a node, in seconds.
+/// The shortest cooldown before scaling to zero that saves a node start, in seconds.
 const COOLDOWN: i64 = 120;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -117,7 +119,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The shortest window for a class of work, and what to call the work. Of unknown work only 0 is too short.
+/// The shortest window for a class of workload, and the name of the class for the message. For unknown workloads only 0 is
+/// too short.
 fn least(classified: &Classified) -> (i64, Option<&'static str>) {
     if classified.is(WorkloadClass::Interactive) {
         (30, Some("interactive server"))

@@ -72,20 +72,20 @@ use crate::keda::value::number;
 use crate::promql::bound::upper_bound;
 use crate::promql::metrics::{Unit, metric};
 use crate::promql::queries;
-use crate::rules::autoscaling::targets::{TARGET_KINDS, target};
+use crate::rules::autoscaling::scale_target::{CLASSIFIED_TARGETS, unique_target};
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-threshold-off-class",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &TARGET_KINDS,
+    reads: &CLASSIFIED_TARGETS,
     docs: docs(include_str!("scale_threshold_off_class.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)
 };
 
-/// A threshold in percent that suits every class to start with.
+/// A threshold in percent that suits every class initially.
 const STARTER: f64 = 80.0;
 /// How far from the value of its class a threshold may be.
 const MARGIN: f64 = 15.0;
@@ -95,7 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if thresholds.is_empty() {
         return None;
     }
-    let workload = target(object, ctx)?;
+    let workload = unique_target(object, ctx)?;
     let classified = workload.classified();
     let suits =
         [(WorkloadClass::Realtime, 70.0), (WorkloadClass::Interactive, 60.0), (WorkloadClass::Batch, 85.0)];
@@ -135,9 +135,8 @@ fn thresholds(object: &Object) -> Vec<(Node<'_>, f64)> {
                     let node = entry.path(&[source, "target", value]);
                     let quantity = Quantity::at(&node);
                     if let Some(quantity) = quantity {
-                        #[allow(clippy::cast_precision_loss, reason = "thresholds are small")]
                         let percent = quantity.nano() as f64 / 1e9;
-                        // A share of 1 is another scale.
+                        // A fraction of 1 is another scale.
                         if percent > 1.0 && percent <= 100.0 {
                             out.push((node, percent));
                         }

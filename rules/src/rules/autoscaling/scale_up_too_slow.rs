@@ -53,7 +53,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#stabilization-window>
 
-use crate::rules::autoscaling::scaled::{SCALABLE, model_server, target_name};
+use crate::rules::autoscaling::scale_target::{SCALABLE, model_server, target_name};
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 

@@ -34,7 +34,7 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/#rollout>
 
-use crate::rules::autoscaling::scaled::uses_accelerators;
+use crate::rules::autoscaling::scale_target::uses_accelerators;
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 
@@ -56,7 +56,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let accelerated = uses_accelerators(object);
     let chosen = [&strategy, &old].into_iter().any(|node| node.is_set() || node.is_unknown());
-    // Who writes `immediate` has thought of it.
+    // An explicit `immediate` is deliberate.
     if chosen {
         return None;
     }

@@ -60,7 +60,7 @@
 use super::rollout::{Rollout, rollout};
 use super::serving::{is_owned, tell_autoscaler};
 use crate::facts::quantity::Quantity;
-use crate::rules::kept::is_example;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_accelerator;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
@@ -103,7 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let strategy = object.path(&["spec", "strategy", "rollingUpdate"]);
     let extra = surge.checked_mul(each)?;
     let need = replicas.min.checked_mul(each)?.checked_add(extra)?;
-    let place = object.path(&["metadata", "name"]);
+    let node = object.path(&["metadata", "name"]);
     let name = object.display_name();
     let tight = room_below(need, template, resource, ctx);
     let mut fix = Fix::new("end one pod before the new one starts", Safety::Unsafe);
@@ -112,7 +112,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             "a rollout of `{name}` needs {need} `{resource}` at once, and the limits of its NodePools allow {}",
             room.gpus
         );
-        let finding = ctx.report(&place, message);
+        let finding = ctx.report(&node, message);
         tell_autoscaler(finding, autoscaler);
         finding.help("write `maxSurge: 0` and `maxUnavailable: 1`, or raise the limit");
         for pool in room.pools.iter().take(3) {
@@ -129,7 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let message = format!(
         "a rollout of `{name}` needs {extra} more `{resource}` for a while: `maxUnavailable` rounds to 0"
     );
-    let finding = ctx.report(&place, message);
+    let finding = ctx.report(&node, message);
     tell_autoscaler(finding, autoscaler);
     finding.help("write `maxSurge: 0` and `maxUnavailable: 1` where one replica less is bearable");
     if need - extra < MANY || is_example(object) {
@@ -168,9 +168,9 @@ struct Room<'a> {
 /// The GPUs that the limits of all pools that admit the pods allow; `None` where these are enough, and where a pool has no
 /// limit or is not known.
 fn room_below<'a>(need: i64, template: &Template<'_>, resource: &str, ctx: &Context<'a>) -> Option<Room<'a>> {
-    let places = ctx.index().views().feasibility(ctx.platform());
-    let pools = places.feasible_pools_of(template)?;
-    if pools.is_empty() || places.has_unreadable_pools() {
+    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let pools = feasibility.feasible_pools_of(template)?;
+    if pools.is_empty() || feasibility.has_unreadable_pools() {
         return None;
     }
     let mut room = Room { gpus: 0, pools: Vec::new() };

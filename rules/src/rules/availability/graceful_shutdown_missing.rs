@@ -44,8 +44,8 @@
 //! - <https://github.com/vllm-project/vllm/issues/34730>
 
 use super::serving::{SERVER_KINDS, model_server, serving_templates, tell_autoscaler};
-use crate::rules::class_reason::tell_class;
-use crate::rules::kept::is_example;
+use crate::rules::class_evidence::add_class_evidence;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::server::{flag, server_of, serving_container, uses_device};
@@ -71,7 +71,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !is_default || !uses_device(&template) {
             continue;
         }
-        // A sidecar may hold the pod back as well.
+        // A sidecar may delay the end of the pod as well.
         let mut hooks = template.all_containers().map(|container| container.path(&["lifecycle", "preStop"]));
         let Some(container) = serving_container(&template).filter(|_| !hooks.any(|hook| hook.is_set()))
         else {
@@ -99,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.severity(Severity::Info);
         }
         tell_autoscaler(finding, autoscaler);
-        tell_class(finding, object, &classified);
+        add_class_evidence(finding, object, &classified);
     }
     None
 }

@@ -37,8 +37,8 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/overview/>
 
 use super::serving::is_owned;
-use crate::rules::class_reason::tell_class;
-use crate::rules::kept::is_example;
+use crate::rules::class_evidence::add_class_evidence;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_stand_in;
 use crate::workload::class::WorkloadClass;
@@ -54,7 +54,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Availability)
 };
 
-/// Tags that name another image after each build.
+/// Tags that each build moves to another image.
 const MOVING: [&str; 8] = ["latest", "nightly", "main", "master", "edge", "dev", "develop", "devel"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -64,7 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let classified = ctx.index().views().class_of(object);
     let serves = classified.serves_requests();
     let trains = classified.is(WorkloadClass::Training);
-    // A Pod by itself is a test, unless it says what it is for.
+    // A Pod without a controller is a test, unless it declares its class.
     if classified.is(WorkloadClass::Infra) || (object.is(Kind::POD) && !serves && !trains) {
         return None;
     }
@@ -85,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if (!device && !trains) || helper || is_example(object) || has_version(&node) {
                 finding.severity(Severity::Info);
             } else if trains && !device {
-                tell_class(finding, object, &classified);
+                add_class_evidence(finding, object, &classified);
             }
         }
     }
@@ -101,7 +101,7 @@ fn is_main(container: &Node<'_>) -> bool {
         || server_of(container).is_some()
 }
 
-/// Whether the name of the repository says which version it holds: `ray-2.41.0-py310`.
+/// Whether the name of the repository contains the version: `ray-2.41.0-py310`.
 fn has_version(image: &Node<'_>) -> bool {
     let image = image.text().unwrap_or_default();
     let name = image.rsplit('/').next().unwrap_or(image).split(':').next().unwrap_or_default();
@@ -109,7 +109,7 @@ fn has_version(image: &Node<'_>) -> bool {
     bytes.windows(3).any(|w| w[0].is_ascii_digit() && matches!(w[1], b'.' | b'-') && w[2].is_ascii_digit())
 }
 
-/// What is wrong with the tag of an image; `None` where it is fixed, or something may set it.
+/// The problem with the tag of an image. `None` if the tag is fixed, or a tool may set it.
 fn moves(image: &str, object: &Object) -> Option<String> {
     let name = image.rsplit('/').next().unwrap_or(image);
     let lower = |text: &str| !text.contains(|c: char| c.is_ascii_uppercase() || c.is_whitespace());
@@ -126,14 +126,14 @@ fn moves(image: &str, object: &Object) -> Option<String> {
         return None;
     }
     let Some(tag) = tag else {
-        // Tools that build images, such as Skaffold and Tilt, write the tag of an image that has a name alone.
+        // Tools that build images, such as Skaffold and Tilt, add the tag to an image name without one.
         let has_registry = image.contains('/');
         return has_registry.then(|| format!("image `{image}` has no tag, so nodes pull `latest`"));
     };
     let mut words = tag.split(['-', '_', '.']);
     let whole = MOVING.contains(&tag);
     let part = words.any(|word| matches!(word, "latest" | "nightly"));
-    // A nightly build with its date or commit stays what it is.
+    // A nightly build with its date or commit in the tag does not move.
     let dated = tag.chars().filter(char::is_ascii_digit).count() >= 4;
     (whole || (part && !dated))
         .then(|| format!("tag `{tag}` of image `{repository}` moves to each new release"))

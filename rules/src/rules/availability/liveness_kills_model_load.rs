@@ -48,7 +48,7 @@
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
 use super::serving::{SERVER_KINDS, model_server, serving_templates};
-use crate::rules::class_reason::tell_class;
+use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::server::{server_of, serving_container, uses_device};
 
@@ -108,7 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let copy = json!({kind: handler.to_json(), "periodSeconds": 10, "failureThreshold": 60});
             finding.fix(Fix::new("add a startup probe of ten minutes", Safety::Unsafe).set(&startup, copy));
         }
-        tell_class(finding, object, &classified);
+        add_class_evidence(finding, object, &classified);
     }
     None
 }

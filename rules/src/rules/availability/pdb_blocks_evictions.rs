@@ -83,7 +83,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if most.is_set() {
         if let Some(IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(&most) {
-            // Whoever protects the pods from Karpenter as well knows what a drain does to them.
+            // Pods that are protected from Karpenter as well are protected on purpose.
             let protected = |workload: &Workload| {
                 templates(&workload.object)
                     .iter()
@@ -98,7 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let finding = ctx.report(&most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
             let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
             finish(finding, advice, fix);
-            // Nothing is blocked while nothing runs.
+            // Without pods nothing is blocked.
             if none_runs {
                 finding.severity(Severity::Warning);
             }
@@ -145,14 +145,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for workload in workloads.iter().take(3) {
         let object = &workload.object;
         let replicas = object.path(&["spec", "replicas"]);
-        let place =
+        let node =
             if replicas.is_set() && !pods.scaled { replicas } else { object.path(&["metadata", "name"]) };
-        finding.related(object, &place, "its pods");
+        finding.related(object, &node, "its pods");
     }
     None
 }
 
-/// What the pods of a PDB are, for which the advice differs.
+/// The kind of pods of a PDB, which decides the advice.
 #[derive(Clone, Copy)]
 enum Advice {
     /// Training runs.

@@ -53,8 +53,8 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
-use crate::rules::class_reason::tell_class;
-use crate::rules::kept::is_example;
+use crate::rules::class_evidence::add_class_evidence;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 use crate::workload::gpu::requests_accelerator;
@@ -122,7 +122,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let id = object.id();
     let (kind, name) = (id.kind.as_str(), id.name.as_str());
-    let place = object.path(&["metadata", "name"]);
+    let node = object.path(&["metadata", "name"]);
     match replicas.min {
         ..=0 => {}
         1 => {
@@ -133,16 +133,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             let message =
                 format!("{kind} `{name}` may run as a single replica: every node drain is an outage");
-            let finding = ctx.report(&place, message);
+            let finding = ctx.report(&node, message);
             finding
                 .severity(Severity::Info)
                 .reports_absence(false)
                 .help("keep two replicas, and add a PodDisruptionBudget with `maxUnavailable: 1`");
-            tell_class(finding, object, &classified);
+            add_class_evidence(finding, object, &classified);
         }
         floor => {
             let message = format!("no PodDisruptionBudget covers the {floor} replicas of {kind} `{name}`");
-            let finding = ctx.report(&place, message);
+            let finding = ctx.report(&node, message);
             finding
                 .help(if kind == "LeaderWorkerSet" {
                     format!("add one with `maxUnavailable: 1` that selects `{LWS_NAME}: {name}`")
@@ -150,7 +150,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     "add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels".to_owned()
                 })
                 .severity(if is_example(object) { Severity::Info } else { Severity::Warning });
-            tell_class(finding, object, &classified);
+            add_class_evidence(finding, object, &classified);
         }
     }
     None

@@ -59,7 +59,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let (most, least) = (spec.get("maxUnavailable"), spec.get("minAvailable"));
-    // pdb-blocks-evictions reports what allows no eviction for any pods.
+    // A budget that allows no eviction for any pods is reported by pdb-blocks-evictions.
     if object.is_partial() || most.is_set() == least.is_set() || allows_none(object) {
         return None;
     }
@@ -99,13 +99,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     finding.help("lower it, or protect the pods with `karpenter.sh/do-not-disrupt: \"true\"` instead");
     for job in jobs().take(3) {
         let parallelism = job.path(&["spec", "parallelism"]);
-        let place = if parallelism.is_set() { parallelism } else { job.path(&["metadata", "name"]) };
-        finding.related(job, &place, "its pods");
+        let node = if parallelism.is_set() { parallelism } else { job.path(&["metadata", "name"]) };
+        finding.related(job, &node, "its pods");
     }
     None
 }
 
-/// How many pods of a Job run at once at most. `None` where that is not known.
+/// Maximum number of pods of a Job that run at once. `None` if it is not known.
 fn pods_of(job: &Object) -> Option<i64> {
     if !job.is(Kind::JOB) {
         return None;

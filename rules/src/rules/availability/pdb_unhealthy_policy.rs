@@ -70,7 +70,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let policy = spec.get("unhealthyPodEvictionPolicy");
     let unclear = object.is_partial() || spec.has_unknown_key() || object.version() != "v1";
-    // pdb-blocks-evictions reports what allows no eviction at all.
+    // A budget that allows no eviction at all is reported by pdb-blocks-evictions.
     if unclear || policy.is_set() || allows_none(object) {
         return None;
     }
@@ -85,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         !workload.classified.is(WorkloadClass::Training)
             && templates(&workload.object).iter().any(uses_device)
     })?;
-    // A budget that lets all pods go protects none that is not ready.
+    // A budget that allows all evictions does not protect pods that are not ready.
     let count = most.int().zip(selected_pods(&workloads, ctx.index()));
     if count.is_some_and(|(most, pods)| most >= pods.ceiling) {
         return None;
@@ -95,8 +95,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         "a pod of `{}` that crashes or still loads keeps its node from being drained",
         whose.display_name()
     );
-    let place = if most.is_set() { &most } else { &least };
-    ctx.report(place, message)
+    let node = if most.is_set() { &most } else { &least };
+    ctx.report(node, message)
         .help("write `unhealthyPodEvictionPolicy: AlwaysAllow`")
         .fix(
             Fix::new("let pods that are not ready be evicted", Safety::Unsafe)

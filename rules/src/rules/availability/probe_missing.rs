@@ -41,8 +41,8 @@
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
 use super::serving::{SERVER_KINDS, is_owned, model_server, serving_templates, tell_autoscaler};
-use crate::rules::class_reason::tell_class;
-use crate::rules::kept::is_example;
+use crate::rules::class_evidence::add_class_evidence;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::repository;
 use crate::workload::server::{server_of, serving_container, uses_device};
@@ -83,7 +83,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let classified = model_server(object, ctx);
     for template in serving_templates(object) {
-        // What a template of another kind or an admission webhook adds is not known.
+        // The fields that another kind of template or an admission webhook adds are not known.
         if template.spec.has_unknown_key() {
             continue;
         }
@@ -109,7 +109,7 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     let container = serving_container(template)?;
     let server = server_of(&container);
     let listens = container.get("ports").items().next().is_some();
-    // A worker that takes requests from a queue listens on no port.
+    // A worker that reads requests from a queue listens on no port.
     if has_probe(&container) || (server.is_none() && !listens) {
         return None;
     }
@@ -144,7 +144,7 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
         finding.severity(Severity::Info);
     }
     tell_autoscaler(finding, views.autoscaler_of(object));
-    tell_class(finding, object, &classified);
+    add_class_evidence(finding, object, &classified);
     None
 }
 
@@ -155,7 +155,7 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
         return None;
     }
     let views = ctx.index().views();
-    // One by one, the pods of a StatefulSet may need each other to become ready: a probe would stop the first.
+    // The pods of a StatefulSet start one by one, and may need each other to become ready: a probe would block the first.
     let one_by_one = object.is(Kind::STATEFUL_SET)
         && object.path(&["spec", "podManagementPolicy"]).text() != Some("Parallel");
     if views.replicas(object)?.min < 2 || one_by_one {

@@ -8,7 +8,7 @@ use crate::rules::prelude::*;
 pub(super) struct Rollout {
     /// Pods beyond the replicas: `maxSurge`, rounded up.
     pub surge: i64,
-    /// Pods that may be missing: `maxUnavailable`, rounded down.
+    /// Pods that may be unavailable: `maxUnavailable`, rounded down.
     pub unavailable: i64,
     /// Whether the manifest sets either.
     pub written: bool,
@@ -31,7 +31,7 @@ pub(super) fn rollout(object: &Object, replicas: i64) -> Option<Rollout> {
     };
     let surge = read("maxSurge")?.of(replicas, true);
     let mut unavailable = read("maxUnavailable")?.of(replicas, false);
-    // The controller moves on even if both round to nothing.
+    // If both round to 0, the controller uses 1 for `maxUnavailable`.
     if surge == 0 && unavailable == 0 {
         unavailable = 1;
     }

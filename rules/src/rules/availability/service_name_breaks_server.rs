@@ -112,7 +112,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 "Service `{}` sets `{variable}` to a URL, which {server} reads as a port number: new pods crash",
                 clash.service
             );
-            // The others are applications like any other.
+            // The other containers are ordinary applications.
             let serves_models = server_of(&container).is_some();
             ctx.report(&container.get("name"), message)
                 .severity(if serves_models { Severity::Warning } else { Severity::Info })

@@ -14,7 +14,7 @@ pub(super) const SERVER_KINDS: &[Kind] = &[
 ];
 
 /// The class of a workload that serves a model: one that declares it or runs a known server, or a server with an
-/// accelerator. A web server without one serves no model.
+/// accelerator. A web server without one does not serve a model.
 pub(super) fn model_server(object: &Object, ctx: &Context<'_>) -> Option<Classified> {
     if object.is_partial() || is_owned(object) || !runs_forever(object) {
         return None;
@@ -24,15 +24,15 @@ pub(super) fn model_server(object: &Object, ctx: &Context<'_>) -> Option<Classif
     (classified.serves_requests() && certain()).then(|| classified.into_owned())
 }
 
-/// Whether a controller made the object, and will make it again.
+/// Whether a controller creates the object, and will create it again.
 pub(super) fn is_owned(object: &Object) -> bool {
     let labels = object.path(&["metadata", "labels"]);
     object.path(&["metadata", "ownerReferences"]).is_set()
         || labels.entries().iter().any(|(key, _)| key.starts_with("serving.kserve.io/"))
 }
 
-/// The templates of the pods that answer requests. Of a LeaderWorkerSet these are the leaders, where they have a template of
-/// their own.
+/// The templates of the pods that answer requests. For a LeaderWorkerSet these are the leaders, if they have their own
+/// template.
 pub(super) fn serving_templates(object: &Object) -> Vec<Template<'_>> {
     let mut all = templates(object);
     if object.kind() == "LeaderWorkerSet" {
@@ -42,7 +42,7 @@ pub(super) fn serving_templates(object: &Object) -> Vec<Template<'_>> {
     all
 }
 
-/// Names the autoscaler that sets the number of pods of which a finding speaks.
+/// Adds the autoscaler that sets the number of pods to a finding.
 pub(super) fn tell_autoscaler(finding: &mut Finding, autoscaler: Option<&Object>) {
     if let Some(autoscaler) = autoscaler {
         finding.related(

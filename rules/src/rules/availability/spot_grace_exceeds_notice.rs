@@ -41,7 +41,7 @@
 
 use crate::cluster::placement::has_controller;
 use crate::rules::prelude::*;
-use crate::rules::spot::{Spot, spot};
+use crate::rules::spot_use::{SpotUse, spot_use};
 use crate::workload::server::uses_device;
 use crate::workload::template::WORKLOAD_KINDS;
 
@@ -54,7 +54,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Availability)
 };
 
-/// Seconds between the notice and the end of a Spot node.
+/// Seconds between the interruption notice and the end of a Spot node.
 const NOTICE: i64 = 120;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -67,11 +67,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         };
         let device = uses_device(&template);
-        let (where_, surely, site) = match spot(&template, ctx) {
-            Some(Spot::Asked) => ("asks for Spot", true, None),
-            Some(Spot::Only(site)) => ("runs on Spot", true, Some(site)),
-            Some(Spot::Tolerated(site)) => ("tolerates Spot", true, Some(site)),
-            Some(Spot::Possible(site)) if device => ("may run on Spot", false, Some(site)),
+        let (where_, surely, spot_pool) = match spot_use(&template, ctx) {
+            Some(SpotUse::Required) => ("asks for Spot", true, None),
+            Some(SpotUse::Only(pool)) => ("runs on Spot", true, Some(pool)),
+            Some(SpotUse::Tolerated(pool)) => ("tolerates Spot", true, Some(pool)),
+            Some(SpotUse::Possible(pool)) if device => ("may run on Spot", false, Some(pool)),
             _ => continue,
         };
         let message = format!(
@@ -83,8 +83,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !surely || !device {
             finding.severity(Severity::Info);
         }
-        if let Some(site) = site {
-            let pool = site.object();
+        if let Some(pool) = spot_pool {
+            let pool = pool.object();
             finding.related(pool, &pool.path(&["metadata", "name"]), "may take the pods");
         }
     }

@@ -52,7 +52,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
 
 use super::serving::{model_server, tell_autoscaler};
-use crate::rules::class_reason::tell_class;
+use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::server::uses_device;
 
@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.fix(Fix::new("prefer to spread over zones", Safety::Unsafe).set(&constraints, spread));
         }
         tell_autoscaler(finding, autoscaler);
-        tell_class(finding, object, &classified);
+        add_class_evidence(finding, object, &classified);
     }
     None
 }

@@ -34,12 +34,12 @@
 //! - <https://karpenter.sh/docs/tasks/managing-amis/>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6952>
 
-use crate::rules::kept::is_example;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
-/// The pools of the class, and the workloads that show what they are for.
+/// The pools of the class, and the workloads that determine the purpose of a pool.
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
 
 pub(crate) static RULE: Rule = Rule {
@@ -58,7 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let name = object.display_name();
     for term in object.path(&["spec", "amiSelectorTerms"]).items() {
         let (alias, pattern) = (term.get("alias"), term.get("name"));
-        let (place, message, help) = if let Some((family, "latest")) =
+        let (node, message, help) = if let Some((family, "latest")) =
             alias.text().and_then(|text| text.split_once('@'))
         {
             if family.starts_with("windows") {
@@ -85,11 +85,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         let trained = pools.iter().find(|pool| is_training(pool).is_some());
         let shared = pools.get(1).is_some() && !is_example(object);
-        let finding = ctx.report(place, message);
+        let finding = ctx.report(node, message);
         finding.help(help);
         if let Some(pool) = trained {
-            let place = pool.path(&["metadata", "name"]);
-            finding.severity(Severity::Warning).related(pool, &place, "a training pool uses the class");
+            let node = pool.path(&["metadata", "name"]);
+            finding.severity(Severity::Warning).related(pool, &node, "a training pool uses the class");
         } else if shared {
             finding.severity(Severity::Warning);
             for pool in pools.iter().take(3) {

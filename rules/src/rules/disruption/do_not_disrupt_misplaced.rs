@@ -108,7 +108,7 @@ fn inspect(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) 
         return;
     }
     let templates = templates(object);
-    let places: Vec<Node<'_>> = templates.iter().map(|t| t.annotation(DO_NOT_DISRUPT)).collect();
+    let annotations: Vec<Node<'_>> = templates.iter().map(|t| t.annotation(DO_NOT_DISRUPT)).collect();
     let unreadable = templates.iter().any(|t| t.metadata.get("annotations").is_unknown());
     let finding = ctx.report(
         node,
@@ -127,15 +127,15 @@ fn inspect(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) 
         finding.help("put it on the pods that shall be protected");
         return;
     }
-    if places.iter().all(Node::is_set) {
+    if annotations.iter().all(Node::is_set) {
         finding.severity(Severity::Info).help("the pod template carries it too; remove it here");
         return;
     }
     finding.help("put it in the metadata of the pod template");
-    if let [place] = places.as_slice()
-        && !place.is_set()
+    if let [annotation] = annotations.as_slice()
+        && !annotation.is_set()
         && !unreadable
     {
-        finding.fix(Fix::new("move it to the pod template", Safety::Safe).move_to(node, place));
+        finding.fix(Fix::new("move it to the pod template", Safety::Safe).move_to(node, annotation));
     }
 }

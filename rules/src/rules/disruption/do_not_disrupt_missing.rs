@@ -45,9 +45,9 @@
 
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
-use crate::rules::class_reason::tell_class;
+use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
-use crate::rules::kept::is_example;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::WorkloadClass;
@@ -106,7 +106,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .severity(severity)
         .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
         .fix(fix);
-    tell_class(finding, object, &classified);
+    add_class_evidence(finding, object, &classified);
     None
 }
 

@@ -48,7 +48,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
-use crate::rules::class_reason::tell_class;
+use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -92,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 )
                 .remove(whole),
             );
-        tell_class(finding, object, &classified);
+        add_class_evidence(finding, object, &classified);
     }
     None
 }

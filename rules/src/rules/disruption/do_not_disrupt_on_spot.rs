@@ -41,7 +41,7 @@
 use crate::cluster::placement::has_controller;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects};
 use crate::rules::prelude::*;
-use crate::rules::spot::{Spot, spot};
+use crate::rules::spot_use::{SpotUse, spot_use};
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
@@ -63,15 +63,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if protects(&template, ctx.platform()) != Some(true) {
             continue;
         }
-        let Some(spot) = spot(&template, ctx) else {
+        let Some(spot) = spot_use(&template, ctx) else {
             continue;
         };
         let node = template.annotation(DO_NOT_DISRUPT);
-        let (how, severity, site) = match spot {
-            Spot::Asked => ("asks for", Severity::Warning, None),
-            Spot::Only(site) => ("runs on", Severity::Warning, Some(site)),
-            Spot::Tolerated(site) => ("tolerates", Severity::Warning, Some(site)),
-            Spot::Possible(site) => ("may run on", Severity::Info, Some(site)),
+        let (how, severity, spot_pool) = match spot {
+            SpotUse::Required => ("asks for", Severity::Warning, None),
+            SpotUse::Only(pool) => ("runs on", Severity::Warning, Some(pool)),
+            SpotUse::Tolerated(pool) => ("tolerates", Severity::Warning, Some(pool)),
+            SpotUse::Possible(pool) => ("may run on", Severity::Info, Some(pool)),
         };
         let message = format!(
             "`{name}` {how} Spot: do-not-disrupt does not stop a reclaim, and the pods get no SIGTERM before it"
@@ -81,8 +81,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .at_key()
             .severity(severity)
             .help("ask for `karpenter.sh/capacity-type: on-demand`, or save work on SIGTERM and remove it");
-        if let Some(site) = site {
-            let pool = site.object();
+        if let Some(pool) = spot_pool {
+            let pool = pool.object();
             finding.related(pool, &pool.path(&["metadata", "name"]), "may take the pods");
         }
     }

@@ -105,7 +105,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         ),
     };
     let title = format!("let a drain take `{}` at most", format_hours(wanted));
-    // Pods that end by themselves, on nodes without accelerators, keep an old node for a while: no harm is done.
+    // Pods that end by themselves, on nodes without accelerators, keep an old node only for a while.
     let is_mild = |guest: &&EvictionBlocker| {
         let mut templates = templates(&guest.workload).into_iter();
         !runs_forever(&guest.workload) && !templates.any(|template| requests_accelerator(&template))
@@ -124,10 +124,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         shown.push(object);
-        let place = object.path(&["metadata", "name"]);
+        let name_node = object.path(&["metadata", "name"]);
         let label =
             if guest.protected { "its pods run here and are never evicted" } else { "its pods run here" };
-        finding.related(object, &place, label);
+        finding.related(object, &name_node, label);
     }
     None
 }

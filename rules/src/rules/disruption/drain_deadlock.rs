@@ -118,8 +118,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     finding.help(help);
     match blocker {
         PdbBlock::NoDisruptions(pdb) => {
-            let place = pdb.path(&["metadata", "name"]);
-            finding.related(pdb, &place, "allows no eviction, ever");
+            let name_node = pdb.path(&["metadata", "name"]);
+            finding.related(pdb, &name_node, "allows no eviction, ever");
         }
         PdbBlock::Overlapping(first, second) => {
             for pdb in [first, second] {

@@ -6,7 +6,7 @@ use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 /// Karpenter's own kinds, which show that it runs in the cluster.
 const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
 
-/// What [`uses_karpenter`] reads, and Namespaces, which declare classes of workloads.
+/// The kinds that [`uses_karpenter`] reads, and Namespaces, which declare classes of workloads.
 pub(super) const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len() + 1] =
     with_workloads(&[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
 

@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let tolerations = template.spec.get("tolerations");
         for toleration in tolerations.items() {
-            // That a pod tolerates all taints matters where Karpenter drains its nodes.
+            // A toleration of all taints matters only if Karpenter drains the nodes.
             if let Some(blanket) = tolerates(&toleration).filter(|blanket| !blanket || uses_karpenter(ctx)) {
                 report(&template, &tolerations, &toleration, blanket, ctx);
             }

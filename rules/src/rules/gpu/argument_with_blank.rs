@@ -53,7 +53,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.containers() {
         let words = || container.get("command").items().chain(container.get("args").items());
-        // What is below a shell is a script, or an argument of one.
+        // An argument of a shell is a script, or an argument of a script.
         let shell = |word: &Node<'_>| {
             let program = word.raw_text().and_then(|text| text.rsplit('/').next());
             program.is_some_and(|name| matches!(name, "sh" | "bash" | "ash" | "dash" | "env" | "tini" | "-c"))
@@ -62,10 +62,10 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let program = match server_of(&container) {
-            // Ollama has no options to speak of.
+            // Ollama has hardly any options.
             Some(server) if server.name != "Ollama" => server.name.to_owned(),
             _ => {
-                // What comes after the script is the script's own.
+                // Arguments after the script belong to the script.
                 let Some(launcher) = launcher(&container) else {
                     continue;
                 };
@@ -108,7 +108,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     (valid && !flag.is_empty() && !value.is_empty()).then_some((name, value))
 }
 
-/// A launcher that is the container's program.
+/// The launcher, if it is the container's program.
 fn launcher(container: &Node<'_>) -> Option<&'static str> {
     let mut words = container.get("command").items().chain(container.get("args").items());
     let first = words.next()?;

@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         else {
             continue;
         };
-        // A class may stand for the resource: then the pod asks for one thing in two ways, on purpose.
+        // A device class may stand for the extended resource: then the pod requests the same devices twice on purpose.
         let mut classes = ctx.index().of(DEVICE_CLASS);
         if classes.any(|class| class.path(&["spec", "extendedResourceName"]).is_set()) {
             return None;

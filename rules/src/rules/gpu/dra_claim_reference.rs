@@ -59,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if list.is_unknown() || template.spec.has_unknown_key() || object.is_partial() {
             continue;
         }
-        // What the API server checks, the rules over the schema report.
+        // The rules over the schema report what the API server rejects.
         if object.kind_info().is_none_or(|info| info.schemas.is_none()) || object.is(Kind::SCALED_JOB) {
             inside(&template, ctx);
         }

@@ -77,7 +77,7 @@ fn inspect(object: &Object, template: &Template<'_>, claim: &Node<'_>, ctx: &mut
     let name = node.text()?;
     let pods = pods_of(object, template).filter(|pods| *pods > 1)?;
     let target = resolve(object, claim, ctx)?;
-    // Who configures sharing means it.
+    // A claim that configures sharing is shared on purpose.
     if !asks_for_gpus(target) || devices(target).get("config").is_set() {
         return None;
     }

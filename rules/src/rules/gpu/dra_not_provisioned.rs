@@ -58,7 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         {
             continue;
         }
-        // A node may be there for the GPUs that the pods ask for as well.
+        // The node may exist for the GPUs that the pods request as well.
         if requests_accelerator(&template) || !is_on_karpenter(&template, ctx) {
             continue;
         }

@@ -46,7 +46,7 @@ pub(crate) static RULE: Rule = Rule {
 
 const DOMAIN: &str = "gpu.nvidia.com";
 
-/// What the driver publishes of its devices.
+/// The attributes that the driver publishes for its devices.
 const ATTRIBUTES: [&str; 18] = [
     "type",
     "uuid",
@@ -84,13 +84,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(expression: &Node<'_>, text: &str, class: &str, ctx: &mut Context<'_>) -> Option<()> {
-    // Who tests whether an attribute exists, or says what holds without it, has thought of its absence.
+    // An expression that tests whether an attribute exists, or has a default, handles its absence.
     if ["has(", " in ", "orValue", "?.", "[?"].iter().any(|guard| text.contains(guard)) {
         return None;
     }
     for (domain, attribute) in attributes(text) {
         if domain != DOMAIN {
-            // Others publish attributes too: Kubernetes itself, and drivers beside this one.
+            // Kubernetes itself and other drivers publish attributes too.
             if domain == "nvidia.com" || domain.ends_with(".nvidia.com") {
                 ctx.report(
                     expression,

@@ -105,7 +105,7 @@ fn inspect(
     let on_karpenter = is_on_karpenter(template, ctx);
     let shown = karpenter_object(ctx).filter(|_| on_karpenter);
     if count > most {
-        // Other machines than those of EC2 may have more.
+        // Machines outside EC2 may have more.
         let severity = match (on_karpenter, resource) {
             (true, _) => Severity::Error,
             (false, "nvidia.com/gpu") if ctx.platform().eks => Severity::Warning,
@@ -131,7 +131,7 @@ fn inspect(
     None
 }
 
-/// The numbers of a resource that current instance types have.
+/// The counts of a resource that current instance types have.
 fn offered(resource: &str) -> Option<&'static BTreeSet<i64>> {
     static OFFERED: LazyLock<HashMap<&'static str, BTreeSet<i64>>> = LazyLock::new(|| {
         let current = || catalog::all().iter().filter(|instance| !instance.is_retired());

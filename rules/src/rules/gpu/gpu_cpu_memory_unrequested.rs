@@ -57,7 +57,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
-/// GPUs of the largest nodes.
+/// Number of GPUs of the largest nodes.
 const WHOLE_NODE: i64 = 8;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -103,8 +103,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the nodes that the pods can have differ in CPU or memory: not where they use all devices of a node, or where
-/// one size has as many.
+/// Whether the possible nodes of the pods differ in CPU or memory. They do not if the pods use all devices of a node, or if
+/// only one size has as many devices.
 fn sizes_differ(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let devices = pod_devices(template);
     if devices.get("nvidia.com/gpu").is_some_and(|devices| devices.count >= WHOLE_NODE) {
@@ -124,7 +124,7 @@ fn sizes_differ(template: &Template<'_>, ctx: &Context<'_>) -> bool {
         Some(types) => types.iter().filter(|instance| fits(instance)).collect(),
         None => all().iter().filter(|instance| fits(instance)).collect(),
     };
-    // Several devices that are all of a node's leave nothing to choose where each family has one such size.
+    // A pod that uses all devices of a node has no choice if each family has one such size.
     let is_whole = |instance: &InstanceType| {
         asked.iter().any(|(resource, count)| i64::from(instance.devices(resource)) == *count)
     };

@@ -64,7 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if values.is_unknown() || values.has_unknown_key() {
         return None;
     }
-    // With classes of several images the operator may be for the others.
+    // If the classes have different images, the operator may be meant for the others.
     let index = ctx.index();
     let mut family = None;
     let mut seen = None;
@@ -80,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (family, (class, alias)) = family.zip(seen)?;
     for part in ["driver", "toolkit"] {
         let enabled = values.path(&[part, "enabled"]);
-        // What a chart enables by default, a policy has to say.
+        // The chart enables it by default; a ClusterPolicy has to set it.
         let on = if enabled.is_set() { enabled.bool() == Some(true) } else { !object.is(POLICY) };
         if !on || has_other_values(object) && !enabled.is_set() {
             continue;
@@ -112,7 +112,7 @@ fn settings(object: &Object) -> Option<Node<'_>> {
     (source.get("chart").text()? == "gpu-operator" && values.is_mapping()).then_some(values)
 }
 
-/// Whether values come from elsewhere too.
+/// Whether values are also set outside this object.
 fn has_other_values(object: &Object) -> bool {
     let spec = object.get("spec");
     let helm = spec.path(&["source", "helm"]);

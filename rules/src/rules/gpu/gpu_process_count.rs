@@ -57,7 +57,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Gpu)
 };
 
-/// Variables with which a container chooses among its GPUs.
+/// Environment variables that select among the GPUs of a container.
 const CHOICES: [&str; 4] =
     ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
 
@@ -107,14 +107,14 @@ fn inspect(
         if node.is_none() && !launch.is_plain_vllm(container) {
             return None;
         }
-        // Kubeflow's operator writes the number of processes for torchrun.
+        // Kubeflow's operator sets the number of processes for torchrun.
         if !engine && object.group() == "kubeflow.org" {
             return None;
         }
-        let place = node.unwrap_or_else(|| devices.node.clone());
+        let option = node.unwrap_or_else(|| devices.node.clone());
         let gpus = if used == 1 { "GPU" } else { "GPUs" };
         ctx.report(
-            &place,
+            &option,
             format!("{program} in `{name}` uses {used} {gpus} of the {has} that its container has"),
         )
         .severity(Severity::Warning)
@@ -123,7 +123,7 @@ fn inspect(
     None
 }
 
-/// Whether the environment of a container chooses among its GPUs.
+/// Whether the environment of a container selects among its GPUs.
 fn chooses(container: &Node<'_>) -> bool {
     let mut variables = container.get("env").items();
     let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
@@ -131,7 +131,7 @@ fn chooses(container: &Node<'_>) -> bool {
         || words.any(|w| w.raw_text().is_some_and(|text| CHOICES.iter().any(|c| text.contains(c))))
 }
 
-/// Whether several pods may run one engine together, so that one of them says little.
+/// Whether several pods may run one engine together, so that the GPUs of one pod are not all of its GPUs.
 pub(super) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch<'_>) -> bool {
     let id = object.id();
     let kind = id.kind.as_str();

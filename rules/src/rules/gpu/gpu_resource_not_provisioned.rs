@@ -84,7 +84,7 @@ fn inspect(
     if resource.starts_with("google.com/") || views.may_be_overlaid(resource) {
         return None;
     }
-    // Nodes of a static pool are there before the pods.
+    // Nodes of a static pool exist before the pods.
     if views.has_static_pool() {
         return None;
     }

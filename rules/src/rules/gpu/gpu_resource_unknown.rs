@@ -54,7 +54,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Gpu)
 };
 
-/// Vendors with the resources that their device plugins advertise. Names that other plugins of them have are unknown here.
+/// Vendors, and the resources that their device plugins advertise. Resources of their other plugins are not listed.
 const RESOURCES: [&str; 7] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
@@ -161,7 +161,7 @@ impl Predicate for DevicePluginConfigs {
     }
 }
 
-/// The texts of a ConfigMap that speak of renaming.
+/// The texts of a ConfigMap that mention renaming.
 fn renaming(map: &Object) -> impl Iterator<Item = &str> {
     let texts = map.get("data").entries().into_iter().filter_map(|(_, value)| value.raw_text());
     texts.filter(|text| text.contains("rename"))

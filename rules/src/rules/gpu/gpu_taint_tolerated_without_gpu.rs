@@ -50,7 +50,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
-/// The taints of nodes with accelerators, which have the names of their resources.
+/// The taints of nodes with accelerators. Their keys are the names of the resources.
 const TAINTS: [&str; 5] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
@@ -59,7 +59,7 @@ const TAINTS: [&str; 5] = [
     "habana.ai/gaudi",
 ];
 
-/// Words in names, images and commands of what takes care of GPUs without using one.
+/// Words in names, images and commands of software that manages GPUs without using one.
 const HELPERS: [&str; 26] = [
     "dcgm",
     "gpu-operator",
@@ -181,7 +181,7 @@ fn uses_a_gpu(template: &Template<'_>) -> bool {
         })
 }
 
-/// Whether the pods take care of GPU nodes.
+/// Whether the pods manage GPU nodes.
 fn is_helper(object: &Object, template: &Template<'_>) -> bool {
     let says = |text: &str| {
         let text = text.to_ascii_lowercase();

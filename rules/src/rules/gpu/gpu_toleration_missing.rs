@@ -140,18 +140,18 @@ fn taint(resource: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether all pools that admit the pods are known, and none has such a taint. Where the pods pin their pools, those
-/// alone count, whatever else keeps the pods off them.
+/// Whether all pools that admit the pods are known, and none has such a taint. If the pods select pools by name or label, only
+/// these pools count, even if they do not admit the pods for another reason.
 fn is_free(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let places = ctx.index().views().feasibility(ctx.platform());
-    if let Some(pinned) = places.pinned_pools_of(template) {
-        return !pinned.is_empty() && !pinned.iter().any(|site| site.has_taint(key));
+    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    if let Some(pinned) = feasibility.pinned_pools_of(template) {
+        return !pinned.is_empty() && !pinned.iter().any(|pool| pool.has_taint(key));
     }
-    if places.has_unreadable_pools() {
+    if feasibility.has_unreadable_pools() {
         return false;
     }
-    let sites = places.feasible_pools_of(template).unwrap_or_default();
-    !sites.is_empty() && !sites.iter().any(|site| site.has_taint(key))
+    let pools = feasibility.feasible_pools_of(template).unwrap_or_default();
+    !pools.is_empty() && !pools.iter().any(|pool| pool.has_taint(key))
 }
 
 fn is_tainted(pool: &Object, key: &str) -> bool {

@@ -69,7 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let (policy, None) = (policies.next()?, policies.next()) else {
                 return None;
             };
-            // Nodes may choose among several configurations of the plugin.
+            // Nodes may select one of several configurations of the plugin.
             let strategy = policy.path(&["spec", "mig", "strategy"]);
             let named = strategy.text()?;
             if named == "mixed" || policy.path(&["spec", "devicePlugin", "config"]).is_set() {

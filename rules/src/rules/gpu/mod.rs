@@ -55,8 +55,8 @@ pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> boo
     shown && !is_off_karpenter(template)
 }
 
-/// Whether Karpenter surely starts the nodes of a template: the configuration or the pods say so, or they select a NodePool of the
-/// input.
+/// Whether Karpenter certainly starts the nodes of a template: the configuration or the pods show it, or the pods select a
+/// NodePool of the input.
 pub(super) fn is_surely_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let shown = names_karpenter(template)
         || ctx.platform().is_stated(Product::Karpenter)
@@ -77,7 +77,7 @@ fn karpenter_object(ctx: &Context<'_>) -> Option<Object> {
     ctx.index().query::<KarpenterObject>(&around).map(|object| object.0)
 }
 
-/// The instance types on which the pods of a template can run, as far as their own labels or the NodePools that admit them say,
+/// The instance types on which the pods of a template can run, as far as their own labels or the NodePools that admit them show,
 /// with the first of these pools. `None` if neither says anything. A rule that calls this reads NodePools.
 pub(super) fn selected_types(
     template: &Template<'_>,
@@ -91,7 +91,7 @@ pub(super) fn selected_types(
         return None;
     }
     let pools = feasibility.feasible_pools_of(template)?;
-    // Those of unrelated folders may be of another cluster, or of this one.
+    // Pools of unrelated folders may belong to this cluster or to another one.
     if !pools.iter().all(|pool| ctx.pairs_with(pool.object())) {
         return None;
     }
@@ -123,7 +123,7 @@ pub(super) fn types_by_label(template: &Template<'_>) -> Option<TypeSet> {
     found.filter(|types| !types.is_empty())
 }
 
-/// The NodePools whose labels have everything custom that a template selects, if it selects anything custom.
+/// The NodePools that have all custom labels that a template selects, if it selects any.
 pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> Vec<&'i Object> {
     let selector = template.spec.get("nodeSelector").entries();
     let custom: Vec<(&str, &str)> = selector
@@ -152,13 +152,13 @@ pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> 
     candidates.into_iter().filter(fits).filter(|pool| ctx.pairs_with(pool)).collect()
 }
 
-/// Whether a label is one that people give their pools.
+/// Whether a label is a custom label of NodePools.
 fn is_custom(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     !domain.ends_with("kubernetes.io") && !domain.starts_with("karpenter.") && !domain.ends_with("nvidia.com")
 }
 
-/// Whether an object is made by another one, is part of the nodes, or is a patch: it is not a workload of its own.
+/// Whether an object is not a workload by itself: another object creates it, it runs on every node, or it is a patch.
 fn is_left_alone(object: &Object) -> bool {
     object.is_partial()
         || object.is(Kind::DAEMON_SET)

@@ -137,7 +137,7 @@ fn gigabytes(megabytes: u64) -> u64 {
     (megabytes + 500) / 1000
 }
 
-/// What to write: as many GPUs as hold the weights and some cache, where one node can have them.
+/// The help: the number of GPUs that hold the weights and some cache, if one node can have them.
 fn help(needed: u64, each: u64, devices: &Devices<'_>) -> String {
     let holds = |gpus: &i64| gpus.unsigned_abs() * each * (100 - CACHE) >= needed * 100;
     match [1i64, 2, 4, 8].into_iter().find(holds) {

@@ -48,7 +48,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
-/// Whether a resource is of GPUs. Other accelerators, such as TPUs, may need the devices of the node.
+/// Whether a resource is a GPU. Other accelerators, such as TPUs, may need the devices of the node.
 fn is_gpu(resource: &&str) -> bool {
     resource.starts_with("nvidia.com/") || *resource == "amd.com/gpu"
 }
@@ -72,7 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !gpus || has_fabric || resources.iter().any(|resource| network(resource)) {
             continue;
         }
-        // Others may need it for the node, as an init container does that sets a sysctl.
+        // Other containers may need it for the node, such as an init container that sets a sysctl.
         let is_privileged = |container: &Node<'_>| {
             container.path(&["securityContext", "privileged"]).bool() == Some(true)
                 && extended_resources_of(container).iter().any(is_gpu)

@@ -81,7 +81,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if cpu <= node.cpu && memory <= node.memory {
         return None;
     }
-    // Where nothing fits at all, that is another finding.
+    // If no type fits at all, another rule reports it.
     let larger = types.iter().any(|other| {
         let node = allocatable(other, None, &options);
         i128::from(other.nvidia_gpu) * 1000 >= gpus && cpu <= node.cpu && memory <= node.memory
@@ -95,11 +95,11 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         ("memory", format!("{} MiB", node.memory / MIB))
     };
     let container = template.containers().find(|c| c.path(&["resources", "requests", what]).is_set())?;
-    let place = container.path(&["resources", "requests"]);
+    let requests = container.path(&["resources", "requests"]);
     let name = object.display_name();
     let type_name = instance.name;
     let message = format!("`{name}` does not fit on `{type_name}`, whose nodes offer {there}");
-    let finding = ctx.report(&place, message);
+    let finding = ctx.report(&requests, message);
     finding.help(format!("ask for less, or expect the next size above `{type_name}`"));
     if let Some(pool) = pool {
         finding.related(&pool, &pool.path(&["metadata", "name"]), "takes the pods");

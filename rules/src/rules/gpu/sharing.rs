@@ -9,7 +9,7 @@ use crate::tree::node::Node;
 /// Calls a function with each configuration of the device plugin that shares GPUs: the entry of the ConfigMap, and its root.
 pub(super) fn for_each(object: &Object, mut read: impl FnMut(&Node<'_>, &Node<'_>)) {
     for (_, entry) in object.get("data").entries() {
-        // Most ConfigMaps hold something else, at length.
+        // Most ConfigMaps contain something else, and may be long.
         let Some(text) = entry.raw_text().filter(|text| may_share(text)).and_then(|_| entry.text()) else {
             continue;
         };

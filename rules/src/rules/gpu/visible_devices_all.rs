@@ -49,7 +49,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
-/// GPUs of the largest nodes: a container that has them all sees no other.
+/// Number of GPUs of the largest nodes. A container with all of them sees no GPU of another.
 const WHOLE_NODE: i64 = 8;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {

@@ -35,7 +35,7 @@ use crate::facts::suggest;
 use crate::kind::api_versions::{VersionsOfKind, groups_with, kinds_of, versions_of};
 use crate::lint::finding::ellipsize;
 use crate::object::ObjectId;
-use crate::rules::manifest::words::list_names;
+use crate::rules::manifest::message_parts::list_names;
 use crate::rules::migration::removed_api_version::removed_in;
 use std::cmp::Reverse;
 
@@ -49,7 +49,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Manifest)
 };
 
-/// How many letters of a misspelt kind may differ.
+/// Maximum number of letters in which a misspelled kind may differ.
 const MAX_SLIPS: usize = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -110,7 +110,7 @@ fn no_such_kind(object: &Object, newer: bool, ctx: &mut Context<'_>) {
     // Kinds have common endings: of two long names that differ in a word, neither is the other's misspelling.
     let is_typo = |near: &&str| suggest::is_within(&id.kind, near, MAX_SLIPS);
     let near = suggest::nearest(&id.kind, kinds_of(&id.group)).filter(is_typo);
-    // Other tools write `v1` into files of their own (`kind: Template`), and an operator that installs KEDA
+    // Other tools write `v1` in their own files (`kind: Template`), and an operator that installs KEDA
     // has a kind of its own in KEDA's group (`KedaController`), so a clear typo is required there.
     let is_open = newer || matches!(id.group.as_str(), "" | "keda.sh");
     if is_open && !near.is_some_and(|near| suggest::is_within(&id.kind, near, 2)) {
@@ -130,7 +130,7 @@ fn no_such_kind(object: &Object, newer: bool, ctx: &mut Context<'_>) {
     };
 }
 
-/// Whether a rule of the migration group reports the version as an old one, although the kind is younger than it.
+/// Whether a rule of the migration group reports the version as outdated, although the kind is newer than the version.
 fn is_reported_as_old(id: &ObjectId) -> bool {
     match id.group.as_str() {
         "keda.k8s.io" => true,
@@ -142,7 +142,7 @@ fn is_reported_as_old(id: &ObjectId) -> bool {
     }
 }
 
-/// The words of the name of a kind: `Node` and `Pool` of `NodePool`.
+/// The words in the name of a kind: `Node` and `Pool` of `NodePool`.
 fn words_of(kind: &str) -> Vec<&str> {
     let starts: Vec<usize> =
         kind.char_indices().filter(|(_, c)| c.is_uppercase()).map(|(at, _)| at).collect();

@@ -84,7 +84,7 @@ fn in_words(error: &str) -> String {
     }
 }
 
-/// All expressions of an object.
+/// All CEL expressions of an object.
 fn expressions(object: &Object) -> Vec<Node<'_>> {
     let mut out = Vec::new();
     let spec = object.get("spec");

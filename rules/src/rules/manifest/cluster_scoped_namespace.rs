@@ -24,6 +24,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/>
 
+use crate::rules::manifest::message_parts::with_article;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -57,10 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let kind = object.kind();
     ctx.report(
         &namespace,
-        format!(
-            "{} is cluster-scoped: the API server ignores `metadata.namespace`",
-            super::words::with_article(kind)
-        ),
+        format!("{} is cluster-scoped: the API server ignores `metadata.namespace`", with_article(kind)),
     )
     .help("remove `metadata.namespace`")
     .fix(Fix::new("remove the namespace", Safety::Safe).remove(&namespace));

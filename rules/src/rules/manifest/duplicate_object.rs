@@ -33,8 +33,8 @@
 
 use crate::cluster::together::{folder, routes};
 use crate::lint::finding::Merge;
+use crate::rules::manifest::duplicate_relation::{Relation, relation};
 use crate::rules::prelude::*;
-use crate::source::KustomizeRoute;
 use crate::tree::placeholder::is_word_in_capitals;
 
 pub(crate) static RULE: Rule = Rule {
@@ -44,20 +44,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Manifest)
 };
 
-/// Where two objects of one identity are written, the more certain first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Relation {
-    /// One kustomization reaches both, and kustomize rejects the second.
-    Kustomization,
-    /// In one file.
-    File,
-    /// In one folder: perhaps alternatives.
-    Folder,
-    /// Anywhere in an input that is the whole cluster.
-    Cluster,
-}
-
-/// Groups of files that a tool reads and no API server serves.
+/// API groups of files that a tool reads and no API server serves.
 const TOOL_GROUPS: [&str; 5] =
     ["eksctl.io", "kind.x-k8s.io", "kubeadm.k8s.io", "kubelet.config.k8s.io", "kubeproxy.config.k8s.io"];
 
@@ -79,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let complete = index.is_complete();
     let same_name = index.named(&id.group, &id.kind, &id.name);
     let related = same_name.filter_map(|others| closest(object, others, complete));
-    // The first of those that are most certainly applied together.
+    // The first object that is most certainly applied together with this one.
     let (relation, first) = related.min_by_key(|(relation, other)| (*relation, position(other)))?;
     let path = first.origin()?.source.path();
     let own_path = object.origin()?.source.path();
@@ -123,22 +110,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The first of the objects before this one, in the order of their files, that is most certainly applied together
-/// with it.
+/// The first of the objects before this one, in the order of their files, that is most certainly applied together with it.
 fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<(Relation, &'a Object)> {
     let is_routed = !routes(object).is_empty();
     let most_certain = if is_routed { Relation::Kustomization } else { Relation::File };
     let own = position(object);
     let is_before = |other: &Object| position(other) < own;
-    // Where a kustomization gives another object this name, they are in the order of the names that are written.
+    // Objects that a kustomization renames to this name are ordered by their written names.
     let has_name = |other: Option<&Object>| other.is_none_or(|other| other.name() == object.name());
-    let is_by_place = has_name(others.first()) && has_name(others.last());
-    let mut before = match is_by_place {
+    let is_by_position = has_name(others.first()) && has_name(others.last());
+    let mut before = match is_by_position {
         true => &others[..others.partition_point(is_before)],
         false => &others[..others.iter().take_while(|other| is_before(other)).count()],
     };
-    // Nothing relates an object that no kustomization reaches to those of other folders.
-    if !is_routed && !complete && is_by_place {
+    // An object outside all kustomizations is not related to objects of other folders.
+    if !is_routed && !complete && is_by_position {
         let folder = folder(object.origin()?.source.path());
         let is_ahead = |other: &Object| position(other).is_none_or(|(path, ..)| path < folder);
         before = &before[before.partition_point(is_ahead)..];
@@ -157,90 +143,23 @@ fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<
         if relation == most_certain {
             break;
         }
-        // Thousands of files may each define it once: what is surer is further on.
-        if !is_routed && is_by_place {
-            let surer = if relation == Relation::Folder { own_path } else { folder(own_path) };
-            let is_ahead = |other: &Object| position(other).is_none_or(|(path, ..)| path < surer);
+        // Thousands of files may each define it once: a more certain duplicate may follow.
+        if !is_routed && is_by_position {
+            let more_certain = if relation == Relation::Folder { own_path } else { folder(own_path) };
+            let is_ahead = |other: &Object| position(other).is_none_or(|(path, ..)| path < more_certain);
             before = &before[before.partition_point(is_ahead)..];
         }
     }
     closest
 }
 
-/// How two objects of one kind and name are related. `None` where they may well be different objects.
-fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation> {
-    let (here, there) = (object.origin()?.source.path(), other.origin()?.source.path());
-    let same_folder = folder(here) == folder(there);
-    // Many repositories have an object of one name in each of hundreds of folders.
-    if !same_folder && !complete && !share_root(object, other) {
-        return None;
-    }
-    // A kustomization with a `namespace` gives it to its Namespace objects as their name.
-    let renamed = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
-    if object.is(Kind::NAMESPACE) && (renamed(object) || renamed(other)) {
-        return None;
-    }
-    // A patch of a kustomization in between may rename or remove one of them.
-    let changed = || object.is_patched_by_kustomize() || other.is_patched_by_kustomize();
-    let clash = |a: &KustomizeRoute, b: &KustomizeRoute| {
-        a.root == b.root
-            && a.affixes == b.affixes
-            && (object.is_cluster_scoped()
-                || match (namespace(object, Some(a)), namespace(other, Some(b))) {
-                    (Some(a), Some(b)) => a == b,
-                    _ => false,
-                })
-    };
-    let kustomized = object.version() == other.version()
-        && (same_folder || !changed())
-        && routes(object).iter().any(|a| routes(other).iter().any(|b| clash(a, b)));
-    if kustomized {
-        return Some(Relation::Kustomization);
-    }
-    // Where each kustomization gives its objects a namespace or a prefix, they are the same only within one.
-    let (a, b) = (routes(object).first(), routes(other).first());
-    let same_affixes = affixes(a) == affixes(b);
-    let same_namespace = object.is_cluster_scoped()
-        || namespace(object, a).is_some_and(|own| namespace(other, b) == Some(own));
-    if !same_affixes || !same_namespace {
-        return None;
-    }
-    if here == there {
-        Some(Relation::File)
-    } else if same_folder {
-        // Of two files only one may be listed, and two may be listed by different kustomizations.
-        let unlisted = routes(object).is_empty() && routes(other).is_empty();
-        (unlisted || share_root(object, other)).then_some(Relation::Folder)
-    } else {
-        (complete && !kustomizations_differ(here, there)).then_some(Relation::Cluster)
-    }
-}
-
-/// What the kustomizations on a way add to names.
-fn affixes(route: Option<&KustomizeRoute>) -> &str {
-    route.map_or("", |route| &route.affixes)
-}
-
-/// Whether one kustomization reaches both.
-fn share_root(object: &Object, other: &Object) -> bool {
-    routes(object).iter().any(|a| routes(other).iter().any(|b| a.root == b.root))
-}
-
-/// The namespace that an object is applied to: that of the kustomization, or its own. `None` for a placeholder.
-fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> Option<&'a str> {
-    if let Some(namespace) = route.and_then(|route| route.namespace.as_deref()) {
-        return Some(namespace);
-    }
-    (!object.is_namespace_unknown()).then(|| object.namespace_or_default())
-}
-
-/// Where an object stands in the input.
+/// The position of an object in the input: its file, the document, and the place in the document.
 fn position(object: &Object) -> Option<(&str, u32, u32)> {
     let origin = object.origin()?;
     Some((origin.source.path(), origin.document, object.tree().1))
 }
 
-/// The path, or its last parts where it is long.
+/// The path, or its last parts if it is long.
 fn short_path(path: &str) -> String {
     const MAX_CHARS: usize = 40;
     if path.chars().count() <= MAX_CHARS {
@@ -292,19 +211,4 @@ fn twice_in_a_kustomization(merge: &Merge) -> String {
     let (subjects, one) = subjects(merge);
     let is = if one { "is" } else { "are" };
     format!("{subjects} {is} defined twice in this file; kustomize rejects duplicates")
-}
-
-/// Whether the paths are in different layers of a kustomize tree.
-fn kustomizations_differ(a: &str, b: &str) -> bool {
-    let layer = |path: &str| -> Option<String> {
-        let folders: Vec<&str> = path.split('/').collect();
-        let at = folders.iter().position(|f| {
-            matches!(*f, "base" | "bases" | "overlays" | "overlay" | "components" | "environments" | "envs")
-        })?;
-        Some(folders[..(at + 2).min(folders.len() - 1)].join("/"))
-    };
-    match (layer(a), layer(b)) {
-        (None, None) => false,
-        (a, b) => a != b,
-    }
 }

@@ -5,7 +5,7 @@ use crate::object::Object;
 use crate::schema::validation::FieldError;
 
 /// Reports each error of an object as one finding.
-pub(crate) fn report(object: &Object, errors: Vec<FieldError<'_>>, ctx: &mut Context<'_>) {
+pub(in crate::rules) fn report(object: &Object, errors: Vec<FieldError<'_>>, ctx: &mut Context<'_>) {
     for error in errors {
         let finding = ctx.report(&error.node, error.message);
         if error.at_key {

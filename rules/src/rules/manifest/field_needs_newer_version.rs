@@ -36,7 +36,7 @@ use std::sync::LazyLock;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::requirement::Operator;
 use crate::platform::Version;
-use crate::rules::manifest::words::quoted_field;
+use crate::rules::manifest::message_parts::quoted_field;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -61,7 +61,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let mut parts = parts(&violations, &EarlierReports::of(object, ctx));
-    // What stands in another place is reported by unknown-field.
+    // A part in the wrong place is reported by unknown-field.
     if !parts.is_empty() && ctx.is_rule_enabled("unknown-field") {
         let misplaced = misplaced(object, ctx.definitions());
         parts.retain(|part| !follows(object, part, &misplaced));
@@ -69,7 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             return None;
         }
     }
-    let kind = super::words::with_article(object.kind());
+    let kind = super::message_parts::with_article(object.kind());
     let (place, message, refused) = match parts.as_slice() {
         [] if object.is_incomplete() && !is_checked_elsewhere(object, ctx) => {
             let spec = object.get("spec");
@@ -134,7 +134,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the path of the file speaks of a patch.
+/// Whether the path of the file indicates a patch.
 fn looks_like_a_patch(object: &Object) -> bool {
     object.origin().is_some_and(|origin| {
         let path = origin.source.path().to_ascii_lowercase();

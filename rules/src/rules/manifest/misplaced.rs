@@ -17,18 +17,18 @@ pub(super) struct Misplaced {
 }
 
 impl Misplaced {
-    /// Whether it has another name in the same place, and does not stand in another place.
+    /// Whether it is misspelled: the same place under another name.
     pub(super) fn is_misspelled(&self) -> bool {
         parent(&self.from) == parent(&self.to)
     }
 
-    /// By how many levels it stands too high; negative if it stands too low.
+    /// The number of levels that it is too high; negative if it is too low.
     pub(super) fn levels(&self) -> isize {
         self.to.steps().len() as isize - self.from.steps().len() as isize
     }
 }
 
-/// Fields of the status of a Pod, which a slip of indentation in a dump of one puts under `spec`.
+/// Fields of the status of a Pod. Wrong indentation in a dump puts them under `spec`.
 const STATUS_FIELDS: &[&str] = &[
     "conditions",
     "containerStatuses",
@@ -42,7 +42,7 @@ const STATUS_FIELDS: &[&str] = &[
     "startTime",
 ];
 
-/// The unknown field at a place as the field that was meant. `None` if no field is near.
+/// The field that an unknown field was meant to be. `None` if no valid field is similar.
 pub(super) fn meant(
     object: &Object,
     from: &Pointer,
@@ -59,7 +59,7 @@ pub(super) fn meant(
     }
     let known = fields_at(object, &here, definitions);
     let near = suggest::nearest(name, known.iter().map(String::as_str)).or_else(|| {
-        // The API calls it `secretName` where people write `name`.
+        // The field of the API is `secretName`; people write `name`.
         let end = |field: &&String| field.to_ascii_lowercase().ends_with(&name.to_ascii_lowercase());
         let mut ends =
             known.iter().filter(end).filter(|field| is_missing(object, &here.join(field), definitions));
@@ -72,15 +72,15 @@ pub(super) fn meant(
     Some(Misplaced { from: from.clone(), to })
 }
 
-/// All of an object.
+/// All misplaced fields of an object.
 pub(super) fn misplaced(object: &Object, definitions: &CustomResourceDefinitions) -> Vec<Misplaced> {
     let all = violations(object, definitions);
     let unknown = all.iter().filter(|violation| violation.kind == ViolationKind::Unknown);
     unknown.filter_map(|violation| meant(object, &violation.pointer, definitions)).collect()
 }
 
-/// Whether a violation follows from a field that stands elsewhere: what belongs there is missing, or nothing has its
-/// name.
+/// Whether a violation follows from a misplaced field: a required field is missing because it is elsewhere, or its parent
+/// is unknown.
 pub(super) fn follows(object: &Object, violation: &Violation, misplaced: &[Misplaced]) -> bool {
     let says_no_volume = match &violation.kind {
         ViolationKind::Invalid { message, .. } => message.contains(" no volume "),
@@ -119,7 +119,7 @@ fn home(
     }
     for depth in (0..above.len()).rev() {
         let at = Pointer::from_steps(above.iter().take(depth).cloned());
-        // What is written there already was not meant.
+        // A field that exists already was not meant.
         if has(&at) && !object.root().at(&at.join(name)).is_set() {
             return Some(at.join(name));
         }
@@ -128,13 +128,13 @@ fn home(
     let homes = fields.iter().map(|field| here.join(field));
     let homes: Vec<Pointer> =
         homes.filter(|at| has(at) && !object.root().at(&at.join(name)).is_set()).collect();
-    // Of several, the one that is written.
+    // Of several, the one that exists.
     let written = homes.iter().find(|at| object.root().at(at).is_set());
     let only = homes.first().filter(|_| homes.len() == 1);
     written.or(only).map(|at| at.join(name))
 }
 
-/// The place of the map that a field is in.
+/// The pointer of the map that contains a field.
 pub(super) fn parent(pointer: &Pointer) -> Pointer {
     let steps = pointer.steps();
     Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned())

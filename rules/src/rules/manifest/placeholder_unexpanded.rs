@@ -48,12 +48,13 @@ use crate::cluster::together::routes;
 use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::{ALSO_HERE, MAX_MERGED_RELATED, Merge};
 use crate::object::Origin;
+use crate::rules::manifest::message_parts::quoted_value;
+use crate::rules::manifest::stand_in::stand_in;
 use crate::rules::precedence::matches;
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::schema::{Violation, ViolationKind};
 use crate::tree::node::Shape;
-use crate::tree::placeholder::{find_placeholder, is_placeholder, is_stand_in, is_word_in_capitals};
+use crate::tree::placeholder::{find_placeholder, is_placeholder};
 use crate::workload::gpu::is_accelerator;
 
 pub(crate) static RULE: Rule = Rule {
@@ -87,7 +88,7 @@ const ORDINARY: &[&str] = &[
     "managedFields",
 ];
 
-/// Fields whose value decides what rules of severity error find.
+/// Fields whose value decides whether a rule of severity error reports the object.
 const DECISIVE: &[&str] = &[
     "spec/template/spec/requirements/**",
     "spec/requirements/**",
@@ -108,7 +109,7 @@ const DECISIVE: &[&str] = &[
     "spec/idleReplicaCount",
 ];
 
-/// A placeholder, its node, and whether a rule that could deny the object does not see the value.
+/// A placeholder, its node, and whether it hides a value that a rule of severity error would check.
 struct Found<'a> {
     text: String,
     node: Node<'a>,
@@ -139,15 +140,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let namespace = object.path(&["metadata", "namespace"]).pointer();
         found.retain(|one| one.node.pointer() != namespace);
     }
-    // Only envsubst and Flux read a default in braces: who writes one fills in the others as well.
+    // Only envsubst and Flux read a default in braces, so the author runs one of them, which expands the others as well.
     if found.iter().any(|one| has_default(&one.text)) {
         found.retain(|one| !one.text.starts_with("${"));
     }
     let first = found.iter().find(|one| one.decisive).or(found.first())?;
-    let mut merge = Merge::new("", super::words::quoted_value(&first.text), message);
+    let mut merge = Merge::new("", quoted_value(&first.text), message);
     let more = || found.iter().filter(|one| !std::ptr::eq(*one, first));
     for one in more() {
-        merge.add(&super::words::quoted_value(&one.text), 1);
+        merge.add(&quoted_value(&one.text), 1);
     }
     let finding = ctx.report(&first.node, merge.message());
     finding.help(next_step(&first.text)).merges(merge);
@@ -181,7 +182,7 @@ fn message(merge: &Merge) -> String {
     }
 }
 
-/// What to do about a placeholder, by the tool that its syntax belongs to.
+/// Help for a placeholder, by the tool that uses its syntax.
 fn next_step(text: &str) -> &'static str {
     if text.starts_with("{{") {
         "render the template first, as with `helm template`, and check the output; or write the value"
@@ -204,38 +205,6 @@ fn has_default(text: &str) -> bool {
     let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
     let rest = inner[end..].trim_start_matches(':');
     end > 0 && rest.starts_with(['-', '='])
-}
-
-/// The text of a value that its field does not accept and that was written for another value. An unquoted
-/// `{name}` is a map to YAML.
-pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String> {
-    let field = violation.pointer.steps().last()?;
-    match (&violation.kind, node.shape()) {
-        (ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Count { .. }, _) => None,
-        (kind, Shape::Scalar) => {
-            let number = matches!(kind, ViolationKind::Type { expected } if is_of_numbers(expected));
-            // A port has a name or a number, and a name in capitals may be a slip.
-            let port = matches!(field.as_str(), "port" | "targetPort")
-                && node.text().is_some_and(|text| text.contains("PORT"));
-            let other = number || port || field == "caBundle";
-            let stands_in = |text: &&str| is_stand_in(text, field) || other && is_word_in_capitals(text);
-            Some(node.text().filter(stands_in)?.to_owned())
-        }
-        (ViolationKind::Type { expected }, Shape::Mapping) if node.is_flow() => {
-            let entries = node.entries();
-            let [(key, value)] = entries.as_slice() else {
-                return None;
-            };
-            let wants_text = expected.iter().any(|kind| matches!(*kind, "string" | "integer"));
-            (wants_text && value.is_null()).then(|| format!("{{{key}}}"))
-        }
-        _ => None,
-    }
-}
-
-/// Whether a field requires a number or a boolean.
-fn is_of_numbers(expected: &[&'static str]) -> bool {
-    expected.iter().all(|kind| matches!(*kind, "integer" | "number" | "boolean"))
 }
 
 /// The placeholders below a node with their nodes, in document order.

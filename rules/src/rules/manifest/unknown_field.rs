@@ -41,6 +41,7 @@ use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::MAX_MERGED_RELATED;
 use crate::migration::moved_fields::{Replacement, moved_field};
 use crate::platform::{Platform, Version};
+use crate::rules::manifest::message_parts::{list_names, quoted_field, quoted_value, with_article};
 use crate::rules::manifest::misplaced::{Misplaced, meant, parent};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
@@ -71,7 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let path: Vec<&str> = violation.pointer.steps().iter().map(String::as_str).collect();
         let moved = moved_field((object.group(), object.kind()), &path).is_some();
         let meant = if moved { None } else { meant(object, &violation.pointer, ctx.definitions()) };
-        // Fields that stand in one wrong place and belong in one other place are one slip.
+        // Fields in the same wrong place that belong in the same other place are one mistake.
         let group = meant.as_ref().filter(|one| !one.is_misspelled()).and_then(|one| {
             groups.iter_mut().find(|group| {
                 let first = group.first().and_then(|(_, first)| first.as_ref());
@@ -114,11 +115,9 @@ fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer
         levels if levels < 0 => format!("{} levels too low", -levels),
         _ => "in the wrong place".to_owned(),
     };
-    let home = super::words::quoted_field(&parent(&meant.to));
-    let finding = ctx.report(
-        &object.root().at(first),
-        format!("{} and {others} are {wrong}", super::words::quoted_value(name)),
-    );
+    let home = quoted_field(&parent(&meant.to));
+    let finding =
+        ctx.report(&object.root().at(first), format!("{} and {others} are {wrong}", quoted_value(name)));
     let to = parent(&meant.to);
     finding.at_key().help(if to.steps() == ["status"] {
         "remove them: they are of the `status`, which the cluster writes".to_owned()
@@ -135,7 +134,7 @@ fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer
 fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &mut Context<'_>) {
     let id = object.id();
     let definitions = ctx.definitions();
-    let field = super::words::quoted_field(pointer);
+    let field = quoted_field(pointer);
     let node = object.root().at(pointer);
     if let Some(since) = schema::added_later(object, pointer) {
         if since > ctx.platform().kubernetes {
@@ -150,8 +149,7 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     let moved = moved_field((&id.group, &id.kind), &path);
     // A newer version does not bring back a field that has moved.
     let outdated = schema::outdated_schemas(object, ctx.platform(), definitions).filter(|_| moved.is_none());
-    let mut message =
-        format!("{} of `{}` has no field {field}", super::words::with_article(&id.kind), id.api_version());
+    let mut message = format!("{} of `{}` has no field {field}", with_article(&id.kind), id.api_version());
     if let Some(product) = outdated {
         message = format!("{message} up to {} {}", product.name(), product.newest());
     }
@@ -197,14 +195,14 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
             }
         }
         Some(meant) => {
-            finding.help(format!("it belongs at {}", super::words::quoted_field(&meant.to)));
+            finding.help(format!("it belongs at {}", quoted_field(&meant.to)));
         }
         // A label at the level of `labels`.
         None if known.iter().any(|field| field == "labels") && node.text().is_some() => {
             finding.help("labels belong under `labels`, annotations under `annotations`");
         }
         None if !known.is_empty() => {
-            finding.help(super::words::list_names("valid fields:", &known));
+            finding.help(list_names("valid fields:", &known));
         }
         None => {}
     }
@@ -218,7 +216,7 @@ fn is_open_kubelet(object: &Object, pointer: &Pointer, platform: &Platform) -> b
         && pointer.steps().starts_with(&["spec", "kubelet"].map(str::to_owned))
 }
 
-/// A field that came with a later version of Kubernetes than the cluster's: no slip.
+/// A field that a later version of Kubernetes than the cluster's added: not a mistake of indentation.
 fn newer(node: &Node<'_>, field: &str, since: Version, ctx: &mut Context<'_>) {
     let kubernetes = ctx.platform().kubernetes;
     let stated = ctx.platform().is_stated(Product::Kubernetes);

@@ -30,7 +30,7 @@
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
 use crate::platform::Version;
-use crate::rules::kept::is_kept_for_version;
+use crate::rules::manifest_purpose::is_named_after_version;
 use crate::rules::prelude::*;
 use crate::schema::validation::dra_request::nest;
 use crate::workload::dra::{flat_fields, requests};
@@ -75,8 +75,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         _ => return None,
     };
-    // Beside a folder for the current version it is for older clusters on purpose.
-    let kept = is_kept_for_version(object) && !ctx.platform().is_stated(Product::Kubernetes);
+    // Next to a folder for the current version, it is meant for older clusters.
+    let kept = is_named_after_version(object) && !ctx.platform().is_stated(Product::Kubernetes);
     let severity = if cluster < STABLE || (kept && cluster < gone) {
         Severity::Info
     } else if cluster < gone {

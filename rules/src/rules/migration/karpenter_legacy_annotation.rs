@@ -63,26 +63,26 @@ enum Carrier {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let own = object.path(&["metadata", "annotations"]);
-    let mut places: Vec<(Node<'_>, Carrier)> = Vec::new();
+    let mut carriers: Vec<(Node<'_>, Carrier)> = Vec::new();
     if object.is(Kind::NODE_POOL) {
         let template = object.path(&["spec", "template", "metadata", "annotations"]);
-        places.push((template, Carrier::Pool));
+        carriers.push((template, Carrier::Pool));
     }
     if object.is(Kind::PROVISIONER) {
-        places.push((object.path(&["spec", "annotations"]), Carrier::Pool));
+        carriers.push((object.path(&["spec", "annotations"]), Carrier::Pool));
     }
     if object.is(Kind::NODE) {
-        places.push((own.clone(), Carrier::Node));
+        carriers.push((own.clone(), Carrier::Node));
     }
     for template in templates(object) {
-        places.push((template.metadata.get("annotations"), Carrier::Pod));
+        carriers.push((template.metadata.get("annotations"), Carrier::Pod));
     }
     // On the workload itself neither the old nor the new name has an effect. Once renamed, it is reported by
     // do-not-disrupt-misplaced.
     if !object.is(Kind::NODE) && !object.is(Kind::POD) {
-        places.push((own, Carrier::Pod));
+        carriers.push((own, Carrier::Pod));
     }
-    for (annotations, carrier) in places {
+    for (annotations, carrier) in carriers {
         for old in OLD {
             let node = annotations.get(old);
             if node.is_set() {

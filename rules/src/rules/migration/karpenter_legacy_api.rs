@@ -59,7 +59,7 @@
 
 use crate::migration::convert;
 use crate::platform::Version;
-use crate::rules::kept::{is_kept_for_release, is_kept_for_version};
+use crate::rules::manifest_purpose::{is_named_after_release, is_named_after_version};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -112,7 +112,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         },
     };
     let conversion = convert(object, ctx.index());
-    let kept = (is_kept_for_release(object, "karpenter") || is_kept_for_version(object))
+    let kept = (is_named_after_release(object, "karpenter") || is_named_after_version(object))
         && !ctx.platform().is_stated(Product::Karpenter);
     let finding = ctx.report(&object.get("apiVersion"), message);
     if kept {
@@ -120,7 +120,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else if served {
         finding.severity(Severity::Warning);
     } else {
-        // An API server that serves it from an old CRD stores what Karpenter does not read.
+        // An API server with the old CRD stores the object, but Karpenter does not read it.
         finding.otherwise_rejected_by(Authority::Karpenter);
     }
     match conversion {

@@ -82,7 +82,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let value = toleration.get("value");
             let never = if was_set { "no longer" } else { "never" };
             let finding = ctx.report(&key, format!("Karpenter {never} sets the taint `{old}`"));
-            // What it stood for is certain of the taint of a drain alone.
+            // Only for the taint of a drain is the replacement certain.
             let safety = if old == "karpenter.sh/disruption" { Safety::Safe } else { Safety::Unsafe };
             if both {
                 // Tolerations for both versions: a deliberate upgrade.

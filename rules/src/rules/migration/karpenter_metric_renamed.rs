@@ -70,7 +70,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
         }
     } else {
-        // An object under review is not in the index yet.
+        // An object under review is not in the cluster yet.
         let own = recording_rule_names(object);
         for group in object.path(&["spec", "groups"]).items() {
             for rule in group.get("rules").items() {

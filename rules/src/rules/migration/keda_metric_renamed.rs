@@ -51,11 +51,11 @@ enum Change {
     Renamed,
     /// It has a new name, and is in seconds instead of milliseconds.
     InSeconds,
-    /// Another one has the same errors with more labels, and is to be added up.
+    /// Another metric counts the same errors with more labels, and has to be summed.
     SplitUp,
 }
 
-/// The first version without the old name, the old name, the new one. Sources: KEDA's changelog (2.11: #3930, 2.14: #4854,
+/// The first version without the old name, the old name, and the new name. Sources: KEDA's changelog (2.11: #3930, 2.14: #4854,
 /// 2.17: #6339) and its list of metrics.
 const METRICS: &[(Version, &str, &str, Change)] = &[
     (V11, "keda_metrics_adapter_scaled_object_errors", "keda_scaled_object_errors_total", Change::Renamed),
@@ -71,7 +71,7 @@ const METRICS: &[(Version, &str, &str, Change)] = &[
     (V17, "keda_scaler_metrics_latency", "keda_scaler_metrics_latency_seconds", Change::InSeconds),
     (V17, "keda_trigger_totals", "keda_trigger_registered_total", Change::Renamed),
 ];
-/// What all of them begin with.
+/// The common prefix of all names.
 const PREFIX: &str = "keda_";
 const V11: Version = Version::new(2, 11);
 const V17: Version = Version::new(2, 17);
@@ -79,7 +79,7 @@ const V17: Version = Version::new(2, 17);
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.index();
     let keda = ctx.platform().keda;
-    // All names begin alike.
+    // All names have the same prefix.
     for query in queries(object).iter().filter(|query| query.text.contains(PREFIX)) {
         let in_dashboard = query.place == QueryPlace::Dashboard;
         // Variables do not matter to the names.

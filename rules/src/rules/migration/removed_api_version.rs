@@ -33,7 +33,7 @@
 use std::sync::LazyLock;
 
 use crate::platform::Version;
-use crate::rules::kept::is_called_after_release;
+use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if served {
         finding.severity(Severity::Warning);
     }
-    if is_called_after_release(object) {
+    if is_release_manifest(object) {
         finding.severity(Severity::Info);
     }
     None

@@ -44,6 +44,9 @@
 use crate::catalog::Label;
 use crate::cluster::query::ObjectKey;
 use crate::facts::duration::GoDuration;
+use crate::rules::monitoring::dcgm_exporter::{
+    COUNTERS_FILES, COUNTERS_FOLDER, Environment, environment, exporter, has_argument,
+};
 use crate::rules::monitoring::monitors::{DcgmMonitors, POD_MONITOR, SERVICE_MONITOR, endpoints};
 use crate::rules::prelude::*;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
@@ -57,30 +60,31 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Monitoring)
 };
 
-/// The counters files of the image.
-const FILES: [&str; 3] =
-    ["default-counters.csv", "dcp-metrics-included.csv", "1.x-compatibility-metrics.csv"];
-const FOLDER: &str = "/etc/dcgm-exporter/";
-/// How often the exporter collects by default, in milliseconds.
-const INTERVAL: i64 = 30_000;
+/// Default interval at which the exporter collects, in milliseconds.
+const DEFAULT_INTERVAL: i64 = 30_000;
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let container = exporter(template)?;
     check_labels(template, ctx);
     check_release(&container, ctx);
-    let env = env(&container)?;
+    let env = environment(&container)?;
     let mounts = container.get("volumeMounts");
     if mounts.has_unknown() {
         return None;
     }
+    check_mounts(&env, &mounts, ctx);
+    check_interval(&container, &env, ctx)
+}
+
+/// Reports the folder of the kubelet, or a counters file, that no volume provides.
+fn check_mounts(env: &Environment<'_>, mounts: &Node<'_>, ctx: &mut Context<'_>) {
     let is_mounted = |path: &str| {
         mounts.items().filter_map(|mount| mount.get("mountPath").text()).any(|mount| {
             let mount = mount.trim_end_matches('/');
             path == mount || path.strip_prefix(mount).is_some_and(|rest| rest.starts_with('/'))
         })
     };
-    let kubernetes = env.get("DCGM_EXPORTER_KUBERNETES");
-    if let Some(node) = kubernetes
+    if let Some(node) = env.get("DCGM_EXPORTER_KUBERNETES")
         && node.text() == Some("true")
         && !is_mounted("/var/lib/kubelet/pod-resources")
     {
@@ -90,27 +94,33 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     if let Some(node) = env.get("DCGM_EXPORTER_COLLECTORS")
         && let Some(path) = node.text()
-        && path.starts_with(FOLDER)
-        && !FILES.contains(&&path[FOLDER.len()..])
+        && path.starts_with(COUNTERS_FOLDER)
+        && !COUNTERS_FILES.contains(&&path[COUNTERS_FOLDER.len()..])
         && !is_mounted(path)
     {
         ctx.report(node, format!("`{path}` is not among the image's counters files, and no volume has it"))
-            .help(format!("write `{FOLDER}{}`, or mount the file", FILES[0]));
+            .help(format!("write `{COUNTERS_FOLDER}{}`, or mount the file", COUNTERS_FILES[0]));
     }
+}
+
+/// Reports a monitor that scrapes more often than the exporter collects.
+fn check_interval(container: &Node<'_>, env: &Environment<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let collects = match env.get("DCGM_EXPORTER_INTERVAL") {
         Some(node) => node.text()?.parse().ok()?,
-        None if has_argument(&container, &["-c", "--collect-interval"]) => return None,
-        None => INTERVAL,
+        None if has_argument(container, &["-c", "--collect-interval"]) => return None,
+        None => DEFAULT_INTERVAL,
     };
-    let often = |endpoint: &Node<'_>| {
-        let interval = GoDuration::parse(endpoint.get("interval").text()?).ok()?;
-        let scrapes = interval.nanoseconds() / 1_000_000;
-        (scrapes > 0 && i128::from(scrapes) < i128::from(collects)).then_some(())
+    let is_too_often = |endpoint: &Node<'_>| {
+        let interval = endpoint.get("interval").text().and_then(|text| GoDuration::parse(text).ok());
+        interval.is_some_and(|interval| {
+            let scrapes = interval.nanoseconds() / 1_000_000;
+            scrapes > 0 && i128::from(scrapes) < i128::from(collects)
+        })
     };
     let monitors = ctx.index().satisfying::<DcgmMonitors>();
-    let (monitor, endpoint) = monitors.iter().find_map(|ObjectKey(monitor)| {
-        Some((monitor, endpoints(monitor).find(|endpoint| often(endpoint).is_some())?))
-    })?;
+    let (monitor, endpoint) = monitors
+        .iter()
+        .find_map(|ObjectKey(monitor)| Some((monitor, endpoints(monitor).find(is_too_often)?)))?;
     let interval = endpoint.get("interval");
     let message = format!(
         "`{}` scrapes every {}, but the exporter collects every {} seconds",
@@ -128,13 +138,13 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Labels that only GPU feature discovery and the GPU operator set, on nodes that have joined.
 const LATE: [&str; 3] = ["nvidia.com/gpu.", "nvidia.com/cuda.", "feature.node.kubernetes.io/"];
 
-/// Whether Karpenter takes the pod into account when it plans a node: a label that no pool declares says no.
+/// Reports a pod that Karpenter does not plan for, because it selects a label that no pool declares.
 fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let labels = referenced_labels(template);
     let label = labels.iter().find(|label| {
         label.usage == LabelUse::Required && LATE.iter().any(|prefix| label.key.starts_with(prefix))
     })?;
-    // The operator makes its own.
+    // The GPU Operator creates its own exporter.
     if ctx.object().path(&["metadata", "ownerReferences"]).is_set() {
         return None;
     }
@@ -166,7 +176,7 @@ fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the release knows the GPUs of the pools.
+/// Reports a release that does not support the GPUs of a pool.
 fn check_release(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let image = container.get("image");
     let (_, tag) = image.text()?.split('@').next()?.rsplit_once(':')?;
@@ -203,53 +213,4 @@ fn blackwell(pool: &NodePool<'_>) -> Option<&'static str> {
         }
     }
     found
-}
-
-/// The container that runs dcgm-exporter.
-fn exporter<'a>(template: &Template<'a>) -> Option<Node<'a>> {
-    let mut containers = template.containers();
-    containers.find(|container| {
-        container.get("image").text().is_some_and(|image| {
-            let name = image.split('@').next().unwrap_or(image).rsplit('/').next().unwrap_or(image);
-            name.split(':').next() == Some("dcgm-exporter")
-        })
-    })
-}
-
-/// The environment of a container by name. `None` if a part of it is not known.
-fn env<'a>(container: &Node<'a>) -> Option<std::collections::BTreeMap<&'a str, Node<'a>>> {
-    let list = container.get("env");
-    if list.has_unknown() || container.get("envFrom").is_set() {
-        return None;
-    }
-    Some(list.items().filter_map(|entry| Some((entry.get("name").text()?, entry.get("value")))).collect())
-}
-
-fn has_argument(container: &Node<'_>, names: &[&str]) -> bool {
-    let lists = [container.get("command"), container.get("args")];
-    lists.iter().flat_map(|list| list.items()).any(|argument| {
-        argument.raw_text().is_none_or(|text| names.iter().any(|name| text.starts_with(name)))
-    })
-}
-
-/// Whether a DaemonSet of dcgm-exporter exports the default metrics; `None` for other DaemonSets.
-pub(super) fn uses_default_counters(object: &Object) -> Option<bool> {
-    let templates = templates(object);
-    let container = templates.iter().find_map(exporter)?;
-    let Some(env) = env(&container) else { return Some(false) };
-    let file = match env.get("DCGM_EXPORTER_COLLECTORS") {
-        Some(node) => match node.text() {
-            Some(path) => path,
-            None => return Some(false),
-        },
-        None => "/etc/dcgm-exporter/default-counters.csv",
-    };
-    let in_image = file.strip_prefix(FOLDER).is_some_and(|name| FILES[..2].contains(&name));
-    let is_covered = container
-        .get("volumeMounts")
-        .items()
-        .any(|mount| mount.get("mountPath").text().is_none_or(|path| path.starts_with("/etc/dcgm-exporter")));
-    let arguments = has_argument(&container, &["-f", "--collectors", "-m", "--configmap-data"]);
-    let other = env.contains_key("DCGM_EXPORTER_CONFIGMAP_DATA");
-    Some(in_image && !is_covered && !arguments && !other)
 }

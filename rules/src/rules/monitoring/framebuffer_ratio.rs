@@ -102,7 +102,7 @@ fn threshold(query: &Query, expr: &Expr, object: &Object) -> Option<f64> {
     }
 }
 
-/// The query with the whole in place of the free memory, where both sides have the same labels.
+/// The query with the total in place of the free memory, if both sides have the same labels.
 fn as_share(text: &str) -> Option<String> {
     let used = find_word(text, USED)?;
     let free = find_word(text, FREE)?;

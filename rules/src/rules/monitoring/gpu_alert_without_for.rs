@@ -59,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The load that a query compares as it is, without a window over which it is smoothed.
+/// The GPU load that a query compares without smoothing it over a window.
 fn compared_load(expr: &Expr) -> Option<&str> {
     let mut windows = false;
     expr.walk(&mut |expr| windows |= matches!(expr, Expr::Range(_)));

@@ -63,7 +63,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Monitoring)
 };
 
-/// The kinds of servers that are looked at.
+/// The kinds of workloads that may run vLLM.
 const SERVERS: [Kind; 4] = [
     Kind::DEPLOYMENT,
     Kind::STATEFUL_SET,
@@ -100,7 +100,7 @@ fn limit(expr: &Expr) -> Option<f64> {
     const FREE: &str = "DCGM_FI_DEV_FB_FREE";
     let Expr::Binary(comparison) = expr else { return None };
     let Binary { lhs, rhs: Expr::Number(limit), op, .. } = &**comparison else { return None };
-    // Memory of some GPUs, or of several of them together, says nothing of the server's.
+    // A query for some GPUs, or for the sum of several, does not show the memory of the server.
     let mut is_plain = matches!(op.as_str(), ">" | ">=");
     expr.walk(&mut |expr| match expr {
         Expr::Selector(selector) => is_plain &= selector.matchers.is_empty(),

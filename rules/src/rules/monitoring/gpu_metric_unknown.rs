@@ -43,7 +43,7 @@ use crate::platform::Version;
 use crate::promql::metrics::{Exporter, metric, names_of, with_colon};
 use crate::promql::words::replace_word;
 use crate::promql::{QUERY_KINDS, queries};
-use crate::rules::monitoring::dcgm_exporter_config::uses_default_counters;
+use crate::rules::monitoring::dcgm_exporter::uses_default_counters;
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 
@@ -64,7 +64,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Monitoring)
 };
 
-/// After each version that is known here.
+/// A version after all versions of the table.
 const LATEST: Version = Version::new(99, 0);
 /// Collectors that may write an underscore for the colon: OpenTelemetry's, and Google's managed one.
 const COLLECTORS: [Kind; 3] = [
@@ -73,7 +73,7 @@ const COLLECTORS: [Kind; 3] = [
     Kind::new("monitoring.googleapis.com", "ClusterPodMonitoring"),
 ];
 
-/// The first dcgm-exporter of the cluster, if all of them export the default counters: what another one would export is not
+/// The first dcgm-exporter of the cluster, if all of them export the default counters. The counters of any other are not
 /// known.
 struct DefaultExporter;
 
@@ -102,7 +102,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for query in queries(object) {
         for name in query.parsed.expr().map(|expr| expr.metric_names()).unwrap_or_default() {
             let Some(fault) = Fault::of(name) else { continue };
-            // An object under review is not in the index yet.
+            // An object under review is not in the cluster yet.
             let is_recorded = || {
                 index.views().is_recorded(name)
                     || PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind))
@@ -164,9 +164,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 enum Fault {
     /// An underscore for the colon after the prefix.
     Underscore { server: &'static str, right: String },
-    /// Nearly a known name.
+    /// Similar to a known name.
     Typo { exporter: Exporter, right: &'static str },
-    /// DCGM may have it, and the exporter leaves it out.
+    /// A field of DCGM that the exporter may not export.
     NotByDefault,
 }
 
@@ -185,7 +185,7 @@ impl Fault {
             _ if name.starts_with("sglang:") => &[Exporter::Sglang],
             _ if name.starts_with("tgi_") => &[Exporter::Tgi],
             _ if name.starts_with("nv_") => &[Exporter::Triton],
-            // Old names are karpenter-metric-renamed.
+            // Old names are reported by karpenter-metric-renamed.
             _ if name.starts_with("karpenter_") && obsolete_metrics(name, LATEST).is_empty() => {
                 &[Exporter::Karpenter]
             }

@@ -84,7 +84,7 @@ fn compares_load(object: &Object, direction: char) -> bool {
     })
 }
 
-/// The objects that watch for busy GPUs.
+/// The objects with an alert on busy GPUs.
 struct BusyGpuAlerts;
 
 impl Predicate for BusyGpuAlerts {
@@ -96,7 +96,7 @@ impl Predicate for BusyGpuAlerts {
     }
 }
 
-/// The objects that watch for idle GPUs, or may do so.
+/// The objects that have, or may have, an alert on idle GPUs.
 struct IdleGpuAlerts;
 
 impl Predicate for IdleGpuAlerts {

@@ -1,5 +1,6 @@
 //! Metrics, alerts and scrape configurations of GPUs.
 
+mod dcgm_exporter;
 pub(crate) mod dcgm_exporter_config;
 pub(crate) mod framebuffer_ratio;
 pub(crate) mod gpu_alert_without_for;
@@ -16,7 +17,7 @@ pub(crate) mod threshold_unit_mismatch;
 use crate::lint::finding::Severity;
 use crate::promql::QueryPlace;
 
-/// What a finding on a query is: advice in a dashboard, where nothing acts on it.
-fn severity_in(place: QueryPlace, usual: Severity) -> Severity {
-    if place == QueryPlace::Dashboard { Severity::Info } else { usual }
+/// The severity of a finding on a query: information in a dashboard, where nothing acts on the result.
+fn severity_in(query_place: QueryPlace, usual: Severity) -> Severity {
+    if query_place == QueryPlace::Dashboard { Severity::Info } else { usual }
 }

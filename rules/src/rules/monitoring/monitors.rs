@@ -22,7 +22,7 @@ pub(super) fn is_dcgm(monitor: &Object) -> bool {
     labels.entries().iter().any(|(_, value)| value.text().is_some_and(|text| text.contains("dcgm-exporter")))
 }
 
-/// The first monitor of dcgm-exporter, and what [`keeps_labels`] says of all of them; `None` if it does not say the same.
+/// The first monitor of dcgm-exporter, and the result of [`keeps_labels`]. `None` if the monitors differ in it.
 pub(super) struct HonorLabels;
 
 impl Query for HonorLabels {
@@ -39,7 +39,7 @@ impl Query for HonorLabels {
     }
 }
 
-/// Whether the workload labels of the exporter's metrics keep their names: `pod` instead of `exported_pod`. `None` where
+/// Whether the workload labels of the exporter's metrics keep their names: `pod` instead of `exported_pod`. `None` if
 /// endpoints differ, or relabelling may change names.
 pub(super) fn keeps_labels(monitor: &Object) -> Option<bool> {
     let mut all: Option<bool> = None;

@@ -48,7 +48,7 @@ pub(crate) static RULE: Rule = Rule {
 
 const FOR_COUNTERS: [&str; 3] = ["rate", "irate", "increase"];
 
-/// Not a level, but the code of the last XID error.
+/// The code of the last XID error, which is neither a counter nor a level.
 const LAST_ERROR: &str = "DCGM_FI_DEV_XID_ERRORS";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -66,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         finding.help("write `avg_over_time` for its level, or `deriv` for its slope");
-        // A threshold on a change per second is none on a level.
+        // A threshold on a rate does not fit a level.
         let compares = query.text.contains(['<', '>']);
         if !query.is_embedded
             && !compares

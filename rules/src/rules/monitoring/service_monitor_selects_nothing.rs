@@ -107,7 +107,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the name of a port says that it serves metrics, or does not say what it serves.
+/// Whether the name of a port indicates metrics, or nothing in particular.
 fn is_for_metrics(name: &str) -> bool {
     ["metric", "prom", "http", "web", "exporter", "monitor", "telemetry"]
         .iter()
@@ -125,7 +125,7 @@ fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> 
         names.extend(ports.items().filter_map(|port| port.get("name").text()));
     }
     let endpoints = object.path(&["spec", "endpoints"]);
-    // What another endpoint scrapes is not meant by this one.
+    // A port that another endpoint scrapes is not meant by this one.
     let scraped: Vec<&str> = endpoints.items().filter_map(|endpoint| endpoint.get("port").text()).collect();
     for endpoint in endpoints.items() {
         let port = endpoint.get("port");
@@ -178,7 +178,7 @@ impl<'a> Scope<'a> {
         Some(Scope::These(if names.is_empty() { vec![object.namespace_or_default()] } else { names }))
     }
 
-    /// The objects of a kind in them.
+    /// The objects of a kind in these namespaces.
     fn objects<'i>(&self, kind: Kind, ctx: &Context<'i>) -> Box<dyn Iterator<Item = &'i Object> + 'i> {
         let index = ctx.index();
         match self {

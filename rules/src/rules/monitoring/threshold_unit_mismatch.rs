@@ -117,7 +117,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The targets of an HPA on metrics whose scale is known. An adapter may compute something else under the name of the metric.
+/// The targets of an HPA on metrics whose scale is known. An adapter may compute another value under the name of the metric.
 fn check_hpa(object: &Object, ctx: &mut Context<'_>) {
     for entry in object.path(&["spec", "metrics"]).items() {
         for (source, key) in ["pods", "object", "external"]
@@ -127,13 +127,12 @@ fn check_hpa(object: &Object, ctx: &mut Context<'_>) {
             let node = entry.path(&[source, "target", key]);
             let name = entry.path(&[source, "metric", "name"]);
             let (Some(name), Some(written)) = (name.text(), node.string_or_number()) else { continue };
-            // Google's adapter writes the name between its prefix and the type.
+            // Google's adapter puts a prefix before the name and the type after it.
             let google = name.strip_prefix("prometheus.googleapis.com|");
             let name = google.map_or(name, |rest| rest.split('|').next().unwrap_or(rest));
             let (Some(known), Ok(quantity)) = (metric(name), Quantity::decode(&written)) else { continue };
-            #[allow(clippy::cast_precision_loss, reason = "thresholds are small")]
             let number = quantity.nano() as f64 / 1e9;
-            // The GPUs of a pod may be added up, so a little above 1 is no proof.
+            // The GPUs of a pod may be added up, so a number just above 1 proves nothing.
             let (scale, right) = match known.unit {
                 Unit::Ratio if (10.0..=100.0).contains(&number) => ("0 to 1", number / 100.0),
                 Unit::Percent if (0.1..1.0).contains(&number) => ("0 to 100", number * 100.0),
@@ -172,7 +171,7 @@ impl<'e> Fault<'e> {
         if compares && number > bound {
             return Some(Fault { metric, scale: Scale::Above(bound), number });
         }
-        // Below 0.1 the number may ask whether there is any load at all.
+        // A number below 0.1 may test whether there is any load at all.
         let is_share = is_above && bound == 100.0 && (0.1..1.0).contains(&number);
         is_share.then_some(Fault { metric, scale: Scale::Percent, number })
     }

@@ -39,7 +39,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodeClass)
 };
 
-/// Names of the public images for EKS, with `VERSION` for the Kubernetes version. What the publishers append differs:
+/// Names of the public images for EKS, with `VERSION` for the Kubernetes version. Publishers append different suffixes:
 /// <https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-versions-al2023.html>.
 const NAMES: [&str; 14] = [
     "amazon-eks-node-VERSION-v20250807",
@@ -65,7 +65,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for term in class.get("amiSelectorTerms").items() {
         let node = term.get("name");
         let owner = term.get("owner");
-        // Images of one's own account follow one's own rules; public ones have no tags that others see.
+        // Images of the own account may have any names, and public images have no tags that others can select.
         let public = !owner.is_set() || owner.string_or_number().is_some_and(|o| PUBLISHERS.contains(&&*o));
         let Some(pattern) = node.text().filter(|_| public && !term.get("tags").is_set()) else {
             continue;
@@ -81,7 +81,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Two versions of Kubernetes whose images a pattern matches: the first of them and the last.
+/// The first and the last version of Kubernetes whose images a pattern matches, if they differ.
 fn versions(pattern: &str) -> Option<(String, String)> {
     if !pattern.contains(['*', '?']) {
         return None;

@@ -83,12 +83,12 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .replaces_nodes();
     let help = "use private subnets, and write `false` or leave the field out";
     match several {
-        Some((message, other, place)) => {
-            let place = other.root().at(&place);
+        Some((message, other, node)) => {
+            let node = other.root().at(&node);
             ctx.report(&public, message)
                 .severity(Severity::Warning)
                 .help(help)
-                .related(&other, &place, "because of this")
+                .related(&other, &node, "because of this")
                 .fix(fix);
         }
         None => {
@@ -105,9 +105,9 @@ fn takers(ctx: &Context<'_>) -> Vec<Arc<CandidatePool>> {
     if workloads.is_empty() {
         return Vec::new();
     }
-    let places = views.feasibility(ctx.platform());
+    let feasibility = views.feasibility(ctx.platform());
     let templates = workloads.iter().flat_map(templates);
     let asking = templates.filter(|template| requested_extended_resources(template).contains(&EFA));
-    let sites = asking.filter_map(|template| places.feasible_pools_of(&template));
-    sites.flatten().collect()
+    let pools = asking.filter_map(|template| feasibility.feasible_pools_of(&template));
+    pools.flatten().collect()
 }

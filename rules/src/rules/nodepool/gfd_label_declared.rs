@@ -120,7 +120,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-fn declared(pool: &NodePool<'_>, key: &str, place: &Node<'_>, value: &Node<'_>, ctx: &mut Context<'_>) {
+fn declared(pool: &NodePool<'_>, key: &str, node: &Node<'_>, value: &Node<'_>, ctx: &mut Context<'_>) {
     let Some(text) = value.text() else {
         return;
     };
@@ -134,7 +134,7 @@ fn declared(pool: &NodePool<'_>, key: &str, place: &Node<'_>, value: &Node<'_>, 
         return;
     }
     let finding =
-        ctx.report(place, format!("GPU feature discovery writes `{key}` itself, over what the pool says"));
+        ctx.report(node, format!("GPU feature discovery writes `{key}` itself, over what the pool says"));
     match real {
         Some(real) => {
             let title = format!("write `{real}`; check which pods select the label");
@@ -148,7 +148,7 @@ fn declared(pool: &NodePool<'_>, key: &str, place: &Node<'_>, value: &Node<'_>, 
     }
 }
 
-/// The value that GPU feature discovery sets on nodes of these types, if it is known and the same for all.
+/// The value that GPU feature discovery sets on nodes of these types, if it is known and they have one value.
 fn real(key: &str, types: &TypeSet) -> Option<String> {
     let one = |name: &str| -> Option<&'static str> {
         let all: Option<BTreeSet<&'static str>> = types

@@ -58,10 +58,10 @@ pub(crate) static RULE: Rule = Rule {
 const MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
 
 /// The nominal memory sizes of GPUs, in GB.
-const SOLD: [i64; 12] = [16, 24, 32, 40, 48, 64, 80, 96, 141, 180, 192, 288];
+const NOMINAL_GB: [i64; 12] = [16, 24, 32, 40, 48, 64, 80, 96, 141, 180, 192, 288];
 
 /// Maximum difference, in percent, between the memory of a GPU and its nominal size.
-const NEAR: i64 = 8;
+const MAX_DIFFERENCE: i64 = 8;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(list) = RequirementList::of(object) {
@@ -71,21 +71,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             return None;
         }
         let items: Vec<RequirementItem<'_>> = list.items().collect();
-        if items.iter().any(|i| is_ours(i, list.provider))
+        if items.iter().any(|i| is_memory(i, list.provider))
             && NodePool::new(object).is_some_and(|pool| !pool.has_unknown_types())
         {
-            inspect(&items, &[], list.provider, ctx);
+            check_requirements(&items, &[], list.provider, ctx);
         }
         return None;
     }
     for template in templates(object) {
-        pod(&template, ctx);
+        check_pod(&template, ctx);
     }
     None
 }
 
 /// The node selector of a pod, combined with each required term.
-fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
+fn check_pod(template: &Template<'_>, ctx: &mut Context<'_>) {
     let selector = template.spec.get("nodeSelector");
     if selector.has_unknown() {
         return;
@@ -103,8 +103,8 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
         let value = selected.iter().find(|(k, _)| *k == key).map(|(_, v)| v);
         if let Some(value) = value {
             let others = selected.iter().filter(|(k, _)| *k != key);
-            if let Some(types) = left(std::iter::empty(), others, provider) {
-                exact(value, &types, ctx);
+            if let Some(types) = admitted_types(std::iter::empty(), others, provider) {
+                check_value(value, &types, ctx);
             }
         }
         for term in terms.items() {
@@ -112,75 +112,75 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
                 .filter(Node::is_mapping)
                 .map(RequirementItem)
                 .collect();
-            if items.iter().any(|i| is_ours(i, provider)) && !term.has_unknown() {
-                inspect(&items, &selected, provider, ctx);
+            if items.iter().any(|i| is_memory(i, provider)) && !term.has_unknown() {
+                check_requirements(&items, &selected, provider, ctx);
             }
         }
     }
 }
 
 /// Whether an item is about the memory, with the key of this provider.
-fn is_ours(item: &RequirementItem<'_>, provider: Provider) -> bool {
+fn is_memory(item: &RequirementItem<'_>, provider: Provider) -> bool {
     item.key().is_some_and(|k| *k == *provider.provider_key(MEMORY))
 }
 
-fn inspect(
+fn check_requirements(
     items: &[RequirementItem<'_>],
     selected: &[(&str, Node<'_>)],
     provider: Provider,
     ctx: &mut Context<'_>,
 ) {
     for (at, item) in items.iter().enumerate() {
-        let Some(operator) = item.operator().filter(|_| is_ours(item, provider)) else {
+        let Some(operator) = item.operator().filter(|_| is_memory(item, provider)) else {
             continue;
         };
         // Only the types that the other requirements admit, so that only GPUs count that this one decides
         // about.
         let rest = items.iter().enumerate().filter(|(i, _)| *i != at);
-        let Some(types) = left(rest.map(|(_, item)| item), selected.iter(), provider) else {
+        let Some(types) = admitted_types(rest.map(|(_, item)| item), selected.iter(), provider) else {
             continue;
         };
         if is_comparison(operator) {
-            bound(item, operator, &types, ctx);
+            check_bound(item, operator, &types, ctx);
         } else if operator == Operator::In {
             for value in item.values().items() {
-                exact(&value, &types, ctx);
+                check_value(&value, &types, ctx);
             }
         }
     }
 }
 
 /// A value that no GPU has exactly, but some have approximately.
-fn exact(value: &Node<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
-    let sold = value.text().and_then(|t| t.parse::<i64>().ok());
-    let Some(sold) = sold.filter(|mib| is_sold(*mib)) else {
+fn check_value(value: &Node<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
+    let nominal = value.text().and_then(|t| t.parse::<i64>().ok());
+    let Some(nominal) = nominal.filter(|mib| is_nominal(*mib)) else {
         return;
     };
     let memory = |t: &InstanceType| i64::from(t.gpu_memory_mib);
     // Excluded by another requirement, but present in the catalogue: then that requirement is the cause.
-    if catalog::all().iter().any(|t| memory(t) == sold) {
+    if catalog::all().iter().any(|t| memory(t) == nominal) {
         return;
     }
-    let Some((mib, names)) = gpus(types, |t| is_near(sold, memory(t))) else {
+    let Some((mib, names)) = gpus(types, |t| is_near(nominal, memory(t))) else {
         return;
     };
     let better = mib.to_string();
     let title = format!("write `{better}`; check that these GPUs are meant");
-    ctx.report(value, format!("no GPU has {sold} MiB: the nearest is {names} ({mib} MiB)"))
+    ctx.report(value, format!("no GPU has {nominal} MiB: the nearest is {names} ({mib} MiB)"))
         .severity(Severity::Warning)
         .help(format!("write `{better}`, or name the GPU"))
         .fix(Fix::new(title, Safety::Unsafe).set(value, json!(better)));
 }
 
 /// A bound between the nominal size and the value of the label.
-fn bound(item: &RequirementItem<'_>, operator: Operator, types: &TypeSet, ctx: &mut Context<'_>) {
+fn check_bound(item: &RequirementItem<'_>, operator: Operator, types: &TypeSet, ctx: &mut Context<'_>) {
     let number = item.texts().and_then(|texts| match texts.as_slice() {
         [one] => one.parse::<i64>().ok(),
         _ => None,
     });
     // `Gt 24575` is the integer form of "24 GiB or more".
-    let from = |b: i64| operator == Operator::Gt && b.checked_add(1).is_some_and(is_sold);
-    let Some(bound) = number.filter(|b| is_sold(*b) || from(*b)) else {
+    let from = |b: i64| operator == Operator::Gt && b.checked_add(1).is_some_and(is_nominal);
+    let Some(bound) = number.filter(|b| is_nominal(*b) || from(*b)) else {
         return;
     };
     let missed = |t: &InstanceType| misses(operator, bound, i64::from(t.gpu_memory_mib));
@@ -214,13 +214,13 @@ fn gpus(types: &TypeSet, keep: impl Fn(&InstanceType) -> bool) -> Option<(u32, S
 }
 
 /// Whether a number is a nominal size in MB or MiB.
-fn is_sold(bound: i64) -> bool {
-    SOLD.iter().any(|gb| [gb * 1000, gb * 1024].contains(&bound))
+fn is_nominal(bound: i64) -> bool {
+    NOMINAL_GB.iter().any(|gb| [gb * 1000, gb * 1024].contains(&bound))
 }
 
 /// Whether the memory of a GPU is close enough to a nominal size.
-fn is_near(sold: i64, mib: i64) -> bool {
-    (sold - mib).abs() * 100 <= mib * NEAR
+fn is_near(nominal: i64, mib: i64) -> bool {
+    (nominal - mib).abs() * 100 <= mib * MAX_DIFFERENCE
 }
 
 /// Whether the memory of a GPU and its nominal size are on different sides of the bound.
@@ -234,7 +234,7 @@ fn misses(operator: Operator, bound: i64, mib: i64) -> bool {
 }
 
 /// The types that the other requirements admit.
-fn left<'a>(
+fn admitted_types<'a>(
     items: impl Iterator<Item = &'a RequirementItem<'a>>,
     selected: impl Iterator<Item = &'a (&'a str, Node<'a>)>,
     provider: Provider,

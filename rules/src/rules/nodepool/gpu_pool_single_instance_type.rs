@@ -49,7 +49,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodePool)
 };
 
-/// With so few other types of the size the pool is not narrow by oversight.
+/// With at most this number of other types of the size, the pool is not narrow by mistake.
 const MAX_PEERS: usize = 3;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -76,7 +76,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         format!("GPU pool `{name}` admits only `{only}`: its pods wait when that type runs out"),
     );
     finding.help("add sizes or families, or a pool of lower weight that admits the same pods");
-    // Of the largest types there are few to add.
+    // There are few alternatives to the largest types.
     let peers = catalog::find(only).map(peers).unwrap_or_default();
     if (1..=MAX_PEERS).contains(&peers.len()) {
         let names: Vec<String> = peers.iter().map(|name| format!("`{name}`")).collect();

@@ -45,30 +45,30 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let object = pool.object();
     let taints = pool.template_spec().get("taints");
-    let keeps_away = |taint: &crate::tree::node::Node<'_>| {
-        let effect = taint.get("effect");
-        taint.is_unknown() || effect.is_unknown() || matches!(effect.text(), Some("NoSchedule" | "NoExecute"))
-    };
-    if taints.is_unknown() || taints.items().any(|t| keeps_away(&t)) {
+    if taints.is_unknown() || taints.items().any(|taint| may_keep_pods_away(&taint)) {
         return None;
     }
-    let types = pool.types()?;
-    if crate::karpenter::nodepool::hardware(&types) != Hardware::Accelerated {
+    if pool.hardware() != Hardware::Accelerated {
         return None;
     }
-    let key = accelerator_resource(&types).unwrap_or("nvidia.com/gpu");
-    let name = object.display_name();
+    let resource = accelerator_resource(&pool.types()?).unwrap_or("nvidia.com/gpu");
+    let name = pool.object().display_name();
     ctx.report(&taints, format!("GPU pool `{name}` has no taint that keeps other pods off its nodes"))
-        .help(format!("add the taint `{key}=true:NoSchedule`"))
+        .help(format!("add the taint `{resource}=true:NoSchedule`"))
         .fix(
             Fix::new(
-                format!("taint the pool with `{key}`; check that its DaemonSets tolerate it"),
+                format!("taint the pool with `{resource}`; check that its DaemonSets tolerate it"),
                 Safety::Unsafe,
             )
-            .append(&taints, json!({"key": key, "value": "true", "effect": "NoSchedule"}))
+            .append(&taints, json!({"key": resource, "value": "true", "effect": "NoSchedule"}))
             .replaces_nodes(),
         );
     None
+}
+
+/// Whether a taint keeps pods away that do not tolerate it. A placeholder may stand for one that does.
+fn may_keep_pods_away(taint: &Node<'_>) -> bool {
+    let effect = taint.get("effect");
+    taint.is_unknown() || effect.is_unknown() || matches!(effect.text(), Some("NoSchedule" | "NoExecute"))
 }

@@ -84,7 +84,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             indirect_limits(pool, resource).into_iter().min_by_key(|(_, _, devices)| *devices)
         };
         let few = allowed.as_ref().is_some_and(|(_, _, devices)| *devices <= FEW_DEVICES);
-        // What fits no node at all is limit-below-any-instance's.
+        // A limit below every node is reported by limit-below-any-instance.
         let message = match allowed {
             Some((_, _, 0)) => return None,
             Some((by, amount, devices)) => format!(
@@ -102,7 +102,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What to write, with what a node of the dearest type costs, or `why` where that is not known.
+/// The help, with the price of a node of the most expensive type, or `why` if the price is not known.
 fn help(pool: &NodePool<'_>, resource: &str, why: &str, platform: &Platform) -> String {
     let region = platform.region.as_deref();
     let types = pool.types().unwrap_or(TypeSet::EMPTY);
@@ -121,14 +121,14 @@ fn help(pool: &NodePool<'_>, resource: &str, why: &str, platform: &Platform) -> 
     }
 }
 
-/// A limit on CPU or memory that allows no more accelerators than this is a cap that somebody chose.
+/// A limit on CPU or memory that allows at most this number of accelerators is deliberate.
 const FEW_DEVICES: i128 = 16;
 
-/// The limits that bound accelerators without counting them.
+/// The resources whose limit bounds the number of accelerators indirectly.
 const INDIRECT: [&str; 2] = ["cpu", "memory"];
 
 /// For each limit on something else that bounds the accelerators: its resource, its amount as written, and how many
-/// devices whole nodes of the best type bring under it. Nothing where types or amounts are not known.
+/// devices whole nodes of the best type have under it. Empty if types or amounts are not known.
 fn indirect_limits(pool: &NodePool<'_>, resource: &str) -> Vec<(&'static str, String, i128)> {
     let Some(types) = pool.types() else {
         return Vec::new();

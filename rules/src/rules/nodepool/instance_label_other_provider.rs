@@ -82,13 +82,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or the value of a
 /// label.
-fn check_key(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
+fn check_key(node: &Node<'_>, key: &str, location: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
     let Some(other) = other_prefix(key, provider).filter(|_| !is_placeholder(key)) else {
         return;
     };
     // Rejected keys are reported by requirement-key-restricted.
     let version = provider.karpenter_version(ctx.platform());
-    if rejection(key, place, version, provider == Provider::Aws).is_some() {
+    if rejection(key, location, version, provider == Provider::Aws).is_some() {
         return;
     }
     let key = ellipsize(key);
@@ -100,7 +100,7 @@ fn check_key(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider,
     };
     let finding = ctx.report(node, message);
     finding.help(format!("{with} the key is `{other}`")).reports_absence(false);
-    if place == KeyLocation::TemplateLabel {
+    if location == KeyLocation::TemplateLabel {
         finding.at_key();
     } else {
         finding.fix(super::rename_key(node, &other));

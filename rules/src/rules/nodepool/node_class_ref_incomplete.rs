@@ -107,13 +107,13 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> Opti
     let guess = guess(&group, &kind, object, ctx);
     let since_1_1 = ctx.platform().karpenter >= Version::new(1, 1);
     // If several are missing, the location is the whole reference.
-    let place =
+    let node =
         if lacking.len() > 1 && !object.is_partial() { reference.clone() } else { reference.get(first) };
     let words = match words.as_slice() {
         [one, two, three] => format!("{one}, {two} and {three}"),
         few => few.join(" and "),
     };
-    let finding = ctx.report(&place, format!("`nodeClassRef` lacks {words}, which v1 requires"));
+    let finding = ctx.report(&node, format!("`nodeClassRef` lacks {words}, which v1 requires"));
     // Empty strings are rejected since 1.1.
     let written = lacking.iter().all(|f| reference.get(f).is_set());
     if written && !since_1_1 {

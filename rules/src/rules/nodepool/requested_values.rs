@@ -95,7 +95,7 @@ fn of_item(
     item: &RequirementItem<'_>,
     requester: Requester,
     provider: Provider,
-    place: KeyLocation,
+    location: KeyLocation,
     visit: Visit,
     ctx: &mut Context<'_>,
 ) {
@@ -107,8 +107,9 @@ fn of_item(
     }
     let key = provider.catalogue_key(key);
     let values: Vec<Node<'_>> = item.values().items().collect();
-    let refused =
-        operator == Operator::In && place != KeyLocation::Claim && is_refused(&key, &values, requester, ctx);
+    let refused = operator == Operator::In
+        && location != KeyLocation::Claim
+        && is_refused(&key, &values, requester, ctx);
     let requested =
         Requested { requester, key: &key, excluded: operator == Operator::NotIn, refused, values };
     visit(&requested, ctx);

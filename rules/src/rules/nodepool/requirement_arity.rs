@@ -72,9 +72,9 @@ fn nothing(item: &RequirementItem<'_>, ctx: &mut Context<'_>) {
         .help("list the values, or write `operator: Exists` for any value");
 }
 
-fn everything(item: &RequirementItem<'_>, place: KeyLocation, ctx: &mut Context<'_>) {
+fn everything(item: &RequirementItem<'_>, location: KeyLocation, ctx: &mut Context<'_>) {
     let (values, help) = (item.values(), "list the values to exclude, or write `operator: Exists`");
-    if place == KeyLocation::Overlay {
+    if location == KeyLocation::Overlay {
         ctx.report(&values, "`NotIn` without values excludes nothing: the API server rejects it here")
             .help(help);
         return;

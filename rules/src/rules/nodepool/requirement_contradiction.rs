@@ -63,7 +63,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for item in list.items() {
         if let (Some(key), Some(requirement)) = (item.key(), known(&item)) {
             let lines = by_key.entry(normalise(key)).or_default();
-            lines.push((place(&item), requirement));
+            lines.push((key_node(&item), requirement));
         }
     }
     if let Some(pool) = NodePool::new(object) {
@@ -94,7 +94,7 @@ fn known(item: &RequirementItem<'_>) -> Option<Requirement> {
     well_formed.then(|| Requirement::new(operator, &texts, None))
 }
 
-fn place<'a>(item: &RequirementItem<'a>) -> Node<'a> {
+fn key_node<'a>(item: &RequirementItem<'a>) -> Node<'a> {
     let values = item.values();
     if values.is_set() { values } else { item.0.get("operator") }
 }

@@ -115,7 +115,7 @@ fn lookalike(item: &RequirementItem<'_>, key: &str, word: &str, sure: TypoConfid
         .fix(Fix::new(title, Safety::Unsafe).set(&node, json!(word)).replaces_nodes());
 }
 
-/// A custom label whose value Karpenter makes up.
+/// A custom label whose value Karpenter generates.
 fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
     let (Some(operator), Some(values)) = (item.operator(), item.texts()) else {
         return;

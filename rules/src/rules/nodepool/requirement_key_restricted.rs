@@ -78,13 +78,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or the value of
 /// a label.
-fn inspect(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
+fn inspect(node: &Node<'_>, key: &str, location: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
     if crate::tree::placeholder::is_placeholder(key) {
         return;
     }
     let version = provider.karpenter_version(ctx.platform());
-    let refusal = rejection(key, place, version, provider == Provider::Aws);
-    let label = place == KeyLocation::TemplateLabel;
+    let refusal = rejection(key, location, version, provider == Provider::Aws);
+    let label = location == KeyLocation::TemplateLabel;
     let Some(refusal) = refusal else {
         return;
     };

@@ -72,11 +72,11 @@ fn report(
     item: &RequirementItem<'_>,
     node: &Node<'_>,
     text: &str,
-    place: KeyLocation,
+    location: KeyLocation,
     ctx: &mut Context<'_>,
 ) {
     let finding = ctx.report(node, format!("no label can have the value `{}`", ellipsize(text)));
-    if place == KeyLocation::Claim {
+    if location == KeyLocation::Claim {
         finding.rejected_by(None);
     }
     let several = split(text);

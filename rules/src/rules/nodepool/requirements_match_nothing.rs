@@ -89,7 +89,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         [] => return None,
     };
     let nodes: Vec<(Node<'_>, &String)> =
-        keys.iter().map(|k| (place(pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
+        keys.iter().map(|k| (key_node(pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
     let ((node, _), others) = nodes.split_last()?;
     let finding = ctx.report(node, message);
     if unsure {
@@ -209,7 +209,7 @@ fn contradicts_itself(pool: &Pool, key: &str) -> bool {
 }
 
 /// The location of a key in the pool: the values of the requirement, or the label.
-fn place<'a>(pool: &NodePool<'a>, key: &str) -> Option<Node<'a>> {
+fn key_node<'a>(pool: &NodePool<'a>, key: &str) -> Option<Node<'a>> {
     let auto = key
         .strip_prefix("karpenter.k8s.aws/instance-")
         .filter(|_| pool.is_auto_mode())

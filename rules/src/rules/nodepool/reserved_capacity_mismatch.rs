@@ -146,10 +146,10 @@ fn unused(object: &Object, ctx: &mut Context<'_>) {
         .severity(Severity::Info)
         .help("add `reserved` to the capacity types of a pool, or take the terms out");
     for user in users.pools.iter().take(3) {
-        let place = NodePool::new(user)
+        let name = NodePool::new(user)
             .and_then(|pool| pool.requirement(CAPACITY_TYPE))
             .unwrap_or_else(|| user.path(&["metadata", "name"]));
-        finding.related(user, &place, "one of its pools");
+        finding.related(user, &name, "one of its pools");
     }
 }
 

@@ -85,7 +85,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     let by_itself = pool.purpose().is_some();
     let trainer = views.selecting(pool).into_iter().find(|w| w.classified.is(WorkloadClass::Training));
-    let (node, fix) = place(pool, &requirements, &label);
+    let (node, fix) = spot_node_and_fix(pool, &requirements, &label);
     let message = if pool.capacity_types().is_some() {
         format!("training pool `{name}` may buy Spot nodes, which go with two minutes' notice")
     } else {
@@ -108,7 +108,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The location that allows Spot, and the fix that removes it.
-fn place<'a>(pool: &NodePool<'a>, requirements: &Node<'a>, label: &Node<'a>) -> (Node<'a>, Option<Fix>) {
+fn spot_node_and_fix<'a>(
+    pool: &NodePool<'a>,
+    requirements: &Node<'a>,
+    label: &Node<'a>,
+) -> (Node<'a>, Option<Fix>) {
     let fix = |title: &str| Fix::new(title, Safety::Unsafe).replaces_nodes();
     if let Some(requirement) = pool.requirement(CAPACITY_TYPE) {
         let values = requirement.get("values");

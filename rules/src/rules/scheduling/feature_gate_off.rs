@@ -55,16 +55,16 @@ pub(crate) static RULE: Rule = Rule {
 
 /// A gate that is off by default.
 struct Gate {
-    /// In the environment variable.
+    /// The name in the environment variable.
     name: &'static str,
-    /// In the values of the chart.
+    /// The name in the values of the chart.
     value: &'static str,
 }
 
 const OVERLAY: Gate = Gate { name: "NodeOverlay", value: "nodeOverlay" };
 const STATIC: Gate = Gate { name: "StaticCapacity", value: "staticCapacity" };
 
-/// Gates by which the environment variable is known as Karpenter's.
+/// Gates that show that an environment variable is Karpenter's.
 const KNOWN: [&str; 5] =
     ["SpotToSpotConsolidation", "NodeRepair", "ReservedCapacity", "NodeOverlay", "StaticCapacity"];
 
@@ -99,7 +99,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Where an installation of Karpenter leaves a gate off. `None` if the object is something else, or the gate is on or not known.
+/// The node at which an installation of Karpenter leaves a gate off. `None` if the object is something else, or the gate is
+/// on or not known.
 fn off<'a>(object: &'a Object, gate: &Gate) -> Option<Node<'a>> {
     if object.is(Kind::DEPLOYMENT) {
         let templates = templates(object);
@@ -109,7 +110,7 @@ fn off<'a>(object: &'a Object, gate: &Gate) -> Option<Node<'a>> {
     let values = values(object)?;
     let gates = values.path(&["settings", "featureGates"]);
     let node = gates.get(gate.value);
-    // A chart without `settings` is Karpenter's of long ago, or one around it.
+    // A chart without `settings` is an old version of Karpenter's, or wraps it.
     let readable = values.get("settings").is_mapping() && !values.has_unknown_key() && !gates.has_unknown();
     let is_off = if node.is_set() { node.bool() == Some(false) } else { !has_other_values(object) };
     (readable && !values.get("settings").has_unknown_key() && is_off).then_some(node)
@@ -140,7 +141,7 @@ fn values(object: &Object) -> Option<Node<'_>> {
     (source.get("chart").text()? == "karpenter").then(|| source.path(&["helm", "valuesObject"]))
 }
 
-/// Whether values come from elsewhere too.
+/// Whether values are also set outside this object.
 fn has_other_values(object: &Object) -> bool {
     let spec = object.get("spec");
     let helm = spec.path(&["source", "helm"]);

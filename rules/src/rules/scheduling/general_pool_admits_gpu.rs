@@ -63,13 +63,13 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Scheduling)
 };
 
-/// Who requires one of these has chosen the machines.
+/// Labels of instance types. A pod that requires one of them has chosen its machines.
 const CHOICES: [&str; 3] = [
     "node.kubernetes.io/instance-type",
     "karpenter.k8s.aws/instance-category",
     "karpenter.k8s.aws/instance-family",
 ];
-/// The same of labels of accelerators.
+/// Labels of accelerators. A pod that requires one of them has chosen its machines.
 const CHOSEN: [&str; 2] = ["instance-gpu-", "instance-accelerator-"];
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -97,10 +97,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let views = ctx.index().views();
     let used = views.accelerators_on(object, ctx.platform());
-    // Who selects pools by name or by a label of their own has chosen this one.
-    let places = views.feasibility(ctx.platform());
+    // A pod that selects pools by name or by a custom label has chosen this one.
+    let feasibility = views.feasibility(ctx.platform());
     let chosen = |workload: &Object| {
-        templates(workload).iter().any(|template| places.pinned_pools_of(template).is_some())
+        templates(workload).iter().any(|template| feasibility.pinned_pools_of(template).is_some())
     };
     let mut near = used.admitted.iter().filter(|workload| ctx.pairs_with(workload));
     let workload = near.find(|workload| !chosen(workload))?;

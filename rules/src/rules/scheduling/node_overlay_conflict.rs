@@ -51,7 +51,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-/// So many overlays of one weight are compared; where there are more, nothing is said.
+/// Maximum number of overlays of one weight to compare; with more, nothing is reported.
 const MOST_COMPARED: usize = 32;
 /// The fields that change the price: an overlay has at most one of them.
 const PRICES: [&str; 2] = ["price", "priceAdjustment"];
@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     later.sort_by(|a, b| b.name().cmp(a.name()));
-    // One that conflicts with an overlay before it is not applied, and stands in nobody's way.
+    // An overlay that conflicts with an earlier one is not applied, so no other overlay conflicts with it.
     let mut applied: Vec<Overlay<'_>> = Vec::new();
     for other in later {
         let other = Overlay::read(other)?;
@@ -101,7 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What an overlay sets, and on which nodes.
+/// The fields that an overlay sets, and the nodes that it applies to.
 struct Overlay<'a> {
     object: &'a Object,
     price: Option<Node<'a>>,
@@ -120,7 +120,7 @@ struct Conflict<'a> {
 }
 
 impl<'a> Overlay<'a> {
-    /// `None` if a placeholder or a value that cannot be read decides.
+    /// `None` if it depends on a placeholder or an unreadable value.
     fn read(object: &'a Object) -> Option<Overlay<'a>> {
         let list = RequirementList::of(object)?.list;
         let capacity = object.path(&["spec", "capacity"]);
@@ -142,7 +142,7 @@ impl<'a> Overlay<'a> {
         })
     }
 
-    /// The first field that both set on the same types.
+    /// The first field that both overlays set on the same types.
     fn conflict<'b>(&self, other: &Overlay<'b>) -> Option<Conflict<'a>>
     where
         'b: 'a,
@@ -160,7 +160,7 @@ impl<'a> Overlay<'a> {
 
     /// An instance type that both apply to.
     fn common_type(&self, other: &Overlay<'_>) -> Option<&'static str> {
-        // Only a pool that has the labels of both is of both. Whether one has is not known.
+        // Both apply only to a pool that has the labels of both, and whether there is one is not known.
         let only = |a: &Requirements, b: &Requirements| {
             a.iter().any(|(key, _)| is_of_pools(key) && b.get(key).is_none())
         };

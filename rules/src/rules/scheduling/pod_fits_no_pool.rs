@@ -71,7 +71,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // DaemonSet pods run on the nodes that are there. The runtime of an InferenceService adds to its pods.
+    // DaemonSet pods run on the nodes that exist. The runtime of an InferenceService adds to its pods.
     let brings = object.kind() == "InferenceService";
     if object.is_partial()
         || object.is_incomplete()
@@ -104,8 +104,8 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if pinned.is_none() && !(whole && (asks_for_karpenter || accelerated())) {
         return None;
     }
-    let places = ctx.index().views().feasibility(ctx.platform());
-    if places.has_unreadable_pools() || !places.feasible_pools_of(template)?.is_empty() {
+    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    if feasibility.has_unreadable_pools() || !feasibility.feasible_pools_of(template)?.is_empty() {
         return None;
     }
     let pools = candidates(pinned.as_deref(), ctx)?;
@@ -161,8 +161,8 @@ fn help(obstacles: &[Obstacle]) -> String {
     }
 }
 
-/// Whether a rule about the pod alone says it: that no instance type at all has what it asks for, or that the
-/// toleration for its accelerator is missing.
+/// Whether a rule about the pod alone reports it: that no instance type has what it requests, or that the toleration for
+/// its accelerator is missing.
 fn is_of_another_rule(obstacle: &Obstacle, ctx: &Context<'_>) -> bool {
     match obstacle.stage {
         "resources" => !obstacle.changes.iter().any(|change| change.side == Side::Pool),
@@ -174,8 +174,8 @@ fn is_of_another_rule(obstacle: &Obstacle, ctx: &Context<'_>) -> bool {
     }
 }
 
-/// Whether the pod names a RuntimeClass that is not in the input, which may add tolerations. Those of NVIDIA's operator add
-/// none.
+/// Whether the pod names a RuntimeClass outside the input, which may add tolerations. The classes of NVIDIA's GPU Operator
+/// add none.
 fn has_unknown_runtime(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let (kind, name) = (Kind::RUNTIME_CLASS, template.spec.get("runtimeClassName"));
     let is_missing = |name: &str| ctx.index().all(kind.group, kind.kind, "default", name).is_empty();
@@ -184,7 +184,7 @@ fn has_unknown_runtime(template: &Template<'_>, ctx: &Context<'_>) -> bool {
             && name.text().is_some_and(|name| !name.starts_with("nvidia") && is_missing(name))
 }
 
-/// The pools that count: those that the pod selects by name, or all. `None` if one of the names is unknown or may be of
+/// The candidate pools: those that the pod selects by name, or all. `None` if one of the names is unknown or may belong to
 /// another cluster.
 fn candidates(pinned: Option<&[String]>, ctx: &Context<'_>) -> Option<Vec<Object>> {
     let Some(names) = pinned else {
@@ -221,7 +221,7 @@ fn required_terms<'a>(template: &Template<'a>) -> impl Iterator<Item = Node<'a>>
     affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms").items()
 }
 
-/// The label keys that the pod selects nodes by, whatever else its alternatives ask for.
+/// The label keys by which any alternative of the pod selects nodes.
 fn selected_keys<'a>(template: &Template<'a>) -> Vec<&'a str> {
     let selector = template.spec.get("nodeSelector").entries().into_iter().map(|(key, _)| key);
     let expressions = required_terms(template).flat_map(|term| term.get("matchExpressions").items());
@@ -230,7 +230,7 @@ fn selected_keys<'a>(template: &Template<'a>) -> Vec<&'a str> {
     selector.chain(present.filter_map(|expression| expression.get("key").text())).collect()
 }
 
-/// Whether only nodes of Karpenter have a label.
+/// Whether only nodes that Karpenter starts have a label.
 fn is_of_karpenter(key: &str) -> bool {
     let domain = normalise(key).split_once('/').map_or("", |(domain, _)| domain);
     matches!(domain, "karpenter.sh" | "karpenter.k8s.aws")

@@ -65,7 +65,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Scheduling)
 };
 
-/// With so many pools a pool is compared.
+/// Maximum number of pools to compare a pool with.
 const MOST_COMPARED: usize = 64;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -81,7 +81,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let named = |other: &OverlapGroup| {
         NodePool::new(other.object()).is_some_and(|other| is_selected_by_name(&other, ctx))
     };
-    // Most pools are compared with many others of which there is nothing to say: what is cheap is asked first.
+    // Most pairs of pools do not overlap, so the cheap comparisons come first.
     for other in group.iter().take(MOST_COMPARED) {
         let weights = (own.weight(), other.weight());
         let is_tried_first =
@@ -139,7 +139,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether workloads of the input select the pool: they have chosen.
+/// Whether workloads of the input select the pool, which makes their choice explicit.
 fn is_selected_by_name(pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
     !ctx.index().views().selecting(pool).is_empty()
 }

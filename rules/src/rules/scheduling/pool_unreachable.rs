@@ -80,12 +80,12 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-/// So many different lists of tolerations are compared with a pool; where there are more, nothing is said.
+/// Maximum number of different lists of tolerations to compare with a pool; with more, nothing is reported.
 const MOST_COMPARED: usize = 512;
-/// So many workloads are asked whether they fit elsewhere.
+/// Maximum number of workloads that are tried on the other pools.
 const MOST_ASKED: usize = 16;
 
-/// What shows that a pool is meant to have pods.
+/// The evidence that a pool is meant to have pods.
 enum Evidence<'a> {
     /// A workload selects it.
     Selected(&'a Object),
@@ -145,7 +145,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             )
         }
     };
-    let (place, key) = match first {
+    let (node, key) = match first {
         Some((node, taint)) => (node.clone(), taint.key.clone()),
         None => {
             (list.clone(), taints.iter().map(|(_, taint)| taint.key.as_str()).collect::<Vec<_>>().join(" "))
@@ -159,7 +159,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             "remove the taint, or add the toleration to the workloads that are meant for it".to_owned()
         }
     };
-    let finding = ctx.report(&place, message).help(help).identified_by(&key);
+    let finding = ctx.report(&node, message).help(help).identified_by(&key);
     match evidence {
         Evidence::Selected(workload) => {
             finding.related(workload, &workload.path(&["metadata", "name"]), "selects the pool");
@@ -181,8 +181,8 @@ fn is_whole(ctx: &Context<'_>) -> bool {
     ctx.index().is_complete() && !CHARTS.iter().any(|kind| ctx.index().has_any(*kind))
 }
 
-/// Whether a RuntimeClass adds a toleration of a taint to the pods that name it, or may. The classes of NVIDIA's operator
-/// add none.
+/// Whether a RuntimeClass adds, or may add, a toleration of a taint to its pods. The classes of NVIDIA's GPU Operator add
+/// none.
 fn may_tolerate(name: &str, taint: &Taint, ctx: &Context<'_>) -> bool {
     let kind = Kind::RUNTIME_CLASS;
     let classes = ctx.index().all(kind.group, kind.kind, "default", name);
@@ -195,7 +195,7 @@ fn may_tolerate(name: &str, taint: &Taint, ctx: &Context<'_>) -> bool {
     })
 }
 
-/// A workload that selects the pool by its name or a label of its own, and fits no other one.
+/// A workload that selects the pool by name or by a custom label, and fits no other pool.
 fn selecting<'i>(pool: &NodePool<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
     let all = ctx.index().views().selecting(pool);
     all.into_iter().map(|workload| &workload.object).take(MOST_ASKED).find(|object| fits_nowhere(object, ctx))
@@ -215,17 +215,17 @@ fn near_miss<'i>(
 
 /// Whether no pool admits the pods of a workload, as far as the pools are known.
 fn fits_nowhere(workload: &Object, ctx: &Context<'_>) -> bool {
-    let places = ctx.index().views().feasibility(ctx.platform());
+    let feasibility = ctx.index().views().feasibility(ctx.platform());
     let templates = templates(workload);
     !workload.is(Kind::DAEMON_SET)
         && !templates.is_empty()
-        && !places.has_other_pools()
+        && !feasibility.has_other_pools()
         && templates
             .iter()
-            .all(|template| places.feasible_pools_of(template).is_some_and(|pools| pools.is_empty()))
+            .all(|template| feasibility.feasible_pools_of(template).is_some_and(|pools| pools.is_empty()))
 }
 
-/// Whether it is reported on the workload that fits nowhere.
+/// Whether pod-fits-no-pool reports the workload, which then fits no pool.
 fn is_of_another_rule(workload: &Object, pool: &Object, ctx: &Context<'_>) -> bool {
     let templates = templates(workload);
     let by_name = |template: &Template<'_>| {

@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         inspect(object, template, ctx);
-        // The other templates of a run are written alike.
+        // The other templates of a run have the same volumes.
         break;
     }
     None

@@ -74,7 +74,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Training)
 };
 
-/// The most accelerators of a node on which the pods could share the volume.
+/// Maximum number of accelerators of a node.
 const MOST_PER_NODE: i64 = 16;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {

@@ -64,7 +64,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Training)
 };
 
-/// Interfaces from which on an instance type is made for runs over several nodes.
+/// Minimum number of EFA interfaces of instance types that are made for runs over several nodes.
 const MANY: u32 = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {

@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let template = templates.first()?;
     let restart = template.spec.get("restartPolicy");
     if policy.is_set() {
-        // KEDA writes OnFailure where nothing is written.
+        // KEDA sets OnFailure by default.
         if object.is(Kind::SCALED_JOB) && !restart.is_unknown() && restart.text() != Some("Never") {
             let message =
                 "`podFailurePolicy` requires `restartPolicy: Never`: every Job of the ScaledJob is rejected";
@@ -76,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
-    // A single attempt has nothing to count; whatever owns a queue retries by its own rules.
+    // A single attempt has no retries to count, and a queue retries by its own rules.
     let once = spec.get("backoffLimit").int() == Some(0);
     let classified = classify(object);
     let counts = matches!(classified.class, WorkloadClass::Training | WorkloadClass::Batch);

@@ -100,7 +100,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if let Some(pods) = pods.filter(|pods| *pods > 0 && *pods != nodes && (nodes > *pods || nodes > 1)) {
-        // Each node may be a Job of its own, which says so by a rank.
+        // Each node may be a separate Job, which then sets its rank.
         if pods == 1 && launch.option(&["node-rank", "machine-rank"]).node().is_some() {
             return None;
         }
@@ -127,7 +127,7 @@ fn address(
     launch: &Launch<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    // The controllers of the others give their pods names and Services.
+    // The controllers of the other kinds create names and Services for their pods.
     if !matches!(object.group(), "batch" | "apps") {
         return None;
     }

@@ -28,7 +28,7 @@ use crate::workload::template::{is_short_lived, templates};
 /// Kinds that have the spec of a Job.
 const JOBS: &[Kind] = &[Kind::JOB, Kind::CRON_JOB, Kind::SCALED_JOB];
 
-/// The spec of the Jobs that an object is or creates.
+/// The spec of a Job, or of the Jobs that an object creates.
 fn job_spec(object: &Object) -> Node<'_> {
     if object.is(Kind::CRON_JOB) {
         object.path(&["spec", "jobTemplate", "spec"])
@@ -39,7 +39,7 @@ fn job_spec(object: &Object) -> Node<'_> {
     }
 }
 
-/// Whether an object was made by another one, which is checked in its place.
+/// Whether another object creates this one. That object is checked instead.
 fn is_owned(object: &Object) -> bool {
     object.path(&["metadata", "ownerReferences"]).items().next().is_some()
 }
@@ -52,7 +52,7 @@ fn trains(object: &Object) -> bool {
         && classify(object).is(WorkloadClass::Training)
 }
 
-/// Launchers of processes that talk to each other.
+/// Launchers of processes that communicate with each other.
 const LAUNCHERS: [&str; 8] = [
     "torchrun",
     "torch.distributed.run",
@@ -64,12 +64,12 @@ const LAUNCHERS: [&str; 8] = [
     "colossalai",
 ];
 
-/// Whether a training run has several pods with accelerators that talk to each other.
+/// Whether a training run has several pods with accelerators that communicate with each other.
 fn is_distributed(object: &Object) -> bool {
     if pods_with_accelerators(object).is_none_or(|pods| pods < 2) {
         return false;
     }
-    // Kubeflow's jobs make one group of their pods.
+    // The pods of a Kubeflow job are one process group.
     object.group() == "kubeflow.org"
         || templates(object)
             .iter()

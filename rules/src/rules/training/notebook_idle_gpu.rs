@@ -52,7 +52,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Training)
 };
 
-/// Words of settings that end idle sessions.
+/// Names of settings that end idle sessions.
 const CULLS: [&str; 5] = ["cull", "no_activity_timeout", "idle", "tmout", "timeout"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {

@@ -40,7 +40,7 @@
 use crate::cluster::placement::{has_controller, requested_capacity_types};
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::pod::to_scheduling_pod;
-use crate::rules::class_reason::tell_class;
+use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::class::{Classified, WorkloadClass};
 use crate::workload::gpu::requests_accelerator;
@@ -103,30 +103,30 @@ fn inspect(object: &Object, template: &Template<'_>, classified: &Classified, ct
         if selector.text() == Some("spot") && !template.spec.get("affinity").is_set() {
             finding.fix(on_demand(&selector));
         }
-        tell_class(finding, object, classified);
+        add_class_evidence(finding, object, classified);
         return;
     }
     let views = ctx.index().views();
-    let places = views.feasibility(ctx.platform());
-    let Some(mut sites) = places.feasible_pools_of(template) else {
+    let feasibility = views.feasibility(ctx.platform());
+    let Some(mut pools) = feasibility.feasible_pools_of(template) else {
         return;
     };
-    sites.retain(|site| ctx.pairs_with(site.object()));
-    let heaviest = sites.iter().map(|site| site.weight()).max();
+    pools.retain(|pool| ctx.pairs_with(pool.object()));
+    let heaviest = pools.iter().map(|pool| pool.weight()).max();
     let spot = |first: bool| {
-        let mut found = sites.iter().filter(|site| site.allows_capacity_type("spot"));
-        found.find(|site| !first || Some(site.weight()) == heaviest)
+        let mut found = pools.iter().filter(|pool| pool.allows_capacity_type("spot"));
+        found.find(|pool| !first || Some(pool.weight()) == heaviest)
     };
-    let (site, surely) = match (spot(true), spot(false)) {
-        (Some(site), _) => (site, !places.has_unreadable_pools()),
-        (None, Some(site)) => (site, false),
+    let (pool, surely) = match (spot(true), spot(false)) {
+        (Some(pool), _) => (pool, !feasibility.has_unreadable_pools()),
+        (None, Some(pool)) => (pool, false),
         (None, None) => return,
     };
-    let pool = site.object();
+    let pool = pool.object();
     let says_so = NodePool::new(pool)
         .and_then(|spec| views.purpose(&spec))
         .is_some_and(|(class, _)| class == WorkloadClass::Training);
-    let elsewhere = sites.iter().any(|site| site.allows_capacity_type("on-demand"));
+    let elsewhere = pools.iter().any(|pool| pool.allows_capacity_type("on-demand"));
     let host = pool.display_name();
     let message = format!(
         "training run `{name}` may land on Spot nodes of `{host}`, which go with two minutes' notice"
@@ -141,7 +141,7 @@ fn inspect(object: &Object, template: &Template<'_>, classified: &Classified, ct
     if elsewhere {
         finding.fix(on_demand(&selector));
     }
-    tell_class(finding, object, classified);
+    add_class_evidence(finding, object, classified);
 }
 
 fn on_demand(selector: &Node<'_>) -> Fix {

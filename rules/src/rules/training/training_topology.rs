@@ -88,7 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether labels or annotations name what places the pods together.
+/// Whether labels or annotations name a queue or controller that places the pods together.
 fn is_gang(object: &Object, template: &Template<'_>) -> bool {
     let own = object.get("metadata");
     let maps = [&own, &template.metadata].into_iter().flat_map(|m| [m.get("labels"), m.get("annotations")]);
@@ -96,13 +96,13 @@ fn is_gang(object: &Object, template: &Template<'_>) -> bool {
     keys.any(|key| GANGS.iter().any(|gang| key.contains(gang)))
 }
 
-/// Whether the pods require nodes of one place, or every pool that admits them is in one zone.
+/// Whether the pods require one zone or one group of nodes, or every pool that admits them is in one zone.
 fn may_be_in_one_zone(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let spec = &template.spec;
     if spec.get("nodeSelector").has_unknown() || spec.get("affinity").has_unknown() {
         return true;
     }
-    let places = referenced_labels(template).into_iter().any(|label| match label.usage {
+    let is_in_one_place = referenced_labels(template).into_iter().any(|label| match label.usage {
         LabelUse::Required => {
             label.key == ZONE
                 || label.key == "topology.k8s.aws/zone-id"
@@ -114,7 +114,7 @@ fn may_be_in_one_zone(template: &Template<'_>, ctx: &Context<'_>) -> bool {
         LabelUse::Topology | LabelUse::SoftTopology => label.key == ZONE,
         _ => false,
     });
-    if places {
+    if is_in_one_place {
         return true;
     }
     let feasibility = ctx.index().views().feasibility(ctx.platform());

@@ -162,7 +162,7 @@ impl Predicate for KarpenterDeployments {
     }
 }
 
-/// Karpenter's own webhook: without Karpenter there are no new nodes anyway.
+/// Karpenter's own webhook: if it is not available, Karpenter starts no nodes anyway.
 fn is_karpenters(webhook: &Webhook<'_>) -> bool {
     let service = webhook.get("clientConfig").get("service");
     service.get("name").text().is_some_and(|name| name == "karpenter" || name.starts_with("karpenter-"))

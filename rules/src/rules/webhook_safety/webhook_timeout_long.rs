@@ -89,7 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             Fix::new(format!("write `timeoutSeconds: {most}`; check how long it takes"), Safety::Unsafe)
                 .set(&timeout, json!(most)),
         );
-        // Who applies the manifests of a project did not choose the default of the API server.
+        // A user of published manifests did not choose the default of the API server.
         if !timeout.is_set() || is_of_one_operator(&webhook) || !(pods || holds_workloads_up(&webhook)) {
             finding.severity(Severity::Info);
         }
@@ -97,7 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What waits: the requests for the first resource of the rules.
+/// The requests that wait: those for the first resource of the rules.
 fn requests(webhook: &Webhook<'_>) -> String {
     let rules = webhook.get("rules");
     let mut names = Vec::new();
@@ -115,7 +115,7 @@ fn requests(webhook: &Webhook<'_>) -> String {
     }
 }
 
-/// Whether what makes pods waits: a rule matches everything, or a built-in kind with a pod template.
+/// Whether the webhook delays the creation of pods: a rule matches everything, or a built-in kind with a pod template.
 fn holds_workloads_up(webhook: &Webhook<'_>) -> bool {
     const RESOURCES: [&str; 6] =
         ["deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "replicationcontrollers"];
@@ -124,7 +124,7 @@ fn holds_workloads_up(webhook: &Webhook<'_>) -> bool {
     names.any(|name| name.text().is_none_or(|name| name.starts_with('*') || RESOURCES.contains(&name)))
 }
 
-/// Whether the rules match custom resources alone: nobody but their operator and its users waits.
+/// Whether the rules match only custom resources, so that only their operator and its users wait.
 fn is_of_one_operator(webhook: &Webhook<'_>) -> bool {
     let is_custom = |group: &str| {
         // The groups of the API server have no dot, or end in `.k8s.io`.

@@ -8,10 +8,10 @@ use crate::lint::context::Context;
 use crate::tree::node::Node;
 use crate::workload::template::Template;
 
-/// How pods come to Spot nodes.
-pub(super) enum Spot {
-    /// The template requires it.
-    Asked,
+/// Why pods can run on Spot nodes.
+pub(super) enum SpotUse {
+    /// The template requires them.
+    Required,
     /// Every pool that admits the pods has only Spot nodes.
     Only(Arc<CandidatePool>),
     /// A pool that admits the pods has Spot nodes, and the pods explicitly tolerate them.
@@ -20,32 +20,32 @@ pub(super) enum Spot {
     Possible(Arc<CandidatePool>),
 }
 
-/// Whether the pods of a template can run on Spot nodes; `None` where they cannot, or it is not known.
-pub(super) fn spot(template: &Template<'_>, ctx: &Context<'_>) -> Option<Spot> {
-    let asked = requested_capacity_types(template);
-    if let Some(asked) = &asked {
-        if !asked.contains("spot") {
+/// Whether the pods of a template can run on Spot nodes, and why. `None` if they cannot, or it is not known.
+pub(super) fn spot_use(template: &Template<'_>, ctx: &Context<'_>) -> Option<SpotUse> {
+    let capacity_types = requested_capacity_types(template);
+    if let Some(types) = &capacity_types {
+        if !types.contains("spot") {
             return None;
         }
-        if asked.len() == 1 {
-            return Some(Spot::Asked);
+        if types.len() == 1 {
+            return Some(SpotUse::Required);
         }
     }
-    let places = ctx.index().views().feasibility(ctx.platform());
-    let sites = places.feasible_pools_of(template)?;
-    let near = |site: &&Arc<CandidatePool>| ctx.pairs_with(site.object());
-    let first = sites.iter().filter(near).find(|site| site.allows_capacity_type("spot")).cloned()?;
-    let takes_on_demand = asked.is_none_or(|asked| asked.contains("on-demand"));
-    let is_spot = |site: &Arc<CandidatePool>| {
-        site.allows_capacity_type("spot") && !(takes_on_demand && site.allows_capacity_type("on-demand"))
+    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let pools = feasibility.feasible_pools_of(template)?;
+    let has_spot =
+        |pool: &&Arc<CandidatePool>| ctx.pairs_with(pool.object()) && pool.allows_capacity_type("spot");
+    let first = pools.iter().find(has_spot).cloned()?;
+    let accepts_on_demand = capacity_types.is_none_or(|types| types.contains("on-demand"));
+    let has_only_spot = |pool: &Arc<CandidatePool>| {
+        pool.allows_capacity_type("spot") && !(accepts_on_demand && pool.allows_capacity_type("on-demand"))
     };
-    let only = sites.iter().all(is_spot);
-    Some(if only && !places.has_unreadable_pools() {
-        Spot::Only(first)
+    Some(if pools.iter().all(has_only_spot) && !feasibility.has_unreadable_pools() {
+        SpotUse::Only(first)
     } else if template.spec.get("tolerations").items().any(|t| is_for_spot(&t)) {
-        Spot::Tolerated(first)
+        SpotUse::Tolerated(first)
     } else {
-        Spot::Possible(first)
+        SpotUse::Possible(first)
     })
 }
 

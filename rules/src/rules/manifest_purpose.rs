@@ -1,23 +1,23 @@
-//! Manifests that a repository keeps for another reader than the cluster: for an older version, or as an example.
+//! Manifests that are not meant for the current cluster: examples, and files for older API versions and releases.
 
 use crate::cluster::together::folder;
 use crate::object::Object;
 
-/// Whether a folder of the object's file says that it is an example, so that what protects a service in production is
-/// left out on purpose.
+/// Whether a folder of the object's file has a name for examples. They leave out on purpose what protects a service in
+/// production.
 pub(super) fn is_example(object: &Object) -> bool {
     object.source().is_some_and(|source| source.is_example())
 }
 
-/// Whether a folder of the object's file is named after the API version in which it is written: `v1beta1/` beside `v1/`.
-pub(super) fn is_kept_for_version(object: &Object) -> bool {
+/// Whether a folder of the object's file is named after the object's own API version: `v1beta1/` beside `v1/`.
+pub(super) fn is_named_after_version(object: &Object) -> bool {
     let path = object.source().map_or("", |source| source.path());
     folder(path).split('/').any(|part| part == object.version())
 }
 
-/// Whether a folder, or the name of the object's file, is that of a release of a product: `karpenter.0.32.yaml`,
+/// Whether the object's file, or a folder of its path, is named after a release of a product: `karpenter.0.32.yaml`,
 /// `karpenter-v0.37/`.
-pub(super) fn is_kept_for_release(object: &Object, product: &str) -> bool {
+pub(super) fn is_named_after_release(object: &Object, product: &str) -> bool {
     let path = object.source().map_or("", |source| source.path());
     path.split('/').any(|part| {
         let rest = part.split_once(product).map(|(_, rest)| rest.trim_start_matches(['.', '-', '_']));
@@ -30,9 +30,10 @@ pub(super) fn is_kept_for_release(object: &Object, product: &str) -> bool {
     })
 }
 
-/// Whether the file or a folder of it is called after a release, as in `install/v0.5.0/all.yaml` and
-/// `dashboard-v1.8.3.yaml`: it holds what was published then, for the Kubernetes of that time, and nobody edits it.
-pub(super) fn is_called_after_release(object: &Object) -> bool {
+/// Whether the object's file, or a folder of its path, is named after a release of any product, as in
+/// `install/v0.5.0/all.yaml` and `dashboard-v1.8.3.yaml`. Such a file is a copy of the published manifests for the
+/// Kubernetes versions of that time, and nobody edits it.
+pub(super) fn is_release_manifest(object: &Object) -> bool {
     let is_release = |folder: &str| {
         let version = folder.strip_prefix('v').unwrap_or(folder);
         let version = version.split_once('-').map_or(version, |(version, _)| version);
@@ -50,7 +51,7 @@ pub(super) fn is_called_after_release(object: &Object) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_example, is_kept_for_release, is_kept_for_version};
+    use super::{is_example, is_named_after_release, is_named_after_version};
     use crate::file::File;
     use crate::object::Object;
     use crate::source::Source;
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_say_why_a_manifest_is_kept() {
+    fn paths_show_what_a_manifest_is_for() {
         for (path, release, version, example) in [
             ("spots/karpenter.0.32.yml", true, false, false),
             ("karpenter-v0.37.0/pool.yaml", true, false, false),
@@ -75,8 +76,8 @@ mod tests {
         ] {
             let object = at(path);
             let found = (
-                is_kept_for_release(&object, "karpenter"),
-                is_kept_for_version(&object),
+                is_named_after_release(&object, "karpenter"),
+                is_named_after_version(&object),
                 is_example(&object),
             );
             assert_eq!(found, (release, version, example), "{path}");

@@ -1,4 +1,4 @@
-//! What an autoscaler scales, as far as the input shows it.
+//! The target of an autoscaler: its object, its accelerators, and whether it serves a model.
 
 use crate::cluster::views::scale_target;
 use crate::facts::quantity::Quantity;
@@ -17,7 +17,22 @@ pub(super) const SCALABLE: &[Kind] = &[
     Kind::new("argoproj.io", "Rollout"),
 ];
 
-/// The target of an HPA or ScaledObject, if exactly one object of the input is it.
+/// The kinds of targets whose class the rules on scaling signals compare with the signal.
+pub(super) const CLASSIFIED_TARGETS: [Kind; 4] = [
+    Kind::DEPLOYMENT,
+    Kind::STATEFUL_SET,
+    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+    Kind::new("argoproj.io", "Rollout"),
+];
+
+/// The target of a ScaledObject or HPA, if the whole input has one object of its name.
+pub(super) fn unique_target<'i>(object: &Object, ctx: &Context<'i>) -> Option<&'i Object> {
+    let (namespace, kind, name) = scale_target(object)?;
+    let kind = CLASSIFIED_TARGETS.iter().find(|known| kind == format!("{}/{}", known.group, known.kind))?;
+    ctx.index().unique(*kind, &namespace, &name)
+}
+
+/// The target of an HPA or ScaledObject, if exactly one object that may be in its cluster has its name.
 pub(super) fn target<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
     let (namespace, kind, name) = scale_target(object)?;
     let (group, kind) = kind.split_once('/')?;
@@ -65,18 +80,18 @@ pub(super) fn accelerators_of_replica(workload: &Object) -> Option<(&'static str
     found
 }
 
-/// A target that serves a model on accelerators.
+/// A scale target that serves a model on accelerators.
 pub(super) struct ModelServer<'a> {
     /// The target, if it is in the input.
     pub target: Option<&'a Object>,
     /// The evidence: "its command is `vllm serve`".
     pub reason: String,
-    /// How sure that is.
+    /// The confidence of the class.
     pub confidence: Confidence,
 }
 
-/// The target of an autoscaler, if clients wait for what it answers and it runs on accelerators: by its class
-/// where it is in the input, otherwise by the model server whose metrics the triggers read.
+/// The target of an autoscaler, if clients wait for its responses and it runs on accelerators: by its class if it is in
+/// the input, otherwise by the model server whose metrics the triggers read.
 pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<ModelServer<'a>> {
     if let Some(target) = target(object, ctx) {
         let classified = target.classified();
@@ -103,7 +118,7 @@ pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<Mod
 }
 
 impl ModelServer<'_> {
-    /// Shows the evidence with a finding.
+    /// Adds the evidence to a finding.
     pub(super) fn explain(&self, finding: &mut Finding) {
         if let Some(target) = self.target {
             let name = target.path(&["metadata", "name"]);

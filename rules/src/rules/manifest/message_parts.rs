@@ -1,4 +1,4 @@
-//! How the rules over the schema put places and lists into a line of 120 characters.
+//! Parts of messages for the rules over the schema, shortened so that a message fits into 120 characters.
 
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::tree::pointer::Pointer;

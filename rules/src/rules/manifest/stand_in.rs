@@ -1,0 +1,37 @@
+//! Values that a field does not accept because they stand for a value that a person or a tool fills in later.
+
+use crate::schema::{Violation, ViolationKind};
+use crate::tree::node::{Node, Shape};
+use crate::tree::placeholder::{is_stand_in, is_word_in_capitals};
+
+/// The text of a value that its field does not accept and that stands for another value. An unquoted
+/// `{name}` is a map to YAML.
+pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String> {
+    let field = violation.pointer.steps().last()?;
+    match (&violation.kind, node.shape()) {
+        (ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Count { .. }, _) => None,
+        (kind, Shape::Scalar) => {
+            let number = matches!(kind, ViolationKind::Type { expected } if is_of_numbers(expected));
+            // A port is a name or a number, and a name in capitals may be a typo.
+            let port = matches!(field.as_str(), "port" | "targetPort")
+                && node.text().is_some_and(|text| text.contains("PORT"));
+            let other = number || port || field == "caBundle";
+            let stands_in = |text: &&str| is_stand_in(text, field) || other && is_word_in_capitals(text);
+            Some(node.text().filter(stands_in)?.to_owned())
+        }
+        (ViolationKind::Type { expected }, Shape::Mapping) if node.is_flow() => {
+            let entries = node.entries();
+            let [(key, value)] = entries.as_slice() else {
+                return None;
+            };
+            let wants_text = expected.iter().any(|kind| matches!(*kind, "string" | "integer"));
+            (wants_text && value.is_null()).then(|| format!("{{{key}}}"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a field requires a number or a boolean.
+fn is_of_numbers(expected: &[&'static str]) -> bool {
+    expected.iter().all(|kind| matches!(*kind, "integer" | "number" | "boolean"))
+}
