@@ -4,7 +4,7 @@ mod week;
 
 use gpulint_rules::facts::cron::Schedule;
 use gpulint_rules::facts::timezone::Zone;
-use gpulint_rules::karpenter::budget::{Budget, Calendar, DisruptionReason, Nodes, Week};
+use gpulint_rules::karpenter::budget::{Budget, DisruptionReason, Nodes, Week};
 use gpulint_rules::karpenter::nodepool::{NodePool, budget};
 use gpulint_rules::{Kind, Platform};
 
@@ -43,12 +43,11 @@ pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
 
 /// The week of all budgets of a pool.
 fn of_budgets(place: &Place<'_>, platform: &Platform) -> Option<String> {
-    let budgets = NodePool::new(place.object)?.budgets()?;
-    let calendar = Calendar::new(&budgets);
+    let calendar = NodePool::new(place.object)?.calendar()?;
     let mut weeks: Vec<Week> = Vec::new();
     for reason in DisruptionReason::ALL {
         if !weeks.iter().any(|week| week.reasons.contains(&reason)) {
-            weeks.push(Week::of(&calendar, reason, platform.zone()));
+            weeks.push(Week::of(calendar, reason, platform.zone()));
         }
     }
     let parts: Vec<String> = weeks.iter().map(of_week).collect();
