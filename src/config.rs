@@ -2,7 +2,7 @@
 //!
 //! Flags take precedence over every configuration. The engine defines what a configuration may contain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,6 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::args::{CheckArgs, LspArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
-use crate::files::by_path::PathMap;
 use crate::files::{Directories, absolute, display_path, relative};
 
 /// The names that the configuration file may have. A folder has one.
@@ -133,7 +132,7 @@ fn without_current_folder(pattern: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct Scopes {
     list: Vec<Scope>,
-    by_folder: PathMap<usize>,
+    by_folder: HashMap<PathBuf, usize>,
     explicit: Option<usize>,
     /// The files of all configurations, those with errors included.
     found: BTreeSet<PathBuf>,
@@ -265,7 +264,7 @@ impl Scopes {
         }
         let mut scopes = Scopes {
             list: vec![Scope::new(None, String::new(), settings, Platform::default())],
-            by_folder: PathMap::default(),
+            by_folder: HashMap::new(),
             explicit: None,
             found: BTreeSet::new(),
             isolated: args.isolated,

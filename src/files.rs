@@ -3,7 +3,6 @@
 //! `walk` finds files, `folders` recognizes charts and kustomizations, `read` parses bytes to objects. Files
 //! that are not manifests are skipped with a reason, never with an error.
 
-pub(crate) mod by_path;
 mod directories;
 mod disk;
 mod filled;

@@ -3,17 +3,16 @@
 //! On 5,277 files of 60 public repositories 76,000 system calls do the work of 128,000 (`statx` 72,392 -> 9,278, `getdents64`
 //! 31,239 -> 13,548), in 0.21 s of system time instead of 0.40 s.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::by_path::PathMap;
-
 /// The folders that a walk has read. Of other folders the file system is asked.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
-    read: PathMap<Directory>,
+    read: HashMap<PathBuf, Directory>,
 }
 
 impl Directories {

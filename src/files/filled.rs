@@ -1,11 +1,10 @@
 //! Who fills in placeholders: tools whose traces are beside the manifests, such as a Flux Kustomization with
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use super::by_path::{BorrowedPaths, PathMap, PathSet, in_order};
 use super::walker::Walk;
 use super::{Directories, Disk, Input, absolute, disk, map_on_all_threads};
 use gpulint_rules::source;
@@ -31,7 +30,7 @@ const MAX_FILES: usize = 200;
 /// What fills in placeholders, by folder.
 #[derive(Debug, Default)]
 pub(super) struct FilledFolders {
-    folders: PathMap<Traces>,
+    folders: HashMap<PathBuf, Traces>,
     /// The paths of Flux Kustomizations with `postBuild`, relative to their repository.
     flux: FluxPaths,
     /// The ends of the paths of files that a Terraform file or a script anywhere below the inputs' folder fills in, by the
@@ -63,9 +62,9 @@ impl FilledFolders {
         let here = absolute(Path::new("."));
         let common = common_folder(inputs);
         let near = folders_of(inputs).flat_map(|folder| folder.ancestors().take(LEVELS));
-        let near: BorrowedPaths<'_> = near.map(Path::as_os_str).collect();
+        let near: BTreeSet<&Path> = near.collect();
         let is_own = |folder: &&Path| folder.starts_with(&here) || folder.starts_with(&common);
-        let near: Vec<&Path> = near.into_iter().map(Path::new).filter(is_own).collect();
+        let near: Vec<&Path> = near.into_iter().filter(is_own).collect();
         // Nor is what is beside the repository of all inputs.
         let above = common.ancestors().take_while(|folder| folder.starts_with(&here));
         let repository = above.into_iter().find(|folder| directories.has(folder, ".git")).map(Path::to_owned);
@@ -84,23 +83,19 @@ impl FilledFolders {
             let beside = directory.entries().filter(|(name, _)| is_script_name(name)).take(MAX_FILES);
             scripts.extend(beside.map(|(name, _)| folder.join(name)));
         }
-        scripts.sort_unstable_by(|a, b| in_order(a, b));
-        scripts.dedup_by(|a, b| a.as_os_str() == b.as_os_str());
+        scripts.sort_unstable();
+        scripts.dedup();
         let scripts = map_on_all_threads(scripts, |path| {
             let script = Script::read(&path, disk);
             (path, script)
         });
         let mentioning = scripts.iter().filter(|(_, script)| script.mentions_tool);
-        let mentioning: BorrowedPaths<'_> =
-            mentioning.filter_map(|(path, _)| Some(path.parent()?.as_os_str())).collect();
-        let traces = map_on_all_threads(near, |folder| {
-            let braces = mentioning.contains(folder.as_os_str());
-            (folder.to_path_buf(), Traces { braces, ..Traces::of(folder, of(folder)) })
+        let mentioning: HashSet<&Path> = mentioning.filter_map(|(path, _)| path.parent()).collect();
+        let folders = near.into_iter().map(|folder| {
+            let braces = mentioning.contains(folder);
+            (folder.to_owned(), Traces { braces, ..Traces::of(folder, of(folder)) })
         });
-        let mut folders = PathMap::default();
-        for (folder, traces) in traces {
-            folders.insert(folder, traces);
-        }
+        let folders = folders.collect();
         let mut named: HashMap<OsString, Vec<PathBuf>> = HashMap::new();
         for path in scripts.into_iter().flat_map(|(_, script)| script.named) {
             let name = path.file_name().unwrap_or_default().to_owned();
@@ -216,15 +211,12 @@ pub(crate) fn is_script(path: &Path) -> bool {
 }
 
 fn is_script_name(name: &OsStr) -> bool {
-    const EXTENSIONS: [&[u8]; 6] = [b"tf", b"tofu", b"sh", b"bash", b"mk", b"md"];
-    const NAMES: [&[u8]; 5] = [b"Makefile", b"GNUmakefile", b"justfile", b"Justfile", b".gitlab-ci.yml"];
-    let name = name.as_encoded_bytes();
-    // A dot in front begins no extension.
-    let dot = memchr::memrchr(b'.', name).filter(|dot| *dot > 0);
-    dot.is_some_and(|dot| EXTENSIONS.contains(&&name[dot + 1..]))
-        || NAMES.contains(&name)
-        || name.starts_with(b"Taskfile.")
-        || name.starts_with(b"skaffold.")
+    const EXTENSIONS: [&str; 6] = ["tf", "tofu", "sh", "bash", "mk", "md"];
+    const NAMES: [&str; 5] = ["Makefile", "GNUmakefile", "justfile", "Justfile", ".gitlab-ci.yml"];
+    let extension = Path::new(name).extension();
+    extension.is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known))
+        || NAMES.iter().any(|known| name == *known)
+        || ["Taskfile.", "skaffold."].iter().any(|start| name.to_string_lossy().starts_with(start))
 }
 
 /// The text of a file that is not too large.
@@ -303,7 +295,7 @@ struct FluxPaths {
     /// One of them is empty: it is the repository.
     is_whole: bool,
     /// The others, by their first part.
-    by_first: HashMap<OsString, PathSet>,
+    by_first: HashMap<OsString, HashSet<PathBuf>>,
 }
 
 impl FluxPaths {
@@ -314,7 +306,7 @@ impl FluxPaths {
                 None => flux.is_whole = true,
                 Some(first) => {
                     let first = first.as_os_str().to_owned();
-                    flux.by_first.entry(first).or_default().extend([path]);
+                    flux.by_first.entry(first).or_default().insert(path);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The effect of surrounding folders on a file: charts and kustomizations.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -9,32 +9,31 @@ use rayon::prelude::*;
 
 use crate::config;
 
-use super::by_path::{BorrowedPaths, PathMap, PathSet};
 use super::filled::{FilledFolders, flux_paths, has_placeholders, read_small};
-use super::kustomization::{KUSTOMIZATIONS, Kustomization, Kustomizations};
+use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::{Directories, Disk, Input, SkipReason, display_path};
 
 /// Kustomizations below each other are followed to this depth.
 const MAX_KUSTOMIZE_DEPTH: usize = 16;
 
 /// What kustomizations say of files.
-type ByFile<T> = PathMap<Arc<[T]>>;
+type ByFile<T> = HashMap<PathBuf, Arc<[T]>>;
 
 /// Charts and kustomizations around the inputs.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
     /// Folders with a `Chart.yaml`.
-    pub(super) charts: PathSet,
+    pub(super) charts: BTreeSet<PathBuf>,
     /// Those of them that are libraries: only other charts use their templates.
-    libraries: PathSet,
+    libraries: BTreeSet<PathBuf>,
     /// Kustomizations by folder.
-    pub(super) kustomizations: Kustomizations,
+    pub(super) kustomizations: BTreeMap<PathBuf, Kustomization>,
     /// Files that a kustomization lists as resources.
-    resources: PathSet,
+    resources: HashSet<PathBuf>,
     /// Files that a kustomization lists as patches.
-    patches: PathSet,
+    patches: HashSet<PathBuf>,
     /// Those of kustomizations that give objects another kind: their fields are those of neither kind alone.
-    reshaping: PathSet,
+    reshaping: HashSet<PathBuf>,
     /// The fields that kustomizations change, by file.
     targets: ByFile<PatchTarget>,
     /// The kustomizations that reach each file.
@@ -53,10 +52,10 @@ pub(crate) struct Folders {
 /// The files that kustomizations list.
 #[derive(Default)]
 struct Listed {
-    resources: PathSet,
-    patches: PathSet,
+    resources: HashSet<PathBuf>,
+    patches: HashSet<PathBuf>,
     /// The patches of those that give objects another kind.
-    reshaping: PathSet,
+    reshaping: HashSet<PathBuf>,
 }
 
 /// What one kustomization reaches, directly or indirectly.
@@ -71,22 +70,19 @@ struct Reached {
 impl Folders {
     /// Examines every folder that contains an input, directly or indirectly.
     pub(crate) fn discover(inputs: Vec<Input>, directories: Directories, disk: &Disk) -> Folders {
-        let mut around = BorrowedPaths::default();
+        let mut around: HashSet<&Path> = HashSet::new();
         for input in inputs.iter().filter(|input| input.unapplied.is_none()) {
             let above = input.absolute.ancestors().skip(1);
             // Those above a folder that is known are known.
-            for _ in above.take_while(|folder| around.insert(folder.as_os_str())) {}
+            for _ in above.take_while(|folder| around.insert(folder)) {}
         }
-        let around: Vec<&Path> = around.into_iter().map(Path::new).collect();
-        let has_chart = |folder: &&&Path| directories.has_file(folder, "Chart.yaml");
-        let charts: Vec<PathBuf> =
-            around.par_iter().filter(has_chart).map(|folder| folder.to_path_buf()).collect();
-        let charts: PathSet = charts.into_iter().collect();
-        let libraries = charts.sorted().into_iter().filter(|chart| is_library(chart, disk));
-        let libraries = libraries.map(Path::to_owned).collect();
+        let has_chart = |folder: &&Path| directories.has_file(folder, "Chart.yaml");
+        let charts: BTreeSet<PathBuf> =
+            around.par_iter().copied().filter(has_chart).map(Path::to_owned).collect();
+        let libraries = charts.iter().filter(|chart| is_library(chart, disk)).cloned().collect();
         let read =
             |folder: &&Path| Some((folder.to_path_buf(), Kustomization::read(folder, disk, &directories)?));
-        let kustomizations = Kustomizations::new(around.par_iter().filter_map(read).collect());
+        let kustomizations = around.par_iter().filter_map(read).collect();
         let disk = disk.clone();
         let mut folders =
             Folders { charts, libraries, kustomizations, inputs, directories, disk, ..Folders::default() };
@@ -117,7 +113,7 @@ impl Folders {
             }
             let is_kustomization = KUSTOMIZATIONS.iter().any(|known| name == *known);
             let is_above = || inputs.iter().any(|input| input.absolute.starts_with(folder));
-            if is_kustomization && (kustomizations.contains(folder) || is_above()) {
+            if is_kustomization && (kustomizations.contains_key(folder) || is_above()) {
                 stale.insert(folder.to_owned());
             }
         }
@@ -125,8 +121,12 @@ impl Folders {
         stale.extend(kustomizations.iter().filter(|(_, one)| reads(one)).map(|(folder, _)| folder.clone()));
         // The folder may have changed since it was read.
         let read = |folder: &PathBuf| Kustomization::read(folder, &disk, &Directories::default());
-        let read: Vec<_> = stale.iter().map(|folder| (folder.clone(), read(folder))).collect();
-        kustomizations.replace(read);
+        for folder in stale {
+            match read(&folder) {
+                Some(own) => _ = kustomizations.insert(folder, own),
+                None => _ = kustomizations.remove(&folder),
+            }
+        }
         let mut folders = Folders {
             charts,
             libraries,
@@ -151,7 +151,7 @@ impl Folders {
 
     fn listed(&self) -> Listed {
         let mut listed = Listed::default();
-        for (_, kustomization) in self.kustomizations.iter() {
+        for kustomization in self.kustomizations.values() {
             listed.resources.extend(kustomization.resources.iter().cloned());
             listed.patches.extend(kustomization.patches.iter().cloned());
             if kustomization.changes_kinds {
@@ -163,22 +163,22 @@ impl Folders {
 
     /// The ways to each file, and the placeholders that are filled in on them.
     fn reached(&self) -> (ByFile<KustomizeRoute>, ByFile<FilledPlaceholder>) {
-        let roots = self.kustomizations.as_slice().par_iter();
+        let roots = self.kustomizations.par_iter();
         let reached: Vec<Reached> = roots.map(|(root, own)| self.reached_from(root, own)).collect();
-        let mut routes: PathMap<Vec<KustomizeRoute>> = PathMap::default();
-        let mut filled: PathMap<Vec<FilledPlaceholder>> = PathMap::default();
+        let mut routes: HashMap<PathBuf, Vec<KustomizeRoute>> = HashMap::new();
+        let mut filled: HashMap<PathBuf, Vec<FilledPlaceholder>> = HashMap::new();
         for one in reached {
             for (path, route) in one.routes {
-                let known = routes.get_or_default(path);
+                let known = routes.entry(path).or_default();
                 if !known.contains(&route) {
                     known.push(route);
                 }
             }
             for (path, more) in one.filled {
-                filled.get_or_default(path).extend(more);
+                filled.entry(path).or_default().extend(more);
             }
         }
-        (routes.into_shared(), filled.into_shared())
+        (shared(routes), shared(filled))
     }
 
     /// The files that the kustomization of a folder reaches, and what it makes of the names of their objects.
@@ -228,8 +228,8 @@ impl Folders {
 
     /// The patch targets of each kustomization, by the files that it and the kustomizations below it list.
     fn patch_targets(&self) -> ByFile<PatchTarget> {
-        let mut of_files: PathMap<Vec<PatchTarget>> = PathMap::default();
-        for (folder, kustomization) in self.kustomizations.iter() {
+        let mut of_files: HashMap<PathBuf, Vec<PatchTarget>> = HashMap::new();
+        for (folder, kustomization) in &self.kustomizations {
             let mut targets = kustomization.targets.clone();
             for component in &kustomization.components {
                 let component = self.kustomizations.get(component);
@@ -238,24 +238,24 @@ impl Folders {
             if targets.is_empty() {
                 continue;
             }
-            let mut seen = BorrowedPaths::from_iter([folder.as_os_str()]);
+            let mut seen = HashSet::from([folder]);
             let mut open = vec![kustomization];
             while let Some(kustomization) = open.pop() {
                 for path in &kustomization.resources {
-                    if !seen.insert(path.as_os_str()) {
+                    if !seen.insert(path) {
                         continue;
                     }
                     match self.kustomizations.get(path) {
                         Some(below) => open.push(below),
                         None => {
-                            let file = of_files.get_or_default(path.clone());
+                            let file = of_files.entry(path.clone()).or_default();
                             file.extend(targets.iter().cloned());
                         }
                     }
                 }
             }
         }
-        of_files.into_shared()
+        shared(of_files)
     }
 
     /// What files contain.
@@ -270,7 +270,7 @@ impl Folders {
 
     /// Whether a kustomization reads a file as a patch or a replacement.
     pub(crate) fn is_read(&self, path: &Path) -> bool {
-        self.kustomizations.iter().any(|(_, one)| one.files_read().any(|file| file == path))
+        self.kustomizations.values().any(|one| one.files_read().any(|file| file == path))
     }
 
     /// Why a file is not a manifest, if its name or folders show it.
@@ -299,30 +299,29 @@ impl Folders {
 
     /// The chart that a file is a template of.
     fn chart_of_template<'p>(&self, path: &'p Path) -> Option<&'p Path> {
-        has_text(path, "templates").then_some(())?;
         path.ancestors().skip(1).find_map(|folder| {
-            let chart = folder.parent().filter(|chart| self.charts.contains(chart))?;
+            let chart = folder.parent().filter(|chart| self.charts.contains(*chart))?;
             folder.file_name().is_some_and(|name| name == "templates").then_some(chart)
         })
     }
 
     /// The chart whose folder `crds` a file is in, which installs it as it is written.
     pub(crate) fn root_chart_of_crd(&self, path: &Path) -> Option<PathBuf> {
-        let chart = crds_of(path).find(|chart| self.charts.contains(chart))?;
+        let chart = crds_of(path).find(|chart| self.charts.contains(*chart))?;
         Some(self.root_of(chart).to_owned())
     }
 
     /// The chart that a file gives default values to.
     pub(crate) fn root_chart_of_values(&self, path: &Path) -> Option<PathBuf> {
         let is_values = path.file_name().is_some_and(|name| name == "values.yaml");
-        let chart = path.parent().filter(|chart| is_values && self.charts.contains(chart))?;
+        let chart = path.parent().filter(|chart| is_values && self.charts.contains(*chart))?;
         Some(self.root_of(chart).to_owned())
     }
 
     /// The charts that are no part of another one, sorted.
     pub(crate) fn root_charts(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> =
-            self.charts.sorted().into_iter().map(|chart| self.root_of(chart).to_owned()).collect();
+            self.charts.iter().map(|chart| self.root_of(chart).to_owned()).collect();
         roots.sort();
         roots.dedup();
         roots
@@ -330,7 +329,7 @@ impl Folders {
 
     /// The folders with a kustomization.
     pub(crate) fn kustomization_folders(&self) -> Vec<PathBuf> {
-        self.kustomizations.iter().map(|(folder, _)| folder.clone()).collect()
+        self.kustomizations.keys().cloned().collect()
     }
 
     /// The chart that is rendered for a template.
@@ -340,7 +339,7 @@ impl Folders {
 
     /// The chart that a chart is a part of, in its folder `charts`; itself if it is none.
     fn root_of<'p>(&self, mut chart: &'p Path) -> &'p Path {
-        while let Some(above) = chart_above(chart).filter(|folder| self.charts.contains(folder)) {
+        while let Some(above) = chart_above(chart).filter(|folder| self.charts.contains(*folder)) {
             chart = above;
         }
         chart
@@ -401,13 +400,13 @@ impl Folders {
     /// Whether the file is processed by kustomize.
     pub(crate) fn is_kustomized(&self, input: &Input) -> bool {
         let path = &input.absolute;
-        let beside = |folder| self.kustomizations.contains(folder);
+        let beside = |folder| self.kustomizations.contains_key(folder);
         self.resources.contains(path) || path.parent().is_some_and(beside)
     }
 
     /// The kustomizations that reach a file.
     pub(crate) fn routes(&self, input: &Input) -> Arc<[KustomizeRoute]> {
-        self.routes.list(&input.absolute)
+        list(&self.routes, &input.absolute)
     }
 
     /// The placeholders of a file with this text that something in the input fills in.
@@ -452,12 +451,12 @@ impl Folders {
     }
 
     fn filled_by_kustomizations(&self, input: &Input) -> Arc<[FilledPlaceholder]> {
-        self.filled.list(&input.absolute)
+        list(&self.filled, &input.absolute)
     }
 
     /// The objects and fields of a file that kustomizations change.
     pub(crate) fn targets(&self, input: &Input) -> Arc<[PatchTarget]> {
-        self.targets.list(&input.absolute)
+        list(&self.targets, &input.absolute)
     }
 }
 
@@ -515,14 +514,17 @@ pub(super) fn chart_above(chart: &Path) -> Option<&Path> {
 
 /// The folders above that would be charts if a file is in their folder `crds`.
 pub(super) fn crds_of(file: &Path) -> impl Iterator<Item = &Path> {
-    let above = has_text(file, "crds").then(|| file.ancestors().skip(1)).into_iter().flatten();
-    let crds = above.filter(|folder| folder.file_name().is_some_and(|n| n == "crds"));
-    crds.filter_map(Path::parent)
+    let above = file.ancestors().skip(1);
+    above.filter(|folder| folder.file_name().is_some_and(|name| name == "crds")).filter_map(Path::parent)
 }
 
-/// Whether a path has a text anywhere: few have the name of a certain folder, and finding the folders takes longer.
-fn has_text(path: &Path, text: &str) -> bool {
-    memchr::memmem::find(path.as_os_str().as_encoded_bytes(), text.as_bytes()).is_some()
+fn shared<T>(lists: HashMap<PathBuf, Vec<T>>) -> ByFile<T> {
+    lists.into_iter().map(|(path, list)| (path, Arc::from(list))).collect()
+}
+
+/// The list of a file; an empty one if it has none.
+fn list<T>(lists: &ByFile<T>, file: &Path) -> Arc<[T]> {
+    lists.get(file).cloned().unwrap_or_default()
 }
 
 /// Whether the chart of a folder is a library.

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use gpulint_rules::Node;
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, PatchTarget, PatchedReplicas, Source};
-use rayon::prelude::*;
 
-use super::by_path::{PathMap, in_order};
 use super::{Directories, Disk, absolute};
 
 /// File names that kustomize recognizes.
@@ -38,55 +36,6 @@ pub(super) struct Kustomization {
     pub(super) removed: Vec<PatchTarget>,
     /// Whether it changes those that include it and is nothing alone.
     pub(super) is_component: bool,
-}
-
-/// Kustomizations, by folder.
-#[derive(Debug, Default)]
-pub(super) struct Kustomizations {
-    /// In the order of the folders.
-    list: Vec<(PathBuf, Kustomization)>,
-    numbers: PathMap<usize>,
-}
-
-impl Kustomizations {
-    pub(super) fn new(mut list: Vec<(PathBuf, Kustomization)>) -> Kustomizations {
-        list.par_sort_unstable_by(|(a, _), (b, _)| in_order(a, b));
-        let mut numbers = PathMap::default();
-        for (number, (folder, _)) in list.iter().enumerate() {
-            numbers.insert(folder.clone(), number);
-        }
-        Kustomizations { list, numbers }
-    }
-
-    /// Puts what some folders have now in the place of what they had.
-    pub(super) fn replace(&mut self, read: Vec<(PathBuf, Option<Kustomization>)>) {
-        let mut list = std::mem::take(&mut self.list);
-        list.retain(|(folder, _)| read.iter().all(|(other, _)| other != folder));
-        list.extend(read.into_iter().filter_map(|(folder, own)| Some((folder, own?))));
-        *self = Kustomizations::new(list);
-    }
-
-    pub(super) fn get(&self, folder: &Path) -> Option<&Kustomization> {
-        Some(&self.entry(folder)?.1)
-    }
-
-    /// The kustomization of a folder, and the folder.
-    pub(super) fn entry(&self, folder: &Path) -> Option<&(PathBuf, Kustomization)> {
-        self.list.get(*self.numbers.get(folder)?)
-    }
-
-    pub(super) fn contains(&self, folder: &Path) -> bool {
-        self.numbers.get(folder).is_some()
-    }
-
-    /// All of them, in the order of the folders.
-    pub(super) fn as_slice(&self) -> &[(PathBuf, Kustomization)] {
-        &self.list
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&PathBuf, &Kustomization)> {
-        self.list.iter().map(|(folder, own)| (folder, own))
-    }
 }
 
 impl Kustomization {

@@ -2,9 +2,9 @@
 //!
 //! Only names below a given folder count: what is named on the command line is checked.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
-use super::by_path::PathMap;
 use super::{Directories, SkipReason};
 
 /// Folders of test data. `testdata` is the convention of the Go toolchain, which ignores it as well.
@@ -44,12 +44,12 @@ const BACKUPS: &[&str] = &[".backup", ".bak", ".old", ".orig"];
 /// The folders below one root, and why the files in them are not applied.
 pub(super) struct Unapplied<'r> {
     root: &'r Path,
-    folders: PathMap<Option<SkipReason>>,
+    folders: HashMap<PathBuf, Option<SkipReason>>,
 }
 
 impl<'r> Unapplied<'r> {
     pub(super) fn below(root: &'r Path) -> Unapplied<'r> {
-        Unapplied { root, folders: PathMap::default() }
+        Unapplied { root, folders: HashMap::new() }
     }
 
     /// Why a file below the root is not applied; `None` if nothing says so.

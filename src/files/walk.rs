@@ -1,11 +1,9 @@
 //! Finds the files below the given paths.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-use foldhash::fast::RandomState;
 
 use super::directories::{Directories, EntryType};
 use super::unapplied::Unapplied;
@@ -184,7 +182,7 @@ fn is_manifest_name(name: &OsStr) -> bool {
 /// Removes duplicates of files that were given or linked several times. The given path is kept, or the
 /// shortest.
 fn deduplicate(candidates: Vec<Candidate>) -> Vec<Input> {
-    let mut by_file: HashMap<OsString, Input, RandomState> = HashMap::default();
+    let mut by_file: HashMap<PathBuf, Input> = HashMap::new();
     let mut streams: BTreeMap<u32, Input> = BTreeMap::new();
     for Candidate { input, real } in candidates {
         if let Some(number) = input.stream {
@@ -193,10 +191,7 @@ fn deduplicate(candidates: Vec<Candidate>) -> Vec<Input> {
         }
         let real = real.or_else(|| fs::canonicalize(&input.path).ok());
         let real = real.unwrap_or_else(|| input.absolute.clone());
-        let real = real.into_os_string();
-        let rank = |i: &Input| {
-            (!i.named, i.absolute.as_os_str() != real, i.display_path.len(), i.display_path.clone())
-        };
+        let rank = |i: &Input| (!i.named, i.absolute != real, i.display_path.len(), i.display_path.clone());
         match by_file.get_mut(&real) {
             Some(known) if rank(known) <= rank(&input) => {}
             Some(known) => *known = input,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::lint::settings::Globs;
@@ -288,10 +288,9 @@ fn has_depth(pattern: &[String], parts: usize) -> bool {
     parts == pattern.len() || pattern.iter().any(|part| part == "**")
 }
 
-/// How many parts an absolute path has.
+/// How many parts a path has.
 fn depth(path: &Path) -> usize {
-    let bytes = path.as_os_str().as_encoded_bytes();
-    if path.parent().is_none() { 0 } else { memchr::memchr_iter(MAIN_SEPARATOR as u8, bytes).count() }
+    path.components().count()
 }
 
 fn matches(pattern: &[String], below: &Path) -> bool {

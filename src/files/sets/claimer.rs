@@ -1,12 +1,9 @@
 //! Objects that make a controller apply files, and what their paths mean.
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use gpulint_rules::Object;
 use rayon::prelude::*;
-
-use crate::files::by_path::PathMap;
 
 use super::index::Files;
 use super::transform::Reach;
@@ -75,35 +72,18 @@ pub(super) struct Checkout<'f, 'a> {
     pub(super) files: &'f Files<'a>,
     /// The folder above all files.
     root: PathBuf,
-    /// By folder: the folder above with `.git`.
-    repositories: Mutex<PathMap<Option<PathBuf>>>,
 }
 
 impl<'f, 'a> Checkout<'f, 'a> {
     pub(super) fn new(files: &'f Files<'a>) -> Self {
-        Checkout { files, root: files.root(), repositories: Mutex::default() }
+        Checkout { files, root: files.root() }
     }
 
     /// The folder above with `.git`, or the one above all files.
     pub(super) fn root_of(&self, file: &Path) -> PathBuf {
-        let mut known = self.repositories.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut new = Vec::new();
-        let mut found = None;
-        for folder in file.ancestors().skip(1) {
-            if let Some(root) = known.get(folder) {
-                found.clone_from(root);
-                break;
-            }
-            new.push(folder.to_owned());
-            if self.files.folders.directories.has(folder, ".git") {
-                found = Some(folder.to_owned());
-                break;
-            }
-        }
-        for folder in new {
-            known.insert(folder, found.clone());
-        }
-        found.unwrap_or_else(|| self.root.clone())
+        let mut above = file.ancestors().skip(1);
+        let repository = above.find(|folder| self.files.folders.directories.has(folder, ".git"));
+        repository.unwrap_or(&self.root).to_owned()
     }
 
     /// The folder that a path means that counts from the root of the checkout. Part of a repository may be what a

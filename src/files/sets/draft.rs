@@ -1,11 +1,9 @@
 //! The sets of an input while they are found.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
 use gpulint_rules::{Bond, ManifestSet, Membership, Partition};
 
 use super::index::Files;
@@ -161,11 +159,11 @@ impl<'f, 'a> Draft<'f, 'a> {
     }
 
     /// The sets that claim a file of a folder, by folder.
-    pub(super) fn sets_by_folder(&self) -> HashMap<&'a OsStr, Vec<usize>, RandomState> {
-        let mut by_folder: HashMap<&OsStr, Vec<usize>, RandomState> = HashMap::default();
+    pub(super) fn sets_by_folder(&self) -> HashMap<&'a Path, Vec<usize>> {
+        let mut by_folder: HashMap<&Path, Vec<usize>> = HashMap::new();
         for (file, members) in self.members.iter().enumerate() {
             let Some(folder) = self.files.folder(file).filter(|_| !members.is_empty()) else { continue };
-            let sets = by_folder.entry(folder.as_os_str()).or_default();
+            let sets = by_folder.entry(folder).or_default();
             for member in members {
                 if !sets.contains(&member.set) {
                     sets.push(member.set);
@@ -236,7 +234,7 @@ impl<'f, 'a> Draft<'f, 'a> {
             if !self.members[file].is_empty() {
                 continue;
             }
-            let sets = self.files.folder(file).and_then(|folder| by_folder.get(folder.as_os_str()));
+            let sets = self.files.folder(file).and_then(|folder| by_folder.get(folder));
             let sets = sets.cloned().unwrap_or_else(|| vec![rest]);
             has_rest |= sets == [rest] && !self.files.list[file].objects.is_empty();
             self.members[file] =

@@ -127,7 +127,7 @@ pub(super) fn add(draft: &mut Draft<'_, '_>) {
         let folder = draft.files.folder(*file);
         !draft.files.list[*file].objects.is_empty()
             && !draft.is_claimed(*file)
-            && folder.is_some_and(|folder| !claimed.contains_key(folder.as_os_str()))
+            && folder.is_some_and(|folder| !claimed.contains_key(folder))
     };
     let files: Vec<usize> = (0..draft.members.len()).filter(is_free).collect();
     let folders = repeating_folders(draft, &files);

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use foldhash::fast::RandomState;
 use gpulint_rules::Bond;
 
 use super::claimer::{Checkout, Claimer, Destination, GitOpsObject, Tool};
@@ -286,7 +285,7 @@ fn cluster_of(folder: &Path, is_argo: bool) -> Option<(PathBuf, PathBuf)> {
 /// Few may be a slip.
 fn conflicts(files: &Files<'_>, graph: &Graph, groups: &[Group]) -> BTreeSet<(usize, usize)> {
     // By object: the groups that apply it.
-    let mut holders: HashMap<u64, Vec<usize>, RandomState> = HashMap::default();
+    let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
     let mut sizes = vec![0; groups.len()];
     let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for (number, group) in groups.iter().enumerate() {

@@ -1,8 +1,7 @@
 //! What an object is called once it is applied.
 
-use std::hash::{BuildHasher as _, Hash, Hasher as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use foldhash::quality::FixedState;
 use gpulint_rules::{Kind, Object, kind};
 
 use super::transform::Transform;
@@ -14,7 +13,7 @@ pub(super) fn applied(object: &Object, how: &Transform) -> Option<u64> {
     if id.name.is_empty() || object.is_patch() || id.is(Kind::NAMESPACE) {
         return None;
     }
-    let mut hasher = FixedState::default().build_hasher();
+    let mut hasher = DefaultHasher::new();
     (&id.group, &id.kind).hash(&mut hasher);
     if kind::find(&id.group, &id.kind).is_none_or(|info| info.namespaced) {
         if object.path(&["metadata", "namespace"]).is_unknown() && how.namespace.is_none() {

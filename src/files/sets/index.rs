@@ -1,15 +1,11 @@
 //! The files of an input by path.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::sync::OnceLock;
 
-use foldhash::fast::RandomState;
 use gpulint_rules::Object;
-use rayon::prelude::*;
 
-use crate::files::by_path::BorrowedPaths;
 use crate::files::{Folders, Input, absolute};
 
 /// A file of the input.
@@ -26,7 +22,6 @@ pub(crate) struct SetFile<'a> {
 pub(super) struct Files<'a> {
     pub(super) list: &'a [SetFile<'a>],
     pub(super) folders: &'a Folders,
-    by_path: HashMap<&'a OsStr, usize, RandomState>,
     /// Sorted by the bytes of the path, so that all files below a folder follow each other.
     sorted: Vec<(&'a Path, usize)>,
     /// The folders that hold files, directly or indirectly, sorted in the same way: found when somebody asks.
@@ -56,9 +51,8 @@ impl<'a> Files<'a> {
         let placed = list.iter().enumerate().filter(|(_, file)| has_place(file));
         let mut sorted: Vec<(&Path, usize)> =
             placed.map(|(number, file)| (file.input.absolute.as_path(), number)).collect();
-        sorted.par_sort_unstable_by(|a, b| bytes(a.0).cmp(bytes(b.0)));
-        let by_path = sorted.iter().map(|(path, file)| (path.as_os_str(), *file)).collect();
-        Files { list, folders, by_path, sorted, all_folders: OnceLock::new() }
+        sorted.sort_by(|a, b| bytes(a.0).cmp(bytes(b.0)));
+        Files { list, folders, sorted, all_folders: OnceLock::new() }
     }
 
     /// Whether no file has a place.
@@ -68,7 +62,8 @@ impl<'a> Files<'a> {
 
     /// The number of a file.
     pub(super) fn at(&self, path: &Path) -> Option<usize> {
-        self.by_path.get(path.as_os_str()).copied()
+        let found = self.sorted.binary_search_by(|(known, _)| bytes(known).cmp(bytes(path)));
+        found.ok().map(|at| self.sorted[at].1)
     }
 
     /// The folder of a file.
@@ -86,7 +81,7 @@ impl<'a> Files<'a> {
 
     /// Whether a folder is in the input.
     pub(super) fn has_folder(&self, folder: &Path) -> bool {
-        self.folders.kustomizations.contains(folder) || self.below(folder).next().is_some()
+        self.folders.kustomizations.contains_key(folder) || self.below(folder).next().is_some()
     }
 
     /// A folder, if there are files below it.
@@ -98,14 +93,9 @@ impl<'a> Files<'a> {
     /// All folders below one that hold files, directly or indirectly.
     pub(super) fn folders_below(&self, folder: &Path) -> impl Iterator<Item = &'a Path> + '_ {
         let all = self.all_folders.get_or_init(|| {
-            let mut found = BorrowedPaths::default();
-            for (path, _) in &self.sorted {
-                let above = path.ancestors().skip(1);
-                // Those above a folder that is known are known.
-                for _ in above.take_while(|folder| found.insert(folder.as_os_str())) {}
-            }
-            let mut all: Vec<&Path> = found.into_iter().map(Path::new).collect();
-            all.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
+            let folders = self.sorted.iter().flat_map(|(path, _)| path.ancestors().skip(1));
+            let mut all: Vec<&Path> = folders.collect::<BTreeSet<_>>().into_iter().collect();
+            all.sort_by(|a, b| bytes(a).cmp(bytes(b)));
             all
         });
         let prefix = prefix(folder);

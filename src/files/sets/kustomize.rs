@@ -14,7 +14,6 @@ use super::index::Files;
 use super::names::SetName;
 use super::transform::{Reach, Transform};
 
-use crate::files::by_path::BorrowedPaths;
 use crate::files::kustomization::Kustomization;
 
 /// Kustomizations below each other are followed to this depth.
@@ -37,7 +36,7 @@ impl<'f, 'a> Expansion<'f, 'a> {
     }
 
     fn find_with_folder(&self, folder: &Path) -> Option<(&'a PathBuf, &'a Kustomization)> {
-        self.files.folders.kustomizations.entry(folder).map(|(folder, own)| (folder, own))
+        self.files.folders.kustomizations.get_key_value(folder)
     }
 
     /// Applies the kustomization of a folder, if there is one.
@@ -103,15 +102,14 @@ pub(super) struct Top<'a> {
 
 /// The kustomizations that no other one includes, except components, which are nothing alone.
 pub(super) fn tops<'a>(files: &Files<'a>) -> Vec<Top<'a>> {
-    let all = files.folders.kustomizations.as_slice();
-    let mut included = BorrowedPaths::default();
+    let all = &files.folders.kustomizations;
+    let mut included: HashSet<&PathBuf> = HashSet::new();
     for (folder, kustomization) in all {
         let paths = kustomization.resources.iter().chain(&kustomization.components);
-        let paths = paths.map(|path| path.as_os_str());
-        included.extend(paths.filter(|path| *path != folder.as_os_str()));
+        included.extend(paths.filter(|path| *path != folder));
     }
-    let is_top = |(folder, kustomization): &&'a (PathBuf, Kustomization)| {
-        !kustomization.is_component && !included.contains(folder.as_os_str())
+    let is_top = |(folder, kustomization): &(&'a PathBuf, &'a Kustomization)| {
+        !kustomization.is_component && !included.contains(folder)
     };
     let tops = all.par_iter().filter(is_top).map(|(folder, _)| {
         let mut expansion = Expansion::new(files);
