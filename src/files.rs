@@ -24,7 +24,7 @@ pub(crate) use directories::Directories;
 pub(crate) use disk::Disk;
 pub(crate) use filled::{fills_placeholders, is_script};
 pub(crate) use folders::{FileContext, Folders};
-pub(crate) use kustomization::KUSTOMIZATIONS;
+pub(crate) use kustomization::{KUSTOMIZATIONS, Kustomization, Patch, patches};
 pub(crate) use read::{ReadOutcome, read, read_all, read_bytes};
 pub(crate) use walk::{FoundFiles, Input, count_hidden, find};
 

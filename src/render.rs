@@ -5,7 +5,6 @@
 //! time as plain files.
 
 mod helm;
-mod kustomization;
 mod kustomize;
 mod origin;
 mod process;

@@ -1,10 +1,10 @@
-//! Reads a kustomization: the files that it lists, its patches, and what they change.
+//! Reads a kustomization: what it lists and includes, its patches, and what they change.
 
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::Node;
 use gpulint_rules::source;
-use gpulint_rules::source::{FilledPlaceholder, PatchTarget, PatchedReplicas, Source};
+use gpulint_rules::source::{Document, FilledPlaceholder, PatchTarget, PatchedReplicas, Source};
 
 use super::{Directories, Disk, absolute};
 
@@ -13,13 +13,19 @@ pub(crate) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomizati
 
 /// A kustomization. Its paths are absolute.
 #[derive(Debug, Default)]
-pub(super) struct Kustomization {
+pub(crate) struct Kustomization {
+    /// Its file. kustomize accepts one in a folder; where there are several, the first.
+    pub(crate) file: PathBuf,
     /// Files and folders that it lists.
-    pub(super) resources: Vec<PathBuf>,
+    pub(crate) resources: Vec<PathBuf>,
     /// Folders of components, whose patches apply to the listed files.
-    pub(super) components: Vec<PathBuf>,
+    pub(crate) components: Vec<PathBuf>,
+    /// Files and folders of generators, transformers and definitions.
+    pub(crate) plugins: Vec<PathBuf>,
+    /// Entries that name a repository, a file elsewhere or a chart, with their fields; a folder may have such a name as well.
+    pub(crate) remote: Vec<(&'static str, String)>,
     /// Files that contain its patches.
-    pub(super) patches: Vec<PathBuf>,
+    pub(crate) patches: Vec<PathBuf>,
     /// Files that contain its replacements.
     pub(super) replacements: Vec<PathBuf>,
     /// Whether a patch gives objects another kind, so that other patches have fields of that kind.
@@ -35,24 +41,35 @@ pub(super) struct Kustomization {
     /// The objects that its patches remove.
     pub(super) removed: Vec<PatchTarget>,
     /// Whether it changes those that include it and is nothing alone.
-    pub(super) is_component: bool,
+    pub(crate) is_component: bool,
+    /// Whether kustomize builds it: Flux calls objects of its own so.
+    pub(crate) is_built: bool,
 }
 
 impl Kustomization {
     /// Reads the kustomization of a folder, if there is one. Files that cannot be parsed are treated as
     /// empty; if they are inputs, the parser reports them.
-    pub(super) fn read(folder: &Path, disk: &Disk, directories: &Directories) -> Option<Kustomization> {
+    pub(crate) fn read(folder: &Path, disk: &Disk, directories: &Directories) -> Option<Kustomization> {
         let mut out = None;
         for name in KUSTOMIZATIONS.into_iter().filter(|name| directories.has_file(folder, name)) {
-            let Ok(bytes) = disk.read(&folder.join(name)) else { continue };
-            let found: &mut Kustomization = out.get_or_insert_default();
-            for document in source::read(&Source::new(name, bytes)) {
-                if let Some(root) = document.root() {
-                    found.add(folder, &root, disk);
-                }
+            let file = folder.join(name);
+            let Ok(bytes) = disk.read(&file) else { continue };
+            let documents = source::read(&Source::new(name, bytes));
+            let found = out.get_or_insert_with(|| Kustomization {
+                file,
+                is_built: documents.first().and_then(Document::root).is_some_and(|root| is_built(&root)),
+                ..Kustomization::default()
+            });
+            for root in documents.iter().filter_map(Document::root) {
+                found.add(folder, &root, disk);
             }
         }
         out
+    }
+
+    /// Its folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new(""))
     }
 
     /// The files that say what it changes.
@@ -62,53 +79,25 @@ impl Kustomization {
 
     fn add(&mut self, folder: &Path, root: &Node<'_>, disk: &Disk) {
         let path = |file: &str| absolute(&folder.join(file));
-        let paths = |field: &str| {
-            let items = root.get(field).items();
-            let texts = items.filter_map(|item| item.text().map(path));
-            texts.collect::<Vec<PathBuf>>()
-        };
-        for field in ["resources", "bases"] {
-            self.resources.extend(paths(field));
-        }
-        self.components.extend(paths("components"));
-        for field in ["patches", "patchesJson6902"] {
-            for patch in root.get(field).items() {
-                // Early versions of kustomize read a list of files.
-                let file = patch.get("path").text().or(patch.text()).map(path);
-                self.changes_kinds |= patch.get("patch").text().is_some_and(|text| {
-                    text.lines().any(|line| line.trim().trim_start_matches("- ").trim() == "path: /kind")
-                });
-                let target = patch.get("target");
-                if target.is_set() {
-                    let bytes = || file.as_ref().and_then(|file| disk.read_to_string(file).ok());
-                    let text = patch.get("patch").text().map(str::to_owned).or_else(bytes);
-                    let text = text.unwrap_or_default();
-                    let replicas = replicas_in(&text);
-                    let changed = PatchTarget { replicas, ..target_of_selector(&target) };
-                    if is_certain_selector(&target) && !removed_by_patch(&text).is_empty() {
-                        self.removed.push(changed.clone());
-                    }
-                    self.targets.push(changed);
-                } else if let Some(text) = patch.get("patch").text() {
-                    self.add_patch(text);
-                } else if let Some(file) = &file {
-                    self.add_patch_file(file, disk);
-                }
-                self.patches.extend(file);
+        for field in ["resources", "bases", "components", "generators", "transformers", "crds"] {
+            let paths = match field {
+                "resources" | "bases" => &mut self.resources,
+                "components" => &mut self.components,
+                _ => &mut self.plugins,
+            };
+            for entry in root.get(field).items().filter_map(|item| item.text()) {
+                paths.push(path(entry));
+                self.remote.extend(is_remote(entry).then(|| (field, entry.to_owned())));
             }
         }
-        for patch in root.get("patchesStrategicMerge").items() {
-            match patch.text() {
-                Some(text) if text.contains('\n') => {
-                    self.add_patch(text);
-                }
-                Some(file) => {
-                    let file = path(file);
-                    self.add_patch_file(&file, disk);
-                    self.patches.push(file);
-                }
-                None => {}
+        for field in ["helmCharts", "helmChartInflationGenerator"] {
+            for chart in root.get(field).items() {
+                let name = chart.get("name").text().or(chart.get("chartName").text()).unwrap_or(field);
+                self.remote.push((field, name.to_owned()));
             }
+        }
+        for patch in patches(root) {
+            self.add_patch(&patch, &path, disk);
         }
         for scaled in root.get("replicas").items() {
             let name = scaled.get("name").text().map(str::to_owned);
@@ -151,19 +140,76 @@ impl Kustomization {
         self.is_component |= root.get("kind").text() == Some("Component");
     }
 
-    /// A patch that names its objects itself.
-    fn add_patch(&mut self, text: &str) {
-        self.targets.extend(targets_of_patch(Source::from_text("patch", text)));
-        self.removed.extend(removed_by_patch(text));
-    }
-
-    fn add_patch_file(&mut self, file: &Path, disk: &Disk) {
-        let bytes = disk.read(file).unwrap_or_default();
-        if let Ok(text) = std::str::from_utf8(&bytes) {
-            self.removed.extend(removed_by_patch(text));
+    fn add_patch(&mut self, patch: &Patch<'_>, path: &impl Fn(&str) -> PathBuf, disk: &Disk) {
+        let inline = patch.inline.as_ref().and_then(Node::text);
+        let file = patch.file.map(path);
+        self.changes_kinds |= inline.is_some_and(|text| {
+            text.lines().any(|line| line.trim().trim_start_matches("- ").trim() == "path: /kind")
+        });
+        let source = match (inline, &file) {
+            (Some(text), _) => Source::from_text("patch", text),
+            (None, Some(file)) => Source::new("patch", disk.read(file).unwrap_or_default()),
+            (None, None) => Source::from_text("patch", ""),
+        };
+        self.patches.extend(file);
+        let removed = removed_by_patch(source.text());
+        if !patch.target.is_set() {
+            self.removed.extend(removed);
+            self.targets.extend(targets_of_patch(&source));
+            return;
         }
-        self.targets.extend(targets_of_patch(Source::new("patch", bytes)));
+        let changed =
+            PatchTarget { replicas: replicas_in(source.text()), ..target_of_selector(&patch.target) };
+        if is_certain_selector(&patch.target) && !removed.is_empty() {
+            self.removed.push(changed.clone());
+        }
+        self.targets.push(changed);
     }
+}
+
+/// A patch of a kustomization.
+pub(crate) struct Patch<'k> {
+    /// Its file, as written.
+    pub(crate) file: Option<&'k str>,
+    /// Its text, where it is in the kustomization; it counts before the file.
+    pub(crate) inline: Option<Node<'k>>,
+    /// What it changes, where it says so.
+    pub(crate) target: Node<'k>,
+}
+
+/// The patches of a kustomization, in their order.
+pub(crate) fn patches<'k>(root: &Node<'k>) -> Vec<Patch<'k>> {
+    let mut out = Vec::new();
+    for entry in root.get("patchesStrategicMerge").items() {
+        let is_inline = entry.text().is_some_and(|text| text.contains('\n'));
+        let file = entry.text().filter(|_| !is_inline);
+        out.push(Patch { file, inline: is_inline.then(|| entry.clone()), target: entry.get("target") });
+    }
+    for field in ["patches", "patchesJson6902"] {
+        for entry in root.get(field).items() {
+            let inline = Some(entry.get("patch")).filter(|inline| inline.text().is_some());
+            // Early versions of kustomize read a list of files.
+            let file = entry.get("path").text().or(entry.text());
+            out.push(Patch { file, inline, target: entry.get("target") });
+        }
+    }
+    out
+}
+
+/// Whether a document is one that kustomize builds.
+fn is_built(root: &Node<'_>) -> bool {
+    root.get("apiVersion").text().is_none_or(|version| version.starts_with("kustomize.config.k8s.io/"))
+}
+
+/// Whether an entry names a repository or a file elsewhere, unless there is such a path.
+fn is_remote(entry: &str) -> bool {
+    let first = entry.split('/').next().unwrap_or_default();
+    entry.contains("://")
+        || entry.contains("?ref=")
+        || entry.starts_with("git@")
+        || entry.contains(".git/")
+        || entry.ends_with(".git")
+        || entry.contains('/') && first.contains('.') && !first.starts_with('.') && !first.ends_with(".yaml")
 }
 
 /// What the objects of a strategic merge patch say of themselves when they remove their targets.
@@ -223,8 +269,8 @@ fn targets_of_replacement(replacement: &Node<'_>) -> Vec<PatchTarget> {
 }
 
 /// The targets of a patch. RFC 6902 operations without a target change nothing.
-fn targets_of_patch(source: Source) -> Vec<PatchTarget> {
-    let documents = source::read(&source);
+fn targets_of_patch(source: &Source) -> Vec<PatchTarget> {
+    let documents = source::read(source);
     let roots = documents.iter().filter_map(|document| document.root());
     let targets = roots.filter_map(|root| {
         let text = |node: Node<'_>| node.text().map(str::to_owned);
@@ -239,4 +285,25 @@ fn targets_of_patch(source: Source) -> Vec<PatchTarget> {
         })
     });
     targets.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_remote;
+
+    #[test]
+    fn entries_elsewhere_are_told_from_paths() {
+        for entry in [
+            "https://example.com/a.yaml",
+            "github.com/org/repo//deploy?ref=v1",
+            "git@example.com:org/repo.git",
+            "ssh://git@example.com/a",
+            "github.com/org/repo/deploy",
+        ] {
+            assert!(is_remote(entry), "{entry}");
+        }
+        for entry in ["../base", "a.yaml", "./x/y", "apps/web", "web.yaml/x"] {
+            assert!(!is_remote(entry), "{entry}");
+        }
+    }
 }

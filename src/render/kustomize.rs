@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpulint_rules::lint::fix::text::Repair;
+use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{Fix, Location};
@@ -21,11 +22,10 @@ use crate::batch::Batch;
 use crate::config::Scopes;
 use crate::files;
 use crate::files::sets::Sign;
-use crate::files::{Folders, Input, SkipReason, Skipped};
+use crate::files::{Directories, Disk, Folders, Input, Kustomization, SkipReason, Skipped};
 
-use super::kustomization::Kustomization;
 use super::origin;
-use super::origin::{Origin, Written};
+use super::origin::{BuiltBy, Origin, Written};
 use super::process;
 use super::process::{Failure, TempFolder};
 use super::sources::Sources;
@@ -38,6 +38,8 @@ const MAX_DEPTH: usize = 32;
 struct Top {
     /// It first, then those that it includes, the outer ones first.
     all: Vec<Kustomization>,
+    /// The files that they list: resources, and patches.
+    files: Vec<PathBuf>,
     shown: String,
     scope: usize,
 }
@@ -50,11 +52,26 @@ impl Top {
     fn has_remote(&self) -> bool {
         self.all.iter().any(|one| !one.remote.is_empty())
     }
+}
 
-    /// The files that it lists, directly or through others.
-    fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.all.iter().flat_map(|one| &one.files)
-    }
+/// Reads the kustomization of a folder, if kustomize builds it. Its entries that are in the file system are not remote.
+fn read(folder: &Path, sources: &Sources) -> Option<Kustomization> {
+    let found = Kustomization::read(folder, &Disk::default(), &Directories::default());
+    let mut found = found.filter(|one| one.is_built && sources.get(&one.file).is_some())?;
+    found.remote.retain(|(field, entry)| field.starts_with("helm") || !folder.join(entry).exists());
+    Some(found)
+}
+
+/// The folders that a kustomization includes.
+fn folders_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
+    let listed = one.resources.iter().chain(&one.components).chain(&one.plugins);
+    listed.filter(|path| path.is_dir())
+}
+
+/// The files that it lists: resources, and patches.
+fn files_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
+    let listed = one.resources.iter().chain(&one.components).chain(&one.plugins);
+    listed.filter(|path| path.exists() && !path.is_dir()).chain(&one.patches)
 }
 
 /// Builds the top kustomizations of a batch.
@@ -86,15 +103,16 @@ pub(super) fn render(
         }
         match result {
             Ok((run, written)) => {
-                out.covered.extend(top.files().cloned());
                 let set = set_of(&top, batch, &numbers);
-                let origin = KustomizeOrigin { written, top: top.all };
+                out.covered.extend(top.files);
+                let by = BuiltBy { kustomizations: top.all, sources: Arc::clone(sources) };
+                let origin = KustomizeOrigin { written, by };
                 out.runs.push(Run { set, origin: Box::new(origin), ..run });
             }
             // What it patches may be in what was left out.
-            Err(_) if top.has_remote() => out.uncertain.extend(top.files().cloned()),
+            Err(_) if top.has_remote() => out.uncertain.extend(top.files),
             Err(failure) => {
-                out.uncertain.extend(top.files().cloned());
+                out.uncertain.extend(top.files);
                 out.failures.push(failure);
             }
         }
@@ -113,7 +131,7 @@ fn set_of(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Opti
         matches!(sign, Some(Sign::Configuration | Sign::Flux | Sign::Argo | Sign::GitOps))
     };
     let mut common: Option<BTreeSet<usize>> = None;
-    for at in top.files().filter_map(|file| numbers.get(file.as_path())) {
+    for at in top.files.iter().filter_map(|file| numbers.get(file.as_path())) {
         let own: BTreeSet<usize> = sets.claims(*at).filter(is_stated).collect();
         // Patches are of no set.
         if !own.is_empty() {
@@ -131,10 +149,9 @@ fn discover(
     sources: &Arc<Sources>,
 ) -> Vec<Top> {
     let folders = batch.kustomization_folders();
-    let all: BTreeMap<PathBuf, Kustomization> = (folders.iter())
-        .filter_map(|folder| Some((folder.clone(), Kustomization::read(folder, sources)?)))
-        .collect();
-    let included: HashSet<&PathBuf> = all.values().flat_map(|one| &one.folders).collect();
+    let all: BTreeMap<PathBuf, Kustomization> =
+        (folders.iter()).filter_map(|folder| Some((folder.clone(), read(folder, sources)?))).collect();
+    let included: HashSet<&PathBuf> = all.values().flat_map(folders_of).collect();
     let own = batch.inputs.iter().filter(|one| !one.is_context);
     let inputs: HashMap<&Path, usize> = own.map(|one| (one.input.absolute.as_path(), one.scope)).collect();
     let mut tops = Vec::new();
@@ -146,20 +163,17 @@ fn discover(
         let mut seen = HashSet::from([folder.clone()]);
         let mut open = vec![(folder.clone(), 0)];
         while let Some((at, depth)) = (!open.is_empty()).then(|| open.remove(0)) {
-            let Some(one) = Kustomization::read(&at, sources) else { continue };
-            for below in &one.folders {
+            let Some(one) = read(&at, sources) else { continue };
+            for below in folders_of(&one) {
                 if depth < MAX_DEPTH && seen.insert(below.clone()) {
                     open.push((below.clone(), depth + 1));
                 }
             }
             reached.push(one);
         }
-        let top = Top { all: reached, shown: shown(folder, sources), scope: 0 };
-        if top.all.is_empty() {
-            continue;
-        }
+        let files: Vec<PathBuf> = reached.iter().flat_map(files_of).cloned().collect();
         let named = inputs.get(own.file.as_path());
-        let Some(scope) = named.or_else(|| top.files().find_map(|file| inputs.get(file.as_path()))).copied()
+        let Some(scope) = named.or_else(|| files.iter().find_map(|file| inputs.get(file.as_path()))).copied()
         else {
             continue;
         };
@@ -168,10 +182,10 @@ fn discover(
         }
         if named.is_some() {
             let excluded = |file: &&PathBuf| !options.excluded.contains(file);
-            let files = top.files().chain(top.all.iter().map(|one| &one.file)).filter(excluded);
+            let files = files.iter().chain(reached.iter().map(|one| &one.file)).filter(excluded);
             files.for_each(|file| sources.include(file));
         }
-        tops.push(Top { scope, ..top });
+        tops.push(Top { all: reached, files, shown: shown(folder, sources), scope });
     }
     tops
 }
@@ -196,9 +210,9 @@ impl Workplace {
         let wrapper = folder.path().join("build");
         fs::create_dir(&wrapper)?;
         fs::create_dir(folder.path().join("home"))?;
-        let own = &top.own().folder;
+        let own = top.own().folder();
         let (copied, target) = if top.has_remote() {
-            let root = common_ancestor(top.all.iter().map(|one| one.folder.as_path()));
+            let root = common_ancestor(top.all.iter().map(|one| one.folder()));
             let copy = folder.path().join("tree");
             copy_without_remote(&root, &copy, top)?;
             let target = copy.join(own.strip_prefix(&root).unwrap_or(Path::new("")));
@@ -245,7 +259,7 @@ fn common_ancestor<'p>(mut folders: impl Iterator<Item = &'p Path>) -> PathBuf {
 fn copy_without_remote(root: &Path, copy: &Path, top: &Top) -> io::Result<()> {
     let mut real: BTreeSet<&Path> = BTreeSet::new();
     for one in &top.all {
-        real.extend(one.folder.ancestors().take_while(|folder| folder.starts_with(root)));
+        real.extend(one.folder().ancestors().take_while(|folder| folder.starts_with(root)));
     }
     let changed: HashMap<&Path, &Kustomization> =
         top.all.iter().filter(|one| !one.remote.is_empty()).map(|one| (one.file.as_path(), one)).collect();
@@ -256,7 +270,7 @@ fn copy_without_remote(root: &Path, copy: &Path, top: &Top) -> io::Result<()> {
             let path = entry?.path();
             let Some(name) = path.file_name() else { continue };
             if let Some(kustomization) = changed.get(path.as_path()) {
-                fs::write(target.join(name), without_remote(kustomization))?;
+                fs::write(target.join(name), without_remote(kustomization)?)?;
             } else if !real.contains(path.as_path()) {
                 link(&path, &target.join(name))?;
             }
@@ -276,8 +290,10 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// The text of a kustomization without the entries that are not in the file system. JSON is YAML.
-fn without_remote(kustomization: &Kustomization) -> String {
-    let mut value = kustomization.root().map_or(Value::Null, |root| root.to_json());
+fn without_remote(kustomization: &Kustomization) -> io::Result<String> {
+    let documents = source::read(&Source::new("kustomization", fs::read(&kustomization.file)?));
+    let root = documents.first().and_then(|document| document.root());
+    let mut value = root.map_or(Value::Null, |root| root.to_json());
     for (field, entry) in &kustomization.remote {
         if field.starts_with("helm") {
             value.as_object_mut().and_then(|map| map.remove(*field));
@@ -285,7 +301,7 @@ fn without_remote(kustomization: &Kustomization) -> String {
             entries.retain(|one| one.as_str() != Some(entry));
         }
     }
-    value.to_string()
+    Ok(value.to_string())
 }
 
 /// The programs that build kustomizations, with what they are called with.
@@ -305,8 +321,9 @@ fn build(
             message = format!("`{command}` was not run: there is neither `kustomize` nor `kubectl` in PATH");
             help = "install one of them, or check without --render".to_owned();
         }
-        let span = first_line(&top.own().source);
-        RenderFailure { scope: top.scope, source: Arc::clone(&top.own().source), span, message, help }
+        let source =
+            sources.get(&top.own().file).unwrap_or_else(|| Arc::new(Source::from_text(&top.shown, "")));
+        RenderFailure { scope: top.scope, span: first_line(&source), source, message, help }
     };
     let workplace =
         Workplace::new(top).map_err(|error| failed(&Failure::Failed(error.to_string()), &command, &[]))?;
@@ -321,14 +338,15 @@ fn build(
         }
     }
     let copy = workplace.folder.path().join("tree");
-    let checkout = common_ancestor(top.all.iter().map(|one| one.folder.as_path()));
+    let checkout = common_ancestor(top.all.iter().map(|one| one.folder()));
     let here = files::absolute(Path::new("."));
     let temporary =
         [(copy.as_path(), ""), (workplace.folder.path(), ""), (here.as_path(), ""), (checkout.as_path(), "")];
     let bytes = output.map_err(|failure| failed(&failure, &command, &temporary))?;
     let text = String::from_utf8_lossy(&bytes);
     let names: HashMap<PathBuf, PathBuf> = top
-        .files()
+        .files
+        .iter()
         .chain(top.all.iter().map(|one| &one.file))
         .filter_map(|file| Some((fs::canonicalize(file).ok()?, file.clone())))
         .collect();
@@ -460,20 +478,20 @@ impl Locate for Nowhere {
 struct KustomizeOrigin {
     /// For each file of the output, by document.
     written: Vec<Vec<Written>>,
-    top: Vec<Kustomization>,
+    by: BuiltBy,
 }
 
 impl Locate for KustomizeOrigin {
     fn locate(&self, file: usize, location: &Location) -> Option<Place> {
         let (_, document, _) = location.resolve_span()?;
         let written = self.written.get(file)?.get(document as usize)?;
-        origin::locate(written, &self.top, location)
+        origin::locate(written, &self.by, location)
     }
 
     fn repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)> {
         let (_, document, _) = location.resolve_span()?;
         let written = self.written.get(file)?.get(document as usize)?;
-        origin::repair(written, &self.top, location, fix)
+        origin::repair(written, &self.by, location, fix)
     }
 }
 

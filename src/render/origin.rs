@@ -11,7 +11,8 @@ use gpulint_rules::{Fix, Location, Node, Object, Operation, Pointer};
 use serde_json::Value;
 
 use super::Place;
-use super::kustomization::{Kustomization, Patch, patches};
+use super::sources::Sources;
+use crate::files::{Kustomization, Patch, absolute, patches};
 
 /// The fields that name an item of a list.
 const ITEM_KEYS: [&str; 9] =
@@ -43,8 +44,33 @@ struct Sought<'n> {
     key: bool,
 }
 
+/// The kustomizations that an object was built by, the outer ones first, and the texts of all files.
+pub(super) struct BuiltBy {
+    pub(super) kustomizations: Vec<Kustomization>,
+    pub(super) sources: Arc<Sources>,
+}
+
+impl BuiltBy {
+    /// What `of` finds first in a kustomization, given its text and its root.
+    fn find_map<T>(&self, of: impl Fn(&Kustomization, &Arc<Source>, &Node<'_>) -> Option<T>) -> Option<T> {
+        self.kustomizations.iter().find_map(|kustomization| {
+            let source = self.sources.get(&kustomization.file)?;
+            let documents = source::read(&source);
+            of(kustomization, &source, &documents.first()?.root()?)
+        })
+    }
+
+    /// The text of a patch: that of its file, or that in the kustomization.
+    fn text_of(&self, kustomization: &Kustomization, patch: &Patch<'_>) -> Option<Arc<Source>> {
+        match (&patch.inline, patch.file) {
+            (Some(inline), _) => Some(Arc::new(Source::from_text("patch", inline.text()?))),
+            (None, file) => self.sources.get(&absolute(&kustomization.folder().join(file?))),
+        }
+    }
+}
+
 /// Finds where the place of a rendered object was written.
-pub(super) fn locate(written: &Written, top: &[Kustomization], location: &Location) -> Option<Place> {
+pub(super) fn locate(written: &Written, by: &BuiltBy, location: &Location) -> Option<Place> {
     let file = written.file.as_ref()?;
     let begin = || Place { source: Arc::clone(file), span: first_key(file), is_literal: false };
     let Location::Field { object, pointer, key } = location else { return Some(begin()) };
@@ -52,7 +78,7 @@ pub(super) fn locate(written: &Written, top: &[Kustomization], location: &Locati
     let (steps, missing) = pointer.steps().split_at(found);
     let sought = Sought { object, steps: steps.to_vec(), missing: missing.to_vec(), node, key: *key };
     if written.is_generated {
-        return in_kustomizations(top, &sought).or_else(|| generator(top, &sought)).or_else(|| Some(begin()));
+        return in_kustomizations(by, &sought).or_else(|| generator(by, &sought)).or_else(|| Some(begin()));
     }
     let base = base_object(file, object);
     if let Some(base) = &base {
@@ -74,7 +100,7 @@ pub(super) fn locate(written: &Written, top: &[Kustomization], location: &Locati
             }
         }
     }
-    if let Some(place) = in_kustomizations(top, &sought) {
+    if let Some(place) = in_kustomizations(by, &sought) {
         return Some(place);
     }
     let Some(base) = base else { return Some(begin()) };
@@ -88,7 +114,7 @@ pub(super) fn locate(written: &Written, top: &[Kustomization], location: &Locati
 /// no patch writes there.
 pub(super) fn repair(
     written: &Written,
-    top: &[Kustomization],
+    by: &BuiltBy,
     location: &Location,
     fix: &Fix,
 ) -> Option<(Arc<Source>, Repair)> {
@@ -132,7 +158,7 @@ pub(super) fn repair(
             }
             let sought =
                 Sought { object, steps: steps.to_vec(), missing: missing.to_vec(), node, key: false };
-            if is_written(top, &sought) {
+            if is_written(by, &sought) {
                 return None;
             }
         }
@@ -235,18 +261,18 @@ fn has_value(node: &Node<'_>, rendered: &Node<'_>) -> bool {
 }
 
 /// The place in the patches and fields of kustomizations, of which the outer ones win.
-fn in_kustomizations(top: &[Kustomization], sought: &Sought<'_>) -> Option<Place> {
-    top.iter().find_map(|kustomization| {
-        let root = kustomization.root()?;
-        let mut patches = patches(&root);
-        patches.reverse();
-        let patch = patches.iter().find_map(|patch| in_patch(kustomization, patch, sought));
-        patch.or_else(|| in_fields(kustomization, &root, sought))
+fn in_kustomizations(by: &BuiltBy, sought: &Sought<'_>) -> Option<Place> {
+    by.find_map(|kustomization, source, root| {
+        let patches = patches(root);
+        let mut selecting = patches.iter().rev().filter(|patch| selects(&patch.target, sought.object));
+        let place =
+            selecting.find_map(|patch| in_patch(source, patch, by.text_of(kustomization, patch)?, sought));
+        place.or_else(|| in_fields(source, root, sought))
     })
 }
 
 /// Whether a patch or a field of a kustomization writes at a place, above or below it.
-fn is_written(top: &[Kustomization], sought: &Sought<'_>) -> bool {
+fn is_written(by: &BuiltBy, sought: &Sought<'_>) -> bool {
     let whole: Vec<&String> = sought.steps.iter().chain(&sought.missing).collect();
     let meets = |operation: &Node<'_>| {
         let path = ["path", "from"].map(|field| operation.get(field).text().and_then(Pointer::parse));
@@ -258,19 +284,13 @@ fn is_written(top: &[Kustomization], sought: &Sought<'_>) -> bool {
         let next = sought.missing.first().filter(|step| *step != "-");
         at.is_some_and(|at| next.is_none_or(|next| !child(&at, next).is_absent()))
     };
-    top.iter().any(|kustomization| {
-        let Some(root) = kustomization.root() else { return true };
-        let patches = patches(&root);
-        let mut selecting = patches.iter().filter(|patch| selects(&patch.target, sought.object));
+    let found = by.find_map(|kustomization, source, root| {
+        let patches = patches(root);
+        let named = |patch: &&Patch<'_>| patch.inline.is_some() || patch.file.is_some();
+        let mut selecting =
+            patches.iter().filter(named).filter(|patch| selects(&patch.target, sought.object));
         let by_patch = selecting.any(|patch| {
-            let text = match (patch.file, &patch.inline) {
-                (Some(file), _) => {
-                    kustomization.text_of(&crate::files::absolute(&kustomization.folder.join(file)))
-                }
-                (None, Some(inline)) => inline.text().map(|text| Arc::new(Source::from_text("patch", text))),
-                (None, None) => return false,
-            };
-            let Some(text) = text else { return true };
+            let Some(text) = by.text_of(kustomization, patch) else { return true };
             let documents = source::read(&text);
             documents.iter().filter_map(|document| document.root()).any(|root| {
                 if root.is_sequence() {
@@ -281,35 +301,28 @@ fn is_written(top: &[Kustomization], sought: &Sought<'_>) -> bool {
                 (patch.target.is_set() || is_of && sought.object.id().name.contains(name)) && merges(&root)
             })
         });
-        by_patch || in_fields(kustomization, &root, sought).is_some()
-    })
+        (by_patch || in_fields(source, root, sought).is_some()).then_some(())
+    });
+    found.is_some()
 }
 
-fn in_patch(kustomization: &Kustomization, patch: &Patch<'_>, sought: &Sought<'_>) -> Option<Place> {
-    if !selects(&patch.target, sought.object) {
-        return None;
-    }
-    let has_target = patch.target.is_set();
-    match (patch.file, &patch.inline) {
-        (Some(file), _) => {
-            let path = crate::files::absolute(&kustomization.folder.join(file));
-            let source = kustomization.text_of(&path)?;
-            let span = in_patch_text(&source, has_target, sought)?;
-            Some(Place { source, span, is_literal: true })
-        }
-        (None, Some(inline)) => {
-            let text = Arc::new(Source::from_text("patch", inline.text()?));
-            let span = in_patch_text(&text, has_target, sought)?;
-            let line = text.lines().line_of(span.start);
-            let start = text.lines().start_of(line, text.text());
-            let written = text.text().get(start as usize..)?.lines().next()?;
-            let columns = (span.start - start, span.end - start);
-            let span =
-                in_block(&kustomization.source, inline, line, written, columns).or_else(|| inline.span())?;
-            Some(Place { source: Arc::clone(&kustomization.source), span, is_literal: true })
-        }
-        (None, None) => None,
-    }
+/// The place in a patch with some text, given the text of its kustomization.
+fn in_patch(
+    kustomization: &Arc<Source>,
+    patch: &Patch<'_>,
+    text: Arc<Source>,
+    sought: &Sought<'_>,
+) -> Option<Place> {
+    let span = in_patch_text(&text, patch.target.is_set(), sought)?;
+    let Some(inline) = &patch.inline else {
+        return Some(Place { source: text, span, is_literal: true });
+    };
+    let line = text.lines().line_of(span.start);
+    let start = text.lines().start_of(line, text.text());
+    let written = text.text().get(start as usize..)?.lines().next()?;
+    let columns = (span.start - start, span.end - start);
+    let span = in_block(kustomization, inline, line, written, columns).or_else(|| inline.span())?;
+    Some(Place { source: Arc::clone(kustomization), span, is_literal: true })
 }
 
 /// The place of a part of a line of a block scalar.
@@ -413,7 +426,7 @@ fn span_of(node: &Node<'_>, sought: &Sought<'_>) -> Option<Span> {
 }
 
 /// The place in the fields of a kustomization: names, labels, replicas, images.
-fn in_fields(kustomization: &Kustomization, root: &Node<'_>, sought: &Sought<'_>) -> Option<Place> {
+fn in_fields(kustomization: &Arc<Source>, root: &Node<'_>, sought: &Sought<'_>) -> Option<Place> {
     let steps: Vec<&str> = sought.steps.iter().map(String::as_str).collect();
     let value = raw(&sought.node);
     let says = |node: &Node<'_>| raw(node).is_some_and(|own| Some(own) == value);
@@ -442,25 +455,24 @@ fn in_fields(kustomization: &Kustomization, root: &Node<'_>, sought: &Sought<'_>
         _ => None,
     };
     let span = node?.span()?;
-    Some(Place { source: Arc::clone(&kustomization.source), span, is_literal: true })
+    Some(Place { source: Arc::clone(kustomization), span, is_literal: true })
 }
 
 /// The entry of a kustomization that generates an object.
-fn generator(top: &[Kustomization], sought: &Sought<'_>) -> Option<Place> {
+fn generator(by: &BuiltBy, sought: &Sought<'_>) -> Option<Place> {
     let field = match sought.object.id().kind.as_str() {
         "ConfigMap" => "configMapGenerator",
         "Secret" => "secretGenerator",
         _ => return None,
     };
-    top.iter().find_map(|kustomization| {
-        let root = kustomization.root()?;
+    by.find_map(|_, source, root| {
         let mut entries = root.get(field).items();
         let name = entries.find_map(|entry| {
             let name = entry.get("name");
             name.text().is_some_and(|text| sought.object.id().name.contains(text)).then_some(name)
         })?;
         let span = name.span()?;
-        Some(Place { source: Arc::clone(&kustomization.source), span, is_literal: false })
+        Some(Place { source: Arc::clone(source), span, is_literal: false })
     })
 }
 
