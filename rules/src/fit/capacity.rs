@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::fit::pools::{GPUS, starts_nodes};
 use crate::fit::{FitVerdict, Place, Situation, amount, gpus_of, workloads};
 use crate::karpenter::scheduling::{
-    Batch, Full, HostRule, NodesOf, Packing, Pod, Scheduler, Uncertainty, Verdict,
+    FullPool, HostRule, NodeGroup, Packing, Pod, PodGroup, Scheduler, Uncertainty, Verdict,
 };
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -209,13 +209,13 @@ impl Situation {
                 }
             }
         }
-        let batches: Vec<Batch<'_>> = packed
+        let groups: Vec<PodGroup<'_>> = packed
             .iter()
             .enumerate()
-            .filter_map(|(at, demand)| batch(&packed, at, demand.counts.map(of)?))
+            .filter_map(|(at, demand)| pod_group(&packed, at, demand.counts.map(of)?))
             .collect();
-        let packing = scheduler.pack(&batches, self.options.region.as_deref());
-        self.tell_left(&mut load, &packing, &packed, of);
+        let packing = scheduler.pack(&groups, self.options.region.as_deref());
+        self.tell_unplaced(&mut load, &packing, &packed, of);
         self.tell_nodes(&mut load, &packing.nodes, &scheduler.order());
         load.verdict = match (load.misfits.is_empty(), load.unknown.is_empty()) {
             (false, _) => FitVerdict::DoesNotFit,
@@ -225,15 +225,15 @@ impl Situation {
         load
     }
 
-    fn tell_left(
+    fn tell_unplaced(
         &self,
         load: &mut Load,
         packing: &Packing,
         packed: &[&Demand<'_>],
         of: fn((u64, u64)) -> u64,
     ) {
-        for left in &packing.left {
-            let Some(demand) = packed.get(left.batch) else { continue };
+        for left in &packing.unplaced {
+            let Some(demand) = packed.get(left.group) else { continue };
             let workload = demand.workload.clone();
             if !left.uncertainties.is_empty() {
                 load.pods = load.pods.saturating_sub(left.pods);
@@ -253,7 +253,7 @@ impl Situation {
     }
 
     /// The limits that a pool has reached.
-    fn reached(&self, full: &Full) -> (String, Vec<Place>) {
+    fn reached(&self, full: &FullPool) -> (String, Vec<Place>) {
         let (pool, object) = (&self.pools[full.pool], &self.objects[full.pool]);
         let mut texts = Vec::new();
         let mut places = Vec::new();
@@ -271,7 +271,7 @@ impl Situation {
         (text, places)
     }
 
-    fn tell_nodes(&self, load: &mut Load, nodes: &[NodesOf], order: &[usize]) {
+    fn tell_nodes(&self, load: &mut Load, nodes: &[NodeGroup], order: &[usize]) {
         let region = self.options.region.as_deref();
         let mut by_type: BTreeMap<NodeKind, (u64, u64, &'static InstanceType)> = BTreeMap::new();
         for started in nodes {
@@ -429,10 +429,10 @@ fn selects(term: &Node<'_>, template: &Template<'_>) -> Option<bool> {
 }
 
 /// The pods of a demand with what they say of pods on the same node.
-fn batch<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<Batch<'d>> {
+fn pod_group<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<PodGroup<'d>> {
     let demand = packed[at];
     let spec = &demand.template.spec;
-    let mut batch = Batch {
+    let mut group = PodGroup {
         pod: demand.pod.as_ref()?,
         count,
         required: Vec::new(),
@@ -443,7 +443,7 @@ fn batch<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<Batch<'
     for (term, required) in terms(spec, "podAntiAffinity").filter(|(term, _)| on_host(term)) {
         let counts = selected(packed, at, &term);
         let rule = HostRule { counts, before: 0, mutual: required };
-        if required { batch.required.push(rule) } else { batch.anti_affinity.push(rule) }
+        if required { group.required.push(rule) } else { group.anti_affinity.push(rule) }
     }
     for constraint in spec.get("topologySpreadConstraints").items().filter(on_host) {
         let counts = selected(packed, at, &constraint);
@@ -452,12 +452,12 @@ fn batch<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<Batch<'
         let before = if counts.contains(&at) { skew - 1 } else { skew };
         let rule = HostRule { counts, before, mutual: false };
         if constraint.get("whenUnsatisfiable").text() == Some("ScheduleAnyway") {
-            batch.spread.push(rule);
+            group.spread.push(rule);
         } else {
-            batch.required.push(rule);
+            group.required.push(rule);
         }
     }
-    Some(batch)
+    Some(group)
 }
 
 /// The positions of the demands whose pods a term or a constraint selects.

@@ -536,7 +536,7 @@ impl Situation {
                     let types = offered(&types, self.options.region.as_deref());
                     Answer::Admits { types, capacity_types, relaxations }
                 }
-                Outcome::Undecided(doubts) => Answer::Undecided(doubts),
+                Outcome::Undecided(uncertainties) => Answer::Undecided(uncertainties),
                 Outcome::Rejects(_) => self.obstacles(position, workload, template, pod),
             };
             let weight = self.pools[position].weight.unwrap_or(0);

@@ -1,14 +1,14 @@
-//! Whether a pool admits a pod, cached by the contents of the two.
+//! Which instance types of a pool can take a pod, remembered by the contents of the two.
 //!
-//! The scheduler's decision about one pool and one pod reads nothing else, so a cached decision is valid for
-//! every cluster and needs no invalidation. The cache is passed on from one snapshot of a cluster to the
-//! next: the scheduler runs only for pools and pods that are new.
+//! The scheduler's verdict about one pool and one pod reads nothing else, so that a remembered verdict is valid for every
+//! cluster and needs no invalidation. The memo is passed on from one snapshot of a cluster to the next: the scheduler runs
+//! only for pools and pods that are new. It is the only memo of verdicts: which pools admit a pod is derived from it.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::catalog::TypeSet;
+use crate::karpenter::scheduling::SuitedTypes;
 
 /// The content of a value as 128 bits: equal contents have equal fingerprints. A collision is expected only
 /// after about 2^64 different contents.
@@ -27,7 +27,7 @@ impl Fingerprint {
     }
 }
 
-/// A pool, a pod, and whether EKS adds tolerations to it.
+/// A pool, a pod without the amounts of resources that it needs, and whether EKS adds tolerations to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AdmissionKey {
     pub(super) pool: Fingerprint,
@@ -35,77 +35,54 @@ pub(super) struct AdmissionKey {
     pub(super) eks: bool,
 }
 
-/// Number of decisions in a generation, about 20 MB.
+/// Maximum number of verdicts in a generation, about 20 MB.
 const GENERATION: usize = 1 << 18;
 
-/// The cached decisions in two generations: when the newer one is full, the older one is dropped.
+/// The remembered verdicts.
 #[derive(Debug, Default)]
-pub(crate) struct Admissions {
-    /// Whether a pool admits a pod.
-    pub(super) decisions: Generations<bool>,
-    /// Which types of a pool suit a pod; the key has the pod without its amounts of resources.
-    pub(super) suited: Generations<Suited>,
+pub(crate) struct Admissions(Mutex<Generations>);
+
+/// When the current generation is full, it becomes the previous one, whose verdicts are dropped unless they were read.
+#[derive(Debug, Default)]
+struct Generations {
+    current: HashMap<AdmissionKey, SuitedTypes>,
+    previous: HashMap<AdmissionKey, SuitedTypes>,
 }
 
-/// Which types of a pool suit a pod, whatever it needs of resources.
-#[derive(Clone, Debug)]
-pub(super) enum Suited {
-    Nothing,
-    Types(Arc<TypeSet>),
-    /// None if none of these has room.
-    AtMost(Arc<TypeSet>),
-    Undecided,
-}
-
-/// Cached answers.
-#[derive(Debug)]
-pub(super) struct Generations<T>(Mutex<TwoGenerations<T>>);
-
-impl<T> Default for Generations<T> {
-    fn default() -> Self {
-        Generations(Mutex::new(TwoGenerations { current: HashMap::new(), previous: HashMap::new() }))
-    }
-}
-
-#[derive(Debug)]
-struct TwoGenerations<T> {
-    current: HashMap<AdmissionKey, T>,
-    previous: HashMap<AdmissionKey, T>,
-}
-
-impl<T: Clone> Generations<T> {
-    fn lock(&self) -> MutexGuard<'_, TwoGenerations<T>> {
+impl Admissions {
+    /// A poisoned lock is safe to use: every change is a single call.
+    fn lock(&self) -> MutexGuard<'_, Generations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cached answers for these keys.
-    pub(super) fn get(&self, keys: impl Iterator<Item = AdmissionKey>) -> Vec<Option<T>> {
+    /// The remembered verdicts for these keys.
+    pub(super) fn get(&self, keys: &[AdmissionKey]) -> Vec<Option<SuitedTypes>> {
         let mut generations = self.lock();
-        keys.map(|key| {
-            if let Some(known) = generations.current.get(&key) {
+        let get = |key: &AdmissionKey| {
+            if let Some(known) = generations.current.get(key) {
                 return Some(known.clone());
             }
-            let known = generations.previous.get(&key)?.clone();
-            generations.insert(key, known.clone());
+            let known = generations.previous.get(key)?.clone();
+            generations.insert(*key, known.clone());
             Some(known)
-        })
-        .collect()
+        };
+        keys.iter().map(get).collect()
     }
 
-    pub(super) fn insert(&self, answers: impl IntoIterator<Item = (AdmissionKey, T)>) {
+    pub(super) fn insert(&self, verdicts: impl IntoIterator<Item = (AdmissionKey, SuitedTypes)>) {
         let mut generations = self.lock();
-        for (key, answer) in answers {
-            generations.insert(key, answer);
+        for (key, verdict) in verdicts {
+            generations.insert(key, verdict);
         }
     }
 }
 
-impl<T> TwoGenerations<T> {
-    fn insert(&mut self, key: AdmissionKey, answer: T) {
+impl Generations {
+    fn insert(&mut self, key: AdmissionKey, verdict: SuitedTypes) {
         if self.current.len() >= GENERATION {
             self.previous = std::mem::take(&mut self.current);
         }
-        self.current.insert(key, answer);
+        self.current.insert(key, verdict);
     }
 }
 
@@ -118,15 +95,15 @@ mod tests {
     }
 
     #[test]
-    fn decisions_in_use_outlive_a_full_generation() {
-        let admissions: Generations<bool> = Generations::default();
-        admissions.insert([(key(0, 0), true), (key(0, 1), false)]);
+    fn verdicts_in_use_outlive_a_full_generation() {
+        let admissions = Admissions::default();
+        admissions.insert([(key(0, 0), SuitedTypes::Nothing), (key(0, 1), SuitedTypes::Undecided)]);
         for round in 1..3 {
-            let more = (0..GENERATION as u64).map(|n| (key(round, n), true));
+            let more = (0..GENERATION as u64).map(|n| (key(round, n), SuitedTypes::Nothing));
             admissions.insert(more);
-            assert_eq!(admissions.get([key(0, 0)].into_iter()), [Some(true)]);
+            assert_eq!(admissions.get(&[key(0, 0)]), [Some(SuitedTypes::Nothing)]);
         }
-        assert_eq!(admissions.get([key(0, 1)].into_iter()), [None], "it was not read again");
+        assert_eq!(admissions.get(&[key(0, 1)]), [None], "it was not read again");
     }
 
     #[test]

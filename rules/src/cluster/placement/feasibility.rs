@@ -3,11 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use crate::catalog::TypeSet;
 use crate::cluster::Cluster;
-use crate::cluster::placement::admission::{AdmissionKey, Fingerprint, Suited};
+use crate::cluster::placement::admission::{AdmissionKey, Fingerprint};
 use crate::cluster::placement::pools::{CandidatePool, CandidatePools, PoolKey, alternatives, custom_label};
 use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::table::Row;
@@ -15,7 +14,7 @@ use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::{
-    Pod, SchedulerOptions, SuitedTypes, Taint, Toleration, Verdict, pod_requests, tolerates, types_with_room,
+    Pod, SchedulerOptions, SuitedTypes, Taint, Toleration, pod_requests, tolerates, types_with_room,
 };
 use crate::kind::Kind;
 use crate::object::Memo;
@@ -37,10 +36,8 @@ pub(super) struct PodShape {
     /// Whether it selects pools by name.
     by_name: bool,
     fingerprint: Fingerprint,
-    /// The same without the amounts of resources.
-    constraints: OnceLock<Fingerprint>,
-    /// The types that have room for it.
-    room: OnceLock<Option<TypeSet>>,
+    /// The fingerprint without the amounts of resources.
+    constraints: Fingerprint,
 }
 
 impl PodShape {
@@ -51,8 +48,7 @@ impl PodShape {
         PodShape {
             by_name: alternatives.iter().any(pool),
             fingerprint: Fingerprint::of(&pod),
-            constraints: OnceLock::new(),
-            room: OnceLock::new(),
+            constraints: Fingerprint::of(&without_amounts(pod.clone())),
             alternatives,
             pod,
         }
@@ -61,24 +57,17 @@ impl PodShape {
     pub(super) fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
+}
 
-    fn constraints(&self) -> Fingerprint {
-        *self.constraints.get_or_init(|| {
-            let mut pod = self.pod.clone();
-            pod.requests.clear();
-            pod.overhead.clear();
-            // EKS adds tolerations for the names of resources.
-            for container in pod.containers.iter_mut().chain(&mut pod.init_containers) {
-                let amounts = container.requests.iter_mut().chain(container.limits.iter_mut());
-                amounts.for_each(|(_, amount)| *amount = 0);
-            }
-            Fingerprint::of(&pod)
-        })
+/// The pod without the amounts of resources that it needs. Their names stay, because EKS adds tolerations for them.
+fn without_amounts(mut pod: Pod) -> Pod {
+    pod.requests.clear();
+    pod.overhead.clear();
+    for container in pod.containers.iter_mut().chain(&mut pod.init_containers) {
+        let amounts = container.requests.iter_mut().chain(container.limits.iter_mut());
+        amounts.for_each(|(_, amount)| *amount = 0);
     }
-
-    fn room(&self) -> Option<&TypeSet> {
-        self.room.get_or_init(|| types_with_room(&pod_requests(&self.pod))).as_ref()
-    }
+    pod
 }
 
 /// For each template of an object, what its pods require, if that can be read; `None` where it takes too many steps.
@@ -154,6 +143,7 @@ impl Query for Feasible {
     type Value = Result<FeasiblePools, TooManySteps>;
 
     fn compute(cluster: &Cluster, key: &FeasibleKey) -> Self::Value {
+        // Which pods belong to which of so many pools is not known.
         let Some(candidates) = candidates_for(cluster, &key.shape) else {
             return Ok(None);
         };
@@ -165,6 +155,7 @@ impl Query for Feasible {
 
 /// The pools to evaluate for a pod, in order. `None` if there are too many.
 pub(super) fn candidates_for(cluster: &Cluster, shape: &PodShape) -> Option<Vec<Arc<CandidatePool>>> {
+    // Nodes of other pools do not have the name or the label: `Requirements.Compatible` of Karpenter rejects them.
     let keys = if shape.by_name { pool_names(shape) } else { None };
     let Some(keys) = keys.or_else(|| custom_labels(shape)) else {
         let all = cluster.table::<CandidatePools>().get(&PoolKey::All);
@@ -186,6 +177,7 @@ pub(super) fn candidates_for(cluster: &Cluster, shape: &PodShape) -> Option<Vec<
 fn pool_names(shape: &PodShape) -> Option<Vec<PoolKey>> {
     let mut keys = Vec::new();
     for selected in &shape.alternatives {
+        // A term that excludes names, or has none, leaves any pool: terms are alternatives.
         let wanted = selected.get(NODEPOOL_LABEL).filter(|wanted| !wanted.complement)?;
         keys.extend(wanted.values.iter().cloned().map(PoolKey::Name));
     }
@@ -197,6 +189,7 @@ fn pool_names(shape: &PodShape) -> Option<Vec<PoolKey>> {
 fn custom_labels(shape: &PodShape) -> Option<Vec<PoolKey>> {
     let mut keys = Vec::new();
     for selected in &shape.alternatives {
+        // A term without a custom label leaves any pool: terms are alternatives.
         let (key, wanted) = custom_label(selected)?;
         let label = |value: &String| PoolKey::Label(key.to_owned(), value.clone());
         keys.extend(wanted.values.iter().map(label));
@@ -218,94 +211,77 @@ impl<'a> Evaluation<'a> {
         Evaluation { cluster, shape: &key.shape, options }
     }
 
-    /// The cache key of an answer about a pool and the pod, or the pod without its amounts of resources.
-    fn key(&self, pool: &CandidatePool, pod: Fingerprint) -> AdmissionKey {
+    /// The key of the verdict about a pool and the pod. The name of a pool decides only if the pod selects pools by name.
+    fn key(&self, pool: &CandidatePool) -> AdmissionKey {
         let spec = if self.shape.by_name { pool.named_spec() } else { pool.spec };
-        AdmissionKey { pool: spec, pod, eks: self.options.eks }
+        AdmissionKey { pool: spec, pod: self.shape.constraints, eks: self.options.eks }
     }
 
     /// For each pool, whether it admits the pod. `None` if one decision exceeds the step limit.
     pub(super) fn admit(&self, pools: &[Arc<CandidatePool>]) -> Option<Vec<bool>> {
-        let Some(room) = self.shape.room() else {
-            return pools.iter().map(|pool| self.remembered_decision(pool)).collect();
+        if pools.is_empty() {
+            return Some(Vec::new());
+        }
+        // Where the catalogue does not know the room of types, the scheduler decides about each pool.
+        let Some(room) = types_with_room(&pod_requests(&self.shape.pod)) else {
+            return pools.iter().map(|pool| self.decide(pool)).collect();
         };
-        let suited = self.suited(pools);
-        let admits = pools.iter().zip(suited).map(|(pool, suited)| match suited {
-            Suited::Nothing => Some(false),
-            Suited::Types(types) => Some(!types.is_disjoint(room)),
-            Suited::AtMost(types) if types.is_disjoint(room) => Some(false),
-            Suited::AtMost(_) | Suited::Undecided => self.remembered_decision(pool),
+        let verdicts = self.verdicts(pools);
+        let admits = pools.iter().zip(verdicts).map(|(pool, verdict)| match verdict {
+            SuitedTypes::Nothing => Some(false),
+            SuitedTypes::Types(types) => Some(!types.is_disjoint(&room)),
+            SuitedTypes::AtMost(types) if types.is_disjoint(&room) => Some(false),
+            SuitedTypes::AtMost(_) | SuitedTypes::Undecided => self.decide(pool),
         });
         admits.collect()
     }
 
-    /// For each pool, which of its types suit the pod. This is equal for pods that differ only in the amounts that they
-    /// need, so that most pods cost a look at the cache and an intersection of sets.
-    fn suited(&self, pools: &[Arc<CandidatePool>]) -> Vec<Suited> {
-        let constraints = self.shape.constraints();
-        let cache = &self.cluster.admissions().suited;
-        let keys: Vec<AdmissionKey> = pools.iter().map(|pool| self.key(pool, constraints)).collect();
-        let mut fresh: HashMap<AdmissionKey, Suited> = HashMap::new();
-        let known = cache.get(keys.iter().copied());
-        let suited = pools.iter().zip(keys).zip(known).map(|((pool, key), known)| match known {
-            Some(suited) => suited,
-            None => fresh.entry(key).or_insert_with(|| self.suited_types(pool)).clone(),
+    /// For each pool, which of its types can take the pod. Pods that differ only in the amounts that they need share these
+    /// verdicts, so that most pods cost a look at the memo and an intersection of sets.
+    fn verdicts(&self, pools: &[Arc<CandidatePool>]) -> Vec<SuitedTypes> {
+        let keys: Vec<AdmissionKey> = pools.iter().map(|pool| self.key(pool)).collect();
+        let memo = self.cluster.admissions();
+        let mut fresh: HashMap<AdmissionKey, SuitedTypes> = HashMap::new();
+        let known = memo.get(&keys);
+        let verdicts = pools.iter().zip(keys).zip(known).map(|((pool, key), known)| {
+            known.unwrap_or_else(|| fresh.entry(key).or_insert_with(|| self.suited_types(pool)).clone())
         });
-        let suited = suited.collect();
-        if !fresh.is_empty() {
-            cache.insert(fresh);
-        }
-        suited
+        let verdicts = verdicts.collect();
+        memo.insert(fresh);
+        verdicts
     }
 
-    fn suited_types(&self, pool: &CandidatePool) -> Suited {
+    /// Which types of a pool can take the pod. What exceeds the step limit is left to the decision.
+    fn suited_types(&self, pool: &CandidatePool) -> SuitedTypes {
+        // A taint or a label that keeps all pods of the shape out does so on every type.
         if steps::limited(STEPS_PER_DECISION, || self.passes_prefilter(pool)).0 == Some(false) {
-            return Suited::Nothing;
+            return SuitedTypes::Nothing;
         }
         let Some(scheduler) = steps::limited(steps::SHARED, || pool.scheduler(&self.options)).0 else {
-            return Suited::Undecided;
+            return SuitedTypes::Undecided;
         };
         let suited = steps::limited(STEPS_PER_DECISION, || scheduler.suited_types(&self.shape.pod));
-        match suited.0 {
-            Some(SuitedTypes::Types(types) | SuitedTypes::AtMost(types)) if types.is_empty() => {
-                Suited::Nothing
-            }
-            Some(SuitedTypes::Types(types)) => Suited::Types(Arc::new(types)),
-            Some(SuitedTypes::AtMost(types)) => Suited::AtMost(Arc::new(types)),
-            Some(SuitedTypes::Undecided) | None => Suited::Undecided,
-        }
+        suited.0.unwrap_or(SuitedTypes::Undecided)
     }
 
     #[cfg(test)]
     pub(super) fn is_known(&self, pool: &CandidatePool) -> bool {
-        let key = self.key(pool, self.shape.constraints());
-        self.cluster.admissions().suited.get(std::iter::once(key)).iter().flatten().next().is_some()
+        self.cluster.admissions().get(&[self.key(pool)])[0].is_some()
     }
 
-    /// The decision about a pool, cached. `None` if it exceeds the step limit.
-    fn remembered_decision(&self, pool: &CandidatePool) -> Option<bool> {
-        let key = self.key(pool, self.shape.fingerprint);
-        let cache = &self.cluster.admissions().decisions;
-        let known = cache.get(std::iter::once(key)).into_iter().flatten().next();
-        known.or_else(|| {
-            let admits = self.decide(pool)?;
-            cache.insert([(key, admits)]);
-            Some(admits)
-        })
-    }
-
-    /// The decision itself. `None` if it exceeds the step limit.
+    /// Whether a pool admits the pod, decided by the scheduler. `None` if it exceeds the step limit.
     pub(super) fn decide(&self, pool: &CandidatePool) -> Option<bool> {
+        // What the prefilter excludes, the scheduler rejects at `RejectionStage::Taint` or `RejectionStage::Label`.
         let passes = steps::limited(STEPS_PER_DECISION, || self.passes_prefilter(pool)).0?;
         if !passes {
             return Some(false);
         }
         let scheduler = steps::limited(steps::SHARED, || pool.scheduler(&self.options)).0?;
-        let fits = || matches!(scheduler.decide(&self.shape.pod), Verdict::Fits { .. });
-        steps::limited(STEPS_PER_DECISION, fits).0
+        steps::limited(STEPS_PER_DECISION, || scheduler.admits(&self.shape.pod)).0
     }
 
-    /// Compares taints and labels, which are fast and exclude most pools.
+    /// Compares taints and labels, which is fast and excludes most pools. It lets more through than the scheduler does:
+    /// every `PreferNoSchedule` taint counts as tolerated, as after the last relaxation.
     fn passes_prefilter(&self, pool: &CandidatePool) -> bool {
         let pod = &self.shape.pod;
         let tolerated = |taint: &Taint| {

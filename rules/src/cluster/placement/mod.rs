@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! NodePools ─► CandidatePools (table) ─► Feasible(pod) ─┐
-//!                        Admissions: pool × pod ─┘      ├─► Placements ─► BlockersOn(pool)
+//!                  Admissions: pool × pod ──┘           ├─► Placements ─► BlockersOn(pool)
 //! workloads, PDBs, autoscalers ──► Blockers(workload) ──┘
 //! ```
+//!
+//! `Admissions` is the only memo of verdicts; all else is a query of the cluster, derived from it.
 //!
 //! A pod is evaluated against each pool by itself, with the scheduler's own decision. A blocker counts
 //! for the pools of the highest weight among those that admit it: there its node is started first.
@@ -200,7 +202,7 @@ fn compute_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) ->
     all.iter().filter(pairs).cloned().collect()
 }
 
-/// The same with workloads that may be of other clusters.
+/// As [`compute_blockers_on`], with workloads that may be of other clusters.
 fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc<[Arc<EvictionBlocker>]> {
     // Only what concerns this pool is read: most changes concern the blockers of few pools.
     let placement = if cluster.is_incremental() {
@@ -208,19 +210,23 @@ fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc
     } else {
         cluster.query::<Placements>(&key)
     };
+    // No pod blocks a drain, whatever the pool is.
     if placement.blockers.is_empty() && !cluster.is_incremental() {
         return Arc::default();
     }
     let same_name = cluster.table::<CandidatePools>().get(&PoolKey::Name(object.name().to_owned()));
     let known = same_name.iter().find(|pool| pool.object().is_same_resource(object));
+    // The pool is the one in the cluster, for which the placement has the answer.
     if let Some(known) = known.filter(|known| known.object().ptr_eq(object)) {
         return placement.first_choice_of(known.object()).into();
     }
     let placement = cluster.query::<Placements>(&key);
     let own = Arc::new(CandidatePool::new(object));
+    // Pending pods start no nodes of static pools, and of unreadable ones it is not known.
     if !own.is_candidate() {
         return Arc::default();
     }
+    // An update that changes nothing that the scheduler reads.
     if let Some(known) = known.filter(|known| known.pool == own.pool) {
         return placement.first_choice_of(known.object()).into();
     }

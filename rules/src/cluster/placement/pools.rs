@@ -29,6 +29,8 @@ pub(crate) struct CandidatePool {
     /// The scheduling spec without name and weight. Pools with equal specs admit the same pods, except for
     /// pods that select a pool by name, and are evaluated once.
     pub(super) spec: Fingerprint,
+    /// Which types its requirements and limits leave: the larger part of a verdict, which all pods share. It is worked out
+    /// for the first pod, because most of many pools are never evaluated.
     prepared: OnceLock<PreparedPool>,
 }
 
@@ -132,14 +134,13 @@ impl CandidatePool {
             Some(read) if read.0.replicas => (Eligibility::Static, read),
             Some(read) => (Eligibility::Candidate, read),
         };
-        let nameless = Pool { name: String::new(), weight: None, ..pool.clone() };
         CandidatePool {
             object: object.clone(),
             eligibility,
             is_uncatalogued: NodePool::new(object).is_some_and(|pool| pool.names_uncatalogued_values()),
             capacity_types: capacity_types(object, &requirements),
             requirements,
-            spec: Fingerprint::of(&nameless),
+            spec: spec(&pool),
             prepared: OnceLock::new(),
             pool,
         }
@@ -158,7 +159,7 @@ impl CandidatePool {
     /// The scheduler for this pool alone, as far as the NodePool alone decides.
     pub(super) fn scheduler(&self, options: &SchedulerOptions) -> Scheduler<'_> {
         let prepared = self.prepared.get_or_init(|| PreparedPool::new(&self.pool, options));
-        Scheduler::of_prepared(&self.pool, prepared, options)
+        Scheduler::for_pool(&self.pool, prepared, options)
     }
 
     /// The NodePool.
@@ -185,6 +186,25 @@ impl CandidatePool {
     pub(crate) fn allows_capacity_type(&self, capacity_type: &str) -> bool {
         self.capacity_types.contains(&capacity_type)
     }
+}
+
+/// The fingerprint of the scheduling spec without name and weight.
+fn spec(pool: &Pool) -> Fingerprint {
+    let Pool {
+        name: _,
+        weight: _,
+        replicas,
+        requirements,
+        labels,
+        taints,
+        startup_taints,
+        limits,
+        node_class,
+        class,
+        uncertainties,
+    } = pool;
+    let nodes = (requirements, labels, taints, startup_taints, node_class, class);
+    Fingerprint::of(&(replicas, nodes, limits, uncertainties))
 }
 
 /// The capacity types of a pool's nodes, without `reserved`.

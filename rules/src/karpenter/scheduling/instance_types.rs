@@ -89,8 +89,8 @@ fn admitted_for_class(
         conflict =
             Some(Conflict { key: key.to_owned(), requirement, cause: Cause::MinValues { wanted, found } });
     }
-    let doubts = uncatalogued_types(requirements).into_iter().collect();
-    Admitted { types, conflict, uncertainties: doubts }
+    let uncertainties = uncatalogued_types(requirements).into_iter().collect();
+    Admitted { types, conflict, uncertainties }
 }
 
 /// The smallest set of the pool's keys that together leave no type, in the order of the keys. Empty if types

@@ -4,18 +4,19 @@
 //! known in the cluster (zones, prices, capacity, usage) is assumed to allow the pod, so that "does not fit"
 //! is certain. The inputs are plain data; reading manifests and writing messages is done elsewhere.
 
-mod decide;
+mod candidate;
 mod input;
 mod instance_types;
 mod packing;
 mod pod_requirements;
 mod resources;
 mod room;
+mod scheduler;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub use decide::{PreparedPool, Scheduler, SuitedTypes, decide};
+pub use candidate::PreparedPool;
 pub use input::{
     AmiFamily, BlockDevice, Container, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass,
     NodeClassRef, Overlay, Pod, Pool, Preference, RequirementSpec, ResourceList, SchedulerOptions, Taint,
@@ -25,10 +26,11 @@ pub use instance_types::{
     Admitted, admitted, admitted_types, admitted_without_class, crashing_keys, matching, pool_requirements,
     smallest_conflict, validation_error,
 };
-pub use packing::{Batch, Full, HostRule, Left, NodesOf, Packing};
+pub use packing::{FullPool, HostRule, NodeGroup, Packing, PodGroup, UnplacedPods};
 pub use pod_requirements::{effective_tolerations, tolerates};
 pub use resources::{NodeResources, allocatable, capacity, crashes, pod_requests};
 pub use room::types_with_room;
+pub use scheduler::{Scheduler, SuitedTypes};
 pub use verdict::{
     Admission, Cause, Conflict, IgnoreReason, Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict,
 };

@@ -35,6 +35,7 @@ pub(super) fn pod_requirements(pod: &Pod, state: &Relaxation) -> Requirements {
 }
 
 pub(super) fn preferences<'p>(pod: &'p Pod, settings: &SchedulerOptions) -> Vec<&'p Term> {
+    // With this policy Karpenter reads strict requirements only (`NewStrictPodRequirements`).
     if settings.ignore_preferences {
         return Vec::new();
     }
@@ -44,7 +45,8 @@ pub(super) fn preferences<'p>(pod: &'p Pod, settings: &SchedulerOptions) -> Vec<
     preferences.into_iter().map(|preference| &preference.term).collect()
 }
 
-/// Why Karpenter ignores a pod, if it does. Preferences are not validated.
+/// Why Karpenter ignores a pod, if it does: the checks of `Provisioner.Validate`, which look at the node selector and every
+/// required term, and not at preferences.
 pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<IgnoreReason> {
     let selected =
         pod.node_selector.iter().map(|(key, value)| (key, Operator::In, std::slice::from_ref(value)));
@@ -77,6 +79,7 @@ pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<Ig
     if pod.terms.iter().any(|term| term.unreadable) {
         return Some(IgnoreReason::Malformed("operator".to_owned()));
     }
+    // `validateKarpenterManagedLabelCanExist` reads the requirements before any relaxation.
     let preference = preferences(pod, settings).first().copied();
     let first = pod_requirements(
         pod,

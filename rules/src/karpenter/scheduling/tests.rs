@@ -115,7 +115,7 @@ fn ds(pod: Pod) -> DaemonSet {
 }
 
 fn verdict(pod: &Pod, pools: &[Pool], sets: &[DaemonSet]) -> Verdict {
-    decide(pod, pools, sets, &SchedulerOptions::default())
+    Scheduler::new(pools, sets, &SchedulerOptions::default()).decide(pod)
 }
 
 /// The first pool's name and the types.
@@ -138,16 +138,16 @@ fn fit(pod: &Pod, pool: Pool) -> Vec<&'static str> {
 }
 
 #[track_caller]
-fn misfit(pod: &Pod, pools: &[Pool], sets: &[DaemonSet]) -> Unschedulable {
+fn unschedulable(pod: &Pod, pools: &[Pool], sets: &[DaemonSet]) -> Unschedulable {
     match verdict(pod, pools, sets) {
-        Verdict::DoesNotFit(misfit) => *misfit,
+        Verdict::DoesNotFit(unschedulable) => *unschedulable,
         other => panic!("should not fit: {other:?}"),
     }
 }
 
 #[track_caller]
 fn no(pod: &Pod, pool: Pool) -> Unschedulable {
-    misfit(pod, &[pool], &[])
+    unschedulable(pod, &[pool], &[])
 }
 
 fn families(names: &[&'static str]) -> std::collections::BTreeSet<&'static str> {
@@ -214,18 +214,18 @@ fn rows_18_to_24_daemonsets() {
     let amd = ds(heavy().select(ARCH, "amd64"));
     assert_eq!(fitting(&cpu, &[types(&["c5.large", "c6g.large"])], &[amd]).1, ["c6g.large"]);
     let c5 = || types(&["c5.large"]);
-    misfit(&cpu.clone().select(ZONE, "a"), &[c5()], &[ds(heavy().select(ZONE, "b"))]);
+    unschedulable(&cpu.clone().select(ZONE, "a"), &[c5()], &[ds(heavy().select(ZONE, "b"))]);
 
     let three =
         NodeClass { kubelet: Kubelet { max_pods: Some(3), ..Kubelet::default() }, ..NodeClass::default() };
     let small = || ds(asking(&[]).tolerating());
-    misfit(&pod(), &[with_class(pool("p", &[]), three.clone())], &[small(), small(), small()]);
+    unschedulable(&pod(), &[with_class(pool("p", &[]), three.clone())], &[small(), small(), small()]);
     let gpu = ds(asking(&[]).tolerating().select("tier", "gpu"));
     fitting(&pod(), &[with_class(pool("p", &[]), three)], &[small(), small(), gpu]);
 
     let limits = Container { limits: amounts(&[("cpu", 1200)]), ..Container::default() };
-    misfit(&cpu, &[c5()], &[ds(Pod { containers: vec![limits], ..Pod::default() })]);
-    misfit(&cpu, &[c5()], &[ds(heavy().select("karpenter.sh/registered", "true"))]);
+    unschedulable(&cpu, &[c5()], &[ds(Pod { containers: vec![limits], ..Pod::default() })]);
+    unschedulable(&cpu, &[c5()], &[ds(heavy().select("karpenter.sh/registered", "true"))]);
     fitting(&cpu.clone().tolerating(), &[tainted(c5(), "x", "NoSchedule")], &[ds(heavy())]);
 }
 
@@ -242,7 +242,7 @@ fn rows_25_to_28_limits_and_ports() {
     assert_eq!(fit(&asking(&[(GPU, 1000)]), efa), ["g6.2xlarge"]);
     let sets = [ds(pod().port(8443, ""))];
     assert_eq!(
-        misfit(&pod().port(8443, "TCP"), &[pool("p", &[])], &sets).pools,
+        unschedulable(&pod().port(8443, "TCP"), &[pool("p", &[])], &sets).pools,
         [(0, RejectionStage::HostPort)]
     );
     fitting(&pod().port(8443, "UDP"), &[pool("p", &[])], &sets);
@@ -382,7 +382,7 @@ fn rows_50_to_52_gpus_claims_and_taints() {
     fit(&gpu, tainted(pool("p", &[]), GPU, "NoSchedule"));
     no(&gpu, tainted(pool("p", &[]), GPU, "NoExecute"));
     let bare = SchedulerOptions { eks: false, ..SchedulerOptions::default() };
-    let verdict = decide(&gpu, &[tainted(pool("p", &[]), GPU, "NoSchedule")], &[], &bare);
+    let verdict = Scheduler::new(&[tainted(pool("p", &[]), GPU, "NoSchedule")], &[], &bare).decide(&gpu);
     assert!(matches!(verdict, Verdict::DoesNotFit(_)));
 }
 
@@ -402,9 +402,9 @@ fn numbers_of_the_facts() {
 }
 
 #[test]
-fn doubts_make_verdicts_unknown() {
+fn uncertainties_make_verdicts_unknown() {
     let unknown = |pod: &Pod, pool: Pool| match verdict(pod, &[pool], &[]) {
-        Verdict::Unknown { uncertainties: doubts } => doubts,
+        Verdict::Unknown { uncertainties } => uncertainties,
         other => panic!("should be unknown: {other:?}"),
     };
     assert_eq!(unknown(&pod(), types(&["z99.large"])), [Uncertainty::NewTypes(vec!["z99.large".into()])]);

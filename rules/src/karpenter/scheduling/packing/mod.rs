@@ -1,0 +1,447 @@
+//! How many nodes Karpenter starts for many pods, and which pods are left over.
+//!
+//! Karpenter takes pending pods by CPU, then memory, both descending. A pod goes to the node of this batch that has the
+//! fewest pods and room; otherwise a new node is started from the first pool that admits it. The instance types of such
+//! a node narrow with each pod, and of the pool's limits it counts the most that any of its remaining types has. When
+//! all pods were tried, each node becomes the cheapest of its types; pods that are left over are tried again with the
+//! next batch, in which only what was started counts.
+//!
+//! Equal pods are counted, not placed one by one: equal nodes are one entry with their number.
+//!
+//! Comments name the functions of Karpenter 1.14 below `pkg/controllers/provisioning/scheduling`.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
+use crate::karpenter::requirement::Requirements;
+use crate::karpenter::scheduling::candidate::Candidate;
+use crate::karpenter::scheduling::input::Pod;
+use crate::karpenter::scheduling::instance_types::launch_order;
+use crate::karpenter::scheduling::pod_requirements::host_ports_conflict;
+use crate::karpenter::scheduling::resources::capacity;
+use crate::karpenter::scheduling::scheduler::Scheduler;
+use crate::karpenter::scheduling::verdict::Uncertainty;
+
+mod node;
+mod pods;
+
+use node::{FreeResources, NodeRoom, OpenNodes};
+use pods::PendingPods;
+
+/// Maximum number of batches that are tried one after the other. Each that starts a node leaves less to do.
+const MAX_BATCHES: usize = 5000;
+const NODES: &str = "nodes";
+
+/// Equal pods.
+#[derive(Debug, Clone)]
+pub struct PodGroup<'a> {
+    /// One of the pods.
+    pub pod: &'a Pod,
+    /// The number of pods.
+    pub count: u64,
+    /// Which pods must not share a node with one of these.
+    pub required: Vec<HostRule>,
+    /// Preferred anti-affinity, in the order in which Karpenter drops it: before preferred node affinity.
+    pub anti_affinity: Vec<HostRule>,
+    /// Spread with `ScheduleAnyway`, which Karpenter drops after preferred node affinity.
+    pub spread: Vec<HostRule>,
+}
+
+/// A bound on pods that share a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRule {
+    /// The pods that count, as positions of their groups.
+    pub counts: Vec<usize>,
+    /// The number of them that a node may have before another pod is added to it.
+    pub before: u64,
+    /// Whether the pods that count also keep out pods with this rule, as required anti-affinity does.
+    pub mutual: bool,
+}
+
+/// Nodes for many pods.
+#[derive(Debug, Clone, Default)]
+pub struct Packing {
+    /// The nodes, in the order of their start.
+    pub nodes: Vec<NodeGroup>,
+    /// Pods without a node.
+    pub unplaced: Vec<UnplacedPods>,
+}
+
+/// Equal nodes.
+#[derive(Debug, Clone)]
+pub struct NodeGroup {
+    /// The position of their pool.
+    pub pool: usize,
+    /// The type that is cheapest by list price.
+    pub instance: &'static InstanceType,
+    /// The capacity types in the order in which Karpenter prefers them.
+    pub capacity_types: Vec<&'static str>,
+    /// The number of nodes.
+    pub nodes: u64,
+    /// The number of pods on each, by the position of their group.
+    pub pods: BTreeMap<usize, u64>,
+}
+
+/// Pods of a group without a node.
+#[derive(Debug, Clone)]
+pub struct UnplacedPods {
+    /// The position of the group.
+    pub group: usize,
+    /// The number of pods.
+    pub pods: u64,
+    /// The pools that admit them and have reached a limit.
+    pub full: Vec<FullPool>,
+    /// Why it is not known whether another pool takes them; empty if none does.
+    pub uncertainties: Vec<Uncertainty>,
+}
+
+/// A pool that has reached its limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FullPool {
+    /// Its position.
+    pub pool: usize,
+    /// The limits that leave no type for the pod.
+    pub limits: Vec<String>,
+}
+
+impl Scheduler<'_> {
+    /// The nodes that Karpenter starts for pods, beginning with none. NodeOverlays do not count.
+    #[must_use]
+    pub fn pack(&self, groups: &[PodGroup<'_>], region: Option<&str>) -> Packing {
+        Packer::new(self, groups, region).run()
+    }
+}
+
+/// The pods that are placed, and the nodes so far.
+struct Packer<'s, 'a> {
+    scheduler: &'s Scheduler<'a>,
+    region: Option<&'s str>,
+    pods: Vec<PendingPods<'s>>,
+    /// The types of each candidate that EC2 still offers.
+    types: Vec<TypeSet>,
+    /// What the nodes so far leave of the limits of each candidate.
+    remaining: Vec<Vec<(String, i128)>>,
+    /// The resources of a new node for pods, by candidate and type: they are read for each pod and node.
+    free: RefCell<HashMap<(usize, &'static str), Rc<FreeResources>>>,
+    open: Vec<OpenNodes>,
+}
+
+impl<'s, 'a> Packer<'s, 'a> {
+    fn new(scheduler: &'s Scheduler<'a>, groups: &[PodGroup<'s>], region: Option<&'s str>) -> Self {
+        let current = |candidate: &Candidate<'_>| {
+            let current = candidate.nodes.types.without(retired());
+            if current.is_empty() { candidate.nodes.types } else { current }
+        };
+        let candidates = &scheduler.candidates;
+        let pods = groups.iter().map(|group| PendingPods::new(scheduler, group)).collect();
+        let mut packer = Packer {
+            scheduler,
+            region,
+            pods,
+            types: candidates.iter().map(current).collect(),
+            remaining: candidates.iter().map(|candidate| candidate.pool.limits.clone()).collect(),
+            free: RefCell::default(),
+            open: Vec::new(),
+        };
+        packer.add_port_rules();
+        packer
+    }
+
+    /// Pods that use one port of the host do not share a node.
+    fn add_port_rules(&mut self) {
+        let with_ports: Vec<usize> =
+            (0..self.pods.len()).filter(|at| !self.pods[*at].ports.is_empty()).collect();
+        for at in &with_ports {
+            let own = &self.pods[*at].ports;
+            let clashes = |other: &&usize| {
+                let ports = &self.pods[**other].ports;
+                ports.iter().any(|port| own.iter().any(|mine| host_ports_conflict(mine, port)))
+            };
+            let counts: Vec<usize> = with_ports.iter().filter(clashes).copied().collect();
+            self.pods[*at].group.required.push(HostRule { counts, before: 0, mutual: false });
+        }
+    }
+
+    /// Places all pods, batch by batch.
+    fn run(mut self) -> Packing {
+        // `byCPUAndMemoryDescending` in queue.go.
+        let mut order: Vec<usize> = (0..self.pods.len()).collect();
+        let size = |at: &usize, resource: &str| self.pods[*at].need.get(resource).copied().unwrap_or(0);
+        order.sort_by_key(|at| std::cmp::Reverse((size(at, "cpu"), size(at, "memory"))));
+        for _ in 0..MAX_BATCHES {
+            let before = self.pending();
+            // `Queue.Pop` ends when all pods that are left have been tried without placing one.
+            loop {
+                let pending = self.pending();
+                for at in &order {
+                    self.place(*at);
+                }
+                if self.pending() == pending || self.pending() == 0 {
+                    break;
+                }
+            }
+            self.launch();
+            // Another batch would begin with the same nodes and the same pods.
+            if self.pending() == before || self.pending() == 0 {
+                break;
+            }
+        }
+        let unplaced =
+            order.iter().filter(|at| self.pods[**at].left > 0).map(|at| self.unplaced(*at)).collect();
+        let nodes = self.open.iter().filter_map(|open| {
+            let class = self.candidate(open).pool.class.as_ref();
+            Some(NodeGroup {
+                pool: self.candidate(open).position,
+                instance: open.types.iter().next()?,
+                capacity_types: launch_order(&open.requirements, &open.types, class),
+                nodes: open.nodes,
+                pods: open.pods.clone(),
+            })
+        });
+        Packing { nodes: nodes.collect(), unplaced }
+    }
+
+    /// The number of pods without a node.
+    fn pending(&self) -> u64 {
+        self.pods.iter().map(|pod| pod.left).sum()
+    }
+
+    /// The pool of nodes.
+    fn candidate(&self, open: &OpenNodes) -> &'s Candidate<'a> {
+        &self.scheduler.candidates[open.candidate]
+    }
+
+    /// Gives the pods of a group nodes, until none is left or nothing has room. Per state of relaxation, nodes of this batch
+    /// come before new ones (`Scheduler.add`), and a pod is relaxed only after both have failed (`trySchedule`).
+    fn place(&mut self, at: usize) {
+        for state in 0..self.pods[at].states.len() {
+            if self.pods[at].left == 0 {
+                return;
+            }
+            self.fill(at, state);
+            self.start(at, state);
+        }
+    }
+
+    /// Adds pods to the nodes of this batch: each to the one with the fewest pods (`Scheduler.add` sorts them so before
+    /// `addToInflightNode`).
+    fn fill(&mut self, at: usize, state: usize) {
+        let rooms: Vec<(usize, NodeRoom)> = (0..self.open.len())
+            .filter(|node| self.open[*node].may_have_room(&self.pods[at].need))
+            .filter_map(|node| Some((node, self.room(&self.open[node], at, state)?)))
+            .collect();
+        if rooms.is_empty() {
+            return;
+        }
+        let all: u64 = rooms
+            .iter()
+            .map(|(node, room)| room.pods.saturating_mul(self.open[*node].nodes))
+            .fold(0, u64::saturating_add);
+        let left = self.pods[at].left;
+        // Every node is filled, in whatever order.
+        if left >= all {
+            for (node, room) in rooms {
+                let pods = room.pods;
+                self.add(node, at, room, pods);
+            }
+            self.pods[at].left -= all;
+            return;
+        }
+        // The level to which the nodes can be filled evenly.
+        let at_level = |level: u64| -> u64 {
+            let of = |(node, room): &(usize, NodeRoom)| {
+                let open = &self.open[*node];
+                level.saturating_sub(open.total).min(room.pods).saturating_mul(open.nodes)
+            };
+            rooms.iter().map(of).fold(0, u64::saturating_add)
+        };
+        let (mut low, mut high) =
+            (0, rooms.iter().map(|(node, room)| self.open[*node].total + room.pods).max().unwrap_or(0));
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if at_level(middle) <= left { low = middle } else { high = middle - 1 }
+        }
+        let mut more = left - at_level(low);
+        for (node, room) in rooms {
+            let total = self.open[node].total;
+            let pods = low.saturating_sub(total).min(room.pods);
+            // One more for the first nodes at the level.
+            let extra =
+                if pods < room.pods && total + pods == low { more.min(self.open[node].nodes) } else { 0 };
+            more -= extra;
+            if extra > 0 && extra < self.open[node].nodes {
+                let mut others = self.open[node].clone();
+                others.nodes -= extra;
+                self.open[node].nodes = extra;
+                self.open.push(others);
+                let others = self.open.len() - 1;
+                let same =
+                    NodeRoom { pods: room.pods, requirements: room.requirements.clone(), types: room.types };
+                self.add(others, at, same, pods);
+            }
+            self.add(node, at, room, pods + u64::from(extra > 0));
+        }
+        self.pods[at].left = 0;
+    }
+
+    /// Starts nodes for the pods that are left (`addToNewNodeClaim`): from the first pool in order that admits them.
+    fn start(&mut self, at: usize, state: usize) {
+        while self.pods[at].left > 0 {
+            let Some((mut node, room)) = (0..self.scheduler.candidates.len())
+                .find_map(|candidate| self.new_node(candidate, at, state))
+            else {
+                return;
+            };
+            let candidate = node.candidate;
+            let (left, each) = (self.pods[at].left, room.pods);
+            let one = self.types_with_room(&node, at, &room.types, 1);
+            let most = self.most_of_limits(candidate, &one);
+            let possible = most.iter().zip(&self.remaining[candidate]);
+            let possible = possible
+                .filter(|(most, _)| **most > 0)
+                .map(|(most, (_, remaining))| u64::try_from(remaining / most).unwrap_or(u64::MAX))
+                .min()
+                .unwrap_or(u64::MAX);
+            // Each new node takes the most of its types off the limits (`subtractMax`): so many nodes are alike before the
+            // limits leave fewer types.
+            let nodes = left.div_ceil(each).min(possible).max(1);
+            for (most, (_, remaining)) in most.iter().zip(&mut self.remaining[candidate]) {
+                *remaining -= most * i128::from(nodes);
+            }
+            let pods = left.min(nodes.saturating_mul(each));
+            let (whole, rest) = (pods / each, pods % each);
+            for (count, pods) in [(whole, each), (u64::from(rest > 0), rest)] {
+                if count > 0 {
+                    node.nodes = count;
+                    self.open.push(node.clone());
+                    let same = NodeRoom { pods, requirements: room.requirements.clone(), types: room.types };
+                    self.add(self.open.len() - 1, at, same, pods);
+                }
+            }
+            self.pods[at].left -= pods;
+        }
+    }
+
+    /// The types of a set that fit into what is left of the limits (`filterByRemainingResources`).
+    fn within_limits(&self, candidate: usize, types: &TypeSet) -> TypeSet {
+        let remaining = &self.remaining[candidate];
+        // `addToNewNodeClaim` checks the limit of nodes before any type.
+        if remaining.iter().any(|(name, left)| name == NODES && *left < 1000) {
+            return TypeSet::EMPTY;
+        }
+        if remaining.is_empty() {
+            return *types;
+        }
+        let class = self.scheduler.candidates[candidate].pool.class.as_ref();
+        let fits = |instance: &&'static InstanceType| {
+            let node = capacity(instance, class, &self.scheduler.settings);
+            remaining.iter().all(|(name, left)| name == NODES || node.get(name) <= *left)
+        };
+        types.iter().filter(fits).collect()
+    }
+
+    /// For each limit of a candidate, the most that one of the types counts towards it (`subtractMax`).
+    fn most_of_limits(&self, candidate: usize, types: &TypeSet) -> Vec<i128> {
+        let class = self.scheduler.candidates[candidate].pool.class.as_ref();
+        let mut most = vec![0; self.remaining[candidate].len()];
+        for instance in types.iter() {
+            let node = capacity(instance, class, &self.scheduler.settings);
+            for (most, (name, _)) in most.iter_mut().zip(&self.remaining[candidate]) {
+                *most = (*most).max(if name == NODES { 1000 } else { node.get(name) });
+            }
+        }
+        most
+    }
+
+    /// Ends a batch: each new node becomes the cheapest of its types, and limits count what there is.
+    fn launch(&mut self) {
+        for at in 0..self.open.len() {
+            if self.open[at].launched {
+                continue;
+            }
+            let open = &mut self.open[at];
+            open.launched = true;
+            if let Some(instance) = launched(&open.requirements, &open.types, self.region) {
+                open.types = std::iter::once(instance).collect();
+            }
+            self.update_most(at);
+        }
+        let mut merged: Vec<OpenNodes> = Vec::new();
+        for open in self.open.drain(..) {
+            match merged.iter_mut().find(|known| known.equals(&open)) {
+                Some(known) => known.nodes += open.nodes,
+                None => merged.push(open),
+            }
+        }
+        self.open = merged;
+        for (candidate, remaining) in self.remaining.iter_mut().enumerate() {
+            remaining.clone_from(&self.scheduler.candidates[candidate].pool.limits);
+        }
+        for at in 0..self.open.len() {
+            let open = &self.open[at];
+            let (candidate, nodes) = (open.candidate, i128::from(open.nodes));
+            let counted = self.most_of_limits(candidate, &open.types);
+            for (amount, (_, remaining)) in counted.iter().zip(&mut self.remaining[candidate]) {
+                *remaining -= amount * nodes;
+            }
+        }
+    }
+
+    /// Why pods of a group have no node.
+    fn unplaced(&self, at: usize) -> UnplacedPods {
+        let pod = &self.pods[at];
+        let mut full: Vec<FullPool> = Vec::new();
+        for (number, candidate) in self.scheduler.candidates.iter().enumerate() {
+            let Some(types) = pod.admitted.iter().rev().find_map(|state| state[number].as_ref()) else {
+                continue;
+            };
+            let class = candidate.pool.class.as_ref();
+            let over = |instance: &&'static InstanceType, name: &str, left: i128| {
+                let amount = if name == NODES {
+                    1000
+                } else {
+                    capacity(instance, class, &self.scheduler.settings).get(name)
+                };
+                amount > left
+            };
+            let types = types.and(&self.types[number]);
+            let remaining = &self.remaining[number];
+            let excluded = |all: bool| -> Vec<String> {
+                let excludes = |(name, left): &&(String, i128)| {
+                    let mut types = types.iter();
+                    if all {
+                        types.all(|t| over(&t, name, *left))
+                    } else {
+                        types.any(|t| over(&t, name, *left))
+                    }
+                };
+                remaining.iter().filter(excludes).map(|(name, _)| name.clone()).collect()
+            };
+            let mut limits = excluded(true);
+            if limits.is_empty() {
+                limits = excluded(false);
+            }
+            full.push(FullPool { pool: candidate.position, limits });
+        }
+        UnplacedPods { group: at, pods: pod.left, full, uncertainties: pod.uncertainties.clone() }
+    }
+}
+
+/// The cheapest type by list price. Metal types and those with devices are left out where others remain, unless `minValues`
+/// keeps all types (`filterInstanceTypes` in `pkg/providers/instance` of the AWS provider).
+fn launched(
+    requirements: &Requirements,
+    types: &TypeSet,
+    region: Option<&str>,
+) -> Option<&'static InstanceType> {
+    let exotic = |instance: &InstanceType| {
+        let devices = ["nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi"];
+        instance.is_metal() || devices.iter().any(|device| instance.devices(device) > 0)
+    };
+    let plain: TypeSet = types.iter().filter(|instance| !exotic(instance)).collect();
+    let all =
+        plain.is_empty() || requirements.iter().any(|(_, requirement)| requirement.min_values.is_some());
+    cheapest_first(if all { types } else { &plain }.iter(), region).into_iter().next()
+}

@@ -1,0 +1,226 @@
+//! The nodes of a batch: how many more pods they have room for, and what they are with these.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::Packer;
+use super::pods::RelaxedPods;
+use crate::catalog::{InstanceType, TypeSet};
+use crate::karpenter::requirement::Requirements;
+use crate::karpenter::scheduling::input::{HostPort, ResourceList};
+use crate::karpenter::scheduling::instance_types::{filter_types, unmet_min_values};
+use crate::karpenter::scheduling::pod_requirements::{host_ports_conflict, pod_requirements};
+use crate::karpenter::scheduling::resources::{NodeResources, POD_ENI, add, allocatable};
+
+/// The resources of a new node of a type for pods.
+pub(super) struct FreeResources {
+    node: NodeResources,
+    /// The requests of the DaemonSets on it.
+    daemons: ResourceList,
+}
+
+impl FreeResources {
+    fn get(&self, resource: &str) -> i128 {
+        self.node.get(resource) - self.daemons.get(resource).copied().unwrap_or(0)
+    }
+}
+
+/// Equal nodes of a batch.
+#[derive(Clone)]
+pub(super) struct OpenNodes {
+    pub(super) candidate: usize,
+    pub(super) requirements: Requirements,
+    pub(super) types: TypeSet,
+    pub(super) used: ResourceList,
+    pub(super) pods: BTreeMap<usize, u64>,
+    pub(super) total: u64,
+    pub(super) nodes: u64,
+    pub(super) launched: bool,
+    /// The most of some resources that any of the types has left.
+    pub(super) most: ResourceList,
+}
+
+/// The number of pods of a group that a node has room for, and the requirements and types of the node with them.
+pub(super) struct NodeRoom {
+    pub(super) pods: u64,
+    pub(super) requirements: Requirements,
+    pub(super) types: TypeSet,
+}
+
+impl<'s> Packer<'s, '_> {
+    /// A new node of a candidate within what is left of its limits, and its room for pods of a group.
+    pub(super) fn new_node(
+        &self,
+        candidate: usize,
+        at: usize,
+        state: usize,
+    ) -> Option<(OpenNodes, NodeRoom)> {
+        // The pool rejects the pod even on an empty node.
+        let admitted = self.pods[at].admitted[state][candidate].as_ref()?;
+        let types = self.within_limits(candidate, &admitted.and(&self.types[candidate]));
+        let from = &self.scheduler.candidates[candidate];
+        let node = OpenNodes {
+            candidate,
+            requirements: from.nodes.requirements.clone(),
+            types,
+            used: ResourceList::new(),
+            pods: BTreeMap::new(),
+            total: 0,
+            nodes: 1,
+            launched: false,
+            most: ResourceList::new(),
+        };
+        let room = self.room(&node, at, state)?;
+        Some((node, room))
+    }
+
+    /// The room of a node for pods of a group, `None` if it has none: the checks of `NodeClaim.CanAdd`.
+    pub(super) fn room(&self, node: &OpenNodes, at: usize, state: usize) -> Option<NodeRoom> {
+        let pod = &self.pods[at];
+        // The taints of the pool, and everything else that does not depend on the other pods of the node.
+        pod.admitted[state][node.candidate].as_ref()?;
+        // `Topology.AddRequirements` with the host name as the domain.
+        let bound = self.host_bound(node, at, &pod.states[state]);
+        if bound == 0 {
+            return None;
+        }
+        let candidate = &self.scheduler.candidates[node.candidate];
+        let class = candidate.pool.class.as_ref();
+        let required = pod_requirements(pod.group.pod, &pod.states[state].relaxation);
+        let mut requirements = node.requirements.clone();
+        let mut types = node.types;
+        if required.iter().next().is_some() {
+            // The pods that are there have narrowed the requirements of the node.
+            requirements.compatible(&required).ok()?;
+            requirements.add_all(&required);
+        }
+        types = filter_types(types, &requirements, class, &self.scheduler.settings);
+        for daemon in candidate.daemons.iter().filter(|_| !pod.ports.is_empty()) {
+            let taken =
+                |port: &&'s HostPort| daemon.ports.iter().any(|other| host_ports_conflict(port, other));
+            if pod.ports.iter().any(taken) {
+                types = types.without(&daemon.types);
+            }
+        }
+        let mut pods = types.iter().map(|instance| self.room_on(node, instance, at)).max()?.min(bound);
+        // Each pod narrows the types, and `SatisfiesMinValues` rejects the one that leaves too few values.
+        if unmet_min_values(&requirements, &self.types_with_room(node, at, &types, pods), class).is_some() {
+            let (mut low, mut high) = (0, pods);
+            while low < high {
+                let middle = low + (high - low).div_ceil(2);
+                let with = self.types_with_room(node, at, &types, middle);
+                if unmet_min_values(&requirements, &with, class).is_none() {
+                    low = middle;
+                } else {
+                    high = middle - 1;
+                }
+            }
+            pods = low;
+        }
+        (pods > 0).then_some(NodeRoom { pods, requirements, types })
+    }
+
+    /// The number of pods of a group that anti-affinity and spread allow on a node.
+    fn host_bound(&self, node: &OpenNodes, at: usize, state: &RelaxedPods<'_>) -> u64 {
+        let pod = &self.pods[at].group;
+        let preferred = pod.anti_affinity.iter().skip(state.dropped_anti_affinity);
+        let spread = pod.spread.iter().skip(state.dropped_spread);
+        let mut bound = u64::MAX;
+        for rule in pod.required.iter().chain(preferred).chain(spread) {
+            let there: u64 = rule.counts.iter().filter_map(|other| node.pods.get(other)).sum();
+            let more = (rule.before + 1).saturating_sub(there);
+            bound = bound.min(match (more, rule.counts.contains(&at)) {
+                (0, _) => 0,
+                (more, true) => more,
+                (_, false) => u64::MAX,
+            });
+        }
+        let keeps_out = |other: &usize| {
+            let rules = &self.pods[*other].group.required;
+            rules.iter().any(|rule| rule.mutual && rule.counts.contains(&at))
+        };
+        if node.pods.keys().any(|other| *other != at && keeps_out(other)) { 0 } else { bound }
+    }
+
+    /// The number of pods of a group that the resources of a type have room for.
+    fn room_on(&self, node: &OpenNodes, instance: &'static InstanceType, at: usize) -> u64 {
+        let free = self.free_of(node.candidate, instance);
+        let amounts = self.pods[at].need.iter().filter(|(_, amount)| **amount > 0);
+        let pods = amounts.filter_map(|(name, amount)| {
+            if name == POD_ENI && instance.pod_eni.is_none() {
+                return None;
+            }
+            let left = free.get(name) - node.used.get(name).copied().unwrap_or(0);
+            Some(u64::try_from(left.max(0) / amount).unwrap_or(u64::MAX))
+        });
+        pods.min().unwrap_or(0)
+    }
+
+    /// The resources of a new node of a type for pods.
+    fn free_of(&self, candidate: usize, instance: &'static InstanceType) -> Rc<FreeResources> {
+        let mut known = self.free.borrow_mut();
+        let free = known.entry((candidate, instance.name)).or_insert_with(|| {
+            let from = &self.scheduler.candidates[candidate];
+            let mut daemons = ResourceList::new();
+            for daemon in from.daemons.iter().filter(|daemon| daemon.types.contains(instance)) {
+                add(&mut daemons, &daemon.requests);
+            }
+            let node = allocatable(instance, from.pool.class.as_ref(), &self.scheduler.settings);
+            Rc::new(FreeResources { node, daemons })
+        });
+        Rc::clone(free)
+    }
+
+    /// The types of a set that have room for a number of pods of a group.
+    pub(super) fn types_with_room(&self, node: &OpenNodes, at: usize, types: &TypeSet, pods: u64) -> TypeSet {
+        types.iter().filter(|instance| self.room_on(node, instance, at) >= pods).collect()
+    }
+
+    /// Adds pods of a group to each of some equal nodes (`NodeClaim.Add`).
+    pub(super) fn add(&mut self, node: usize, at: usize, room: NodeRoom, pods: u64) {
+        if pods == 0 {
+            return;
+        }
+        let types = self.types_with_room(&self.open[node], at, &room.types, pods);
+        let need = &self.pods[at].need;
+        let open = &mut self.open[node];
+        open.types = types;
+        open.requirements = room.requirements;
+        for (name, amount) in need {
+            *open.used.entry(name.clone()).or_default() += amount * i128::from(pods);
+        }
+        *open.pods.entry(at).or_default() += pods;
+        open.total += pods;
+        self.update_most(node);
+    }
+
+    /// Works out the most that any type of a node has left.
+    pub(super) fn update_most(&mut self, node: usize) {
+        let open = &self.open[node];
+        let mut most = ResourceList::new();
+        for instance in open.types.iter() {
+            let free = self.free_of(open.candidate, instance);
+            for name in ["cpu", "memory", "pods", "nvidia.com/gpu"] {
+                let left = free.get(name) - open.used.get(name).copied().unwrap_or(0);
+                let known = most.entry(name.to_owned()).or_insert(left);
+                *known = (*known).max(left);
+            }
+        }
+        self.open[node].most = most;
+    }
+}
+
+impl OpenNodes {
+    /// Whether a pod may have room: a quick check, which says no for most full nodes.
+    pub(super) fn may_have_room(&self, need: &ResourceList) -> bool {
+        self.most.iter().all(|(name, most)| need.get(name).is_none_or(|amount| amount <= most))
+    }
+
+    /// Whether these nodes equal others that were started before.
+    pub(super) fn equals(&self, other: &OpenNodes) -> bool {
+        self.candidate == other.candidate
+            && self.types == other.types
+            && self.pods == other.pods
+            && self.requirements == other.requirements
+    }
+}

@@ -1,0 +1,434 @@
+//! The scheduling decision: for each relaxation of the pod, pools are tried in order; the first that admits it wins.
+//!
+//! Comments name the functions of Karpenter 1.14 that make a step right, below `pkg/controllers/provisioning/scheduling`
+//! of <https://github.com/kubernetes-sigs/karpenter> where no other folder is given.
+
+use std::cmp::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use super::candidate::{Candidate, NotAdmitted, PREFER_NO_SCHEDULE, PreparedPool};
+use super::resources::{allocatable, crashes, pod_requests};
+use super::verdict::{Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict};
+use crate::catalog::{InstanceType, TypeSet, retired};
+use crate::karpenter::scheduling::input::{DaemonSet, Overlay, Pod, Pool, ResourceList, SchedulerOptions};
+use crate::karpenter::scheduling::instance_types::launch_order;
+use crate::karpenter::scheduling::pod_requirements::{
+    Relaxation, effective_tolerations, ignore_reason, preferences,
+};
+
+/// Pools and DaemonSets, prepared for scheduling many pods.
+pub struct Scheduler<'a> {
+    pools: &'a [Pool],
+    daemonsets: Vec<&'a DaemonSet>,
+    pub(super) settings: SchedulerOptions,
+    /// The overlays that count, lowest priority first.
+    overlays: Vec<&'a Overlay>,
+    /// In the order in which Karpenter tries them.
+    pub(super) candidates: Vec<Candidate<'a>>,
+    /// Pools that start no nodes for pending pods, with the reason.
+    excluded: Vec<(usize, RejectionStage)>,
+    /// The node classes that make Karpenter panic.
+    crash: Vec<Uncertainty>,
+    /// A scheduler without the DaemonSets that have several node selector terms, built for the first pod that needs it.
+    without_multi_term_daemonsets: OnceLock<Box<Scheduler<'a>>>,
+    /// A scheduler whose nodes have all the memory that EC2 states, built for the first pod that needs it.
+    without_memory_overhead: OnceLock<Box<Scheduler<'a>>>,
+    /// A scheduler with overlays, if there are any that give types resources.
+    with_overlays: Option<Box<Scheduler<'a>>>,
+}
+
+/// Which instance types of a pool can take a pod, apart from the amounts of resources that it needs. The sets are shared,
+/// because a verdict is copied for each pod that asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SuitedTypes {
+    /// Karpenter starts no node for the pod, whatever it needs.
+    Nothing,
+    /// Karpenter starts a node for the pod exactly if one of these has room for it.
+    Types(Arc<TypeSet>),
+    /// Karpenter starts no node if none of these has room for the pod; otherwise the decision depends on more.
+    AtMost(Arc<TypeSet>),
+    /// The decision depends on more.
+    Undecided,
+}
+
+impl<'a> Scheduler<'a> {
+    /// Prepares the pools: excludes those that never admit a pod, sorts the others, applies their
+    /// requirements.
+    pub fn new(pools: &'a [Pool], daemonsets: &'a [DaemonSet], settings: &SchedulerOptions) -> Self {
+        Self::with(pools, daemonsets.iter().collect(), Vec::new(), settings.clone())
+    }
+
+    /// A scheduler in which overlays may count: their feature gate is off unless it is switched on. A verdict that
+    /// depends on them is unknown.
+    #[must_use]
+    pub fn or_with_overlays(mut self, overlays: &'a [Overlay]) -> Self {
+        let mut sorted: Vec<&Overlay> =
+            overlays.iter().filter(|overlay| !overlay.capacity.is_empty()).collect();
+        sorted.sort_by_key(|overlay| (overlay.weight, &overlay.name));
+        if !sorted.is_empty() {
+            let with = Self::with(self.pools, self.daemonsets.clone(), sorted, self.settings.clone());
+            self.with_overlays = Some(Box::new(with));
+        }
+        self
+    }
+
+    /// The scheduler for one pool alone.
+    pub fn for_pool(pool: &'a Pool, prepared: &PreparedPool, settings: &SchedulerOptions) -> Self {
+        let mut crash = Vec::new();
+        if pool.class.as_ref().is_some_and(crashes) {
+            crash.push(Uncertainty::Crash(pool.node_class.name.clone()));
+        }
+        let (candidates, excluded) = match &prepared.0 {
+            Ok(nodes) => {
+                let nodes = Arc::clone(nodes);
+                (vec![Candidate::of_nodes(0, pool, nodes, Vec::new(), Vec::new())], Vec::new())
+            }
+            Err(stage) => (Vec::new(), vec![(0, stage.clone())]),
+        };
+        Self {
+            pools: std::slice::from_ref(pool),
+            daemonsets: Vec::new(),
+            settings: settings.clone(),
+            overlays: Vec::new(),
+            candidates,
+            excluded,
+            crash,
+            without_multi_term_daemonsets: OnceLock::new(),
+            without_memory_overhead: OnceLock::new(),
+            with_overlays: None,
+        }
+    }
+
+    /// The types that suit a pod, in a scheduler for one pool and without DaemonSets and overlays.
+    pub fn suited_types(&self, pod: &Pod) -> SuitedTypes {
+        let is_simple = self.crash.is_empty()
+            && self.daemonsets.is_empty()
+            && self.with_overlays.is_none()
+            && self.candidates.len() < 2
+            && pod.uncertainties.is_empty()
+            // As in `fits`: preferred pod affinity matters only between several terms.
+            && !(pod.preferred_pod_affinity && pod.terms.len() > 1);
+        if !is_simple {
+            return SuitedTypes::Undecided;
+        }
+        // A pool without types is not among Karpenter's templates (`NewScheduler`).
+        let Some(candidate) = self.candidates.first() else {
+            return SuitedTypes::Nothing;
+        };
+        // No pool is tried for such a pod (`Provisioner.GetPendingPods`).
+        if ignore_reason(pod, &self.settings).is_some() {
+            return SuitedTypes::Nothing;
+        }
+        let mut all = TypeSet::EMPTY;
+        let tolerations = effective_tolerations(pod, &self.settings);
+        let mut is_certain = true;
+        for state in self.relaxations(pod) {
+            let (types, counts_values) = candidate.suited(pod, &state, &tolerations, &self.settings);
+            all = all.or(&types);
+            is_certain &= !counts_values;
+        }
+        // A node of a type that EC2 no longer offers is not certain.
+        let all = all.without(retired());
+        match is_certain {
+            _ if all.is_empty() => SuitedTypes::Nothing,
+            true => SuitedTypes::Types(Arc::new(all)),
+            false => SuitedTypes::AtMost(Arc::new(all)),
+        }
+    }
+
+    /// Whether Karpenter certainly starts a node for the pod, in a scheduler for one pool. As [`Scheduler::decide`] says it,
+    /// without working out why it does not.
+    pub fn admits(&self, pod: &Pod) -> bool {
+        self.crash.is_empty() && matches!(self.schedule_once(pod), Verdict::Fits { .. })
+    }
+
+    fn with(
+        pools: &'a [Pool],
+        daemonsets: Vec<&'a DaemonSet>,
+        overlays: Vec<&'a Overlay>,
+        settings: SchedulerOptions,
+    ) -> Self {
+        let mut order: Vec<(usize, &Pool)> = pools.iter().enumerate().collect();
+        order.sort_by(|(_, a), (_, b)| self::order(a, b));
+        let (mut candidates, mut excluded, mut crash) = (Vec::new(), Vec::new(), Vec::new());
+        for (position, pool) in order {
+            if pool.class.as_ref().is_some_and(crashes) {
+                crash.push(Uncertainty::Crash(pool.node_class.name.clone()));
+            }
+            match Candidate::new(position, pool, &daemonsets, &overlays, &settings) {
+                Ok(candidate) => candidates.push(candidate),
+                Err(stage) => excluded.push((position, stage)),
+            }
+        }
+        let (without_multi_term_daemonsets, without_memory_overhead) = (OnceLock::new(), OnceLock::new());
+        Self {
+            pools,
+            daemonsets,
+            settings,
+            overlays,
+            candidates,
+            excluded,
+            crash,
+            without_multi_term_daemonsets,
+            without_memory_overhead,
+            with_overlays: None,
+        }
+    }
+
+    /// Whether Karpenter starts a node for the pod.
+    pub fn decide(&self, pod: &Pod) -> Verdict {
+        // Karpenter resolves the types of all pools before it takes a pod (`Provisioner.NewScheduler`): a class on which that
+        // panics decides for every pod, whichever pool would take it.
+        if !self.crash.is_empty() {
+            return Verdict::Unknown { uncertainties: self.crash.clone() };
+        }
+        let verdict = self.schedule_with_overlays(pod);
+        let (single_term, several): (Vec<_>, Vec<_>) =
+            self.daemonsets.iter().partition(|set| set.pod.terms.len() < 2);
+        if several.is_empty() {
+            return self.note_memory_estimate(pod, verdict);
+        }
+        // `isDaemonPodCompatible` removes terms from the pod that it shares between pools and types: whether such a
+        // DaemonSet counts depends on their order. Only a verdict that does not depend on it is certain.
+        let simpler =
+            || Box::new(Self::with(self.pools, single_term, self.overlays.clone(), self.settings.clone()));
+        let without = self.without_multi_term_daemonsets.get_or_init(simpler).schedule_once(pod);
+        if std::mem::discriminant(&verdict) != std::mem::discriminant(&without) {
+            let uncertainties =
+                several.iter().map(|set| Uncertainty::DaemonSetTerms(set.name.clone())).collect();
+            return Verdict::Unknown { uncertainties };
+        }
+        self.note_memory_estimate(pod, verdict)
+    }
+
+    /// The verdict without overlays, or unknown if overlays would change it.
+    fn schedule_with_overlays(&self, pod: &Pod) -> Verdict {
+        let verdict = self.schedule_once(pod);
+        // NodeOverlays are behind a feature gate that is off by default: without any, nothing depends on it.
+        let Some(other) = &self.with_overlays else {
+            return verdict;
+        };
+        let with = other.schedule_once(pod);
+        let of_overlays = || other.overlays.iter().map(|overlay| Uncertainty::Overlay(overlay.name.clone()));
+        if std::mem::discriminant(&verdict) != std::mem::discriminant(&with) {
+            return Verdict::Unknown { uncertainties: sorted_unique(of_overlays().collect()) };
+        }
+        match (verdict, with) {
+            (
+                Verdict::Fits { pool, types, mut uncertainties },
+                Verdict::Fits { pool: other_pool, types: other_types, .. },
+            ) => {
+                if (pool, types) != (other_pool, other_types) {
+                    uncertainties.extend(of_overlays());
+                }
+                Verdict::Fits { pool, types, uncertainties: sorted_unique(uncertainties) }
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    /// The outcome of each pool for the pod by itself, in the order in which Karpenter tries the pools. Empty if Karpenter
+    /// ignores the pod.
+    pub fn survey(&self, pod: &Pod) -> Vec<(usize, Outcome)> {
+        // No pool is tried for such a pod (`Provisioner.GetPendingPods`).
+        if ignore_reason(pod, &self.settings).is_some() {
+            return Vec::new();
+        }
+        let tolerations = effective_tolerations(pod, &self.settings);
+        let need = pod_requests(pod);
+        let states = self.relaxations(pod);
+        let tried = self.candidates.iter().map(|candidate| {
+            (candidate.position, candidate.outcome(pod, &states, &tolerations, &need, &self.settings))
+        });
+        let excluded =
+            self.excluded.iter().map(|(position, stage)| (*position, Outcome::Rejects(stage.clone())));
+        let mut all: Vec<(usize, Outcome)> = tried.chain(excluded).collect();
+        all.sort_by(|(a, _), (b, _)| order(&self.pools[*a], &self.pools[*b]));
+        all
+    }
+
+    /// The positions of the pools in the order in which Karpenter tries them.
+    pub fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.pools.len()).collect();
+        order.sort_by(|a, b| self::order(&self.pools[*a], &self.pools[*b]));
+        order
+    }
+
+    /// The types that a pool admits for any pod, and their capacity types in the order in which Karpenter prefers
+    /// them.
+    ///
+    /// # Errors
+    /// The pool starts no nodes for pending pods.
+    pub fn admitted(&self, position: usize) -> Result<(TypeSet, Vec<&'static str>), &RejectionStage> {
+        if let Some((_, stage)) = self.excluded.iter().find(|(at, _)| *at == position) {
+            return Err(stage);
+        }
+        let candidate = self.candidates.iter().find(|candidate| candidate.position == position);
+        Ok(candidate.map_or((TypeSet::EMPTY, Vec::new()), |candidate| {
+            let (nodes, class) = (&candidate.nodes, candidate.pool.class.as_ref());
+            (nodes.types, launch_order(&nodes.requirements, &nodes.types, class))
+        }))
+    }
+
+    /// What a node of the first pool has left of a resource for other pods than those of DaemonSets, in thousandths.
+    pub fn room(&self, instance: &'static InstanceType, resource: &str) -> i128 {
+        let Some(candidate) = self.candidates.first() else {
+            return 0;
+        };
+        let whole = allocatable(instance, candidate.pool.class.as_ref(), &self.settings).get(resource);
+        let daemons = candidate.daemons.iter().filter(|daemon| daemon.types.contains(instance));
+        whole - daemons.filter_map(|daemon| daemon.requests.get(resource)).sum::<i128>()
+    }
+
+    /// How many pods with these requests a node of the first pool has room for beside those of DaemonSets. 0 if they
+    /// request nothing.
+    pub fn pods_on(&self, instance: &'static InstanceType, need: &ResourceList) -> i128 {
+        let Some(candidate) = self.candidates.first() else {
+            return 0;
+        };
+        let node = allocatable(instance, candidate.pool.class.as_ref(), &self.settings);
+        let of_daemons = |resource: &str| {
+            let daemons = candidate.daemons.iter().filter(|daemon| daemon.types.contains(instance));
+            daemons.filter_map(|daemon| daemon.requests.get(resource)).sum::<i128>()
+        };
+        let requested = need.iter().filter(|(_, amount)| **amount > 0);
+        requested.map(|(name, amount)| (node.get(name) - of_daemons(name)) / amount).min().unwrap_or(0)
+    }
+
+    /// Marks a rejection that is caused only by the estimate of the memory overhead.
+    fn note_memory_estimate(&self, pod: &Pod, verdict: Verdict) -> Verdict {
+        // More memory takes nothing away: a pod that fits stays one that fits.
+        let Verdict::DoesNotFit(mut unschedulable) = verdict else {
+            return verdict;
+        };
+        let lacks_memory = |stage: &RejectionStage| match stage {
+            RejectionStage::Resources(names) => names.is_empty() || names.iter().any(|name| name == "memory"),
+            _ => false,
+        };
+        // Karpenter takes VM_MEMORY_OVERHEAD_PERCENT off only until a node of the type has told its memory
+        // (`memory` in `pkg/providers/instancetype/types.go` of the AWS provider).
+        if self.settings.memory_overhead > 0
+            && unschedulable.pools.iter().any(|(_, stage)| lacks_memory(stage))
+        {
+            let raw = SchedulerOptions { memory_overhead: 0, ..self.settings.clone() };
+            let roomier =
+                || Box::new(Self::with(self.pools, self.daemonsets.clone(), self.overlays.clone(), raw));
+            let again = self.without_memory_overhead.get_or_init(roomier).schedule_once(pod);
+            unschedulable.within_memory_estimate = matches!(again, Verdict::Fits { .. });
+        }
+        Verdict::DoesNotFit(unschedulable)
+    }
+
+    /// The verdict for fixed DaemonSets, overlays and settings.
+    fn schedule_once(&self, pod: &Pod) -> Verdict {
+        // Pods that fail `Provisioner.Validate` are never given to the scheduler, and for pods with resource claims
+        // `Scheduler.add` returns an error on which `trySchedule` does not relax them.
+        if let Some(ignored) = ignore_reason(pod, &self.settings) {
+            return Verdict::DoesNotFit(Box::new(Unschedulable {
+                ignored: Some(ignored),
+                ..Unschedulable::default()
+            }));
+        }
+        let tolerations = effective_tolerations(pod, &self.settings);
+        let need = pod_requests(pod);
+        let mut uncertainties: Vec<Uncertainty> = Vec::new();
+        let mut stages: Vec<Option<RejectionStage>> = vec![None; self.candidates.len()];
+        for state in self.relaxations(pod) {
+            for (candidate, deepest) in self.candidates.iter().zip(&mut stages) {
+                match candidate.admit(pod, &state, &tolerations, &need, &self.settings) {
+                    // `addToNewNodeClaim` takes the first pool in order, and `trySchedule` relaxes the pod only after
+                    // all pools have rejected it: neither a later pool nor a later relaxation is tried.
+                    Ok(types) => return fits(pod, &state, candidate, types, uncertainties),
+                    Err(NotAdmitted::Undecided(why)) => uncertainties.extend(why),
+                    Err(NotAdmitted::Rejected(stage)) => {
+                        if deepest.as_ref().is_none_or(|known| known.depth() < stage.depth()) {
+                            *deepest = Some(stage);
+                        }
+                    }
+                }
+            }
+        }
+        // One of the undecided pools may admit the pod.
+        if !uncertainties.is_empty() {
+            return Verdict::Unknown { uncertainties: sorted_unique(uncertainties) };
+        }
+        let rejected = self.candidates.iter().zip(stages).filter_map(|(c, stage)| Some((c.position, stage?)));
+        let pools = rejected.chain(self.excluded.iter().cloned()).collect();
+        Verdict::DoesNotFit(Box::new(Unschedulable { pools, ..Unschedulable::default() }))
+    }
+
+    /// The relaxations in the order in which Karpenter tries them (`Preferences.Relax`): required terms but the last, then
+    /// preferred node affinity by descending weight, then `PreferNoSchedule` taints if any pool has one. A constraint that
+    /// is dropped is not added again.
+    pub(super) fn relaxations<'p>(&self, pod: &'p Pod) -> Vec<Relaxation<'p>> {
+        let preferences = preferences(pod, &self.settings);
+        let heaviest = preferences.first().copied();
+        let state = |term, last_term, preference| Relaxation {
+            term,
+            last_term,
+            preference,
+            tolerate_prefer_no_schedule: false,
+        };
+        let mut states = Vec::new();
+        match pod.terms.split_last() {
+            None => states.push(state(None, true, heaviest)),
+            Some((last, earlier)) => {
+                states.extend(earlier.iter().map(|term| state(Some(term), false, heaviest)));
+                states.push(state(Some(last), true, heaviest));
+            }
+        }
+        let last = pod.terms.last();
+        let rest = preferences.iter().skip(1).map(|term| Some(*term)).chain([None]);
+        states.extend(rest.take(preferences.len()).map(|preference| state(last, true, preference)));
+        if self
+            .candidates
+            .iter()
+            .any(|c| c.pool.taints.iter().any(|taint| taint.effect == PREFER_NO_SCHEDULE))
+        {
+            states.push(Relaxation {
+                term: last,
+                last_term: true,
+                preference: None,
+                tolerate_prefer_no_schedule: true,
+            });
+        }
+        states
+    }
+}
+
+/// The order in which Karpenter tries pools: by weight, then by name, both descending (`OrderByWeight` in
+/// `pkg/utils/nodepool`).
+fn order(a: &Pool, b: &Pool) -> Ordering {
+    (b.weight.unwrap_or(0), &b.name).cmp(&(a.weight.unwrap_or(0), &a.name))
+}
+
+/// The verdict for a pod that a candidate admits.
+fn fits(
+    pod: &Pod,
+    state: &Relaxation,
+    candidate: &Candidate,
+    types: TypeSet,
+    mut uncertainties: Vec<Uncertainty>,
+) -> Verdict {
+    let mut of_pod: Vec<Uncertainty> = pod.uncertainties.clone();
+    // Preferred pod affinity that the cluster does not satisfy costs the pod this term: `Preferences.Relax` removes required
+    // terms before it.
+    if pod.preferred_pod_affinity && !state.last_term {
+        of_pod.push(Uncertainty::PreferredPodAffinity);
+    }
+    // Volumes and other pods may rule out every pool.
+    if !of_pod.is_empty() {
+        uncertainties.extend(of_pod);
+        return Verdict::Unknown { uncertainties: sorted_unique(uncertainties) };
+    }
+    if candidate.pool.class.is_none() {
+        uncertainties.push(Uncertainty::NoClass(candidate.pool.node_class.name.clone()));
+    }
+    Verdict::Fits { pool: candidate.position, types, uncertainties: sorted_unique(uncertainties) }
+}
+
+pub(super) fn sorted_unique(mut uncertainties: Vec<Uncertainty>) -> Vec<Uncertainty> {
+    uncertainties.sort();
+    uncertainties.dedup();
+    uncertainties
+}
