@@ -191,10 +191,10 @@ impl<'a> NodePool<'a> {
         if self.object.is_partial() { None } else { self.facts().types }
     }
 
-    /// What follows from what the pool says of its nodes, worked out once for all pools that say the same.
+    /// The facts derived from the node template of the pool, worked out at the first call.
     pub(crate) fn facts(&self) -> &'a Arc<PoolFacts> {
         static FACTS: Memo<Arc<PoolFacts>> = Memo::new();
-        self.object.memo(&FACTS, || PoolFacts::of(self))
+        self.object.memo(&FACTS, || Arc::new(PoolFacts::read(self)))
     }
 
     /// The pool in a form that can be compared with the catalogue without the node class: labels of EKS Auto
@@ -215,7 +215,8 @@ impl<'a> NodePool<'a> {
                 name: pool.node_class.name,
             };
         }
-        if scheduling::pool_requirements(&pool).get(CAPACITY_TYPE).is_some_and(|r| r.has("reserved")) {
+        let [allows_reserved, ..] = self.facts().capacity_types.unwrap_or_default();
+        if allows_reserved {
             pool.requirements.retain(|r| r.key != CAPACITY_TYPE);
             pool.labels.retain(|(key, _)| key != CAPACITY_TYPE);
         }

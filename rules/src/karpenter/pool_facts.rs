@@ -1,8 +1,8 @@
-//! What follows from what a NodePool says of its nodes: from its requirements, labels, taints, the reference to its node class
-//! and whether it has `replicas`, and from nothing else. Pools that say the same share it, so that it is worked out once for all of them.
+//! Facts derived from a NodePool's node template: from its requirements, labels, taints, the reference to its node class and
+//! whether it has `replicas`, and from nothing else.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::catalog;
 use crate::catalog::TypeSet;
@@ -25,7 +25,7 @@ const GROWING_KEYS: [&str; 7] = [
     "karpenter.k8s.aws/instance-accelerator-name",
 ];
 
-/// What follows from what a NodePool says of its nodes.
+/// Facts derived from a NodePool's node template.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
     /// As [`NodePool::is_static`].
@@ -38,41 +38,41 @@ pub(crate) struct PoolFacts {
     pub(crate) is_other_provider: bool,
     /// As [`NodePool::has_unknown_types`].
     pub(crate) has_unknown_types: bool,
-    /// As [`NodePool::types`], of a pool that is whole.
+    /// As [`NodePool::types`], of a pool that is not partial.
     pub(crate) types: Option<TypeSet>,
     /// Which of [`CAPACITY_TYPES`] it allows. `None` if neither a requirement nor a label is about them.
     pub(crate) capacity_types: Option<[bool; 3]>,
     /// As [`NodePool::uncatalogued_keys`].
     pub(crate) uncatalogued_keys: Vec<&'static str>,
-    /// What its labels and taints say that it is for.
+    /// The purpose that its labels and taints declare.
     pub(crate) declared: DeclaredPurpose,
-    /// What tells its pods from those of other pools. `None` if its types are not known, or if there are none.
+    /// The constraints that decide which pods this pool can run. `None` if its types are not known, or if there are none.
     pub(crate) audience: Option<Audience>,
 }
 
-/// The class of workload that texts speak of.
+/// The class of workload that texts name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeclaredPurpose {
-    /// None of them speaks of any.
+    /// They name none.
     None,
-    /// All that speak of one speak of this one.
+    /// They name this one.
     One(WorkloadClass),
-    /// They speak of several.
+    /// They name several.
     Several,
 }
 
 impl DeclaredPurpose {
-    /// What a text speaks of.
+    /// The class that a text names.
     pub(crate) fn of(text: &str) -> DeclaredPurpose {
         purpose(text).map_or(DeclaredPurpose::None, DeclaredPurpose::One)
     }
 
-    /// What the name of an object speaks of.
+    /// The class that the name of an object names.
     pub(crate) fn of_name(object: &Object) -> DeclaredPurpose {
         purpose_of_name(object).map_or(DeclaredPurpose::None, DeclaredPurpose::One)
     }
 
-    /// What both speak of.
+    /// The classes that either names.
     pub(crate) fn and(self, other: DeclaredPurpose) -> DeclaredPurpose {
         match (self, other) {
             (DeclaredPurpose::None, one) | (one, DeclaredPurpose::None) => one,
@@ -90,57 +90,26 @@ impl DeclaredPurpose {
     }
 }
 
-/// What decides which pods go to nodes of a pool.
+/// The constraints that decide which pods a pool can run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Audience {
-    /// What pods tolerate or select.
+    /// The taints and custom labels, for the lookup of pools that share them.
     pub(crate) key: Arc<AudienceKey>,
     /// Requirements on well-known labels, without the capacity type.
     pub(crate) requirements: Requirements,
-    /// Which of [`CAPACITY_TYPES`] the nodes can be of.
+    /// Which of [`CAPACITY_TYPES`] the nodes can have.
     pub(crate) capacity_types: [bool; 3],
 }
 
-/// What the nodes of a pool have that pods tolerate or select: taints that keep pods away, and custom labels.
+/// Taints of a pool that pods have to tolerate, and custom labels that pods can select.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AudienceKey {
     taints: Vec<(String, String, String)>,
     labels: Vec<(String, String)>,
 }
 
-/// The facts by the content that they follow from, compared as a whole. They hold whatever else changes; when there are
-/// many, those that are not of a pool in use are forgotten.
-static KNOWN: LazyLock<Mutex<FactsByContent>> = LazyLock::new(Mutex::default);
-
-type FactsByContent = HashMap<Box<[u8]>, Arc<PoolFacts>>;
-
-/// So many are kept.
-const MOST_KNOWN: usize = 4_096;
-
 impl PoolFacts {
-    /// The facts of a pool.
-    pub(crate) fn of(pool: &NodePool<'_>) -> Arc<PoolFacts> {
-        let mut content = Vec::with_capacity(512);
-        let spec = pool.template_spec();
-        for node in [pool.requirements(), pool.labels(), spec.get("taints"), spec.get("nodeClassRef")] {
-            node.append_content(&mut content);
-        }
-        content.push(u8::from(pool.has_replicas()));
-        // What panics while it holds the lock changes nothing.
-        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(facts) = known().get(content.as_slice()) {
-            return Arc::clone(facts);
-        }
-        let facts = Arc::new(PoolFacts::read(pool));
-        let mut known = known();
-        if known.len() >= MOST_KNOWN {
-            known.clear();
-        }
-        known.insert(content.into(), Arc::clone(&facts));
-        facts
-    }
-
-    /// The facts of a pool, worked out for it alone: without asking [`NodePool::facts`].
+    /// Works out the facts of a pool, which must not call [`NodePool::facts`].
     pub(crate) fn read(pool: &NodePool<'_>) -> PoolFacts {
         let group = pool.template_spec().path(&["nodeClassRef", "group"]);
         let is_auto_mode = group.text() == Some("eks.amazonaws.com");
@@ -149,9 +118,17 @@ impl PoolFacts {
             group != "karpenter.k8s.aws" && group != "eks.amazonaws.com"
         });
         let has_unknown_types = pool.requirements().has_unknown() || pool.labels().has_unknown();
-        let types = (!is_other_provider && !has_unknown_types).then(|| types(pool, is_auto_mode)).flatten();
-        let tells =
+        let written = |renames| {
+            if is_other_provider || has_unknown_types { None } else { written_requirements(pool, renames) }
+        };
+        let own = written(false);
+        let renamed = if is_auto_mode { written(true) } else { None };
+        let types = if is_auto_mode { &renamed } else { &own }.as_ref().and_then(types);
+        let has_audience =
             types.is_some_and(|types| !types.is_empty()) && !pool.template_spec().get("taints").has_unknown();
+        let audience = own
+            .filter(|_| has_audience)
+            .and_then(|own| steps::limited(steps::SHARED, || audience(pool, own)).0);
         PoolFacts {
             is_static: pool.has_replicas(),
             provider: Provider::of_group(&group),
@@ -162,41 +139,47 @@ impl PoolFacts {
             capacity_types: capacity_types(pool),
             uncatalogued_keys: uncatalogued_keys(pool, is_auto_mode),
             declared: declared_purpose(pool),
-            audience: tells.then(|| steps::limited(steps::SHARED, || audience(pool)).0).flatten(),
+            audience,
         }
     }
 }
 
-fn types(pool: &NodePool<'_>, is_auto_mode: bool) -> Option<TypeSet> {
-    let admit = || scheduling::admitted_without_class(&normalized_requirements(pool, is_auto_mode));
+/// The requirements and labels of a pool, combined as Karpenter does, without the labels that Karpenter adds. `renames`: the
+/// requirements of EKS Auto Mode have the keys of Karpenter, as in [`NodePool::normalized_pool`]. `None` if it takes too many
+/// steps.
+fn written_requirements(pool: &NodePool<'_>, renames: bool) -> Option<Requirements> {
+    let read = || {
+        let mut all = Requirements::new();
+        for spec in pool.requirements().items().filter_map(|node| requirement_spec(&node)) {
+            let requirement = Requirement::new(spec.op, &spec.values, spec.min_values);
+            match spec.key.strip_prefix("eks.amazonaws.com/instance-") {
+                Some(rest) if renames => all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement),
+                _ => all.add(&spec.key, requirement),
+            }
+        }
+        for (key, value) in pool.labels().entries() {
+            if let Some(value) = value.text() {
+                all.add(key, Requirement::is(value));
+            }
+        }
+        all
+    };
+    steps::limited(steps::SHARED, read).0
+}
+
+/// The types that requirements leave. `None` if they depend on more.
+fn types(requirements: &Requirements) -> Option<TypeSet> {
+    let mut requirements = Cow::Borrowed(requirements);
+    // Whether reserved capacity restricts the types depends on the reservations of the class.
+    if requirements.get(CAPACITY_TYPE).is_some_and(|r| r.has("reserved")) {
+        requirements.to_mut().remove(CAPACITY_TYPE);
+    }
+    let admit = || scheduling::admitted_without_class(&requirements);
     let admitted = steps::limited(steps::SHARED, admit).0?;
     admitted.uncertainties.is_empty().then_some(admitted.types)
 }
 
-/// The requirements of [`NodePool::normalized_pool`] without the labels that Karpenter adds.
-fn normalized_requirements(pool: &NodePool<'_>, is_auto_mode: bool) -> Requirements {
-    let mut all = Requirements::new();
-    for spec in pool.requirements().items().filter_map(|node| requirement_spec(&node)) {
-        let requirement = Requirement::new(spec.op, &spec.values, spec.min_values);
-        match spec.key.strip_prefix("eks.amazonaws.com/instance-") {
-            Some(rest) if is_auto_mode => {
-                all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement);
-            }
-            _ => all.add(&spec.key, requirement),
-        }
-    }
-    for (key, value) in pool.labels().entries() {
-        if let Some(value) = value.text() {
-            all.add(key, Requirement::is(value));
-        }
-    }
-    if all.get(CAPACITY_TYPE).is_some_and(|r| r.has("reserved")) {
-        all.remove(CAPACITY_TYPE);
-    }
-    all
-}
-
-/// What the labels and taints of a pool say that it is for.
+/// The purpose that the labels and taints of a pool declare.
 fn declared_purpose(pool: &NodePool<'_>) -> DeclaredPurpose {
     let labels = pool.labels().entries().into_iter();
     let labels = labels.map(|(key, value)| {
@@ -245,7 +228,7 @@ fn may_be_new(key: &str, value: &str) -> bool {
         && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
 }
 
-fn audience(pool: &NodePool<'_>) -> Audience {
+fn audience(pool: &NodePool<'_>, mut requirements: Requirements) -> Audience {
     let mut key = AudienceKey::default();
     for taint in pool.taints() {
         if taint.effect != "PreferNoSchedule" {
@@ -254,18 +237,24 @@ fn audience(pool: &NodePool<'_>) -> Audience {
     }
     key.taints.sort();
     key.taints.dedup();
-    // The labels that Karpenter adds tell every pool from every other one.
-    let own = |name: &str| {
+    // The labels that Karpenter adds differ between all pools.
+    let is_added = |name: &str| {
         name == "karpenter.sh/nodepool"
             || name.starts_with("karpenter.sh/") && !is_well_known(name)
             || name.ends_with("/ec2nodeclass")
             || name.ends_with("/nodeclass")
     };
-    let mut requirements = pool.requirement_set();
+    // Karpenter adds the label for whatever class a pool names.
+    let class = pool.template_spec().get("nodeClassRef");
+    let part = |field: &str| class.get(field).text().unwrap_or_default();
+    let class_label = format!("{}/{}", part("group"), part("kind").to_lowercase());
+    if !is_added(&class_label) {
+        requirements.add(&class_label, Requirement::is(part("name")));
+    }
     let names: Vec<String> = requirements.iter().map(|(name, _)| name.to_owned()).collect();
     let mut capacity_types = [true; 3];
     for name in names {
-        if own(&name) {
+        if is_added(&name) {
             requirements.remove(&name);
         } else if name == CAPACITY_TYPE {
             if let Some(requirement) = requirements.get(&name) {
