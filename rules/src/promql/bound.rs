@@ -1,10 +1,10 @@
-//! How large the value of a query can be.
+//! Upper bounds of the value of a query.
 
 use crate::promql::expr::{Expr, Selector};
 use crate::promql::metrics::{Unit, metric};
 
-/// The largest value that an expression can have whatever the load is, and however many replicas there are: 100 for the
-/// mean of percentages. `None` where it has no such bound, as a sum has none.
+/// The largest possible value of an expression for any load and number of replicas: 100 for the mean of percentages.
+/// `None` if it is unbounded, as a sum is.
 pub(crate) fn upper_bound(expr: &Expr) -> Option<f64> {
     match expr {
         Expr::Number(number) => number.is_finite().then_some(*number),
@@ -50,7 +50,7 @@ pub(crate) fn upper_bound(expr: &Expr) -> Option<f64> {
                     None => share(&binary.lhs, &binary.rhs),
                 },
                 "-" => match left {
-                    // What is subtracted is not negative.
+                    // The subtrahend is not negative.
                     Some(whole) => upper_bound(&binary.rhs).map(|_| whole),
                     None => None,
                 },
@@ -72,7 +72,7 @@ fn of_selector(selector: &Selector) -> Option<f64> {
     }
 }
 
-/// The bound of a quotient: of a sum by the number of its parts, or of a part by its whole.
+/// The bound of a quotient: of a sum by the number of its parts, or of a part by the whole.
 fn share(part: &Expr, whole: &Expr) -> Option<f64> {
     let (Expr::Aggregate(sum), Expr::Aggregate(count)) = (part, whole) else {
         return share_of_memory(part, whole);
@@ -91,7 +91,7 @@ fn share_of_memory(part: &Expr, whole: &Expr) -> Option<f64> {
     (part.metric_names() == [USED] && is_whole && same_aggregation(part, whole)).then_some(1.0)
 }
 
-/// Whether both sides are plain, or both are sums, or both means.
+/// Whether both sides are without aggregation, or both are sums, or both means.
 fn same_aggregation(part: &Expr, whole: &Expr) -> bool {
     fn op(expr: &Expr) -> Option<&str> {
         match expr {

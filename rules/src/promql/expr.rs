@@ -6,48 +6,38 @@ use promql_parser::parser::{self, LabelModifier, VectorMatchCardinality};
 
 use super::screen::PATTERN;
 
-/// An expression; parentheses are gone.
+/// An expression, without parentheses.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expr {
-    /// A number.
     Number(f64),
-    /// A string.
     Text,
     /// The newest sample of each series.
     Selector(Selector),
     /// Samples over a window: a selector with a range, or a subquery.
     Range(Box<Expr>),
-    /// A function.
     Call(Call),
-    /// An aggregation.
     Aggregate(Box<Aggregate>),
-    /// An operation on two operands.
     Binary(Box<Binary>),
-    /// The negative.
     Negative(Box<Expr>),
 }
 
-/// The series of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Selector {
-    /// The metric; `None` where only a pattern selects it.
+    /// The metric; `None` if only a pattern selects it.
     pub name: Option<String>,
-    /// The conditions on labels.
     pub matchers: Vec<Matcher>,
 }
 
 /// A condition on a label.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Matcher {
-    /// The label.
     pub label: String,
-    /// How it is compared.
     pub op: MatchOp,
     /// The value or the regular expression.
     pub value: String,
 }
 
-/// How a label is compared.
+/// The comparison of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MatchOp {
     /// `=`
@@ -60,53 +50,44 @@ pub(crate) enum MatchOp {
     NotMatches,
 }
 
-/// A function with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
-    /// Its name.
     pub function: String,
-    /// Its arguments.
     pub args: Vec<Expr>,
-    /// Whether it gives one number without labels.
+    /// Whether the result is a number without labels.
     pub is_scalar: bool,
 }
 
-/// An aggregation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Aggregate {
     /// `sum`, `avg`, ...
     pub op: String,
-    /// By which labels it groups.
     pub grouping: Grouping,
-    /// What it aggregates.
     pub expr: Expr,
-    /// The number of `topk` and the like.
+    /// The parameter of `topk` and similar.
     pub param: Option<Expr>,
 }
 
 /// The labels that an aggregation keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Grouping {
-    /// None: `sum(x)`.
+    /// No label: `sum(x)`.
     All,
-    /// These: `sum by (a) (x)`.
+    /// Only these labels: `sum by (a) (x)`.
     By(Vec<String>),
-    /// All but these: `sum without (a) (x)`.
+    /// All labels except these: `sum without (a) (x)`.
     Without(Vec<String>),
 }
 
-/// An operation on two operands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Binary {
     /// `+`, `>`, `and`, ...
     pub op: String,
-    /// The left operand.
     pub lhs: Expr,
-    /// The right operand.
     pub rhs: Expr,
-    /// Whether a comparison gives 0 or 1 instead of filtering.
+    /// Whether a comparison returns 0 or 1 instead of filtering.
     pub is_bool: bool,
-    /// Which side may have several series for one of the other.
+    /// The side on which several series may match one of the other.
     pub many: Option<Side>,
 }
 
@@ -119,7 +100,6 @@ pub(crate) enum Side {
     Right,
 }
 
-/// The type of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResultType {
     /// A number without labels.
@@ -128,12 +108,11 @@ pub(crate) enum ResultType {
     Vector,
     /// Series with many samples each.
     Range,
-    /// Text.
     Text,
 }
 
 impl Expr {
-    /// The expression of the parser, with the regular expressions of the text. `None` where it is an extension.
+    /// Converts the expression of the parser, with the regular expressions of the text. `None` for parser extensions.
     pub(super) fn from_parser(expr: &parser::Expr, patterns: &[String]) -> Option<Expr> {
         let convert = |expr: &parser::Expr| Expr::from_parser(expr, patterns);
         Some(match expr {
@@ -185,7 +164,6 @@ impl Expr {
         })
     }
 
-    /// The type of its result.
     pub(crate) fn result(&self) -> ResultType {
         match self {
             Expr::Number(_) => ResultType::Scalar,
@@ -206,7 +184,7 @@ impl Expr {
         }
     }
 
-    /// Calls a function on the expression and on each below it.
+    /// Calls a function for the expression and all its descendants.
     pub(crate) fn walk<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
         visit(self);
         match self {
@@ -237,7 +215,7 @@ impl Expr {
         out
     }
 
-    /// The names of its metrics, each once, in the order of the text.
+    /// The names of the metrics, without duplicates, in the order of the text.
     pub(crate) fn metric_names(&self) -> Vec<&str> {
         let mut out: Vec<&str> = Vec::new();
         for name in self.selectors().into_iter().filter_map(|selector| selector.name.as_deref()) {
@@ -248,7 +226,8 @@ impl Expr {
         out
     }
 
-    /// The selector below functions and aggregations of one operand: that of `avg(max_over_time(x[5m]))`.
+    /// The selector at the end of a chain of functions and aggregations with one operand: that of
+    /// `avg(max_over_time(x[5m]))`.
     pub(crate) fn sole_selector(&self) -> Option<&Selector> {
         match self {
             Expr::Selector(selector) => Some(selector),
@@ -273,7 +252,7 @@ impl Selector {
         let mut matchers = Vec::new();
         for matcher in &selector.matchers.matchers {
             let (op, value) = match &matcher.op {
-                // Regular expressions are screened.
+                // Regular expressions were replaced before parsing.
                 ParserMatchOp::Re(_) | ParserMatchOp::NotRe(_) => return None,
                 ParserMatchOp::Equal if is_pattern(matcher) => {
                     (MatchOp::Matches, pattern(matcher, patterns)?)
@@ -296,7 +275,7 @@ impl Selector {
     }
 }
 
-/// Whether the value of a matcher stands for a regular expression.
+/// Whether the value of a matcher refers to a regular expression.
 fn is_pattern(matcher: &promql_parser::label::Matcher) -> bool {
     matcher.value.starts_with(PATTERN)
 }

@@ -1,4 +1,4 @@
-//! The metrics of GPU exporters and model servers that rules know: `metrics.tsv`.
+//! The metrics of GPU exporters and model servers that rules know, from `metrics.tsv`.
 //!
 //! Sources: the counters file of dcgm-exporter's chart (4.5.3-4.8.2; the GPU operator has the same set), the metrics pages
 //! of vLLM, SGLang, TGI and Triton, Karpenter's list of metrics, and the metrics of kube-state-metrics 2.x.
@@ -6,22 +6,16 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Who exports a metric.
+/// The program that exports a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exporter {
-    /// NVIDIA's dcgm-exporter.
     Dcgm,
-    /// A vLLM server.
     Vllm,
     /// A router in front of vLLM servers, under the same prefix.
     VllmRouter,
-    /// An SGLang server.
     Sglang,
-    /// Hugging Face's Text Generation Inference.
     Tgi,
-    /// A Triton server.
     Triton,
-    /// Karpenter.
     Karpenter,
 }
 
@@ -39,7 +33,7 @@ impl Exporter {
         })
     }
 
-    /// What a message calls it.
+    /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Exporter::Dcgm => "dcgm-exporter",
@@ -52,48 +46,41 @@ impl Exporter {
         }
     }
 
-    /// Whether each pod or each GPU has series of its own.
+    /// Whether each pod or each GPU has its own series.
     pub(crate) fn is_per_pod(self) -> bool {
         !matches!(self, Exporter::VllmRouter | Exporter::Karpenter)
     }
 }
 
-/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetricType {
-    /// It goes up and down.
+    /// A value that can increase and decrease.
     Gauge,
-    /// It only goes up.
+    /// A value that only increases.
     Counter,
-    /// It has buckets, a sum and a count.
+    /// Buckets, a sum and a count.
     Histogram,
 }
 
-/// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// 0 to 100.
     Percent,
     /// 0 to 1.
     Ratio,
-    /// Things that are counted, which add up.
+    /// A number of things; can be added up.
     Count,
-    /// Anything else.
     Other,
 }
 
-/// A metric.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metric {
-    /// Its name, as the exporter writes it.
+    /// The name in the exporter.
     pub name: &'static str,
-    /// Who exports it.
     pub exporter: Exporter,
-    /// Its type.
     pub kind: MetricType,
-    /// Its unit.
     pub unit: Unit,
-    /// Whether it is exported without a change of the exporter's configuration.
+    /// Whether the exporter has it in its default configuration.
     pub is_default: bool,
 }
 
@@ -118,7 +105,8 @@ fn parse(line: &'static str) -> Option<Metric> {
     Some(Metric { name, exporter, kind, unit, is_default: fields.next()? == "yes" })
 }
 
-/// A metric by its name, with the suffix of a histogram, and in the spelling with underscores that pipelines make of colons.
+/// Finds a metric by its name, with or without the suffix of a histogram. Colons may be replaced by underscores, as
+/// some pipelines do.
 pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.get(name).or_else(|| {
         let colon = with_colon(name);
@@ -130,7 +118,7 @@ pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
     })
 }
 
-/// The name with the colon of the server's prefix: `vllm:num_requests_running` for `vllm_num_requests_running`.
+/// The name with a colon after the prefix of the server: `vllm:num_requests_running` for `vllm_num_requests_running`.
 pub(crate) fn with_colon(name: &str) -> Option<String> {
     ["vllm", "sglang"].iter().find_map(|server| {
         let rest = name.strip_prefix(server)?.strip_prefix('_')?;
@@ -146,7 +134,6 @@ pub(crate) fn names_of(exporter: Exporter) -> Vec<&'static str> {
     out
 }
 
-/// Whether a metric is a gauge.
 pub(crate) fn is_gauge(name: &str) -> bool {
     metric(name).is_some_and(|metric| metric.kind == MetricType::Gauge)
 }

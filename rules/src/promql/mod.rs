@@ -1,8 +1,8 @@
-//! PromQL: the queries of an object, and what is certain of them without a server.
+//! PromQL: parses the queries of an object, and derives what is certain without a server.
 //!
-//! A query is parsed by the crate `promql-parser` and kept as an [`Expr`] of our own, which has no spans, no compiled
-//! patterns and a bounded depth. What cannot be certain is [`Parsed::Unknown`]: placeholders, variables of dashboards,
-//! LogQL, MetricsQL, and syntax that only some versions of Prometheus have.
+//! A query is parsed by the crate `promql-parser` and stored as an [`Expr`] of our own, which has no spans, no
+//! compiled patterns and a bounded depth. Anything uncertain is [`Parsed::Unknown`]: placeholders, variables of
+//! dashboards, LogQL, MetricsQL, and syntax that only some versions of Prometheus support.
 //!
 //! ```text
 //! object ─► sources ─► text ─► screen ─► promql-parser ─► Expr ─► series   how many series the result has
@@ -12,13 +12,13 @@
 
 pub(crate) mod bound;
 pub(crate) mod expr;
+pub(crate) mod identifiers;
 pub(crate) mod metrics;
 mod screen;
 pub(crate) mod series;
 pub(crate) mod sources;
 #[cfg(test)]
 mod tests;
-pub(crate) mod words;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -27,22 +27,20 @@ pub(crate) use sources::{QUERY_KINDS, Query, QueryPlace, queries};
 
 use crate::steps;
 
-/// What parsing costs for each byte, in steps.
+/// Number of steps of parsing a byte.
 const STEPS_PER_BYTE: usize = 20;
 
-/// What a text is as a query.
+/// The result of parsing a query.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Parsed {
-    /// A query.
     Known(Expr),
-    /// No version of Prometheus accepts it, with the reason.
+    /// No version of Prometheus accepts it, for this reason.
     Invalid(String),
-    /// Not certain.
+    /// It is not certain whether it is valid.
     Unknown,
 }
 
 impl Parsed {
-    /// The query, if it is known.
     pub(crate) fn expr(&self) -> Option<&Expr> {
         match self {
             Parsed::Known(expr) => Some(expr),
@@ -51,13 +49,12 @@ impl Parsed {
     }
 }
 
-/// Parses a query.
 pub(crate) fn parse(text: &str) -> Parsed {
     steps::take(STEPS_PER_BYTE * (text.len() + 10));
     let Some(screened) = screen::screen(text) else {
         return Parsed::Unknown;
     };
-    // The parser does arithmetic with durations that it does not check. What is known to stop it is screened out.
+    // The parser does not check arithmetic with durations. Inputs that are known to make it panic are screened out.
     let parsed = catch_unwind(AssertUnwindSafe(|| promql_parser::parser::parse(&screened.text)));
     match parsed {
         Ok(Ok(expr)) => Expr::from_parser(&expr, &screened.patterns).map_or(Parsed::Unknown, Parsed::Known),
@@ -66,15 +63,15 @@ pub(crate) fn parse(text: &str) -> Parsed {
     }
 }
 
-/// Keywords of MetricsQL, which VictoriaMetrics accepts in place of PromQL, and of newer versions of Prometheus than the
-/// parser knows.
+/// Keywords of MetricsQL, which VictoriaMetrics accepts in addition to PromQL, and of versions of Prometheus that are
+/// newer than the parser.
 const OTHER_KEYWORDS: &[&str] =
     &["anchored", "default", "fill", "if", "ifnot", "keep_metric_names", "smoothed", "with"];
 
-/// Functions of theirs.
+/// Functions of these dialects.
 const OTHER_FUNCTIONS: &str = include_str!("metricsql.txt");
 
-/// Why no server accepts a text, in the words of a message; `None` where a server may.
+/// Why no server accepts a text, as a message; `None` if a server may accept it.
 fn reason(error: &str, text: &str) -> Option<String> {
     if is_other_dialect(text) || selects_without_name(text) {
         return None;
@@ -103,7 +100,7 @@ fn reason(error: &str, text: &str) -> Option<String> {
         return Some("the value of a label is not in quotes".to_owned());
     }
     if error == "invalid promql query" {
-        // Arithmetic on durations is behind a flag of some versions.
+        // Arithmetic on durations is an experimental feature of some versions.
         return (!text.contains("offset (") && !text.contains("offset -(")).then(|| {
             match last_operator(text) {
                 Some(operator) => format!("nothing follows `{operator}`"),
@@ -128,12 +125,12 @@ fn reason(error: &str, text: &str) -> Option<String> {
     certain.iter().any(|start| error.starts_with(start)).then(|| error.trim_end_matches('.').to_owned())
 }
 
-/// Whether a text has words of another dialect.
+/// Whether a text has keywords or functions of another dialect.
 fn is_other_dialect(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let is_called = |name: &str| {
         let mut rest = lower.as_str();
-        while let Some(at) = words::find_word(rest, name) {
+        while let Some(at) = identifiers::find_word(rest, name) {
             rest = &rest[at + name.len()..];
             if rest.trim_start().starts_with('(') {
                 return true;
@@ -141,11 +138,11 @@ fn is_other_dialect(text: &str) -> bool {
         }
         false
     };
-    OTHER_KEYWORDS.iter().any(|word| words::find_word(&lower, word).is_some())
+    OTHER_KEYWORDS.iter().any(|word| identifiers::find_word(&lower, word).is_some())
         || OTHER_FUNCTIONS.lines().any(is_called)
 }
 
-/// Whether a selector has no metric, as those of LogQL have none.
+/// Whether a selector has no metric name, as in LogQL.
 fn selects_without_name(text: &str) -> bool {
     text.match_indices('{').any(|(at, _)| {
         let before = text[..at].trim_end();
@@ -153,7 +150,7 @@ fn selects_without_name(text: &str) -> bool {
     })
 }
 
-/// "matrix in call to function 'rate', got vector", in words.
+/// The message for errors such as "matrix in call to function 'rate', got vector".
 fn type_error(rest: &str, error: &str) -> Option<String> {
     let (expected, rest) = rest.split_once(" in ")?;
     let (context, got) = rest.rsplit_once(", got ")?;
@@ -167,7 +164,7 @@ fn type_error(rest: &str, error: &str) -> Option<String> {
     })
 }
 
-/// The operator that a text ends in.
+/// The operator at the end of a text.
 fn last_operator(text: &str) -> Option<&str> {
     let end = text.trim_end();
     ["and", "or", "unless", ">=", "<=", "==", "!=", "+", "-", "*", "/", "%", ">", "<"].into_iter().find(

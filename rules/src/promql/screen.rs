@@ -1,26 +1,26 @@
-//! A first look at the text of a query: whether the parser may read it at all, and in what form.
+//! Checks the text of a query before it is parsed, and prepares it for the parser.
 
-/// The longest query that is read, in bytes.
+/// Maximum length of a query, in bytes.
 const LONGEST: usize = 16 << 10;
-/// How deep parentheses may be nested, and how many operators there may be: the parser's tree is as deep.
+/// Maximum depth of parentheses, and maximum number of operators: they bound the depth of the parser's tree.
 const DEEPEST: usize = 64;
 const MOST_OPERATORS: usize = 400;
-/// The longest number, in characters: the parser does not check whether a duration of so many seconds exists.
+/// Maximum length of a number, in characters: the parser does not check durations for overflow.
 const LONGEST_NUMBER: usize = 12;
 
-/// What a value begins with that stands for a regular expression. No label has it in its value.
+/// First character of a value that refers to a regular expression. Label values do not contain it.
 pub(super) const PATTERN: char = '\u{fdd0}';
 
-/// A text for the parser.
+/// A text that is prepared for the parser.
 pub(super) struct Screened {
-    /// The text, in which `=~` and `!~` are `=` and `!=`, and each regular expression is its number in `patterns` after
-    /// [`PATTERN`]: the parser would compile it.
+    /// The text, in which `=~` and `!~` are replaced by `=` and `!=`, and each regular expression by [`PATTERN`] and
+    /// its number in `patterns`, because the parser would compile it.
     pub text: String,
-    /// The regular expressions, as they are written between the quotes.
+    /// The regular expressions as written between the quotes.
     pub patterns: Vec<String>,
 }
 
-/// The text for the parser; `None` where it is not PromQL alone, or too long.
+/// Prepares a text for the parser; `None` if it is not only PromQL, or too long.
 pub(super) fn screen(text: &str) -> Option<Screened> {
     if text.len() > LONGEST
         || text.contains(PATTERN)
@@ -56,11 +56,11 @@ pub(super) fn screen(text: &str) -> Option<Screened> {
                     patterns.push(text[at + 1..end].to_owned());
                     copied = end;
                 }
-                // An open string is the parser's to report.
+                // The parser reports an unterminated string.
                 at = end.unwrap_or(bytes.len());
             }
             b'#' => at = text[at..].find('\n').map_or(bytes.len(), |end| at + end),
-            // LogQL, and variables.
+            // LogQL and variables.
             b'|' | b'$' => return None,
             b'(' => {
                 depth += 1;
@@ -86,7 +86,7 @@ pub(super) fn screen(text: &str) -> Option<Screened> {
                 at = end - 1;
             }
             b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'<' | b'>' | b'=' | b'!' if !in_braces => {
-                // Arithmetic on durations is behind a flag of some versions.
+                // Arithmetic on durations is an experimental feature of some versions.
                 if in_brackets {
                     return None;
                 }
@@ -103,7 +103,7 @@ pub(super) fn screen(text: &str) -> Option<Screened> {
     Some(Screened { text: out, patterns })
 }
 
-/// Where the string that begins at a quote ends.
+/// The end of the string that begins at a quote.
 fn end_of_string(bytes: &[u8], from: usize, quote: u8) -> Option<usize> {
     let mut at = from + 1;
     while at < bytes.len() {
@@ -122,7 +122,7 @@ fn word_end(bytes: &[u8], from: usize) -> usize {
     bytes[from..].iter().position(|b| !part(b)).map_or(bytes.len(), |len| from + len)
 }
 
-/// Whether a word that begins with a digit is a number or a duration of an ordinary size.
+/// Whether a word that begins with a digit is a number or a duration of usual size.
 fn is_plain_number(word: &str) -> bool {
     let exponent = word.split_once(['e', 'E']).filter(|_| !word.starts_with("0x"));
     word.len() <= LONGEST_NUMBER && exponent.is_none_or(|(_, digits)| digits.len() < 2)

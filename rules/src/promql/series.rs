@@ -1,28 +1,27 @@
-//! How many series a query returns.
+//! The number of series in the result of a query.
 
 use crate::promql::expr::{Expr, Grouping, MatchOp, ResultType, Selector, Side};
 use crate::promql::metrics::metric;
 
-/// How many series a query returns.
+/// The number of series in a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
     /// At most one.
     One,
-    /// Not certain.
     Unknown,
-    /// As many as labels have values: nothing aggregates them away.
+    /// One for each combination of label values: no aggregation removes the labels.
     Many,
     /// One for each pod or each GPU.
     EachPod,
 }
 
 impl Series {
-    /// The fewer of two: what a match of both sides leaves.
+    /// The smaller of two: the result of matching both sides.
     fn fewer(self, other: Series) -> Series {
         if self.rank() <= other.rank() { self } else { other }
     }
 
-    /// The more of two.
+    /// The larger of two.
     fn more(self, other: Series) -> Series {
         if self.rank() >= other.rank() { self } else { other }
     }
@@ -37,11 +36,11 @@ impl Series {
     }
 }
 
-/// Labels that tell one pod or one GPU from another.
+/// Labels that identify a pod or a GPU.
 const IDENTITIES: [&str; 9] =
     ["pod", "exported_pod", "instance", "gpu", "UUID", "Hostname", "hostname", "pod_name", "device"];
 
-/// How many series an instant vector has.
+/// The number of series of an instant vector.
 pub(crate) fn series(expr: &Expr) -> Series {
     match expr {
         Expr::Number(_) | Expr::Text => Series::One,
@@ -95,7 +94,7 @@ pub(crate) fn series(expr: &Expr) -> Series {
     }
 }
 
-/// The series of a histogram's quantile: its buckets become one.
+/// The series of the quantile of a histogram, which merges its buckets.
 fn without_buckets(expr: &Expr) -> Series {
     match expr {
         Expr::Aggregate(aggregate) => match &aggregate.grouping {
@@ -123,12 +122,12 @@ fn of_selector(selector: &Selector) -> Series {
     if metric(name).is_some_and(|metric| metric.exporter.is_per_pod()) {
         return Series::EachPod;
     }
-    // A recording rule may have aggregated everything.
+    // A recording rule may aggregate all labels.
     if name.contains(':') { Series::Unknown } else { Series::Many }
 }
 
 impl Selector {
-    /// Whether it allows one value of a label only.
+    /// Whether the matchers allow a single value of a label.
     pub(crate) fn fixes(&self, label: &str) -> bool {
         self.matchers.iter().any(|matcher| {
             matcher.label == label && matcher.op == MatchOp::Equal && !matcher.value.is_empty()

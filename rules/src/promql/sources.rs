@@ -1,4 +1,4 @@
-//! Where the queries of an object are, parsed once.
+//! The queries of an object, parsed once.
 
 use memchr::memmem;
 use serde_json::Value;
@@ -12,56 +12,48 @@ use crate::steps;
 use crate::tree::node::{Node, NodeId};
 use crate::tree::scalar::Scalar;
 
-/// Kinds that contain rules of Prometheus, or of VictoriaMetrics.
 pub(crate) const PROMETHEUS_RULE: Kind = Kind::new("monitoring.coreos.com", "PrometheusRule");
-/// The same of VictoriaMetrics, in MetricsQL.
+/// VictoriaMetrics rules, in MetricsQL.
 pub(crate) const VM_RULE: Kind = Kind::new("operator.victoriametrics.com", "VMRule");
-/// The ConfigMap that may have dashboards or files of rules.
+/// A ConfigMap that may contain dashboards or rule files.
 pub(crate) const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 /// A dashboard as an object.
 pub(crate) const DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
 
-/// The kinds that may have queries.
+/// The kinds that may contain queries.
 pub(crate) const QUERY_KINDS: [Kind; 6] =
     [PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB, CONFIG_MAP, DASHBOARD];
 
-/// Where a query is written.
+/// The type of place where a query is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryPlace {
-    /// In a trigger of a ScaledObject or ScaledJob.
+    /// A trigger of a ScaledObject or ScaledJob.
     Trigger,
-    /// In an alert.
     Alert,
-    /// In a recording rule.
     Record,
-    /// In a dashboard.
     Dashboard,
 }
 
-/// A query of an object.
 #[derive(Debug)]
 pub(crate) struct Query {
     spot: NodeId,
-    /// Where it is.
     pub place: QueryPlace,
-    /// Its text, without blanks around it.
+    /// The text, without surrounding blanks.
     pub text: String,
-    /// What it says.
     pub parsed: Parsed,
-    /// Whether it is in a text that the object holds, a dashboard or a file of rules: no fix reaches it there.
+    /// Whether it is inside a text value (a dashboard or rule file in a field), where fixes cannot edit it.
     pub is_embedded: bool,
-    /// In a file of rules, the name of the alert or of the series; in a dashboard, the title of the panel.
+    /// In a rule file, the name of the alert or of the series; in a dashboard, the title of the panel.
     pub title: Option<String>,
 }
 
 impl Query {
-    /// The node with the query, or with the dashboard or the file that it is in.
+    /// The node with the query, or with the dashboard or rule file that contains it.
     pub(crate) fn node<'o>(&self, object: &'o Object) -> Node<'o> {
         Node::from_id(object.tree().0, &self.spot)
     }
 
-    /// The entry of the alert, or the trigger: the mapping that the query is in. It is of no use where the query is
-    /// embedded.
+    /// The mapping that contains the query: the alert or the trigger. Not useful for an embedded query.
     pub(crate) fn entry<'o>(&self, object: &'o Object) -> Node<'o> {
         let pointer = self.node(object).pointer();
         let above = if self.place == QueryPlace::Trigger { 2 } else { 1 };
@@ -79,7 +71,7 @@ impl Query {
 
 static QUERIES: Memo<Vec<Query>> = Memo::new();
 
-/// The queries of an object in the order in which they are written. None where reading them takes too long.
+/// The queries of an object in the order of the text. Empty if reading them takes too long.
 pub(crate) fn queries(object: &Object) -> &[Query] {
     let read = || steps::limited(steps::SHARED, || collect(object)).0.unwrap_or_default();
     let all: &Vec<Query> = object.memo(&QUERIES, read);
@@ -114,7 +106,7 @@ fn collect(object: &Object) -> Vec<Query> {
     } else if object.is(DASHBOARD) {
         dashboard(&object.path(&["spec", "json"]), &mut out);
     }
-    // Most have one, and it is kept.
+    // The list is kept, and mostly has one entry.
     out.shrink_to_fit();
     out
 }
@@ -122,7 +114,7 @@ fn collect(object: &Object) -> Vec<Query> {
 fn push(node: &Node<'_>, place: QueryPlace, other_dialect: bool, out: &mut Vec<Query>) {
     let text = match node.scalar() {
         Some(Scalar::Str(text)) => text.trim().to_owned(),
-        // A number is a query as well.
+        // A number is also a valid query.
         Some(Scalar::Int(number)) => number.to_string(),
         _ => return,
     };
@@ -134,9 +126,9 @@ fn push(node: &Node<'_>, place: QueryPlace, other_dialect: bool, out: &mut Vec<Q
     out.push(Query { spot: node.id(), place, text, parsed, is_embedded: false, title: None });
 }
 
-/// The queries of a file of rules, as Prometheus loads it, in an entry of a ConfigMap.
+/// The queries of a Prometheus rule file in an entry of a ConfigMap.
 fn rule_file(entry: &Node<'_>, other_dialect: bool, out: &mut Vec<Query>) {
-    // The annotations of alerts have templates, which look like placeholders.
+    // Alerts have templates in their annotations, which look like placeholders.
     let Some(Scalar::Str(text)) = entry.scalar() else { return };
     let has = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     if !has("groups:") || !has("expr:") {
@@ -145,7 +137,7 @@ fn rule_file(entry: &Node<'_>, other_dialect: bool, out: &mut Vec<Query>) {
     steps::take(20 * text.len());
     with_embedded(text, |root| {
         for group in root.get("groups").items() {
-            // VictoriaMetrics and Loki have groups in other languages.
+            // VictoriaMetrics and Loki have groups in other query languages.
             let language = group.get("type");
             if language.is_set() && language.text() != Some("prometheus") {
                 continue;
@@ -170,21 +162,22 @@ fn rule_file(entry: &Node<'_>, other_dialect: bool, out: &mut Vec<Query>) {
     });
 }
 
-/// Whether an address is one of VictoriaMetrics, whose queries have more functions.
+/// Whether an address is that of VictoriaMetrics, whose queries support more functions.
 fn is_victoria_metrics(address: &str) -> bool {
     ["victoria", "vmselect", "vmsingle", "vmauth", ":8428", ":8481"].iter().any(|sign| address.contains(sign))
 }
 
-/// The queries of a dashboard's panels that ask Prometheus.
+/// The Prometheus queries in the panels of a dashboard.
 fn dashboard(text: &Node<'_>, out: &mut Vec<Query>) {
-    // Variables of the dashboard look like placeholders.
+    // Variables of dashboards look like placeholders.
     let Some(Scalar::Str(json)) = text.scalar() else { return };
     if memmem::find(json.as_bytes(), b"\"expr\"").is_none() {
         return;
     }
     steps::take(2 * json.len());
     if let Ok(value) = serde_json::from_str::<Value>(json) {
-        // Without any source they ask Grafana's default one: queries with `expr` are of Prometheus, or of Loki, whose are unknown.
+        // Without any data source, queries use Grafana's default one: those with `expr` are for Prometheus, or for
+        // Loki, whose queries are unknown.
         let none = memmem::find(json.as_bytes(), b"\"datasource\"").is_none();
         let above = Panel { source: none.then_some("prometheus"), title: None };
         panels(&value, above, &text.id(), out);
@@ -220,7 +213,7 @@ fn panels(value: &Value, above: Panel<'_>, spot: &NodeId, out: &mut Vec<Query>) 
     }
 }
 
-/// What a panel says of the queries in it, or the panel or dashboard around it.
+/// The settings of a panel, or of the panel or dashboard that contains it.
 #[derive(Clone, Copy)]
 struct Panel<'a> {
     /// The type of the data source.
@@ -228,12 +221,12 @@ struct Panel<'a> {
     title: Option<&'a str>,
 }
 
-/// The type of a data source: as a reference to one, or by the name that older dashboards have for it. `None` where the name
-/// does not tell.
+/// The type of a data source: from a reference, or from its name in older dashboards. `None` if the name does not show
+/// it.
 fn source_type(source: &Value) -> Option<&str> {
     match source {
         Value::String(name) if name.to_ascii_lowercase().contains("prometheus") => Some("prometheus"),
-        // A variable, or what mixes several.
+        // A variable, or a mix of several.
         Value::String(name) if name.starts_with('$') || name.starts_with("--") => None,
         Value::String(name) => Some(name),
         other => other.get("type").and_then(Value::as_str),

@@ -1,4 +1,4 @@
-//! Queries that are right, wrong and unknown, each in a line.
+//! Valid, invalid and unknown queries.
 
 use super::bound::upper_bound;
 use super::expr::ResultType;

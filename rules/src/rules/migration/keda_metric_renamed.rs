@@ -29,7 +29,7 @@
 
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
 use crate::platform::Version;
-use crate::promql::words::{find_word, replace_word};
+use crate::promql::identifiers::{find_word, replace_word};
 use crate::promql::{QUERY_KINDS, QueryPlace, queries};
 use crate::rules::prelude::*;
 

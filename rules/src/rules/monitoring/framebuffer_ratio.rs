@@ -31,7 +31,7 @@
 //! - <https://docs.vllm.ai/en/latest/usage/metrics/>
 
 use crate::keda::value::number;
-use crate::promql::words::find_word;
+use crate::promql::identifiers::find_word;
 use crate::promql::{Expr, QUERY_KINDS, Query, QueryPlace, queries};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;

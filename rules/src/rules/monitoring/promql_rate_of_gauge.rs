@@ -31,8 +31,8 @@
 //! - <https://prometheus.io/docs/prometheus/latest/querying/functions/#rate>
 //! - <https://prometheus.io/docs/concepts/metric_types/>
 
+use crate::promql::identifiers::find_word;
 use crate::promql::metrics::is_gauge;
-use crate::promql::words::find_word;
 use crate::promql::{Expr, QUERY_KINDS, queries};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;

@@ -1,6 +1,6 @@
 //! Identifiers in the text of a query.
 
-/// Where a word stands in a query as a whole identifier.
+/// The position of a word in a query, as a whole identifier.
 pub(crate) fn find_word(text: &str, word: &str) -> Option<usize> {
     let part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':');
     let bytes = text.as_bytes();
@@ -10,7 +10,7 @@ pub(crate) fn find_word(text: &str, word: &str) -> Option<usize> {
     })
 }
 
-/// The text with each whole occurrence of a word replaced.
+/// Replaces each whole occurrence of a word.
 pub(crate) fn replace_word(text: &str, word: &str, with: &str) -> String {
     let mut out = String::with_capacity(text.len() + with.len());
     let mut rest = text;
