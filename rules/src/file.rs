@@ -8,17 +8,15 @@ use crate::source::{self, Document, Source};
 /// A file that was read as manifests.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Its text.
     pub source: Arc<Source>,
-    /// Its documents, broken ones included.
+    /// All documents, including broken ones.
     pub documents: Vec<Document>,
     /// The objects of the documents that are checked.
     pub objects: Vec<Object>,
 }
 
 impl File {
-    /// A file all of whose documents are manifests.
-    #[must_use]
+    /// Reads a file whose documents are all manifests.
     pub fn read(source: Source) -> File {
         let source = Arc::new(source);
         let documents = source::read(&source);

@@ -1,4 +1,4 @@
-//! A Kubernetes object: its identity, its tree, where it came from.
+//! A Kubernetes object: its identity, its tree, its origin.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -19,24 +19,21 @@ use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::tree::{NONE, Span, Tree};
 
-/// The type of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersionKind {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The version.
     pub version: String,
-    /// The kind.
     pub kind: String,
 }
 
-/// What names an object in a cluster. Its type is one for many objects, and is read as if it were part of it: `id.kind`.
+/// The identity of an object in a cluster. Objects share their type, whose fields can be read directly: `id.kind`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
     group_version_kind: Arc<GroupVersionKind>,
     /// The namespace as written; read with [`ObjectId::namespace`].
     namespace: Option<String>,
-    /// The name; empty where it is missing or no text.
+    /// The name; empty if it is missing or not a string.
     pub name: String,
 }
 
@@ -49,15 +46,15 @@ impl Deref for ObjectId {
 }
 
 thread_local! {
-    /// The types of the objects that this thread made last, the last one first.
+    /// The types of the objects that this thread created last, the latest first.
     static LAST_TYPES: RefCell<Vec<Arc<GroupVersionKind>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// So many types are known to a thread: folders have few, and most objects are of the same as one of those before.
+/// Maximum number of types that a thread remembers. Most objects have the type of a recent one.
 const MOST_LAST_TYPES: usize = 16;
 
 impl GroupVersionKind {
-    /// One that this thread made before, if it is among the last ones.
+    /// A type that this thread created recently, or a new one.
     fn shared(group: &str, version: &str, kind: &str) -> Arc<GroupVersionKind> {
         LAST_TYPES.with_borrow_mut(|last| {
             let is_it = |one: &Arc<GroupVersionKind>| {
@@ -78,32 +75,27 @@ impl GroupVersionKind {
 }
 
 impl ObjectId {
-    /// `karpenter.sh/v1`, or `v1` for the core group.
-    #[must_use]
+    /// The `apiVersion`: `karpenter.sh/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Whether group and kind are these.
-    #[must_use]
+    /// Whether the group and kind are those of `kind`.
     pub fn is(&self, kind: Kind) -> bool {
         self.kind == kind.kind && self.group == kind.group
     }
 
-    /// The namespace: as it is written, or as a set of manifests applies the object.
-    #[must_use]
+    /// The namespace: as written, or as a set of manifests applies the object.
     pub fn namespace(&self) -> Option<&str> {
         NAMESPACE_READS.set(NAMESPACE_READS.get().wrapping_add(1));
         self.namespace.as_deref()
     }
 
-    /// The namespace that the API server would use: `default` where none is written.
-    #[must_use]
+    /// The namespace that the API server would use: `default` if none is written.
     pub fn namespace_or_default(&self) -> &str {
         self.namespace().unwrap_or("default")
     }
 
-    /// The same object in another namespace.
     #[must_use]
     pub fn with_namespace(self, namespace: Option<String>) -> ObjectId {
         ObjectId { namespace, ..self }
@@ -111,32 +103,30 @@ impl ObjectId {
 }
 
 thread_local! {
-    /// How often this thread has read the namespace of an object.
+    /// Number of times that this thread has read the namespace of an object.
     static NAMESPACE_READS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs `work`, and says whether it read the namespace of an object: otherwise it does the same in every other one.
+/// Runs `work`, and returns whether it read the namespace of an object: if not, the result is valid in any namespace.
 pub(crate) fn track_namespace<T>(work: impl FnOnce() -> T) -> (T, bool) {
     let before = NAMESPACE_READS.get();
     let value = work();
     (value, NAMESPACE_READS.get() != before)
 }
 
-/// Where an object came from.
+/// The file and document from which an object was read.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The file.
     pub source: Arc<Source>,
-    /// The number of the document in it.
+    /// The number of the document in the file.
     pub document: u32,
-    /// The document's span.
     pub span: Span,
 }
 
 /// A value derived from an object that is computed at most once per object. It is declared as a `static` in the
 /// module that computes it, so that this module need not know the type.
 pub(crate) struct Memo<T> {
-    /// The number of its value among those of an object, assigned at the first use.
+    /// The index of its value in an object's memos, assigned at the first use.
     slot: OnceLock<usize>,
     depends_on_namespace: bool,
     value: PhantomData<fn() -> T>,
@@ -166,13 +156,13 @@ impl<T: Any + Send + Sync> Memo<T> {
     }
 }
 
-/// What follows from the tree of an object, and is asked often.
+/// Frequently read properties that follow from the tree of an object.
 #[derive(Clone, Copy, Debug)]
 struct Traits {
     partial: bool,
     incomplete: bool,
     template: bool,
-    /// What nearly every rule goes through.
+    /// The nodes through which nearly all rules go.
     path_cache: PathCache,
     /// The row of its kind, looked up once because nearly every rule for workloads needs it.
     kind_info: Option<&'static KindInfo>,
@@ -189,16 +179,16 @@ struct Inner {
     root: u32,
     origin: Option<Origin>,
     traits: Traits,
-    /// The object as it is written, where a kustomization or a GitOps controller applies it under another identity.
+    /// The object as written, if a kustomization or a GitOps controller applies it under another identity.
     written: Option<Object>,
-    /// The name under which it is applied, where that is another one.
+    /// The name under which it is applied, if it differs from the written one.
     applied_name: Option<String>,
-    /// What [`Object::memo`] remembers. No rule asks anything about most objects.
+    /// The values of [`Object::memo`]. Most objects have none.
     memos: OnceLock<Box<Memos>>,
 }
 
-/// The slots of an object's first maps; `NONE` where they are not written, or only by an alias or
-/// a merge, which have other pointers.
+/// The slots of an object's top-level maps; `NONE` if they are absent, or come from an alias or a merge, which have
+/// other pointers.
 #[derive(Clone, Copy, Debug)]
 struct PathCache {
     metadata: u32,
@@ -218,7 +208,7 @@ impl PathCache {
         }
     }
 
-    /// How far these slots lead on a way, and what is left of it.
+    /// The slot at the end of the cached part of a path, and the remaining names.
     fn shortcut<'n, 's>(&self, names: &'n [&'s str]) -> Option<(u32, &'n [&'s str])> {
         let (slot, rest) = match names {
             ["spec", "template", "spec", rest @ ..] if self.template_spec != NONE => {
@@ -233,21 +223,18 @@ impl PathCache {
 }
 
 impl Object {
-    /// An object from a JSON value. `None` where it has no `apiVersion` and `kind`.
-    #[must_use]
+    /// Creates an object from a JSON value. `None` without `apiVersion` and `kind`.
     pub fn from_json(value: &Value) -> Option<Object> {
         Object::from_draft(Draft::of(value))
     }
 
-    /// An object from JSON that has been read. `None` where it has no `apiVersion` and `kind`.
-    #[must_use]
+    /// Creates an object from JSON that has been read. `None` without `apiVersion` and `kind`.
     pub fn from_draft(draft: Draft) -> Option<Object> {
         Object::from_tree(Arc::new(draft.into_tree()), 0, None, false)
     }
 
-    /// The objects of a document: one, or the items of a list. `partial` says that the document
-    /// is a patch, in which absence means nothing.
-    #[must_use]
+    /// The objects of a document: one, or the items of a list. `partial`: the document is a patch, in which an absent
+    /// field means nothing.
     pub fn from_document(source: &Arc<Source>, document: &Document, partial: bool) -> Vec<Object> {
         let Some(tree) = &document.tree else {
             return Vec::new();
@@ -301,9 +288,8 @@ impl Object {
         Some(Object(Arc::new(Inner { id, tree, root, origin, traits, written, applied_name, memos })))
     }
 
-    /// The same object as a set of manifests applies it: in another namespace, under another name, or both. Places in it
-    /// are those of the written object.
-    #[must_use]
+    /// This object as a set of manifests applies it: in another namespace, under another name, or both. Its places are
+    /// those of the written object.
     pub(crate) fn applied_as(&self, namespace: Option<&str>, name: Option<String>) -> Object {
         let inner = &self.0;
         let mut id = inner.id.clone();
@@ -320,34 +306,31 @@ impl Object {
         }))
     }
 
-    /// The object as it is written.
     pub(crate) fn as_written(&self) -> &Object {
         self.0.written.as_ref().unwrap_or(self)
     }
 
-    /// Whether it is the object as it is written.
     pub(crate) fn is_as_written(&self) -> bool {
         self.0.written.is_none()
     }
 
-    /// Whether both are written at one place, whichever sets apply them.
-    #[must_use]
+    /// Whether both are written at one place, in whichever sets they are applied.
     pub fn is_same_manifest(&self, other: &Object) -> bool {
         self.as_written().ptr_eq(other.as_written())
     }
 
-    /// The name under which it is applied, where a kustomization adds a prefix or a suffix.
+    /// The name under which it is applied, if a kustomization adds a prefix or a suffix.
     pub(crate) fn applied_name(&self) -> Option<&str> {
         self.0.applied_name.as_deref()
     }
 
-    /// Whether a placeholder stands for its namespace.
+    /// Whether the namespace is a placeholder.
     pub(crate) fn is_namespace_unknown(&self) -> bool {
         let is_as_written = self.as_written().namespace() == self.namespace();
         is_as_written && self.path(&["metadata", "namespace"]).is_unknown()
     }
 
-    /// Whether a kind has no namespaces. Of kinds that are not in the kind table, those that every cluster has.
+    /// Whether a kind has no namespaces. For kinds that are not in the kind table: those of every cluster.
     pub fn is_cluster_scoped(&self) -> bool {
         match self.0.traits.kind_info {
             Some(info) => !info.namespaced,
@@ -365,33 +348,25 @@ impl Object {
         }
     }
 
-    /// What names it.
-    #[must_use]
     pub fn id(&self) -> &ObjectId {
         &self.0.id
     }
 
-    /// Its kind.
-    #[must_use]
     pub fn kind(&self) -> &str {
         &self.0.id.kind
     }
 
-    /// The group of its API; empty for the core group.
-    #[must_use]
+    /// The API group; empty for the core group.
     pub fn group(&self) -> &str {
         &self.0.id.group
     }
 
-    /// The version of its API.
-    #[must_use]
     pub fn version(&self) -> &str {
         &self.0.id.version
     }
 
-    /// The name for messages, where it stands in backticks: cut where it is long; the placeholder where one stands for the
-    /// name; [`UNNAMED`], which no message shows, where there is none.
-    #[must_use]
+    /// The name for messages, in backticks: truncated if it is long; the placeholder if the name has one; [`UNNAMED`],
+    /// which messages remove, if there is no name.
     pub fn display_name(&self) -> Cow<'_, str> {
         if !self.name().is_empty() {
             return ellipsize(self.name());
@@ -401,20 +376,15 @@ impl Object {
         ellipsize(written("name").or_else(|| written("generateName")).unwrap_or(UNNAMED))
     }
 
-    /// Its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.id().name
     }
 
-    /// Whether group and kind are these.
-    #[must_use]
+    /// Whether the group and kind are those of `kind`.
     pub fn is(&self, kind: Kind) -> bool {
         self.0.id.is(kind)
     }
 
-    /// The root node.
-    #[must_use]
     pub fn root(&self) -> Node<'_> {
         Node::new(&self.0.tree, self.0.root)
     }
@@ -424,19 +394,17 @@ impl Object {
         (&self.0.tree, self.0.root)
     }
 
-    /// Where the object is in its document: the root, or an item of a list.
+    /// The position of the object in its document: the root, or an item of a list.
     pub(crate) fn document_pointer(&self) -> Pointer {
         Node::from_document_slot(&self.0.tree, self.0.root).pointer()
     }
 
     /// Short for `root().get(name)`.
-    #[must_use]
     pub fn get(&self, name: &str) -> Node<'_> {
         self.path(&[name])
     }
 
     /// Short for `root().path(names)`.
-    #[must_use]
     pub fn path(&self, names: &[&str]) -> Node<'_> {
         let data = &self.0;
         match data.traits.path_cache.shortcut(names) {
@@ -445,32 +413,26 @@ impl Object {
         }
     }
 
-    /// An annotation of the object itself.
-    #[must_use]
     pub fn annotation(&self, key: &str) -> Node<'_> {
         self.path(&["metadata", "annotations", key])
     }
 
-    /// Where it came from; `None` for objects of a cluster.
-    #[must_use]
+    /// The origin; `None` for objects of a cluster.
     pub fn origin(&self) -> Option<&Origin> {
         self.0.origin.as_ref()
     }
 
-    /// The file it came from; `None` for objects of a cluster.
-    #[must_use]
+    /// The file; `None` for objects of a cluster.
     pub fn source(&self) -> Option<&Arc<Source>> {
         self.0.origin.as_ref().map(|origin| &origin.source)
     }
 
-    /// Whether what is absent means nothing here: a patch, or a fragment of documentation.
-    #[must_use]
+    /// Whether an absent field means nothing: in a patch, or a fragment of documentation.
     pub fn is_partial(&self) -> bool {
         self.0.traits.partial || self.0.traits.incomplete
     }
 
-    /// Whether a kustomization of the input patches it, so that what is absent may come from there.
-    #[must_use]
+    /// Whether a kustomization of the input patches it, so that absent fields may be set there.
     pub fn is_patched_by_kustomize(&self) -> bool {
         self.source()
             .is_some_and(|source| source.has_patch_targets() && source.is_patched(self.kind(), self.name()))
@@ -481,21 +443,18 @@ impl Object {
         self.source().is_some_and(|source| source.is_scaled(self.kind(), self.name()))
     }
 
-    /// Whether the object is no patch, but lacks its very body.
-    #[must_use]
+    /// Whether the object is not a patch, but lacks its main part.
     pub fn is_incomplete(&self) -> bool {
         self.0.traits.incomplete
     }
 
-    /// Whether the object is written as a change to another one, so that absence means nothing
-    /// and null takes away.
-    #[must_use]
+    /// Whether the object is written as a change to another one, so that an absent field means nothing and null
+    /// removes a field.
     pub fn is_patch(&self) -> bool {
         self.0.traits.partial
     }
 
-    /// Whether it is a pod template of Spark's, which is a Pod by its kind alone.
-    #[must_use]
+    /// Whether it is a pod template for Spark, which has the kind Pod.
     pub fn is_pod_template(&self) -> bool {
         self.0.traits.template
     }
@@ -513,19 +472,16 @@ impl Object {
         value.downcast_ref().expect("each slot belongs to one memo")
     }
 
-    /// Its namespace: as it is written, or as a set of manifests applies it.
-    #[must_use]
+    /// The namespace: as written, or as a set of manifests applies the object.
     pub fn namespace(&self) -> Option<&str> {
         self.0.id.namespace()
     }
 
-    /// The namespace that the API server would use: `default` where none is written.
-    #[must_use]
+    /// The namespace that the API server would use: `default` if none is written.
     pub fn namespace_or_default(&self) -> &str {
         self.0.id.namespace_or_default()
     }
 
-    /// The row of its kind in the kind table.
     pub(crate) fn kind_info(&self) -> Option<&'static KindInfo> {
         self.0.traits.kind_info
     }
@@ -535,27 +491,25 @@ impl Object {
         self.0.traits.kind_info.and_then(|info| info.workload.as_ref())
     }
 
-    /// Where it stands among others of its kind: by namespace and name, those of one identity by
-    /// their places in the files.
+    /// Sorts objects of a kind by namespace and name, and those of one identity by their places in the files.
     pub(crate) fn sort_key(&self) -> impl Ord + '_ {
         let id = self.id();
         let place = self.origin().map(|o| (o.source.path(), o.document));
         (id.namespace_or_default(), id.name.as_str(), place, self.0.root)
     }
 
-    /// Whether this is another handle of the very same object.
+    /// Whether both are handles of the same object.
     pub(crate) fn ptr_eq(&self, other: &Object) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What tells it from every other object while it lives.
+    /// Unique among the objects that exist at a time.
     pub(crate) fn ptr_id(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Whether two handles are one object. In a cluster, where nothing has a second object of one
-    /// identity, an object under review and what is stored of it are the same.
-    #[must_use]
+    /// Whether two handles are one object. In a cluster, where identities are unique, an object under review and its
+    /// stored version are the same.
     pub fn is_same_resource(&self, other: &Object) -> bool {
         let (a, b) = (&self.0, &other.0);
         let stored = a.origin.is_none() && b.origin.is_none();
@@ -569,7 +523,7 @@ impl Object {
     }
 }
 
-/// No `spec` in a kind that lives by it, or a NodePool without `spec.template`.
+/// Whether `spec` is missing in a kind that requires it, or `spec.template` in a NodePool.
 fn lacks_body(id: &ObjectId, root: &Node<'_>) -> bool {
     let spec = root.get("spec");
     let lives_by_spec = id.is(Kind::NODE_POOL)
@@ -587,13 +541,13 @@ fn lacks_body(id: &ObjectId, root: &Node<'_>) -> bool {
     id.is(Kind::NODE_POOL) && !spec.path(&["template", "spec"]).is_mapping()
 }
 
-/// Whether Flux applies an object over one that something else has made, so that it need not be whole.
+/// Whether Flux applies the object over an existing one, so that it may be incomplete.
 fn is_applied_over_another(root: &Node<'_>) -> bool {
     let policy = root.path(&["metadata", "annotations", "kustomize.toolkit.fluxcd.io/ssa"]);
     matches!(policy.text(), Some("Merge" | "Override"))
 }
 
-/// A Pod in a file that Spark completes with image, command and name before it asks the API server.
+/// Whether it is a Pod in a file that Spark completes with image, command and name.
 fn is_pod_template(id: &ObjectId, root: &Node<'_>, path: &str) -> bool {
     if !id.is(Kind::POD) {
         return false;

@@ -5,21 +5,16 @@ use crate::facts::timezone::Zone;
 /// A minor version: `1.14`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// Major version.
     pub major: u32,
-    /// Minor version.
     pub minor: u32,
 }
 
 impl Version {
-    /// Creates a version from its parts.
-    #[must_use]
     pub const fn new(major: u32, minor: u32) -> Version {
         Version { major, minor }
     }
 
     /// Parses `1.14`, `v1.14` or `1.14.1`; the patch version is ignored.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Version> {
         let mut parts = text.strip_prefix('v').unwrap_or(text).split('.');
         let number = |part: Option<&str>| part?.parse::<u32>().ok();
@@ -42,18 +37,14 @@ impl std::fmt::Display for Version {
 pub enum Product {
     /// Karpenter with the AWS provider.
     Karpenter,
-    /// KEDA.
     Keda,
-    /// Kubernetes.
     Kubernetes,
 }
 
 impl Product {
-    /// All products.
     pub const ALL: [Product; 3] = [Product::Karpenter, Product::Keda, Product::Kubernetes];
 
     /// Name of the setting for the version.
-    #[must_use]
     pub fn setting(self) -> &'static str {
         match self {
             Product::Karpenter => "platform.karpenter",
@@ -62,8 +53,6 @@ impl Product {
         }
     }
 
-    /// Its name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Product::Karpenter => "Karpenter",
@@ -72,7 +61,7 @@ impl Product {
         }
     }
 
-    /// What is to be said of a version, if anything: that it is newer than what gpulint knows.
+    /// A note on a version that is newer than gpulint knows.
     ///
     /// # Errors
     /// gpulint knows nothing of its major version.
@@ -95,25 +84,22 @@ impl Product {
         }
     }
 
-    /// The oldest version that gpulint supports.
-    #[must_use]
     pub const fn oldest(self) -> Version {
         self.versions()[0]
     }
 
-    /// The newest version that gpulint supports: its schemas are the ones that objects are checked against, and it is
-    /// assumed where no version is stated.
-    #[must_use]
+    /// The newest supported version: its schemas are those that objects are checked against, and it is the default for
+    /// an unstated version.
     pub const fn newest(self) -> Version {
         self.versions()[1]
     }
 
-    /// The newest version whose kinds and API versions gpulint knows.
+    /// The newest version whose kinds and API versions are known.
     pub(crate) const fn newest_with_kinds(self) -> Version {
         self.versions()[2]
     }
 
-    /// The product whose version decides what the kinds of an API group have. `None` for EKS Auto Mode, which has no
+    /// The product whose version determines the kinds of an API group. `None` for EKS Auto Mode, which has no
     /// versions.
     pub(crate) fn of_group(group: &str) -> Option<Product> {
         match group {
@@ -124,24 +110,18 @@ impl Product {
         }
     }
 
-    /// The versions that gpulint supports.
     pub fn supported(self) -> impl Iterator<Item = Version> {
         let (first, last) = (self.oldest(), self.newest());
         (first.minor..=last.minor).map(move |minor| Version::new(last.major, minor))
     }
 }
 
-/// The platform of the cluster.
 #[derive(Clone, Debug)]
 pub struct Platform {
-    /// Karpenter's minor version.
     pub karpenter: Version,
-    /// KEDA's minor version.
     pub keda: Version,
-    /// Kubernetes' minor version.
     pub kubernetes: Version,
-    /// The products whose version is set by the configuration or a flag; the versions of the others are
-    /// assumed.
+    /// The products whose version is set by the configuration or a flag.
     pub stated: Vec<Product>,
     /// Whether the cluster runs on EKS.
     pub eks: bool,
@@ -152,8 +132,6 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// The version of a product.
-    #[must_use]
     pub fn version(&self, product: Product) -> Version {
         match product {
             Product::Karpenter => self.karpenter,
@@ -170,7 +148,7 @@ impl Platform {
         }
     }
 
-    /// Sets the version of a product.
+    /// Sets the version of a product, and marks it as stated.
     pub fn state(&mut self, product: Product, version: Version) {
         *self.version_mut(product) = version;
         if !self.is_stated(product) {
@@ -179,26 +157,24 @@ impl Platform {
     }
 
     /// Whether the version of a product was set.
-    #[must_use]
     pub fn is_stated(&self, product: Product) -> bool {
         self.stated.contains(&product)
     }
 
-    /// The same versions, all of them marked as set.
+    /// Marks all versions as stated.
     #[must_use]
     pub fn with_all_stated(self) -> Platform {
         Platform { stated: Product::ALL.to_vec(), ..self }
     }
 
     /// The local time zone of the users, if it is set and known.
-    #[must_use]
     pub fn zone(&self) -> Option<Zone> {
         self.timezone.as_deref().and_then(Zone::find)
     }
 }
 
 impl Default for Platform {
-    /// The newest minor versions that this version of gpulint knows, on EKS.
+    /// The newest supported versions, on EKS.
     fn default() -> Platform {
         Platform {
             karpenter: Product::Karpenter.newest(),

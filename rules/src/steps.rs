@@ -1,4 +1,4 @@
-//! Steps: what work on an object costs, counted where it loops, so that it is bounded.
+//! Steps: a deterministic measure of work on an object, which limits it.
 //!
 //! Rules are written as if input were small. An object of a megabyte may still hold a list of a hundred
 //! thousand entries for which a rule does something slow with each. Everything that loops therefore takes steps
@@ -16,39 +16,38 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-/// How many steps are taken at most until an interruption is noticed: about a tenth of a millisecond.
+/// Maximum number of steps until an interruption is noticed: about a tenth of a millisecond.
 const STRETCH: u64 = 1 << 14;
 
-/// The allowance of work on one object whose result is kept for all who ask for it, about 40 ms.
+/// Step limit for computing a shared (cached) result: about 40 ms.
 pub(crate) const SHARED: u64 = 4_000_000;
 
-/// Says whether work is to be stopped. It is asked every 16,384 steps.
+/// Whether work has to stop. Called every 16,384 steps.
 pub type Interrupt = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Work was stopped from outside before it was finished.
+/// The work was stopped from outside before it was finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// What unwinds from work whose allowance is used up.
+/// Panic payload of work whose allowance is used up.
 struct CutShort;
 
-/// The allowance of the work that a thread has in hand.
+/// The allowance of the current work of a thread.
 struct Meter {
-    /// Steps until the next look at `beyond` and at the interrupt.
+    /// Steps until `beyond` and the interrupt are checked.
     left: Cell<u64>,
-    /// What `left` was set to.
+    /// The initial value of `left`.
     stretch: Cell<u64>,
-    /// The rest of the allowance.
+    /// The rest of the allowance, after `left`.
     beyond: Cell<u64>,
-    /// The whole of it.
     allowance: Cell<u64>,
-    /// All steps that the thread has taken under any allowance, but for those of the stretch.
+    /// Number of steps that the thread has taken under any allowance, without those of the current stretch.
     tally: Cell<u64>,
 }
 
 impl Meter {
-    /// Counts what was taken of the stretch, and begins another one.
+    /// Adds the steps of the stretch to the tally, and begins another one.
     fn begin(&self, left: u64, beyond: u64) {
         self.tally.set(self.tally.get().wrapping_add(self.stretch.get() - self.left.get()));
         self.stretch.set(left);
@@ -74,7 +73,7 @@ thread_local! {
     static INTERRUPT: RefCell<Option<Interrupt>> = const { RefCell::new(None) };
 }
 
-/// Takes steps from the allowance of the work in hand.
+/// Takes steps from the allowance of the current work.
 #[inline]
 pub(crate) fn take(steps: usize) {
     METER.with(|meter| match meter.left.get().checked_sub(steps as u64) {
@@ -85,7 +84,7 @@ pub(crate) fn take(steps: usize) {
 
 #[cold]
 fn next_stretch(meter: &Meter, steps: u64) {
-    // What is dropped while unwinding may take steps, too.
+    // Destructors that run while unwinding may take steps.
     if std::thread::panicking() {
         return;
     }
@@ -96,13 +95,13 @@ fn next_stretch(meter: &Meter, steps: u64) {
         meter.begin(0, 0);
         cut_short();
     };
-    // The steps that are needed are taken from the new stretch.
+    // The steps that did not fit are taken from the new stretch.
     let left = beyond.min(STRETCH);
     meter.begin(left + needed, beyond - left);
     meter.left.set(left);
 }
 
-/// Ends all work of the thread if it is to be stopped. Scopes of few steps each would never ask.
+/// Unwinds if the thread's work has to stop. Many short scopes would never check it.
 pub(crate) fn stop_if_interrupted() {
     let interrupt = INTERRUPT.with_borrow(Option::clone);
     if interrupt.is_some_and(|interrupt| interrupt()) {
@@ -110,19 +109,18 @@ pub(crate) fn stop_if_interrupted() {
     }
 }
 
-/// Ends the work in hand as if its allowance were used up.
+/// Unwinds as if the allowance of the current work were used up.
 pub(crate) fn cut_short() -> ! {
     resume_unwind(Box::new(CutShort))
 }
 
-/// All steps that this thread has taken, whatever they were counted for: what tests of costs look at.
-#[must_use]
+/// Number of steps that this thread has taken under any allowance, for tests.
 pub fn tally() -> u64 {
     METER.with(Meter::tally)
 }
 
-/// Runs work with an allowance of its own; `None` if that is used up before it is finished. Also returns how many
-/// of its steps it took.
+/// Runs work with its own allowance; `None` if that is used up before the work is finished. Also returns the number of
+/// steps.
 pub(crate) fn limited<T>(allowance: u64, work: impl FnOnce() -> T) -> (Option<T>, u64) {
     let scope = Scope::open(allowance);
     let result = catch_unwind(AssertUnwindSafe(work));
@@ -135,8 +133,8 @@ pub(crate) fn limited<T>(allowance: u64, work: impl FnOnce() -> T) -> (Option<T>
     }
 }
 
-/// Runs work whose panic must not go on, and returns what the panic said. What the work changed may be half done. An
-/// interruption goes on.
+/// Runs work and returns the message if it panics. What the work changes may then be incomplete. An interruption is
+/// passed on.
 pub(crate) fn isolate<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
         if payload.is::<Interrupted>() {
@@ -147,7 +145,7 @@ pub(crate) fn isolate<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Runs work that is not for one object alone: none of its steps count for that object.
+/// Runs work whose result is shared by several objects: its steps do not count for the current object.
 pub(crate) fn unlimited<T>(work: impl FnOnce() -> T) -> T {
     let _scope = Scope::open(u64::MAX);
     work()
@@ -168,7 +166,7 @@ pub fn interruptible<T>(interrupt: &Interrupt, work: impl FnOnce() -> T) -> Resu
     }
 }
 
-/// The allowance around a scope; it is in force again when the scope ends, also while unwinding.
+/// The outer allowance, which is restored when the scope ends, also while unwinding.
 struct Scope {
     left: u64,
     beyond: u64,
@@ -214,7 +212,7 @@ mod tests {
         assert_eq!(limited(100_000, || steps(100_001)).0, None);
         assert_eq!(limited(5, || take(usize::MAX)).0, None);
         assert_eq!(limited(10, || cut_short()).0, None::<()>);
-        // Without an allowance nothing ends.
+        // Without an allowance there is no limit.
         take(usize::MAX);
         take(usize::MAX);
     }
@@ -231,7 +229,7 @@ mod tests {
         });
         assert_eq!(outer, (Some(()), 3));
         assert!((1_040_003..=1_040_008).contains(&(tally() - before)), "{}", tally() - before);
-        // A panic of another kind goes on, and the outer allowance is in force again.
+        // Other panics are passed on, and the outer allowance is restored.
         let caught = std::panic::catch_unwind(|| limited(3, || panic!("as the test wants")));
         assert!(caught.is_err());
         take(1 << 40);
@@ -239,8 +237,8 @@ mod tests {
 
     #[test]
     fn an_interruption_ends_all_scopes() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let seen = Arc::clone(&asked);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&calls);
         let third: Interrupt = Arc::new(move || seen.fetch_add(1, Ordering::Relaxed) == 2);
         let endless = || loop {
             limited(1_000, || take(500));
@@ -248,8 +246,8 @@ mod tests {
         };
         let stopped: Result<(), Interrupted> = interruptible(&third, endless);
         assert_eq!(stopped, Err(Interrupted));
-        assert_eq!(asked.load(Ordering::Relaxed), 3);
-        // Interrupted work is not taken for work that is cut short.
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
+        // An interruption is not taken for a used up allowance.
         let now: Interrupt = Arc::new(|| true);
         assert_eq!(
             interruptible(&now, || limited(u64::MAX, || take(STRETCH as usize + 1))),

@@ -1,4 +1,4 @@
-//! Who rejects what a rule finds.
+//! The components that reject objects.
 
 use serde::Serialize;
 
@@ -15,8 +15,7 @@ pub enum Authority {
 }
 
 impl Authority {
-    /// The name that programs read.
-    #[must_use]
+    /// The name in machine-readable output.
     pub fn name(self) -> &'static str {
         match self {
             Authority::ApiServer => "api-server",
@@ -25,8 +24,7 @@ impl Authority {
         }
     }
 
-    /// The name that people read.
-    #[must_use]
+    /// The name in text for people.
     pub fn display_name(self) -> &'static str {
         match self {
             Authority::ApiServer => "the API server",

@@ -52,13 +52,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The same on another platform than that of the settings.
+    /// Returns the context with another platform.
     pub(crate) fn on_platform(self, platform: &'a Platform) -> Context<'a> {
         Context { platform, ..self }
     }
 
-    /// Adds a finding at a node of the object. A report at an absent node is dropped in a patch, in a
-    /// fragment, and where a kustomization of the input patches the object: the field may be set there.
+    /// Adds a finding at a node of the object. A finding at an absent node is dropped if the field may be set
+    /// elsewhere: in a patch, in a fragment, and if a kustomization of the input patches the object.
     pub fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
         let message = message.into();
         steps::take(50 + message.len());
@@ -72,13 +72,12 @@ impl<'a> Context<'a> {
     }
 
     /// Whether a rule is enabled for this object.
-    #[must_use]
     pub(crate) fn is_rule_enabled(&self, id: &str) -> bool {
         let path = self.object.source().map(|source| source.scope());
         self.engine.find(id).is_some_and(|rule| self.engine.is_enabled(rule, path, Some(self.object)))
     }
 
-    /// Pointers at which earlier rules, or one of them, reported that a component rejects this object.
+    /// Pointers at which earlier rules, or the rule `id`, reported that a component rejects this object.
     pub(crate) fn earlier_rejections(&self, id: Option<&str>) -> impl Iterator<Item = &Pointer> {
         self.reads_earlier_findings.set(true);
         self.findings
@@ -101,63 +100,53 @@ impl<'a> Context<'a> {
             .filter_map(|f| f.location.pointer())
     }
 
-    /// The other objects.
-    #[must_use]
+    /// The objects of the cluster.
     pub fn index(&self) -> &'a Cluster {
         self.index
     }
 
-    /// Whether a finding about the object may rest on another one: whether both are of one cluster as far as is
-    /// known.
-    #[must_use]
+    /// Whether a finding about the object may depend on `other`: whether both are in one cluster as far as is known.
     pub(crate) fn pairs_with(&self, other: &Object) -> bool {
         self.index.pairs(self.object, other)
     }
 
-    /// The object with an identity that a finding about this object may rest on, if there is exactly one.
-    #[must_use]
+    /// The only object with this identity that a finding about the object may depend on; `None` if there are several.
     pub(crate) fn partner(&self, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
         let all = self.index.all(kind.group, kind.kind, namespace, name);
         let mut near = all.iter().filter(|other| self.pairs_with(other));
         near.next().filter(|_| near.next().is_none())
     }
 
-    /// What the cluster runs on.
-    #[must_use]
     pub fn platform(&self) -> &'a Platform {
         self.platform
     }
 
     /// The resolved configuration.
-    #[must_use]
     pub fn settings(&self) -> &'a Settings {
         self.engine.settings()
     }
 
-    /// The CustomResourceDefinitions that the user brings.
+    /// The CustomResourceDefinitions that the user provides.
     pub(crate) fn definitions(&self) -> &'a CustomResourceDefinitions {
         &self.settings().definitions
     }
 
-    /// Every rule of the engine, enabled or not.
+    /// All rules of the engine, including disabled ones.
     pub(crate) fn rules(&self) -> RuleSet {
         self.engine.all()
     }
 
     /// The object that is checked.
-    #[must_use]
     pub fn object(&self) -> &'a Object {
         self.object
     }
 
     /// A whole-number parameter of the rule.
-    #[must_use]
     pub fn int(&self, name: &str) -> i64 {
         self.rule_settings.int(self.rule, name)
     }
 
     /// A list parameter of the rule.
-    #[must_use]
     pub fn strings(&self, name: &str) -> Vec<String> {
         self.rule_settings.strings(self.rule, name)
     }

@@ -47,7 +47,6 @@ pub struct Engine {
 
 impl Engine {
     /// Creates an engine for a table of rules with a configuration.
-    #[must_use]
     pub fn with_rules(settings: Settings, rules: RuleSet) -> Engine {
         let rules = ResolvedRules::new(settings, rules);
         let mut by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>> = BTreeMap::new();
@@ -74,14 +73,11 @@ impl Engine {
         Engine { rules, by_kind, kind_agnostic, catch_all, alternatives }
     }
 
-    /// The configuration.
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         self.rules.settings()
     }
 
     /// The findings of the rules for one object. Suppressions by its annotation are not applied.
-    #[must_use]
     pub fn check_object(&self, object: &Object, cluster: &Cluster) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.for_each_rule(object, |at, left| self.run_rule(at, object, cluster, left, &mut findings).steps);
@@ -142,18 +138,18 @@ impl Engine {
         let (finished, steps) = steps::limited(allowance, run);
         let reads_earlier_findings = finished.unwrap_or_else(|| {
             findings.truncate(from);
-            // The objects whose change would affect the result are not known.
+            // The dependencies of the result are unknown.
             if !resolved.rule.reads.is_empty() {
                 record_read(|| Read::All);
             }
             findings.extend(self.cut_short(resolved.rule, object, steps >= left));
-            // It may have read them before it was cancelled.
+            // The rule may have read earlier findings before it was cancelled.
             true
         });
         RunOutcome { reads_earlier_findings, steps: steps.min(left) }
     }
 
-    /// The finding for a rule that did not finish, or for this rule and all later ones.
+    /// The finding for a rule that exceeded its step limit; `is_last` if no later rule runs.
     fn cut_short(&self, rule: &'static Rule, object: &Object, is_last: bool) -> Option<Finding> {
         let place = Location::of(object, &object.root());
         let others = if is_last { " and the rules after it" } else { "" };
@@ -193,7 +189,7 @@ impl Engine {
             });
         }
         leave_unrelated(findings, from, object, cluster);
-        // Nothing rejects what is not applied.
+        // An object that is not applied is not rejected.
         if rule.group == Group::Manifest && object.source().is_some_and(|source| source.is_left_out()) {
             for finding in &mut findings[from..] {
                 finding.severity = finding.severity.min(Severity::Warning);
@@ -211,7 +207,7 @@ impl Engine {
         if self.rule(at).reads_cluster() { track(run) } else { (run(), Vec::new()) }
     }
 
-    /// The rules that read from the cluster what they do not declare, with the first such read.
+    /// The rules that read kinds from the cluster without declaring them, each with the first such read.
     #[cfg(test)]
     pub(crate) fn undeclared_reads(&self, object: &Object, cluster: &Cluster) -> Vec<(&'static str, Read)> {
         let mut findings = Vec::new();
@@ -225,8 +221,6 @@ impl Engine {
         out
     }
 
-    /// The findings of the parser for a document.
-    #[must_use]
     pub fn check_document(&self, source: &std::sync::Arc<Source>, document: &Document) -> Vec<Finding> {
         let joined = has_second_object(document);
         document
@@ -302,8 +296,8 @@ impl Engine {
             .collect()
     }
 
-    /// The finding of a document that does not parse because of a placeholder such as `{registry}/app`, which YAML
-    /// reads as a map, or one in a line by itself. `None` where the line has none, or the rule is disabled.
+    /// The finding for a document that does not parse because of a placeholder such as `{registry}/app`, which YAML
+    /// reads as a map, or one on a line by itself. `None` if the line has no placeholder, or the rule is disabled.
     fn placeholder_in_braces(
         &self,
         source: &std::sync::Arc<Source>,
@@ -328,7 +322,7 @@ impl Engine {
             Some(_) => format!("`{placeholder}` looks like an unexpanded placeholder"),
             None => format!("`{placeholder}` looks like an unexpanded placeholder; YAML reads `{{` as a map"),
         };
-        // Whoever copies an example fills it in.
+        // Placeholders of an example are filled in when it is copied.
         let severity = Some(if source.is_example() { Severity::Info } else { Severity::Warning });
         let mut finding =
             self.rules.builtin_finding("placeholder-unexpanded", severity, location, message)?;
@@ -340,22 +334,20 @@ impl Engine {
         Some(finding)
     }
 
-    /// A finding that the caller makes, of a rule that no check runs: something that it did for the files failed. `None`
-    /// where the rule is disabled.
-    #[must_use]
+    /// A finding of a rule without a check, for a failure in the caller's work on the files. `None` if the rule is
+    /// disabled.
     pub fn finding_of_caller(&self, rule: &str, location: Location, message: String) -> Option<Finding> {
         self.rules.builtin_finding(rule, None, location, message)
     }
 
-    /// Whether a comment of a file allows a finding of a rule on a line, counted from 0: one at the end of the line, or
-    /// those on the lines above. For text that is no manifest, such as a template. Returns its reason, which may be empty.
-    #[must_use]
+    /// Whether a comment in a file allows a finding of a rule on a line, counted from 0: a comment at the end of the
+    /// line, or those on the lines above. For text other than manifests, such as a template. Returns its reason, which
+    /// may be empty.
     pub fn allowed_on_line(&self, source: &Source, line: usize, rule: &Rule) -> Option<String> {
         suppress::allowed_on_line(&self.rules, source, line, rule)
     }
 
     /// Checks one object, as the webhook does, and applies the suppressions of its annotation.
-    #[must_use]
     pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
         let findings = self.check_object(object, cluster);
         let mut checked = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object));
@@ -363,15 +355,13 @@ impl Engine {
         checked
     }
 
-    /// As [`Engine::review_object`]; also returns whether a rule read anything of the cluster. If none did, the findings are
-    /// the same beside any other objects, as long as the cluster is complete for the same kinds.
-    #[must_use]
+    /// Like [`Engine::review_object`]; also returns whether a rule read anything from the cluster. If none did, the
+    /// findings are the same in any cluster that is complete for the same kinds.
     pub fn review_object_with_reads(&self, object: &Object, cluster: &Cluster) -> (CheckReport, bool) {
         notice(|| self.review_object(object, cluster))
     }
 
     /// Checks a file: its syntax, its objects, and its suppressions.
-    #[must_use]
     pub fn check_file(&self, file: &File, cluster: &Cluster) -> CheckReport {
         let findings = file.objects.iter().flat_map(|object| self.check_object(object, cluster)).collect();
         self.assemble_report(file, findings)
@@ -380,7 +370,6 @@ impl Engine {
     /// The second half of [`Engine::check_file`], for callers that check the objects of a large file in
     /// parallel: adds the findings of the parser and applies the suppressions. `findings` are those of
     /// [`Engine::check_object`] for every object of the file.
-    #[must_use]
     pub fn assemble_report(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
         let all = self.with_parser_findings(file, findings);
         let mut checked = suppress::apply(&self.rules, all, std::slice::from_ref(file), &file.objects);
@@ -388,7 +377,7 @@ impl Engine {
         checked
     }
 
-    /// The same for a file without suppressions.
+    /// Like [`Engine::assemble_report`], for a file without suppressions.
     pub(crate) fn assemble_unsuppressed(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
         let findings = arranged(self.with_parser_findings(file, findings));
         CheckReport { findings, ..CheckReport::default() }
@@ -405,30 +394,30 @@ impl Engine {
     }
 }
 
-/// The findings of a file in the order of the text, without those that others make superfluous.
+/// Sorts the findings of a file in the order of the text, and removes those that another finding makes superfluous.
 fn arranged(mut findings: Vec<Finding>) -> Vec<Finding> {
     sort(&mut findings);
     leave_fragments_to_one(&mut findings);
     finding::merge(findings)
 }
 
-/// Removes what is said of absent fields of a fragment: one finding says that parts are missing, manifest-incomplete or,
-/// where a NodePool lacks its `nodeClassRef` alone, node-class-ref-incomplete.
+/// Removes findings about absent fields of a fragment: one finding reports that parts are missing
+/// (manifest-incomplete, or node-class-ref-incomplete for a NodePool that lacks only its `nodeClassRef`).
 fn leave_fragments_to_one(findings: &mut Vec<Finding>) {
     const RULES: [&str; 2] = ["manifest-incomplete", "node-class-ref-incomplete"];
     let is_absent = |finding: &Finding| match &finding.location {
         Location::Field { object, pointer, .. } => object.root().at(pointer).is_absent(),
         Location::Text { .. } | Location::Rendered(_) => false,
     };
-    // An object that lacks this field alone is whole otherwise.
+    // An object that lacks only this field is complete otherwise.
     let lacks_one_field = |finding: &Finding| {
         let last = finding.location.pointer().and_then(|pointer| pointer.steps().last());
         last.is_some_and(|last| last == "restartPolicy")
     };
     let object_of = |finding: &Finding| finding.location.object().map(Object::ptr_id);
     let said_by = |rule: &str| -> HashSet<usize> {
-        let said = findings.iter().filter(|f| f.rule.id == rule && !lacks_one_field(f));
-        said.filter(|finding| rule == RULES[0] || is_absent(finding)).filter_map(object_of).collect()
+        let incomplete = findings.iter().filter(|f| f.rule.id == rule && !lacks_one_field(f));
+        incomplete.filter(|finding| rule == RULES[0] || is_absent(finding)).filter_map(object_of).collect()
     };
     let [incomplete, without_class] = RULES.map(said_by);
     if incomplete.is_empty() && without_class.is_empty() {
@@ -447,8 +436,8 @@ fn leave_fragments_to_one(findings: &mut Vec<Finding>) {
     });
 }
 
-/// Removes findings that rest on an object which may well be of another cluster. Rules that can say the same without
-/// it, or by another object, look for that themselves.
+/// Removes findings that depend on an object that may be in another cluster. Rules that can report the same without
+/// it, or because of another object, have to check this themselves.
 fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cluster: &Cluster) {
     let is_unrelated = |finding: &Finding| {
         let mut others = finding.related.iter().filter_map(|related| related.location.object());
@@ -460,7 +449,7 @@ fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cl
     }
 }
 
-/// A read of a rule that it does not declare.
+/// The first read of a rule that it does not declare.
 #[cfg(test)]
 fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read> {
     let id = object.id();
@@ -472,13 +461,13 @@ fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read>
 /// The result of running a rule for an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunOutcome {
-    /// Whether it read the findings of other rules.
+    /// Whether the rule read the findings of other rules.
     pub(super) reads_earlier_findings: bool,
     /// Number of steps.
     pub(super) steps: u64,
 }
 
-/// Whether the keys at the root repeat as those of two objects do whose separator is missing.
+/// Whether keys at the root are repeated as if the separator between two objects is missing.
 fn has_second_object(document: &Document) -> bool {
     let repeats =
         |path: &str| document.diagnostics.iter().any(|problem| problem.key_path.as_deref() == Some(path));

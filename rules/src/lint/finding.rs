@@ -1,4 +1,4 @@
-//! What a rule has to say: an object, a pointer, a message; no bytes, no lines.
+//! Findings: an object, a pointer and a message, without bytes and lines.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -19,14 +19,14 @@ use crate::tree::Span;
 use crate::tree::node::{Node, Shape};
 use crate::tree::pointer::Pointer;
 
-/// What a finding says of its further places.
+/// The message of further places of a finding.
 pub(crate) const ALSO_HERE: &str = "and here";
-/// Most related places of a finding that was made of several.
+/// Maximum number of related places of a finding that was merged from several.
 pub(crate) const MAX_MERGED_RELATED: usize = 12;
-/// Up to so many other places are added from further sets.
+/// Maximum number of places that are added from further sets of manifests.
 const MAX_JOINED_RELATED: usize = 4;
 
-/// Makes one of the findings of a file that have a rule and a key in common ([`Merge`]), at the first place.
+/// Merges findings of a file that have the same rule and key ([`Merge`]) into one at the first place.
 pub(crate) fn merge(findings: Vec<Finding>) -> Vec<Finding> {
     if !findings.iter().any(|finding| finding.merge.is_some()) {
         return findings;
@@ -47,21 +47,19 @@ pub(crate) fn merge(findings: Vec<Finding>) -> Vec<Finding> {
     out
 }
 
-/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Advice.
     Info,
-    /// Accepted, but likely outage, lost work, stuck nodes or wasted money.
+    /// Accepted, but likely to cause an outage, lost work, stuck nodes or wasted money.
     Warning,
-    /// Refused, or provably without the effect it says, or forbidden by a practice.
+    /// Rejected, or provably without the stated effect, or forbidden by a practice.
     Error,
 }
 
 impl Severity {
     /// `error`, `warning` or `info`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Severity::Error => "error",
@@ -71,61 +69,52 @@ impl Severity {
     }
 }
 
-/// Where something is.
+/// The place of a finding.
 #[derive(Clone, Debug)]
 pub enum Location {
     /// A field of an object.
     Field {
-        /// The object.
         object: Object,
-        /// The field.
         pointer: Pointer,
-        /// The key rather than the value.
+        /// Whether the place is the key rather than the value.
         key: bool,
     },
-    /// A place in a file that no object holds: what the reader refused, a comment.
+    /// A place in a file that is not in an object: a syntax error, a comment.
     Text {
-        /// The file.
         source: Arc<Source>,
-        /// The number of the document.
         document: u32,
-        /// The object that the document holds, if it holds one.
+        /// The object in the document, if there is one.
         object: Option<Object>,
-        /// The bytes.
         span: Span,
     },
-    /// A place in what a program rendered, at the text that says it.
+    /// A place in rendered output, with the text that it comes from.
     Rendered(Box<Rendered>),
 }
 
-/// A place in the output of a program, such as `helm template`, and the text of the user that it comes from.
+/// A place in the output of a program such as `helm template`, and the user's text that it comes from.
 #[derive(Clone, Debug)]
 pub struct Rendered {
-    /// The place in the output.
     pub place: Location,
-    /// The file that says it: a template, a values file, a base or a patch.
+    /// The file with the text: a template, a values file, a base or a patch.
     pub source: Arc<Source>,
-    /// The bytes in it.
+    /// The range of the text in `source`.
     pub span: Span,
-    /// Whether these bytes are what was rendered, so that nobody has to see the output to understand them.
+    /// Whether the text is equal to the output, so that the output need not be shown.
     pub is_literal: bool,
-    /// The commands whose output has it, as one would type them.
+    /// The commands that produce the output, as typed in a shell.
     pub commands: Vec<Arc<str>>,
-    /// How many commands rendered the file.
+    /// Number of commands that rendered the file.
     pub renders: usize,
-    /// The edits of `source` that repair the finding of this place. `None` where no text alone says it.
+    /// The edits of `source` that fix the finding. `None` if the place comes from more than one text.
     pub repair: Option<Repair>,
 }
 
 impl Location {
     /// The place of a node.
-    #[must_use]
     pub fn of(object: &Object, node: &Node<'_>) -> Location {
         Location::Field { object: object.clone(), pointer: node.pointer(), key: false }
     }
 
-    /// The object, if there is one.
-    #[must_use]
     pub fn object(&self) -> Option<&Object> {
         match self {
             Location::Field { object, .. } => Some(object),
@@ -134,8 +123,7 @@ impl Location {
         }
     }
 
-    /// What was rendered, and where it comes from, if a program rendered it.
-    #[must_use]
+    /// The rendered place, if a program rendered it.
     pub fn rendered(&self) -> Option<&Rendered> {
         match self {
             Location::Rendered(rendered) => Some(rendered),
@@ -143,8 +131,7 @@ impl Location {
         }
     }
 
-    /// The pointer, for a field.
-    #[must_use]
+    /// The pointer of a field.
     pub fn pointer(&self) -> Option<&Pointer> {
         match self {
             Location::Field { pointer, .. } => Some(pointer),
@@ -153,8 +140,6 @@ impl Location {
         }
     }
 
-    /// The path of the file, where the object came from one.
-    #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
             Location::Text { source, .. } => Some(source.path()),
@@ -163,9 +148,8 @@ impl Location {
         }
     }
 
-    /// File, number of the document and bytes, where the object came from a file. A scalar is its
-    /// value, a collection its key, and what is absent its nearest written ancestor.
-    #[must_use]
+    /// The file, the number of the document and the bytes, if the object came from a file. The span of a scalar is its
+    /// value, that of a collection is its key, that of an absent field is its nearest ancestor in the file.
     pub fn resolve_span(&self) -> Option<(&Arc<Source>, u32, Span)> {
         match self {
             Location::Text { source, document, span, .. } => Some((source, *document, *span)),
@@ -179,7 +163,7 @@ impl Location {
     }
 }
 
-/// Whether an offset is the same line and column in two texts, whatever unit columns are counted in.
+/// Whether an offset has the same line and column in two texts, whatever the unit of columns.
 fn is_at_one_column(source: &Source, other: &Source, at: u32) -> bool {
     let line = |source: &Source| {
         let number = source.lines().line_of(at);
@@ -218,7 +202,7 @@ fn field_span(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
     }
     let span = node.span()?;
     if collection && !node.is_flow() {
-        // A list item or the whole document: its first entry says where it is.
+        // A list item or the whole document is located by its first entry.
         if pointer.steps().is_empty() || !exact {
             let kind = node.get("kind");
             if let Some(span) = kind.span() {
@@ -241,7 +225,7 @@ fn field_span(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
 }
 
 impl Location {
-    /// Whether two places are one to who reads of them.
+    /// Whether reports show two places as the same.
     fn renders_equal(&self, other: &Location) -> bool {
         if self.ptr_eq(other) {
             return true;
@@ -262,7 +246,7 @@ impl Location {
             && self.object().map(Object::id) == other.object().map(Object::id)
     }
 
-    /// Whether two places are the same field of the very same object.
+    /// Whether two places are the same field of the same object handle.
     pub(crate) fn ptr_eq(&self, other: &Location) -> bool {
         match (self, other) {
             (
@@ -274,17 +258,14 @@ impl Location {
     }
 }
 
-/// Another place that a finding speaks of.
+/// A further place of a finding.
 #[derive(Clone, Debug)]
 pub struct Related {
-    /// Where.
     pub location: Location,
-    /// What is there.
     pub message: String,
 }
 
-/// What makes findings of a rule on one file one finding: each object has its own, and a file has one for all that
-/// share a key.
+/// Groups findings of one rule that a file reports as one: those of all objects with an equal key.
 #[derive(Clone, Debug)]
 pub struct Merge {
     key: String,
@@ -296,8 +277,8 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// A finding at one place with what it is about. `words` makes the message of this finding, and of all
-    /// findings with the key together.
+    /// A finding at one place about `subject`. `words` makes the message of this finding, and of all findings with the
+    /// key together.
     pub(crate) fn new(
         key: impl Into<String>,
         subject: impl Into<String>,
@@ -313,18 +294,18 @@ impl Merge {
         }
     }
 
-    /// Says whether the thing is equal to what it is compared with: of several findings, whether each is.
+    /// Sets whether the subject is equal to what it is compared with; for merged findings, whether each one is.
     pub(crate) fn identical(mut self, identical: bool) -> Merge {
         self.identical = identical;
         self
     }
 
-    /// Whether all of them are equal to what they are compared with.
+    /// Whether all subjects are equal to what they are compared with.
     pub(crate) fn is_identical(&self) -> bool {
         self.identical
     }
 
-    /// Adds what another finding with the key, or another place of the same one, is about.
+    /// Adds the subject of another finding with the key, or further places of the same one.
     pub(crate) fn add(&mut self, subject: &str, places: usize) {
         self.places += places;
         if self.subject != subject && !self.others.contains(subject) {
@@ -332,34 +313,31 @@ impl Merge {
         }
     }
 
-    /// What the findings have in common.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// What the first of them is about.
+    /// The subject of the first finding.
     pub(crate) fn subject(&self) -> &str {
         &self.subject
     }
 
-    /// How many other things they are about.
+    /// Number of other subjects.
     pub(crate) fn others(&self) -> usize {
         self.others.len()
     }
 
-    /// Number of places.
     pub(crate) fn places(&self) -> usize {
         self.places
     }
 
-    /// The message for all of them.
+    /// The message for all findings together.
     pub(crate) fn message(&self) -> String {
         (self.words)(self)
     }
 }
 
 impl SetNames {
-    /// Adds the sets of another finding.
     pub fn join(&mut self, other: &SetNames) {
         let added: Vec<Arc<str>> =
             other.names.iter().filter(|name| !self.names.contains(name)).cloned().collect();
@@ -370,51 +348,43 @@ impl SetNames {
     }
 }
 
-/// One finding.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The rule.
     pub rule: &'static Rule,
-    /// After configuration.
     pub severity: Severity,
-    /// Who refuses the object for this, if anybody does.
+    /// The component that rejects the object for this, if any.
     pub rejected_by: Option<Authority>,
-    /// Who does not take the object either where that one does: a controller that no longer reads a version which an API
-    /// server may still serve.
+    /// The component that rejects the object if `rejected_by` accepts it: a controller that no longer reads a version
+    /// which an API server may still serve.
     pub otherwise_rejected_by: Option<Authority>,
-    /// Whether it holds only until another object is made, which may be applied a moment later.
+    /// Whether it holds only until another object is created, which may be applied a moment later.
     pub reports_absence: bool,
-    /// Where.
     pub location: Location,
-    /// What is wrong.
     pub message: String,
-    /// What to do.
+    /// How to fix it.
     pub help: Option<String>,
-    /// Other places.
     pub related: Vec<Related>,
-    /// What tells it from other findings of its rule at its place: part of its identity.
+    /// Distinguishes the finding from others of its rule at its place: part of its identity.
     pub parameters: Vec<String>,
-    /// The repair.
     pub fix: Option<Arc<Fix>>,
-    /// What the budgets that it speaks of allow in a week.
+    /// The week of a disruption schedule that the finding is about.
     pub schedule_grid: Option<Box<Week>>,
-    /// What makes it one with other findings of its rule on its file.
+    /// Which other findings of its rule on its file it is merged with.
     pub merge: Option<Box<Merge>>,
-    /// The sets of manifests that it holds in; none where the whole input is one.
+    /// The sets of manifests in which it holds; empty if the input is a single set.
     pub sets: SetNames,
 }
 
-/// The sets of manifests that a finding holds in.
+/// The sets of manifests in which a finding holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetNames {
-    /// Their names, in the order of the [`Partition`](crate::Partition).
+    /// The names, in the order of the [`Partition`](crate::Partition).
     pub names: Arc<[Arc<str>]>,
-    /// Whether the object is in other sets as well, where this is not so.
+    /// Whether the object is also in sets in which the finding does not hold.
     pub partial: bool,
 }
 
 impl Finding {
-    /// A finding of a rule, with the rule's severity.
     pub(crate) fn new(rule: &'static Rule, location: Location, message: String) -> Finding {
         Finding {
             rule,
@@ -440,7 +410,7 @@ impl Finding {
         self
     }
 
-    /// Sets another severity than the rule's own. What is no error is refused by nobody.
+    /// Sets a severity other than the rule's own. Only an error is rejected.
     pub fn severity(&mut self, severity: Severity) -> &mut Finding {
         self.severity = severity;
         if severity < Severity::Error {
@@ -449,20 +419,20 @@ impl Finding {
         self
     }
 
-    /// Says who refuses the object for this: one of the rule's own list, or nobody.
+    /// Sets which component rejects the object for this: one of the rule's own list, or none.
     pub fn rejected_by(&mut self, authority: Option<Authority>) -> &mut Finding {
         debug_assert!(authority.is_none_or(|a| self.rule.rejected_by.contains(&a)));
         self.rejected_by = authority;
         self
     }
 
-    /// Says who does not take the object either where the first authority does.
+    /// Sets which component rejects the object if the first authority accepts it.
     pub fn otherwise_rejected_by(&mut self, authority: Authority) -> &mut Finding {
         self.otherwise_rejected_by = Some(authority);
         self
     }
 
-    /// Says whether it holds only until another object is made: only findings of a rule that declares it may.
+    /// Sets whether it holds only until another object is created; only for rules that declare it.
     pub fn reports_absence(&mut self, absence: bool) -> &mut Finding {
         debug_assert!(self.rule.reports_absence || !absence);
         self.reports_absence = absence;
@@ -477,20 +447,19 @@ impl Finding {
         self
     }
 
-    /// Adds another place.
+    /// Adds a further place.
     pub fn related(&mut self, object: &Object, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
         self.related.push(Related { location: Location::of(object, node), message: message.into() });
         self
     }
 
-    /// Names what tells it from other findings of its rule at its place, such as a resource or another object.
-    /// Without it they have one identity, so that one may take the place of another unnoticed.
+    /// Adds a parameter, such as a resource or another object, that distinguishes the finding from others of its rule
+    /// at its place. Findings with the same identity can replace each other unnoticed.
     pub fn identified_by(&mut self, parameter: impl Into<String>) -> &mut Finding {
         self.parameters.push(parameter.into());
         self
     }
 
-    /// Sets the repair.
     pub fn fix(&mut self, fix: Fix) -> &mut Finding {
         self.fix = Some(Arc::new(fix));
         self
@@ -502,13 +471,13 @@ impl Finding {
         self
     }
 
-    /// Makes it one with the other findings of its rule on its file that have the same key.
+    /// Merges it with the other findings of its rule on its file that have the same key.
     pub(crate) fn merges(&mut self, merge: Merge) -> &mut Finding {
         self.merge = Some(Box::new(merge));
         self
     }
 
-    /// Takes another finding in: its places become related ones.
+    /// Merges another finding into this one: its places become related ones.
     fn take_in(&mut self, other: Finding) {
         let (Some(own), Some(theirs)) = (&mut self.merge, other.merge) else {
             return;
@@ -530,8 +499,7 @@ impl Finding {
         self.related.truncate(MAX_MERGED_RELATED);
     }
 
-    /// Whether two findings are one to who reads them: the same words of the same places.
-    #[must_use]
+    /// Whether reports show two findings as the same: the same messages at the same places.
     pub fn renders_equal(&self, other: &Finding) -> bool {
         let related =
             |(a, b): (&Related, &Related)| a.message == b.message && a.location.renders_equal(&b.location);
@@ -548,7 +516,7 @@ impl Finding {
             && self.related.iter().zip(&other.related).all(related)
     }
 
-    /// Moves its places to the objects as they are written.
+    /// Moves its places to the objects as written.
     pub(crate) fn refer_to_written(&mut self) {
         let places = self.related.iter_mut().map(|related| &mut related.location);
         for place in std::iter::once(&mut self.location).chain(places) {
@@ -560,8 +528,8 @@ impl Finding {
         }
     }
 
-    /// Whether another finding of the same object, judged in another set, says the same.
-    pub(crate) fn is_same_judgement(&self, other: &Finding) -> bool {
+    /// Whether another finding of the same object, checked in another set, has the same message.
+    pub(crate) fn is_equal_in_other_set(&self, other: &Finding) -> bool {
         self.rule.id == other.rule.id
             && self.location.ptr_eq(&other.location)
             && self.severity == other.severity
@@ -571,7 +539,7 @@ impl Finding {
             && self.fix == other.fix
     }
 
-    /// Adds the other places of the same finding in another set.
+    /// Adds the other places of the equal finding in another set.
     pub(crate) fn join_related(&mut self, other: Finding) {
         let known = self.related.len();
         for related in other.related {
@@ -584,7 +552,7 @@ impl Finding {
         }
     }
 
-    /// Whether both say that something is missing at one place, in whatever words.
+    /// Whether both report that something is missing at one place, with any message.
     pub(crate) fn is_same_absence(&self, other: &Finding) -> bool {
         self.reports_absence
             && other.reports_absence
@@ -593,8 +561,8 @@ impl Finding {
             && self.location.ptr_eq(&other.location)
     }
 
-    /// Whether the places of two findings that read the same are in the very same objects, so that
-    /// one is as good as the other.
+    /// Whether the places of two findings that render as equal are in the same object handles, so that they are
+    /// interchangeable.
     pub(crate) fn locations_ptr_eq(&self, other: &Finding) -> bool {
         self.location.ptr_eq(&other.location)
             && self.related.len() == other.related.len()
@@ -602,7 +570,7 @@ impl Finding {
     }
 }
 
-/// Whether two lists of findings read the same.
+/// Whether two lists of findings render as equal.
 pub(crate) fn all_render_equal(a: &[Finding], b: &[Finding]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.renders_equal(b))
 }

@@ -1,4 +1,4 @@
-//! The identity of a finding: what stays the same while its object and its file are edited elsewhere.
+//! The identity of a finding, which does not change when its object and its file are edited elsewhere.
 //!
 //! It is rule, object, place and the parameters that the rule names. The place is the pointer with list items
 //! named by their key. Neither values nor words nor list indexes take part: a replica count of 3 that becomes 2
@@ -14,8 +14,8 @@ use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::tree::pointer::{Pointer, escape};
 
-/// The fields that name an item of a list, the more telling ones first: those of Kubernetes' own list maps, and
-/// those of the lists of Karpenter, KEDA and Prometheus.
+/// The fields that identify an item of a list, the most specific first: those of Kubernetes' own list maps, and those
+/// of the lists of Karpenter, KEDA and Prometheus.
 const ITEM_KEYS: [&str; 13] = [
     "name",
     "key",
@@ -32,21 +32,20 @@ const ITEM_KEYS: [&str; 13] = [
     "type",
 ];
 
-/// The identity of a finding. Ordered and hashed as a whole; what it consists of is not meant to be taken apart.
+/// The identity of a finding. Compared and hashed as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     rule: &'static str,
-    /// Group, kind, namespace and name; empty where the finding is about a text that is no object.
+    /// Group, kind, namespace and name; empty if the finding is about text outside of objects.
     object: [String; 4],
     /// The pointer: `/spec/template/spec/containers/~[name=server]/image`. Empty for a place in a text.
     place: String,
-    /// What the rule names of the finding beside its place.
+    /// The parameters of the finding ([`Finding::identified_by`]).
     parameters: Vec<String>,
 }
 
 impl Identity {
     /// Bytes on the heap.
-    #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let strings = self.object.iter().chain(&self.parameters).map(String::len).sum::<usize>();
         strings + self.place.len() + self.parameters.len() * size_of::<String>()
@@ -54,8 +53,7 @@ impl Identity {
 }
 
 impl Finding {
-    /// Its identity, which a finding of an earlier or a later version of the object may share.
-    #[must_use]
+    /// The identity, which a finding of an earlier or later version of the object may share.
     pub fn identity(&self) -> Identity {
         let object = self.location.object().map(|object| {
             let id = object.id();
@@ -73,8 +71,8 @@ impl Finding {
         }
     }
 
-    /// Its identity among the findings of a file. One that was made of several is what they have in common: the first of
-    /// them may go while others stay.
+    /// The identity among the findings of a file. That of a merged finding is what its parts have in common, because
+    /// the first of them may be fixed while others remain.
     fn identity_in_file(&self) -> Identity {
         match &self.merge {
             Some(merge) => Identity {
@@ -88,8 +86,8 @@ impl Finding {
     }
 }
 
-/// A pointer whose list items are named by their key; an item without one has no name. `~[` begins no step of a
-/// pointer, because a tilde is escaped there.
+/// A pointer whose list items are identified by their key; an item without one is not identified. No step of a pointer
+/// begins with `~[`, because a tilde is escaped.
 fn keyed_pointer(object: &Object, pointer: &Pointer) -> String {
     let mut out = String::new();
     let mut node = object.root();
@@ -113,21 +111,18 @@ fn keyed_pointer(object: &Object, pointer: &Pointer) -> String {
     out
 }
 
-/// A name for each finding of a report, which survives edits elsewhere: 16 hexadecimal digits of its identity, the
-/// path of its file, and its ordinal among the findings that have both. No two findings of a report share one.
-#[must_use]
+/// A unique name for each finding of a report, which does not change when the file is edited elsewhere: 16 hexadecimal
+/// digits from its identity, the path of its file, and its ordinal among the findings with both in common.
 pub fn fingerprints(findings: &[Finding]) -> Vec<String> {
     let hash = |finding: &Finding| hash_in_file(finding, finding.location.path().unwrap_or_default());
     numbered(findings.par_iter().map(hash).collect::<Vec<Fnv>>().into_iter())
 }
 
-/// The same for findings with the paths that are to count, which need not be those that are reported.
-#[must_use]
+/// Like [`fingerprints`], with the path to use for each finding, which may differ from the reported one.
 pub fn fingerprints_at<'f>(findings: impl Iterator<Item = (&'f Finding, &'f str)>) -> Vec<String> {
     numbered(findings.map(|(finding, path)| hash_in_file(finding, path)))
 }
 
-/// The hash of a finding's identity and the path of its file.
 fn hash_in_file(finding: &Finding, path: &str) -> Fnv {
     let identity = finding.identity_in_file();
     let mut hash = Fnv::new();
@@ -140,7 +135,7 @@ fn hash_in_file(finding: &Finding, path: &str) -> Fnv {
     hash
 }
 
-/// The names that follow from hashes: those that are equal are told apart by their ordinals.
+/// Makes names from hashes, with an ordinal for equal ones.
 fn numbered(hashes: impl Iterator<Item = Fnv>) -> Vec<String> {
     let mut seen: HashMap<u64, usize> = HashMap::new();
     let names = hashes.map(|mut hash| {
@@ -232,7 +227,7 @@ mod tests {
         let all = [of("/spec"), of(&format!("{item}/0")), of(&format!("{item}/1")), of("/spec")];
         let names = fingerprints(&all);
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 4, "{names:?}");
-        // What stands before does not change the names of what follows.
+        // Earlier findings do not change the names of later ones.
         assert_eq!(fingerprints(&all[1..3]), names[1..3]);
         assert!(names.iter().all(|name| name.len() == 16));
     }

@@ -1,22 +1,21 @@
-//! A line of a report: messages and helps have at most 120 characters, because the API server cuts
-//! warnings there. What is quoted in backticks is shortened until the sentence around it fits: names first, keys
-//! and resources such as `nvidia.com/gpu` only where that is not enough.
+//! Line lengths of reports: messages and helps have at most 120 characters, because the API server truncates warnings
+//! there. Quotes in backticks are shortened until the sentence fits: names first, then keys and resources such as
+//! `nvidia.com/gpu` if necessary.
 
 use crate::facts::text::UNNAMED;
 
-/// The most characters of a message or a help.
+/// Maximum number of characters of a message or a help.
 pub(crate) const MAX_MESSAGE_CHARS: usize = 120;
-/// Below this many characters a name tells nothing.
+/// Minimum number of characters of a shortened name, so that it can be recognized.
 const MIN_QUOTE_CHARS: usize = 8;
 
-/// The text as a line: as it is where it is short, else with its longest quotes cut. The name of an object that
-/// has none is left out.
+/// Fits a text to the limit by shortening its longest quotes. The placeholder for a missing name is removed.
 pub(crate) fn fit_to_limit(text: String) -> String {
     let text = if text.contains(UNNAMED) { without_unnamed(&text) } else { text };
     if text.chars().count() <= MAX_MESSAGE_CHARS {
         return text;
     }
-    // What stands at odd places is quoted. An odd number of backticks quotes nothing for sure.
+    // Parts with an odd index are quoted. With an odd number of backticks this is not certain.
     let parts: Vec<&str> = text.split('`').collect();
     let quoted = |at: usize| at % 2 == 1 && at + 1 < parts.len();
     let is_key = |at: usize| parts[at].contains('/');
@@ -48,7 +47,7 @@ pub(crate) fn fit_to_limit(text: String) -> String {
     truncate(&out.join("`"), MAX_MESSAGE_CHARS)
 }
 
-/// Leaves out [`UNNAMED`] after a noun, as in "pool `x` has"; elsewhere, as in "nodes of `x`", it is `this object`.
+/// Removes [`UNNAMED`] after a noun, as in "pool `x` has"; elsewhere, as in "nodes of `x`", it becomes `this object`.
 fn without_unnamed(text: &str) -> String {
     const BEFORE_A_NAME: [&str; 8] = ["and", "by", "for", "of", "on", "to", "while", "with"];
     let marker = format!("`{UNNAMED}`");
@@ -68,7 +67,7 @@ fn without_unnamed(text: &str) -> String {
     out
 }
 
-/// The text without its end where it has more than `most` characters.
+/// Truncates a text to `most` characters.
 pub(crate) fn truncate(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -83,7 +82,7 @@ pub(crate) fn truncate(text: &str, most: usize) -> String {
     format!("{}…", out.trim_end_matches([' ', ',', ';']))
 }
 
-/// Whether what begins in backticks also ends in them.
+/// Whether every quote in backticks is closed.
 pub(crate) fn has_whole_quotes(text: &str) -> bool {
     text.matches('`').count().is_multiple_of(2)
 }
@@ -110,7 +109,7 @@ mod tests {
         ));
         assert!(line.contains("`aws.amazon.com/neuroncore`"), "{line}");
         assert_eq!(fit("pool `a` is short"), "pool `a` is short");
-        // Cut already.
+        // Truncated already.
         let line = fit(&format!("`{}…` {}", "é".repeat(43), "c".repeat(90)));
         assert_eq!(line.matches('…').count(), 1, "{line}");
     }

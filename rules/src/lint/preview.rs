@@ -1,4 +1,4 @@
-//! What a newer version of Karpenter does otherwise with an object, where no finding says it.
+//! Changes between versions of Karpenter that affect an object without a finding.
 
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::requirement_list::RequirementList;
@@ -12,18 +12,14 @@ use crate::workload::template::templates;
 /// A change that comes with a version of Karpenter.
 #[derive(Clone, Debug)]
 pub struct VersionChange {
-    /// The first version that has it.
+    /// The first version with the change.
     pub version: Version,
-    /// The object that it concerns.
     pub object: Object,
-    /// The field.
     pub pointer: Pointer,
-    /// What changes.
     pub text: &'static str,
 }
 
-/// What changes for an object between two versions of Karpenter. Nothing if the second one is not newer.
-#[must_use]
+/// The changes for an object between two versions of Karpenter. Empty if `to` is not newer than `from`.
 pub fn karpenter_changes(object: &Object, from: Version, to: Version) -> Vec<VersionChange> {
     let mut changes = Vec::new();
     let mut note = |minor: u32, node: &Node<'_>, text: &'static str| {

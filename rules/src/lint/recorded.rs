@@ -1,4 +1,5 @@
-//! The rules of an object with what they read of the cluster, each by itself: what a workspace keeps of a check.
+//! Runs the rules of an object and records for each what it reads from the cluster: the results that a workspace
+//! keeps.
 //!
 //! A panic in a rule costs the findings of that rule for that object. It is kept with the result, and what was recorded
 //! until then is what it depends on.
@@ -10,21 +11,18 @@ use crate::cluster::dependencies::{Read, ReadId, compact, record_read};
 use crate::file::File;
 use crate::lint::engine::{Engine, RunOutcome, STEPS_PER_OBJECT};
 use crate::lint::finding::{Finding, all_render_equal};
-use crate::lint::placements::name_unjudged;
 use crate::lint::report::CheckReport;
+use crate::lint::sets::name_all_sets;
 use crate::object::{Object, ObjectId};
 use crate::steps::isolate;
 
-/// A panic in the code of a rule, or of what it reads. Its backtrace went to the panic hook.
+/// A panic in a rule, or in code that it calls. The panic hook has its backtrace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulePanic {
-    /// The rule; none where the findings of a file were put together.
+    /// The rule; `None` if the findings of a file were being assembled.
     pub rule: Option<&'static str>,
-    /// The path of the file.
     pub path: String,
-    /// The object that was checked.
     pub object: Option<ObjectId>,
-    /// What the panic said.
     pub message: String,
 }
 
@@ -43,7 +41,8 @@ impl ObjectResults {
         self.rules.iter().find(|result| result.rule == rule)
     }
 
-    /// Whether newer results have other findings, even if these differ only in object identity, or a panic to report.
+    /// Whether newer results have other findings, even if these differ only in the object handle, or a panic to
+    /// report.
     pub(crate) fn are_replaced_by(&self, newer: &ObjectResults) -> bool {
         let mut pairs = self.findings().zip(newer.findings());
         self.findings().count() != newer.findings().count()
@@ -56,11 +55,11 @@ impl ObjectResults {
     }
 }
 
-/// The results of an earlier check of an object, some of which rest on reads that give something else now.
+/// The results of an earlier check of an object, some of which depend on reads whose result has changed.
 #[derive(Clone, Copy)]
 pub(crate) struct EarlierResults<'a> {
     pub(crate) results: &'a ObjectResults,
-    /// Whether the result of a rule may be another one.
+    /// Whether the result of a rule may have changed.
     pub(crate) is_invalid: &'a dyn Fn(u32) -> bool,
 }
 
@@ -76,11 +75,11 @@ pub(crate) struct RuleResult {
     /// What it read from the cluster, in order.
     pub(crate) reads: Box<[ReadId]>,
     pub(crate) findings: Box<[Finding]>,
-    /// What its panic said, until somebody asks for it.
+    /// The message of its panic, until it is reported.
     pub(crate) panicked: Option<Box<str>>,
 }
 
-/// A run of a rule that came to its end in whatever way.
+/// A run of a rule that returned or panicked.
 struct Run {
     outcome: RunOutcome,
     reads: Vec<Read>,
@@ -101,7 +100,7 @@ impl Engine {
         let mut known = earlier.map_or(&[][..], |earlier| &earlier.results.rules).iter().peekable();
         let mut findings = Vec::new();
         let mut rules: Vec<RuleResult> = Vec::new();
-        // Whether the rules so far find something else than before.
+        // Whether an earlier rule has other findings than before.
         let mut is_changed = false;
         let mut steps = self.for_each_rule(object, |at, left| {
             let from = findings.len();
@@ -150,7 +149,7 @@ impl Engine {
         let run = || {
             isolate(|| self.run_rule(at, object, cluster, left, findings)).unwrap_or_else(|message| {
                 panicked = Some(message.into_boxed_str());
-                // What it was about to read is not known.
+                // The rule may have been about to read from the cluster.
                 if !self.rule(at).reads.is_empty() {
                     record_read(|| Read::All);
                 }
@@ -164,7 +163,7 @@ impl Engine {
         Run { outcome, reads, panicked }
     }
 
-    /// [`Engine::assemble_report`], or the findings as they are where it panics, with what the panic said.
+    /// [`Engine::assemble_report`]; if that panics, the findings as they are and the message of the panic.
     pub(crate) fn assemble_isolated<'a>(
         &self,
         file: &File,
@@ -180,7 +179,7 @@ impl Engine {
             Ok(report) => (report, None),
             Err(message) => (CheckReport { findings: findings(), ..CheckReport::default() }, Some(message)),
         };
-        name_unjudged(&mut report.findings, sets);
+        name_all_sets(&mut report.findings, sets);
         (report, panicked)
     }
 }

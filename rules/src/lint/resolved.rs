@@ -1,4 +1,4 @@
-//! The rules under one configuration: what is enabled where, and with which severity and parameters.
+//! The rules under one configuration: where they are enabled, with which severity and parameters.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::object::Object;
 #[derive(Debug)]
 pub(crate) struct ResolvedRule {
     pub(crate) rule: &'static Rule,
-    /// What is set where no override matches.
+    /// The settings if no override matches.
     settings: RuleSettings,
     /// Whether an override of the configuration names the rule.
     overridden: bool,
@@ -26,8 +26,8 @@ pub(crate) struct ResolvedRules {
 }
 
 impl ResolvedRules {
-    /// Resolves a configuration. Rules that are disabled everywhere are left out of [`ResolvedRules::enabled`];
-    /// `CatchAll` checks stand last in it.
+    /// Resolves a configuration. [`ResolvedRules::enabled`] omits rules that are disabled everywhere, and has
+    /// `CatchAll` checks last.
     pub(crate) fn new(settings: Settings, all: RuleSet) -> ResolvedRules {
         let (catch_all, others): (Vec<&'static Rule>, Vec<&'static Rule>) =
             all.iter().partition(|rule| matches!(rule.check, crate::lint::rule::Check::CatchAll(_)));
@@ -40,12 +40,11 @@ impl ResolvedRules {
         ResolvedRules { all, enabled: enabled.collect(), settings }
     }
 
-    /// Every rule, enabled or not.
+    /// All rules, including disabled ones.
     pub(crate) fn all(&self) -> RuleSet {
         self.all
     }
 
-    /// The rule of an id.
     pub(crate) fn find(&self, id: &str) -> Option<&'static Rule> {
         self.all.iter().copied().find(|rule| rule.id == id)
     }
@@ -55,7 +54,6 @@ impl ResolvedRules {
         &self.enabled
     }
 
-    /// The configuration.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -65,7 +63,7 @@ impl ResolvedRules {
         self.settings.rule(rule, path, object).enabled != Some(false)
     }
 
-    /// A finding of a [`crate::Check::Builtin`] rule, with another severity than the rule's if one is given; `None` where
+    /// A finding of a [`crate::Check::Builtin`] rule, with `severity` in place of the rule's own if given; `None` if
     /// the rule is disabled at that place.
     pub(crate) fn builtin_finding(
         &self,
@@ -86,7 +84,7 @@ impl ResolvedRules {
 }
 
 impl ResolvedRule {
-    /// What is set for an object; `None` where the rule is disabled for it.
+    /// The settings for an object; `None` if the rule is disabled for it.
     pub(crate) fn settings_at(
         &self,
         settings: &Settings,

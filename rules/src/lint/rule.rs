@@ -1,4 +1,4 @@
-//! What a rule is: plain data and one function.
+//! A rule: plain data and one function.
 
 use serde::Serialize;
 
@@ -16,13 +16,13 @@ use crate::platform::Product;
 use crate::tree::node::Node;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
-/// What a rule is about; the order of the manual.
+/// The subject of a rule, in the order of the manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
-    /// Reading and schema.
+    /// Parsing and schema.
     Manifest,
-    /// Old APIs.
+    /// Old API versions.
     Migration,
     /// Requirements, taints, limits of NodePools.
     #[serde(rename = "nodepool")]
@@ -40,7 +40,7 @@ pub enum Group {
     Gpu,
     /// Training jobs.
     Training,
-    /// Does it fit.
+    /// Whether pods fit nodes.
     Scheduling,
     /// Metrics and alerts.
     Monitoring,
@@ -68,8 +68,7 @@ impl Group {
         Group::Suppression,
     ];
 
-    /// The name users write.
-    #[must_use]
+    /// The name in configurations.
     pub fn name(self) -> &'static str {
         match self {
             Group::Manifest => "manifest",
@@ -90,8 +89,7 @@ impl Group {
 }
 
 impl Group {
-    /// What its rules are about, in a line.
-    #[must_use]
+    /// The subject of its rules in one line.
     pub fn description(self) -> &'static str {
         match self {
             Group::Manifest => "reading: YAML, fields and values of each kind, by API version",
@@ -114,11 +112,10 @@ impl Group {
 /// A setting of a rule that users can change.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// The key beside `severity`.
+    /// The key in the configuration.
     pub name: &'static str,
-    /// What it does, with its unit.
+    /// The description, with the unit.
     pub description: &'static str,
-    /// Its type and default.
     pub default: ParamDefault,
 }
 
@@ -126,20 +123,13 @@ pub struct Param {
 #[derive(Clone, Copy, Debug)]
 pub enum ParamDefault {
     /// A whole number with its bounds.
-    Int {
-        /// The default.
-        default: i64,
-        /// The smallest.
-        min: i64,
-        /// The largest.
-        max: i64,
-    },
+    Int { default: i64, min: i64, max: i64 },
     /// A list of strings.
     Strings(&'static [&'static str]),
 }
 
-/// How a rule is run. A check returns as soon as it knows that there is nothing to report; `Option` lets it
-/// leave with `?` where a value is absent or unknown. What it returns has no meaning.
+/// How a rule runs. A check returns as soon as there is nothing to report; `Option` lets it return with `?` if a value
+/// is absent or unknown. The returned value has no meaning.
 #[derive(Clone, Copy)]
 pub enum Check {
     /// Runs on each object of the rule's kinds.
@@ -154,15 +144,13 @@ pub enum Check {
     KedaTrigger(fn(&Trigger<'_>, &mut Context<'_>) -> Option<()>),
     /// Runs on each pod template of each workload.
     PodTemplate(fn(&Template<'_>, &mut Context<'_>) -> Option<()>),
-    /// Runs after all other checks of an object: it reports what no more specific rule has reported.
+    /// Runs after all other checks of an object, and reports what no more specific rule has reported.
     CatchAll(fn(&Object, &mut Context<'_>) -> Option<()>),
-    /// Not run on objects: the reader or the suppressions report it.
+    /// Not run on objects: the parser or the suppressions report it.
     Builtin,
 }
 
 impl Check {
-    /// Whether it runs on objects.
-    #[must_use]
     pub fn runs_on_objects(self) -> bool {
         !matches!(self, Check::Builtin)
     }
@@ -187,7 +175,8 @@ impl Check {
                     check(&trigger, ctx);
                 }
             }
-            // What a workload makes, as in a dump of a cluster, is changed in the workload's own template.
+            // The pod template of an object that a workload creates, as in a dump of a cluster, has to be changed in
+            // the workload.
             Check::PodTemplate(_) if is_made_by_workload(object) => {}
             Check::PodTemplate(check) => {
                 for template in templates(object) {
@@ -199,7 +188,7 @@ impl Check {
     }
 }
 
-/// Whether a workload with a pod template of its own controls the object: a ReplicaSet of a Deployment, a Pod of a Job.
+/// Whether a workload with a pod template controls the object: a ReplicaSet of a Deployment, a Pod of a Job.
 fn is_made_by_workload(object: &Object) -> bool {
     let owners = object.path(&["metadata", "ownerReferences"]);
     let is_workload = |owner: Node<'_>| {
@@ -209,35 +198,34 @@ fn is_made_by_workload(object: &Object) -> bool {
     owners.items().any(is_workload)
 }
 
-/// A field of which a rule knows more than the schema. The rules over the schema (manifest-incomplete,
+/// A field that a rule checks more precisely than the schema. The rules over the schema (manifest-incomplete,
 /// unknown-field, invalid-value) run last and leave a violation to the rule that owns the field.
 #[derive(Clone, Copy, Debug)]
 pub struct Ownership {
     /// Steps separated by `/`: `*` is one step, `**` any number of them; `~1` is a slash in a step.
     pub path: &'static str,
-    /// What the rule owns of it.
     pub aspect: Aspect,
 }
 
-/// What a rule owns of a field.
+/// The kind of violation that a rule owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aspect {
-    /// Everything in it and beside it: the rule has one finding for all.
+    /// All violations of the field and of its siblings: the rule has one finding for all.
     Whole,
-    /// That it is missing.
+    /// The field is missing.
     Missing,
-    /// That it is there although the schema does not have it.
+    /// The field is present although the schema does not have it.
     Unknown,
-    /// Its value.
+    /// The value is not valid.
     Value,
 }
 
-/// What the place of a rule's findings is, beside what is wrong with it: editors show it in another way.
+/// A property of the place of a rule's findings that editors show in another style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// An API, a field, a name or a value that is deprecated or removed.
     Deprecated,
-    /// It has no effect, and may as well be absent.
+    /// It has no effect and can be removed.
     Unnecessary,
 }
 
@@ -247,42 +235,38 @@ pub type RuleSet = &'static [&'static Rule];
 /// A rule. [`Rule::error`], [`Rule::warning`] and [`Rule::info`] give the defaults that a rule completes with
 /// `..Rule::error(Group::NodePool)`.
 pub struct Rule {
-    /// What is wrong; reads after "allow".
+    /// The id: names the problem, and can follow "allow".
     pub id: &'static str,
-    /// What it is about.
     pub group: Group,
-    /// Its default severity.
     pub severity: Severity,
-    /// The version of gpulint that added it.
+    /// The version of gpulint that introduced it.
     pub since: &'static str,
-    /// The kinds it is run on; empty where the check implies them ([`Rule::kinds`]).
+    /// The kinds on which it runs; empty if the check implies them ([`Rule::kinds`]).
     pub kinds: &'static [Kind],
     /// The kinds of other objects that it reads from the cluster.
     pub reads: &'static [Kind],
-    /// Whether it reports that an object is absent, as a PodDisruptionBudget that nobody wrote: its findings hold only
-    /// until that object is made, which may be applied a moment later. The admission webhook denies none of them. A
-    /// finding of such a rule that rests on no absence says so ([`crate::Finding::reports_absence`]).
+    /// Whether it reports that an object is absent, such as a missing PodDisruptionBudget: its findings hold only
+    /// until that object is created, which may be applied a moment later. The admission webhook does not deny them. A
+    /// finding of such a rule that does not depend on an absence declares it ([`crate::Finding::reports_absence`]).
     pub reports_absence: bool,
-    /// What can be set in the configuration.
     pub params: &'static [Param],
-    /// Who rejects what the rule finds; empty where everything accepts it. With exactly one entry each error
-    /// of the rule claims that rejection; with several a finding names one ([`crate::Finding::rejected_by`]).
+    /// The components that reject what the rule finds; empty if all accept it. If there is exactly one, each error of
+    /// the rule states that rejection; if there are several, a finding names one ([`crate::Finding::rejected_by`]).
     pub rejected_by: &'static [Authority],
-    /// The fields of which it knows more than the schema.
+    /// The fields that it checks more precisely than the schema.
     pub owns: &'static [Ownership],
-    /// The products on whose version its findings depend. A finding that another supported version does not share is
-    /// at most a warning while the version is not stated. Rules that follow the assumed version as a whole, because
-    /// nothing rejects what they find, are not marked.
+    /// The products whose version affects its findings. A finding that does not hold for all supported versions is at
+    /// most a warning while the version is not stated. Rules whose findings nothing rejects follow the assumed
+    /// version, and are not marked.
     pub depends_on: &'static [Product],
-    /// The rules that report the same field in its place under other versions.
+    /// The rules that report the same field instead under other versions.
     pub alternates: &'static [&'static str],
-    /// The safety of the fix it may offer.
+    /// The safety of its fix, if it has one.
     pub fix: Option<Safety>,
-    /// What the places of its findings are. A rule that reports different things has none.
+    /// The tag of its findings. A rule with several kinds of findings has none.
     pub tag: Option<Tag>,
-    /// The manual: the head of the rule's own file.
+    /// The manual: the module documentation of the rule's file.
     pub docs: &'static str,
-    /// How it is run.
     pub check: Check,
 }
 
@@ -292,8 +276,7 @@ impl std::fmt::Debug for Rule {
     }
 }
 
-/// Cuts the leading `//!` lines out of a rule's own source.
-#[must_use]
+/// Cuts the leading `//!` lines out of the source of a rule.
 pub const fn docs(source: &'static str) -> &'static str {
     let bytes = source.as_bytes();
     let mut at = 0;
@@ -308,12 +291,11 @@ pub const fn docs(source: &'static str) -> &'static str {
     source.split_at(at).0
 }
 
-/// Where the manual (`docs/`) is published. Everything that links to it begins with this.
+/// Where the manual (`docs/`) is published; the prefix of all links to it.
 pub const MANUAL: &str = "https://gpulint.dev";
 
 impl Rule {
     /// Defaults of a rule whose findings are errors.
-    #[must_use]
     pub const fn error(group: Group) -> Rule {
         Rule {
             id: "",
@@ -336,19 +318,16 @@ impl Rule {
     }
 
     /// Defaults of a rule whose findings are warnings.
-    #[must_use]
     pub const fn warning(group: Group) -> Rule {
         Rule { severity: Severity::Warning, ..Rule::error(group) }
     }
 
     /// Defaults of a rule whose findings are advice.
-    #[must_use]
     pub const fn info(group: Group) -> Rule {
         Rule { severity: Severity::Info, ..Rule::error(group) }
     }
 
-    /// The kinds it is run on: those that are written, or those that its check implies.
-    #[must_use]
+    /// The kinds on which it runs: the declared ones, or those that its check implies.
     pub fn kinds(&self) -> &'static [Kind] {
         match self.check {
             _ if !self.kinds.is_empty() => self.kinds,
@@ -361,13 +340,12 @@ impl Rule {
         }
     }
 
-    /// Whether it may read other objects. A rule about every kind may read those of the kind that it is run for.
+    /// Whether it may read other objects. A rule for all kinds may read those of the kind that it runs for.
     pub(crate) fn reads_cluster(&self) -> bool {
         !self.reads.is_empty() || self.kinds().is_empty()
     }
 
     /// The manual as Markdown.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let mut out = String::with_capacity(self.docs.len());
         for line in self.docs.lines() {
@@ -379,13 +357,12 @@ impl Rule {
     }
 
     /// The manual's first line, without its full stop.
-    #[must_use]
     pub fn summary(&self) -> &'static str {
         let line = self.docs.lines().next().unwrap_or_default();
         line.trim_start_matches("//!").trim().trim_end_matches('.')
     }
 
-    /// The authority whose refusal every error of the rule claims.
+    /// The authority whose rejection every error of the rule states.
     pub(crate) fn sole_authority(&self) -> Option<Authority> {
         match self.rejected_by {
             [one] if self.severity == Severity::Error => Some(*one),
@@ -393,8 +370,7 @@ impl Rule {
         }
     }
 
-    /// The page of the manual that `gpulint docs` and mdBook make of it.
-    #[must_use]
+    /// The page of the manual, as generated by `gpulint docs` and mdBook.
     pub fn url(&self) -> String {
         format!("{MANUAL}/rules/{}.html", self.id)
     }

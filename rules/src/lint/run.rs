@@ -1,5 +1,5 @@
-//! One run over files: the objects of each set form a cluster, its views are built, each file is checked under its own
-//! configuration in every set that it belongs to, suppressions are applied.
+//! A run over files: fills a cluster for each set, builds its views, checks each file under its own configuration in
+//! every set that it belongs to, and applies suppressions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,26 +10,23 @@ use crate::cluster::Cluster;
 use crate::cluster::sets::{self, AppliedObjects, Bond, Partition};
 use crate::file::File;
 use crate::lint::engine::Engine;
-use crate::lint::placements::{Placement, name_unjudged};
 use crate::lint::report::CheckReport;
 use crate::lint::session::{PREBUILD_VIEWS_ABOVE, build_views, complete_sets};
+use crate::lint::sets::{AppliedObject, name_all_sets};
 
 /// Minimum number of objects of a parallel task.
 const OBJECTS_PER_TASK: usize = 64;
 
-/// A file of a run, and the engine of its configuration.
+/// A file of a run and the engine for its configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct RunInput<'a> {
-    /// The rules under the file's configuration.
     pub engine: &'a Engine,
-    /// The file.
     pub file: &'a File,
 }
 
 /// Checks the files of a run, on all threads of the current rayon pool. Every file is part of the clusters of its sets;
 /// `only` names the inputs that are checked, by their numbers, and `None` means all. The reports have the order of the
 /// inputs, with `None` for each input that has no file or is not checked.
-#[must_use]
 pub fn check_run(
     inputs: &[Option<RunInput<'_>>],
     partition: &Partition,
@@ -46,7 +43,7 @@ pub fn check_run(
             input.filter(|_| is_checked).map(|input| check_file(input, roles, &sets))
         })
         .collect();
-    // Freeing millions of nodes takes a while, and no report waits for it.
+    // Freeing millions of nodes takes a while, so it does not delay the reports.
     rayon::spawn(move || drop((sets, roles)));
     reports
 }
@@ -54,14 +51,13 @@ pub fn check_run(
 /// A set with its objects.
 #[derive(Debug)]
 pub struct FilledSet {
-    /// Its name; none where the whole input is one, and for what no set has.
+    /// The name; `None` if the input is a single set, and for files in no set.
     pub name: Option<Arc<str>>,
-    /// Its objects as it applies them.
+    /// The objects as the set applies them.
     pub cluster: Cluster,
 }
 
-/// The sets of an input with their objects, those that have any.
-#[must_use]
+/// All non-empty sets of an input, with their objects.
 pub fn fill_sets(inputs: &[Option<RunInput<'_>>], partition: &Partition) -> Vec<FilledSet> {
     let roles = all_roles(inputs, partition);
     let mut sets = fill(inputs, &roles, partition);
@@ -69,15 +65,13 @@ pub fn fill_sets(inputs: &[Option<RunInput<'_>>], partition: &Partition) -> Vec<
     sets
 }
 
-/// How a file takes part in a set.
+/// The part of a file in a set.
 struct Role {
-    /// The number of the set.
     set: usize,
-    /// Its objects as the set applies them.
+    /// The objects as the set applies them.
     objects: AppliedObjects,
 }
 
-/// The roles of each input.
 fn all_roles(inputs: &[Option<RunInput<'_>>], partition: &Partition) -> Vec<Vec<Role>> {
     let roles_of = |(number, input): (usize, &Option<RunInput<'_>>)| {
         input.map_or_else(Vec::new, |input| roles(input.file, number, partition))
@@ -85,7 +79,7 @@ fn all_roles(inputs: &[Option<RunInput<'_>>], partition: &Partition) -> Vec<Vec<
     inputs.par_iter().enumerate().map(roles_of).collect()
 }
 
-/// The roles of a file. Files that no set has are a set of their own, after all others.
+/// The roles of a file. Files in no set form a set of their own, after all others.
 fn roles(file: &File, number: usize, partition: &Partition) -> Vec<Role> {
     let memberships = partition.memberships(number);
     let sets =
@@ -94,7 +88,7 @@ fn roles(file: &File, number: usize, partition: &Partition) -> Vec<Role> {
     sets.zip(applied).map(|(set, objects)| Role { set, objects }).collect()
 }
 
-/// Fills the cluster of each set, and builds the views of those with many objects.
+/// Fills the cluster of each set, and builds the views of large ones.
 fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partition) -> Vec<FilledSet> {
     let mut members: Vec<Vec<(&RunInput<'_>, &Role)>> = Vec::new();
     members.resize_with(partition.sets.len() + 1, Vec::new);
@@ -137,17 +131,17 @@ fn check_file(RunInput { engine, file }: RunInput<'_>, roles: &[Role], sets: &[F
         let placed = roles.iter().filter_map(|role| {
             let FilledSet { name, cluster } = &sets[role.set];
             let object = role.objects.get(&file.objects, at)?;
-            Some(Placement { object, cluster, set: name.as_slice() })
+            Some(AppliedObject { object, cluster, set: name.as_slice() })
         });
-        engine.check_placements(&placed.collect::<Vec<_>>())
+        engine.check_in_sets(&placed.collect::<Vec<_>>())
     };
-    // One file can hold most of the objects, so they are checked in parallel as well.
+    // One file can contain most of the objects, so objects are also checked in parallel.
     let objects = (0..file.objects.len()).into_par_iter().with_min_len(OBJECTS_PER_TASK);
     let mut report = engine.assemble_report(file, objects.flat_map_iter(check).collect());
     let names = roles.iter().map(|role| sets[role.set].name.as_slice());
-    name_unjudged(&mut report.findings, names);
+    name_all_sets(&mut report.findings, names);
     if !report.findings.is_empty() {
-        // Reports read the line index, one file after the other.
+        // Computes the line index here in parallel, because reports are written sequentially.
         let _ = file.source.lines();
     }
     report

@@ -1,4 +1,4 @@
-//! What the configuration means, resolved once: what rules and the engine ask.
+//! The resolved configuration, as read by rules and the engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,29 +15,24 @@ use crate::tree::Tree;
 use crate::tree::node::Node;
 use crate::workload::selector;
 
-/// A value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamValue {
-    /// A whole number.
     Int(i64),
-    /// A list of strings.
     Strings(Vec<String>),
 }
 
 /// How precisely the configuration or a flag names a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NamedBy {
-    /// As one of `all`.
+    /// By `all`.
     All,
-    /// By its group.
     Group,
-    /// By its id.
     #[default]
     Id,
 }
 
 impl NamedBy {
-    /// The most precise of some names that mean a rule.
+    /// The most precise of the names that match a rule.
     fn find(names: &[String], rule: &Rule) -> Option<NamedBy> {
         let precision = |name: &String| match name.as_str() {
             name if name == rule.id => Some(NamedBy::Id),
@@ -49,22 +44,20 @@ impl NamedBy {
     }
 }
 
-/// What is set for one rule.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSettings {
-    /// Off, or on where it was off.
+    /// `true` if it was turned on explicitly.
     pub enabled: Option<bool>,
-    /// By which name `enabled` was set.
+    /// The name by which `enabled` was set.
     pub named_by: NamedBy,
-    /// The severity that replaces every severity of the rule.
+    /// Replaces the severity of all findings of the rule.
     pub severity: Option<Severity>,
-    /// Parameters that were set.
+    /// The parameters that are set.
     pub params: BTreeMap<String, ParamValue>,
 }
 
 impl RuleSettings {
-    /// What is set here, and from `below` where nothing is.
-    #[must_use]
+    /// These settings, completed with those of `below`.
     pub fn merged_over(&self, below: &RuleSettings) -> RuleSettings {
         let mut params = below.params.clone();
         params.extend(self.params.iter().map(|(k, v)| (k.clone(), v.clone())));
@@ -103,18 +96,16 @@ impl RuleSettings {
     }
 }
 
-/// Rules that are set otherwise for some objects. A list that is empty matches everything.
+/// Settings of rules for some objects. An empty list matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct Override {
     /// Globs of paths, relative to the folder of the configuration.
     pub paths: Globs,
-    /// Globs of namespaces.
     pub namespaces: Globs,
-    /// Kinds, exact.
+    /// Kinds, compared exactly.
     pub kinds: Vec<String>,
-    /// Globs of names.
     pub names: Globs,
-    /// What is set, by rule id.
+    /// The settings by rule id.
     pub rules: BTreeMap<String, RuleSettings>,
 }
 
@@ -131,7 +122,6 @@ impl Override {
     }
 }
 
-/// A list of globs.
 #[derive(Clone, Debug, Default)]
 pub struct Globs {
     patterns: Vec<String>,
@@ -139,7 +129,7 @@ pub struct Globs {
 }
 
 impl Globs {
-    /// Compiles globs; the error names the first one that is none.
+    /// Compiles globs.
     ///
     /// # Errors
     /// The glob and what is wrong with it.
@@ -155,7 +145,8 @@ impl Globs {
         Ok(Globs { patterns: globs.to_vec(), set: Some(set) })
     }
 
-    /// Compiles globs of paths, which may begin with `./` or `/` and name folders: what is below those matches as well.
+    /// Compiles globs of paths, which may begin with `./` or `/`. A glob that matches a folder also matches everything
+    /// below it.
     ///
     /// # Errors
     /// The glob and what is wrong with it.
@@ -171,45 +162,40 @@ impl Globs {
         Ok(Globs { patterns: globs.to_vec(), set: (!globs.is_empty()).then_some(set) })
     }
 
-    /// The globs as they are written.
-    #[must_use]
+    /// The globs as written.
     pub fn patterns(&self) -> &[String] {
         &self.patterns
     }
 
-    /// Those that match one text alone: themselves.
+    /// The globs that match only their own text.
     pub fn exact(&self) -> impl Iterator<Item = &str> {
         self.patterns.iter().map(String::as_str).filter(|glob| !glob.contains(['*', '?', '[', '{', '\\']))
     }
 
-    /// Whether there is no glob.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.set.is_none()
     }
 
-    /// Whether any glob matches; `./` in front does not count.
-    #[must_use]
+    /// Whether any glob matches; a leading `./` is ignored.
     pub fn matches(&self, text: &str) -> bool {
         let text = text.strip_prefix("./").unwrap_or(text);
         self.set.as_ref().is_some_and(|s| s.is_match(text))
     }
 }
 
-/// Files that are applied to one cluster, or to clusters that a star names.
+/// Files that are applied to one cluster, or to clusters whose names a star captures.
 #[derive(Clone, Debug)]
 pub struct ClusterPaths {
-    /// The name; `None` where the star of the path is the name.
+    /// The name; `None` if the star of the path captures it.
     pub name: Option<String>,
-    /// Paths of files and folders; one where a star names the cluster.
+    /// Paths of files and folders; exactly one if a star captures the name.
     pub paths: Globs,
-    /// Where it is written, as `FILE:LINE:COLUMN`.
+    /// The place of the entry, as `FILE:LINE:COLUMN`.
     pub place: String,
 }
 
 impl ClusterPaths {
-    /// The name of the cluster that a file is applied to, by its path relative to the configuration's folder.
-    #[must_use]
+    /// The name of the cluster to which a file is applied, by its path relative to the configuration's folder.
     pub fn cluster_of<'a>(&'a self, path: &'a str) -> Option<&'a str> {
         match (&self.name, self.paths.patterns()) {
             (Some(name), _) => self.paths.matches(path).then_some(name),
@@ -219,8 +205,7 @@ impl ClusterPaths {
     }
 }
 
-/// Whether a path has exactly one star, which can name a cluster.
-#[must_use]
+/// Whether a path has exactly one star, which can capture a name.
 pub fn has_one_star(pattern: &str) -> bool {
     let parts = pattern.split('/').filter(|part| *part != "**");
     let stars: Vec<&str> = parts.filter(|part| part.contains('*')).collect();
@@ -228,7 +213,7 @@ pub fn has_one_star(pattern: &str) -> bool {
     stars.len() == 1 && stars[0].matches('*').count() == 1 && !others
 }
 
-/// What the star of a pattern stands for in the path of a file or of a folder above it.
+/// The text that the star of a pattern matches in the path of a file or of a folder above it.
 fn starred_part<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
     let pattern = pattern.trim_start_matches("./").trim_matches('/');
     let pattern: Vec<&str> = pattern.split('/').collect();
@@ -236,7 +221,7 @@ fn starred_part<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
     starred_in(&pattern, &path)?
 }
 
-/// `None` if the path does not match; a match has no name where the star is not among these parts.
+/// `None` if the path does not match; `Some(None)` if the star is not among these parts.
 fn starred_in<'p>(pattern: &[&str], path: &[&'p str]) -> Option<Option<&'p str>> {
     let Some((first, rest)) = pattern.split_first() else { return Some(None) };
     if *first == "**" {
@@ -253,71 +238,66 @@ fn starred_in<'p>(pattern: &[&str], path: &[&'p str]) -> Option<Option<&'p str>>
     starred_in(rest, others).map(|below| name.or(below))
 }
 
-/// What the mutating webhook does about safe fixes.
+/// What the mutating webhook does with safe fixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mutation {
-    /// Nothing.
     Off,
-    /// It warns of what it would write.
+    /// Warns of the changes that it would make.
     Warn,
-    /// It sends them as a patch, and warns of what it wrote.
+    /// Sends the changes as a patch, and warns of them.
     #[default]
     Patch,
 }
 
-/// From which severity on findings deny a request, and from which on they become warnings; `None`: never.
+/// Minimum severities at which findings deny a request or become warnings; `None` disables it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Findings from here on deny.
     pub deny: Option<Severity>,
-    /// Findings from here on become warnings.
     pub warn: Option<Severity>,
 }
 
-/// Other thresholds for some namespaces.
+/// Thresholds for some namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct NamespacePolicy {
-    /// Globs of names; empty: every name.
+    /// Globs of names; empty matches all.
     pub names: Globs,
-    /// The label selector that has to match; `None`: any labels.
+    /// The label selector that has to match; `None` matches all.
     pub selector: Option<Arc<Tree>>,
-    /// Replaces [`WebhookSettings::deny`] where it is set.
+    /// Replaces [`WebhookSettings::deny`] if set.
     pub deny: Option<Option<Severity>>,
-    /// Replaces [`WebhookSettings::warn`] where it is set.
+    /// Replaces [`WebhookSettings::warn`] if set.
     pub warn: Option<Option<Severity>>,
 }
 
-/// Whose suppressions count in the cluster.
+/// The users whose suppressions are respected by the webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suppressors {
-    /// User names as the API server knows them; those of service accounts are `system:serviceaccount:NAMESPACE:NAME`.
+    /// User names in the API server; those of service accounts are `system:serviceaccount:NAMESPACE:NAME`.
     pub users: Vec<String>,
-    /// Groups of users.
     pub groups: Vec<String>,
 }
 
-/// What the webhook does with findings.
 #[derive(Clone, Debug)]
 pub struct WebhookSettings {
-    /// Findings from here on deny; `None`: never.
+    /// Minimum severity of findings that deny; `None` disables it.
     pub deny: Option<Severity>,
-    /// Findings from here on become warnings; `None`: never.
+    /// Minimum severity of findings that become warnings; `None` disables it.
     pub warn: Option<Severity>,
-    /// Other thresholds for some namespaces: the first entry that fits.
+    /// Thresholds for some namespaces; the first matching entry applies.
     pub namespaces: Vec<NamespacePolicy>,
-    /// What is done about safe fixes.
+    /// What is done with safe fixes.
     pub mutate: Mutation,
-    /// Rules whose fixes are sent although they are not safe.
+    /// Rules whose fixes are sent even if they are not safe.
     pub mutate_rules: Vec<String>,
-    /// Namespaces that are never checked.
+    /// Namespaces that are not checked.
     pub exempt_namespaces: Globs,
-    /// Service accounts whose requests are never checked, as `NAMESPACE/NAME`.
+    /// Service accounts whose requests are not checked, as `NAMESPACE/NAME`.
     pub exempt_accounts: Vec<String>,
-    /// Groups of users whose requests are never checked.
+    /// Groups of users whose requests are not checked.
     pub exempt_groups: Vec<String>,
-    /// Rules and groups of rules that an annotation may not suppress; `all`: any.
+    /// Rules and groups that an annotation may not suppress; `all` means any.
     pub forbid_suppressions: Vec<String>,
-    /// Who may suppress by an annotation; `None`: everybody.
+    /// The users who may suppress by an annotation; `None` means everyone.
     pub may_suppress: Option<Suppressors>,
 }
 
@@ -331,9 +311,9 @@ impl Default for WebhookSettings {
             mutate_rules: Vec::new(),
             exempt_namespaces: Globs::new(&["kube-system".to_owned(), "karpenter".to_owned()])
                 .unwrap_or_default(),
-            // Where Karpenter's documentation and its chart install it.
+            // The namespaces in which Karpenter's documentation and its chart install it.
             exempt_accounts: vec!["kube-system/karpenter".to_owned(), "karpenter/karpenter".to_owned()],
-            // Kubelets make mirror Pods and update their Nodes.
+            // Kubelets create mirror Pods and update their Nodes.
             exempt_groups: vec!["system:nodes".to_owned()],
             forbid_suppressions: Vec::new(),
             may_suppress: None,
@@ -342,9 +322,8 @@ impl Default for WebhookSettings {
 }
 
 impl WebhookSettings {
-    /// The thresholds for objects of a namespace; `None` for those of no namespace. An entry with a selector does not
-    /// fit a namespace whose `labels` are not known.
-    #[must_use]
+    /// The thresholds for objects of a namespace; `None` for cluster-scoped objects. An entry with a selector does not
+    /// match a namespace whose `labels` are unknown.
     pub fn thresholds(&self, namespace: Option<&str>, labels: Option<&Node<'_>>) -> Thresholds {
         let entries = labels.map(Node::entries);
         let matches = |wanted: &Arc<Tree>| {
@@ -364,45 +343,42 @@ impl WebhookSettings {
 }
 
 impl Suppressors {
-    /// Whether a user is among them.
-    #[must_use]
     pub fn include(&self, user: &str, groups: &[String]) -> bool {
         self.users.iter().any(|u| u == user) || self.groups.iter().any(|group| groups.contains(group))
     }
 }
 
-/// Resolved configuration.
+/// The resolved configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Findings from here on fail a run; `None`: never.
+    /// Minimum severity of findings that fail a run; `None` disables it.
     pub fail_on: Option<Severity>,
-    /// What the cluster runs on.
     pub platform: Platform,
-    /// By rule id; what is not set is not here.
+    /// The settings by rule id, without unset ones.
     pub rules: BTreeMap<String, RuleSettings>,
-    /// In the order written; later ones win.
+    /// The overrides in the order written; later ones win.
     pub overrides: Vec<Override>,
-    /// Only these rules or groups, where not empty; also those that `rules` turns off by the same or a wider name.
+    /// If not empty, only these rules or groups run, including those that `rules` turns off by the same or a wider
+    /// name.
     pub select: Vec<String>,
-    /// Not these rules or groups.
+    /// Rules or groups that do not run.
     pub ignore_rules: Vec<String>,
     /// Paths that are not read.
     pub ignore_paths: Globs,
-    /// Which files are applied to which cluster.
+    /// The clusters to which files are applied.
     pub clusters: Vec<ClusterPaths>,
-    /// The input is everything there is.
+    /// Whether the input contains all objects of the cluster.
     pub complete: bool,
-    /// Whether suppressions count.
+    /// Whether suppressions are respected.
     pub suppressions: bool,
-    /// Whether reports keep the findings that are suppressed ([`crate::CheckReport::kept`]).
+    /// Whether reports keep the suppressed findings ([`crate::CheckReport::kept`]).
     pub keep_suppressed: bool,
-    /// The date that decides which suppressions have ended; `None`: none has.
+    /// The date by which suppressions expire; `None` if none expires.
     pub today: Option<Date>,
-    /// The CustomResourceDefinitions that the user brings.
+    /// The CustomResourceDefinitions that the user provides.
     pub definitions: CustomResourceDefinitions,
-    /// The webhook's part.
     pub webhook: WebhookSettings,
-    /// What users are told of a configuration that is valid, but may not mean what they think.
+    /// Notes for the user about settings that are valid, but may not have the intended effect.
     pub notes: Vec<String>,
 }
 
@@ -429,12 +405,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is set for a rule on an object of a file.
-    #[must_use]
+    /// The settings of a rule for an object of a file.
     pub fn rule(&self, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> RuleSettings {
         let mut settings = self.rules.get(rule.id).cloned().unwrap_or_default();
         let selected = NamedBy::find(&self.select, rule);
-        // Who selects a rule wants it; overrides are exceptions for some objects, and stay.
+        // `--select` turns the rule on; overrides for some objects still apply.
         if settings.enabled == Some(false) && selected >= Some(settings.named_by) {
             settings.enabled = Some(true);
         }
@@ -452,7 +427,7 @@ impl Settings {
         settings
     }
 
-    /// Whether any override speaks of the rule.
+    /// Whether any override names the rule.
     pub(crate) fn has_overrides(&self, rule: &Rule) -> bool {
         self.overrides.iter().any(|o| o.rules.contains_key(rule.id))
     }

@@ -1,4 +1,4 @@
-//! Findings on which the supported versions of a product differ.
+//! Findings that do not hold for all supported versions of a product.
 //!
 //! A rule checks for one version of each product: the stated one, or the newest that gpulint knows. While
 //! the version is not stated, what a rule with `depends_on` finds is compared with what it finds under every
@@ -10,10 +10,10 @@ use crate::lint::message::{MAX_MESSAGE_CHARS, has_whole_quotes, truncate};
 use crate::platform::{Platform, Product};
 use crate::steps;
 
-/// Steps of comparing the places of two findings.
+/// Number of steps for comparing the places of two findings.
 const STEPS_PER_COMPARISON: usize = 8;
 
-/// The platform once for every other supported version of each product whose version is not stated.
+/// The platform with each other supported version of each product whose version is not stated.
 pub(crate) fn alternatives(platform: &Platform) -> Vec<(Product, Platform)> {
     let mut out = Vec::new();
     for product in Product::ALL.into_iter().filter(|product| !platform.is_stated(*product)) {
@@ -26,8 +26,8 @@ pub(crate) fn alternatives(platform: &Platform) -> Vec<(Product, Platform)> {
     out
 }
 
-/// Lowers those of a rule's findings, which begin at `from`, that another supported version does not share.
-/// `run` appends what the rule finds on another platform.
+/// Lowers the severity of a rule's findings, from index `from`, that do not hold for another supported version. `run`
+/// appends the findings of the rule on another platform.
 pub(crate) fn lower_where_versions_differ<'a>(
     findings: &mut Vec<Finding>,
     from: usize,
@@ -48,7 +48,7 @@ pub(crate) fn lower_where_versions_differ<'a>(
         }
         run(platform, findings);
         let others = &findings[from..];
-        // They are in the same order: the search begins behind what was found last.
+        // Both are in the same order: the search continues after the last match.
         let mut next = 0;
         for (finding, differs) in &mut open {
             // The message may name the version.
@@ -73,7 +73,7 @@ pub(crate) fn lower_where_versions_differ<'a>(
     }));
 }
 
-/// A help that names the setting which decides.
+/// A help that names the setting for the version.
 fn help(help: Option<String>, product: Product) -> String {
     let setting = format!("set `{}` to be sure", product.setting());
     match help {
@@ -84,7 +84,7 @@ fn help(help: Option<String>, product: Product) -> String {
             if help.chars().count() <= room {
                 return format!("{help}; {setting}");
             }
-            // A whole clause is better than a sentence that ends in the middle.
+            // A complete clause is better than a truncated sentence.
             let head: String = help.chars().take(room).collect();
             let clause = head.rfind([';', ':', ',']).map(|end| &head[..end]);
             match clause.filter(|clause| clause.len() >= room / 2 && has_whole_quotes(clause)) {

@@ -17,32 +17,32 @@ use crate::cluster::Cluster;
 use crate::cluster::sets::{self, AppliedObjects, Bond, ManifestSet, Membership, Partition};
 use crate::file::File;
 use crate::lint::engine::Engine;
-use crate::lint::placements::join;
 use crate::lint::recorded::RulePanic;
 use crate::lint::report::CheckReport;
 use crate::lint::session::complete_sets;
+use crate::lint::sets::join;
 
 use set::{PlaceKey, PlacedFile, SetWorkspace};
 
 /// Files with the findings of the rules.
 #[derive(Debug, Default)]
 pub struct Workspace {
-    /// What the files belong to; none where they all are one set.
+    /// The sets of the files; empty if all files are one set.
     partition: Vec<ManifestSet>,
-    /// Whether each of these sets, and last what none of them has, is a whole cluster.
+    /// Whether each of these sets, and last the set of files in no other set, is a whole cluster.
     complete: Vec<bool>,
     sets: BTreeMap<SetKey, SetWorkspace>,
     files: BTreeMap<Arc<str>, FileState>,
     panics: Vec<RulePanic>,
 }
 
-/// A file with its engine, or nothing where it is removed.
+/// A file with its engine, or `None` if it is removed.
 pub type FileChange = (String, Option<(File, Arc<Engine>)>);
 
-/// A set, and what its cluster depends on.
+/// A set with the properties of its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SetKey {
-    /// Its name; none where the whole input is one, and for what no set has.
+    /// The name; `None` if the whole input is one set, and for files in no set.
     name: Option<Arc<str>>,
     is_certain: bool,
     is_likely: bool,
@@ -55,45 +55,43 @@ struct FileState {
     file: File,
     engine: Arc<Engine>,
     places: Places,
-    /// The findings of all roles; absent where there is only one, whose report is that of the file.
+    /// The merged findings of all roles; `None` if there is only one, whose report is that of the file.
     joined: Option<CheckReport>,
 }
 
 /// The sets that a file belongs to.
 #[derive(Clone, Debug)]
 struct Places {
-    /// As the partition has them; none where no set has the file.
+    /// The memberships from the partition; empty if the file is in no set.
     memberships: Vec<Membership>,
-    /// A role for each of them; one among what no set has where there are none.
+    /// A role for each membership; one in the set of files in no other set if there are none.
     roles: Vec<Role>,
 }
 
-/// How a file takes part in a set.
+/// A role of a file in a set.
 #[derive(Clone, Debug, PartialEq)]
 struct Role {
     set: SetKey,
-    /// Its number among the roles of the file in the set.
+    /// The number of the role among those of the file in the set.
     number: usize,
 }
 
 /// The memberships of files by path.
 type Memberships = BTreeMap<String, Vec<Membership>>;
 
-/// A file with its new text and places, or nothing where it is removed.
+/// A file with its new text and places, or `None` if it is removed.
 type Change = (Arc<str>, Option<(File, Arc<Engine>, Places)>);
 
 impl Workspace {
-    /// Creates an empty workspace. A file that is not in a set does not exist in its cluster where the settings of one of
-    /// the engines of its files say so, as in a run.
-    #[must_use]
+    /// Creates an empty workspace. As in a run, a cluster is complete if the settings of one of its files state it.
     pub fn new() -> Workspace {
         Workspace::default()
     }
 
-    /// Adds, replaces and removes files, each with the engine of its configuration, and says which sets all files belong to
-    /// from now on: `memberships` by path. A file that is there already may get another engine. Of several changes of one
-    /// path the last one holds. Returns the paths of all files whose findings have changed, in order: those that were
-    /// changed, those of others, and those of removed files that had any.
+    /// Adds, replaces and removes files, each with the engine of its configuration, and sets to which sets all files
+    /// belong: `memberships` by path. An existing file may get another engine. The last of several changes of one path
+    /// is used. Returns the paths of all files whose findings have changed, in order: changed files, other files, and
+    /// removed files that had findings.
     pub fn update(
         &mut self,
         changes: Vec<FileChange>,
@@ -103,7 +101,7 @@ impl Workspace {
         self.change(changes, Some((sets, memberships)))
     }
 
-    /// Adds many files at once, each checked by its engine; no set has those that are new. Faster than adding them one by
+    /// Adds many files at once, each checked by its engine. New files are in no set. Faster than adding them one by
     /// one.
     pub fn open(&mut self, files: impl IntoIterator<Item = (File, Arc<Engine>)>) {
         let of_path = |(file, engine): (File, Arc<Engine>)| {
@@ -113,8 +111,8 @@ impl Workspace {
         self.change(files.into_iter().map(of_path).collect(), None);
     }
 
-    /// Adds many files at once that belong to sets: `partition` has them in the order of `files`. No set has files that were
-    /// there before.
+    /// Adds many files at once that belong to sets: `partition` has them in the order of `files`. Files that were
+    /// there before are in no set.
     pub fn open_in_sets(
         &mut self,
         files: impl IntoIterator<Item = (File, Arc<Engine>)>,
@@ -130,7 +128,7 @@ impl Workspace {
         self.update(changes, &partition.sets, &memberships);
     }
 
-    /// Sets which sets the files belong to: `memberships` by path. Returns the paths of the files whose findings have
+    /// Sets to which sets the files belong: `memberships` by path. Returns the paths of the files whose findings have
     /// changed.
     pub fn repartition(
         &mut self,
@@ -140,7 +138,7 @@ impl Workspace {
         self.update(Vec::new(), sets, memberships)
     }
 
-    /// Adds a file, or replaces its text; its sets stay what they are. Returns the paths of the other files whose findings
+    /// Adds a file, or replaces its text; its sets do not change. Returns the paths of the other files whose findings
     /// have changed.
     pub fn set(&mut self, file: File, engine: &Arc<Engine>) -> Vec<String> {
         let path = file.source.path().to_owned();
@@ -156,25 +154,19 @@ impl Workspace {
         changed
     }
 
-    /// The paths of the files.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(AsRef::as_ref)
     }
 
-    /// A file in its current version.
-    #[must_use]
+    /// The current version of a file.
     pub fn file(&self, path: &str) -> Option<&File> {
         self.files.get(path).map(|kept| &kept.file)
     }
 
-    /// The engine of a file.
-    #[must_use]
     pub fn engine(&self, path: &str) -> Option<&Arc<Engine>> {
         self.files.get(path).map(|kept| &kept.engine)
     }
 
-    /// The findings of a file.
-    #[must_use]
     pub fn report(&self, path: &str) -> Option<&CheckReport> {
         let (path, kept) = self.files.get_key_value(path)?;
         match (&kept.joined, kept.places.roles.as_slice()) {
@@ -186,20 +178,20 @@ impl Workspace {
         }
     }
 
-    /// The clusters that a file belongs to, each with the name of its set; one without a name where the whole input is one.
+    /// The clusters that a file belongs to, each with the name of its set; `None` if the whole input is one set.
     pub fn clusters_of(&self, path: &str) -> impl Iterator<Item = (Option<&str>, &Cluster)> {
         let roles = self.files.get(path).map_or(&[][..], |kept| &kept.places.roles);
         let first = roles.iter().filter(|role| role.number == 0);
         first.filter_map(|role| Some((role.set.name.as_deref(), self.sets.get(&role.set)?.cluster())))
     }
 
-    /// The panics of rules since the last call, for a log. Each costs the findings of one rule for one object, until that is
-    /// checked again.
+    /// The panics of rules since the last call, for a log. Each of them discards the findings of one rule for one
+    /// object, until that is checked again.
     pub fn take_panics(&mut self) -> Vec<RulePanic> {
         std::mem::take(&mut self.panics)
     }
 
-    /// Changes files, and which sets all files belong to, unless that stays as it is.
+    /// Changes files, and to which sets all files belong if `partition` is given.
     fn change(
         &mut self,
         changes: Vec<FileChange>,
@@ -258,7 +250,7 @@ impl Workspace {
         changed
     }
 
-    /// Which sets are whole clusters once some files are `new`.
+    /// Whether each set is a whole cluster after the changes, where some files are `new`.
     fn complete_sets(
         &self,
         new: &BTreeMap<Arc<str>, Option<(File, Arc<Engine>)>>,
@@ -326,7 +318,7 @@ impl Workspace {
             self.join(path);
             renewed.remove(path);
         }
-        let mut told = Vec::new();
+        let mut renewed_paths = Vec::new();
         for (path, changed) in renewed {
             let before = self.files.get_mut(&path).and_then(|kept| kept.joined.take());
             self.join(&path);
@@ -335,20 +327,20 @@ impl Workspace {
                 _ => changed,
             };
             if changed {
-                told.push(path.to_string());
+                renewed_paths.push(path.to_string());
             }
         }
-        told
+        renewed_paths
     }
 
-    /// Joins the findings of a file that has several roles.
+    /// Merges the findings of a file with several roles.
     fn join(&mut self, path: &Arc<str>) {
         let Some(kept) = self.files.get(path).filter(|kept| kept.places.roles.len() > 1) else {
             return;
         };
         let roles = &kept.places.roles;
         let applied = sets::apply(&kept.places.memberships, &kept.file.objects);
-        // The number of the next object in each role: a set may leave some out.
+        // The number of the next object in each role: a set may omit some objects.
         let mut next = vec![0; roles.len()];
         let mut findings = Vec::new();
         for at in 0..kept.file.objects.len() {
@@ -379,8 +371,8 @@ impl Workspace {
     }
 }
 
-/// The places of a file with these memberships. A file that no set has is with all others that no set has. `complete` says
-/// of each set, and last of what no set has, whether it is a whole cluster.
+/// The places of a file with these memberships. Files in no set share one. `complete` states of each set, and last of
+/// the files in no set, whether it is a whole cluster.
 fn places(sets: &[ManifestSet], complete: &[bool], memberships: Vec<Membership>) -> Places {
     let key = |name: Option<Arc<str>>, bond: Bond, complete: bool| SetKey {
         name,
@@ -402,7 +394,7 @@ fn places(sets: &[ManifestSet], complete: &[bool], memberships: Vec<Membership>)
 }
 
 impl Places {
-    /// Whether both are the same but for the numbers of the sets.
+    /// Whether both are equal except for the numbers of the sets.
     fn are_equal(&self, other: &Places) -> bool {
         let same =
             |(one, other): (&Membership, &Membership)| *one == Membership { set: one.set, ..other.clone() };
@@ -469,8 +461,8 @@ mod tests {
         let mut undeclared = BTreeSet::new();
         for complete in [false, true] {
             let engine = Engine::new(Settings { complete, ..Settings::default() });
-            // Several files together, so that rules meet the objects of other files; but not all at once,
-            // because most lookups would then find too many.
+            // Several files together, so that rules read the objects of other files; but not all at once, because most
+            // lookups would then find several objects.
             for files in files.chunks(25) {
                 let mut cluster = Cluster::incremental(complete);
                 for object in files.iter().flat_map(|file| &file.objects) {

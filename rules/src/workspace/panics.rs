@@ -1,5 +1,5 @@
-//! A rule of a table of our own panics, by itself, in a view and in a query, at first sight and after an edit: everything
-//! else is found as if it did not.
+//! Tests with a rule that panics by itself, in a view and in a query, in the first check and after an edit: all other
+//! findings are the same as without the panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::lint::settings::Settings;
 use crate::object::Object;
 use crate::source::Source;
 
-/// Panics where the label of a pool says so.
+/// Panics if the label of a pool requests it.
 fn meet(object: &Object, place: &str) {
     let label = object.path(&["metadata", "labels", "panics-in"]);
     assert!(label.text() != Some(place), "as the label of `{}` says", object.name());
 }
 
-/// Pools by whether they are steady.
+/// A view of pools by their label.
 struct Fragile;
 
 impl View for Fragile {
@@ -38,7 +38,7 @@ impl View for Fragile {
     }
 }
 
-/// How many pools there are.
+/// A query for the number of pools.
 struct Count;
 
 impl Query for Count {
@@ -111,7 +111,7 @@ static IN_QUERY: Rule = Rule {
 
 static TABLE: &[&Rule] = &[&STEADY, &BY_ITSELF, &PANICS, &IN_VIEW, &IN_QUERY];
 
-/// A pool that has a rule panic in this place.
+/// A pool whose label makes the rule panic in this place.
 fn pool(path: &str, place: &str) -> File {
     let text = format!(
         "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: {path}\n  labels: {{panics-in: {place}}}\nspec:\n  \
@@ -120,22 +120,22 @@ fn pool(path: &str, place: &str) -> File {
     File::read(Source::from_text(path, &text))
 }
 
-/// What is said of each file: a run over all of them could not say it.
+/// The expected findings of each file; a run over all files would not return any.
 fn expected(places: &BTreeMap<String, &str>) -> BTreeMap<String, BTreeSet<(&'static str, String)>> {
     let has = |place: &str| places.values().any(|other| *other == place);
     let of_file = |(path, place): (&String, &&str)| {
         let all = format!("one of {}", places.len());
-        let mut said = BTreeSet::from([("steady", all.clone()), ("by-itself", "one of 1".to_owned())]);
+        let mut found = BTreeSet::from([("steady", all.clone()), ("by-itself", "one of 1".to_owned())]);
         if *place != "rule" {
-            said.insert(("panics", "one of 0".to_owned()));
+            found.insert(("panics", "one of 0".to_owned()));
         }
         if !has("view") {
-            said.insert(("in-view", all.clone()));
+            found.insert(("in-view", all.clone()));
         }
         if !has("query") {
-            said.insert(("in-query", all));
+            found.insert(("in-query", all));
         }
-        (path.clone(), said)
+        (path.clone(), found)
     };
     places.iter().map(of_file).collect()
 }
@@ -147,12 +147,12 @@ fn a_panic_costs_the_findings_of_its_rule_alone() {
     let mut places: BTreeMap<String, &str> = BTreeMap::new();
     let mut before = BTreeMap::new();
     let steps: &[&[(&str, &str)]] = &[
-        // At first sight.
+        // In the first check.
         &[("a", "rule"), ("b", "view"), ("c", "query"), ("d", "nothing")],
         &[("b", "nothing")],
         &[("c", "nothing")],
         &[("a", "nothing")],
-        // After an edit, where views and results are known.
+        // After an edit, when views and results exist.
         &[("d", "view")],
         &[("e", "nothing")],
         &[("d", "query")],
@@ -174,17 +174,17 @@ fn a_panic_costs_the_findings_of_its_rule_alone() {
                 place => _ = places.insert(path.to_owned(), place),
             }
         }
-        let told = workspace.update(changes, &[], &BTreeMap::new());
+        let renewed = workspace.update(changes, &[], &BTreeMap::new());
         let expected = expected(&places);
-        let said: BTreeMap<String, BTreeSet<(&str, String)>> = workspace
+        let found: BTreeMap<String, BTreeSet<(&str, String)>> = workspace
             .paths()
             .map(|path| {
                 let findings = &workspace.report(path).unwrap().findings;
-                let said = findings.iter().map(|finding| (finding.rule.id, finding.message.clone()));
-                (path.to_owned(), said.collect())
+                let found = findings.iter().map(|finding| (finding.rule.id, finding.message.clone()));
+                (path.to_owned(), found.collect())
             })
             .collect();
-        assert_eq!(said, expected, "{step:?}");
+        assert_eq!(found, expected, "{step:?}");
         let all: BTreeSet<&String> = before.keys().chain(expected.keys()).collect();
         let different: Vec<&String> = all
             .into_iter()
@@ -194,7 +194,7 @@ fn a_panic_costs_the_findings_of_its_rule_alone() {
             })
             .collect();
         let others: Vec<&String> =
-            told.iter().filter(|path| step.iter().all(|(edited, _)| edited != path)).collect();
+            renewed.iter().filter(|path| step.iter().all(|(edited, _)| edited != path)).collect();
         assert_eq!(others, different, "{step:?}");
         let panics = workspace.take_panics();
         let rules: BTreeSet<&str> = panics.iter().filter_map(|panic| panic.rule).collect();

@@ -13,25 +13,24 @@ use crate::cluster::{Cluster, Replaced};
 use crate::file::File;
 use crate::lint::engine::Engine;
 use crate::lint::finding::{Finding, all_render_equal};
-use crate::lint::placements::name_set;
 use crate::lint::recorded::{EarlierResults, ObjectResults, RulePanic};
 use crate::lint::report::CheckReport;
 use crate::lint::session::{PREBUILD_VIEWS_ABOVE, build_views};
+use crate::lint::sets::name_set;
 use crate::lint::suppress;
 use crate::object::Object;
 
-/// Number of objects above which they are checked in parallel: an edit of a small file stays on its thread.
+/// Minimum number of objects that are checked in parallel: an edit of a small file stays on its thread.
 const PARALLEL_ABOVE: usize = 16;
 /// Minimum number of objects of a parallel task.
 const OBJECTS_PER_TASK: usize = 4;
 
-/// How many panics are kept until somebody asks for them.
+/// Maximum number of panics that are kept until they are taken.
 const MOST_PANICS: usize = 256;
 
-/// How a file takes part in a set. A file may do so several times, in several namespaces.
+/// A role of a file in a set. A file may have several, in several namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PlaceKey {
-    /// The path.
     pub(super) path: Arc<str>,
     /// The number of the role among those of the file in this set.
     pub(super) role: usize,
@@ -50,14 +49,14 @@ pub(super) struct PlacedFile {
 #[derive(Debug)]
 pub(super) struct Renewed {
     pub(super) key: PlaceKey,
-    /// Whether its report reads otherwise. If not, it refers to newer objects.
+    /// Whether its report renders differently. If not, only the object handles are new.
     pub(super) changed: bool,
 }
 
 /// The files of a set with the findings of the rules.
 #[derive(Debug)]
 pub(super) struct SetWorkspace {
-    /// Its name; none where the whole input is one.
+    /// The name; `None` if the whole input is one set.
     name: Option<Arc<str>>,
     cluster: Cluster,
     files: BTreeMap<PlaceKey, usize>,
@@ -76,15 +75,14 @@ struct FileState {
     placed: PlacedFile,
     /// Whether suppressions may apply to its findings.
     has_suppressions: bool,
-    /// Results for each object of the file.
     results: Vec<ObjectResults>,
     report: CheckReport,
 }
 
-/// An object that is checked.
+/// A check of an object.
 struct Task<'a> {
     file: usize,
-    /// Its number in the file.
+    /// The number of the object in the file.
     object: usize,
     /// The checks that run again; `None` for all.
     invalid: Option<&'a [CheckId]>,
@@ -99,7 +97,7 @@ struct CheckId {
 }
 
 impl SetWorkspace {
-    /// An empty set. `complete` is true if an object that is not in it does not exist.
+    /// An empty set. `complete`: an object that is not in the set does not exist.
     pub(super) fn new(name: Option<Arc<str>>, complete: bool, bond: Bond) -> SetWorkspace {
         SetWorkspace {
             name,
@@ -135,7 +133,7 @@ impl SetWorkspace {
         self.file_state(key).map(|kept| &kept.report)
     }
 
-    /// What the rules found for one object of a file, by its number among those that the set applies.
+    /// The findings of the rules for one object of a file, by its number among those that the set applies.
     pub(super) fn findings(&self, key: &PlaceKey, object: usize) -> Vec<Finding> {
         let results = self.file_state(key).and_then(|kept| kept.results.get(object));
         let rules = results.into_iter().flat_map(|results| &results.rules);
@@ -153,7 +151,7 @@ impl SetWorkspace {
         }
         let mut new_objects: Vec<Object> =
             changes.iter().filter_map(|(_, new)| new.as_ref()).flat_map(|new| new.objects.clone()).collect();
-        // A file that has another role has the same objects.
+        // A file that only changes its role has the same objects.
         let ids = |objects: &[Object]| objects.iter().map(Object::ptr_id).collect::<BTreeSet<_>>();
         let kept: BTreeSet<usize> = ids(&old_objects).intersection(&ids(&new_objects)).copied().collect();
         old_objects.retain(|object| !kept.contains(&object.ptr_id()));
@@ -222,8 +220,8 @@ impl SetWorkspace {
         self.assemble(files);
     }
 
-    /// Checks some objects. Returns the files with findings that were replaced, even if they differ only in object
-    /// identity.
+    /// Checks some objects. Returns the files with findings that were replaced, even if they differ only in the object
+    /// handle.
     fn check(&mut self, tasks: &[Task<'_>]) -> BTreeSet<usize> {
         let (states, cluster) = (&self.file_states, &self.cluster);
         let check = |task: &Task<'_>| {
@@ -260,7 +258,7 @@ impl SetWorkspace {
         renewed
     }
 
-    /// Puts the reports of some files together.
+    /// Assembles the reports of some files.
     fn assemble(&mut self, files: &BTreeSet<usize>) {
         let set = self.name.as_slice();
         let states = self.file_states.iter_mut().enumerate().filter(|(at, _)| files.contains(at));
@@ -277,7 +275,7 @@ impl SetWorkspace {
         }
     }
 
-    /// Checks all files. Returns those that are not among `added`.
+    /// Checks all files. Returns those that are not in `added`.
     fn check_all(&mut self, added: &BTreeSet<usize>) -> Vec<Renewed> {
         let all: BTreeSet<usize> = self.files.values().copied().collect();
         let mut before = Vec::new();
@@ -289,7 +287,7 @@ impl SetWorkspace {
         self.renewed(before)
     }
 
-    /// Files whose reports were put together again, with what they were before.
+    /// Files whose reports were assembled again, with their previous reports.
     fn renewed(&self, before: Vec<(usize, CheckReport)>) -> Vec<Renewed> {
         let renewed = before.into_iter().filter_map(|(at, before)| {
             let kept = self.file_states[at].as_ref()?;
@@ -298,7 +296,6 @@ impl SetWorkspace {
         renewed.collect()
     }
 
-    /// Removes the dependencies of the results of a file.
     fn remove_dependencies(&mut self, file: usize, results: &[ObjectResults]) {
         for (object, results) in results.iter().enumerate() {
             for result in &results.rules {
@@ -307,7 +304,7 @@ impl SetWorkspace {
         }
     }
 
-    /// Runs the rules again that depend on these reads, except for the files `but`, which were just checked.
+    /// Runs the rules again that depend on these reads, except for the files in `but`, which were just checked.
     fn recheck_invalidated(&mut self, invalid: &[Read], but: &BTreeSet<usize>) -> Vec<Renewed> {
         let mut checks = self.dependents.dependents_of(invalid);
         checks.retain(|check| !but.contains(&(check.file as usize)));
@@ -330,8 +327,8 @@ impl SetWorkspace {
 }
 
 impl FileState {
-    /// Assembles the report from the results, the parser's diagnostics and the suppressions. Returns the panics of rules since
-    /// the last time.
+    /// Assembles the report from the results, the parser's diagnostics and the suppressions. Returns the new panics of
+    /// rules.
     fn assemble(&mut self, set: &[Arc<str>]) -> Vec<RulePanic> {
         let PlacedFile { file, engine, objects } = &self.placed;
         let path = file.source.path();

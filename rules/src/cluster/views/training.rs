@@ -13,10 +13,10 @@ use crate::workload::template::{Template, templates};
 /// Whether every pod of a workload that uses an accelerator is protected.
 fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
     let all = templates(object);
-    let mut asked = all.iter().filter(|t| requests_accelerator(t)).peekable();
+    let mut requesting = all.iter().filter(|t| requests_accelerator(t)).peekable();
     let unsafe_one = |t: &Template<'_>| protects(t, platform);
-    let answers: Vec<Option<bool>> = if asked.peek().is_some() {
-        asked.map(unsafe_one).collect()
+    let answers: Vec<Option<bool>> = if requesting.peek().is_some() {
+        requesting.map(unsafe_one).collect()
     } else {
         all.iter().map(unsafe_one).collect()
     };
@@ -29,11 +29,11 @@ fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
     }
 }
 
-/// Protection of the training workloads on a pool.
+/// Whether the training workloads on a pool are protected.
 pub(crate) enum TrainingProtection<'a> {
     /// At least one is not protected.
     Unprotected(&'a Workload),
-    /// All are protected, or this is not known.
+    /// All are protected, or this is unknown.
     Protected,
     /// No training workload is known.
     None,

@@ -7,9 +7,9 @@ use crate::lint::settings::{ClusterPaths, Globs, RuleSettings, WebhookSettings};
 use crate::platform::Product;
 
 impl Config {
-    /// This configuration over another one: what is set here wins, and lists go on with what is here. `up` leads from the
-    /// folder of this configuration to that of the other one; `below` is the way back where the other folder is above this
-    /// one, empty for the same folder.
+    /// Merges this configuration over `base`: its values win, and its lists are appended to those of `base`. `up` is
+    /// the relative path from the folder of this configuration to that of `base`; `below` is the way back if the
+    /// folder of `base` contains this one, empty for the same folder.
     #[must_use]
     pub fn merged_over(mut self, base: Config, up: &str, below: Option<&str>) -> Config {
         let joined = |path: &String| join(up, path);
@@ -19,7 +19,7 @@ impl Config {
                 None => globs.patterns().to_vec(),
             };
             let compiled = if of_paths { Globs::of_paths(&patterns) } else { Globs::new(&patterns) };
-            // Parts of globs are globs.
+            // Parts of valid globs are valid globs.
             compiled.unwrap_or_default()
         };
         self.fail_on = self.fail_on.or(base.fail_on);
@@ -38,7 +38,7 @@ impl Config {
         overrides.retain_mut(|one| {
             let had_paths = !one.selector.paths.is_empty();
             one.selector.paths = rebased(&one.selector.paths, true);
-            // Without a pattern it would count everywhere.
+            // An override without a pattern would match every file.
             !had_paths || !one.selector.paths.is_empty()
         });
         overrides.append(&mut self.overrides);
@@ -62,7 +62,7 @@ impl Config {
         }
         let mut helm = base.render.helm;
         for chart in &mut helm {
-            // A file of values is relative to the chart or to the configuration; only the chart has a new way to it.
+            // A values file is relative to the chart or to the configuration; only the path of the chart changes.
             chart.chart = join(up, &chart.chart);
         }
         helm.append(&mut self.render.helm);
@@ -81,7 +81,7 @@ impl Config {
 }
 
 impl RuleTable {
-    /// Entry by entry; which entry of a rule counts is decided afterwards, as in one file.
+    /// Merges entry by entry; which entry applies to a rule is decided later, as within one file.
     fn merged_over(mut self, base: RuleTable) -> RuleTable {
         let over = |own: Option<RuleSettings>, below: &RuleSettings| match own {
             Some(own) => own.merged_over(below),
@@ -103,7 +103,7 @@ impl RuleTable {
 }
 
 impl WebhookSettings {
-    /// Takes the keys of another one that `takes` names.
+    /// Copies the settings of `base` whose keys `takes` accepts.
     fn take_from(&mut self, base: WebhookSettings, takes: impl Fn(&str) -> bool) {
         macro_rules! take {
             ($($key:literal => $($field:ident),+;)+) => {
@@ -130,8 +130,8 @@ fn join(up: &str, path: &String) -> String {
     if up.is_empty() || path.starts_with('/') { path.clone() } else { format!("{up}/{path}") }
 }
 
-/// A pattern that counts from a folder as one that counts from `below`, a folder in it; `None`: it matches nothing there.
-/// Without `anchored`, a pattern of one part counts in every folder, as in a `.gitignore`.
+/// Rewrites a pattern that is relative to a folder as one relative to its subfolder `below`; `None` if it matches
+/// nothing there. If not `anchored`, a pattern of one part matches in every folder, as in a `.gitignore`.
 fn rebase(pattern: &str, below: &str, anchored: bool) -> Option<String> {
     let (not, path) = pattern.strip_prefix('!').map_or(("", pattern), |path| ("!", path));
     let trimmed = path.trim_start_matches("./").trim_matches('/');
@@ -142,7 +142,7 @@ fn rebase(pattern: &str, below: &str, anchored: bool) -> Option<String> {
     let mut parts: Vec<&str> = trimmed.split('/').collect();
     for folder in below.split('/') {
         match parts.first() {
-            // A folder around this one.
+            // `below` leads out of this folder.
             None => return Some(format!("{not}**")),
             Some(&"**") => break,
             Some(part) if Glob::new(part).is_ok_and(|glob| glob.compile_matcher().is_match(folder)) => {

@@ -24,10 +24,9 @@ pub use schema::schema;
 
 use reader::ConfigReader;
 
-/// A configuration file.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Every rule that it may name.
+    /// The rules that the configuration may name.
     known_rules: RuleSet,
     extends: Option<Extends>,
     fail_on: Option<SeverityThreshold>,
@@ -48,23 +47,22 @@ pub struct Config {
 /// `extends`: the configuration that another one is based on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extends {
-    /// The path as written.
     pub path: String,
     /// Where it is written, as `FILE:LINE:COLUMN`.
     pub place: String,
-    /// The same in bytes.
+    /// The same place as a range of bytes.
     pub span: Span,
 }
 
-/// From which severity on something happens; `None`: never.
+/// Minimum severity for an action; `None` disables the action.
 type SeverityThreshold = Option<Severity>;
 
-/// `render`: what is checked as other programs render it.
+/// `render`: which charts and kustomizations are checked in rendered form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderConfig {
-    /// Whether charts and kustomizations are rendered without being asked on the command line.
+    /// Whether charts and kustomizations are rendered even without a flag.
     pub enabled: bool,
-    /// Charts that are rendered with other values than their own.
+    /// Charts to render with values other than their defaults.
     pub helm: Vec<HelmConfig>,
 }
 
@@ -73,11 +71,11 @@ pub struct RenderConfig {
 pub struct HelmConfig {
     /// The folder of the chart, relative to the configuration.
     pub chart: String,
-    /// Files of values, each relative to the chart or to the configuration; later ones win.
+    /// Values files, each relative to the chart or to the configuration; later ones win.
     pub values: Vec<String>,
 }
 
-/// What is set by rule id, by group and for all rules.
+/// The settings by rule id, by group and for all rules.
 #[derive(Clone, Debug, Default)]
 struct RuleTable {
     rules: BTreeMap<&'static str, RuleSettings>,
@@ -87,37 +85,34 @@ struct RuleTable {
 
 #[derive(Clone, Debug)]
 struct OverrideTable {
-    /// Its `rules` are filled in when the configuration is resolved.
+    /// `rules` is filled in when the configuration is resolved.
     selector: Override,
     rules: RuleTable,
 }
 
-/// Something wrong in a configuration file.
+/// An error in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}:{line}:{column}: {message}{}", did_you_mean(.suggestion.as_deref()))]
 pub struct ConfigError {
-    /// The file.
     pub path: String,
-    /// From 1.
     pub line: u32,
-    /// From 1, in Unicode scalar values.
+    /// Column in Unicode scalar values, from 1.
     pub column: u32,
-    /// The bytes; none where nothing of the text is wrong.
+    /// The bytes; empty if the error is not about a part of the text.
     pub span: Span,
-    /// What is wrong, lower case, without a full stop.
+    /// The message: lower case, without a full stop.
     pub message: String,
-    /// What was probably meant.
+    /// The valid word that is closest to what is written.
     pub suggestion: Option<String>,
 }
 
-/// What is to be said of a configuration while it is edited.
+/// Errors and notes about a configuration while it is edited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
-    /// Everything that is wrong in it, in the order of the text.
+    /// All errors, in the order of the text.
     pub errors: Vec<ConfigError>,
-    /// What is valid, but may be a mistake.
+    /// Notes on settings that are valid, but may be a mistake.
     pub notes: Vec<ConfigError>,
-    /// The configuration that it is based on.
     pub extends: Option<Extends>,
 }
 
@@ -139,8 +134,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What is to be said of a configuration that may name the rules of a table.
-    #[must_use]
+    /// Errors and notes about a configuration that may name the rules of a table.
     pub fn remarks_for(path: &str, text: &str, known_rules: RuleSet) -> Remarks {
         Config::read(path, text, known_rules).1
     }
@@ -159,31 +153,26 @@ impl Config {
     }
 
     /// The files and folders of CustomResourceDefinitions, as written: relative to the folder of the configuration.
-    #[must_use]
     pub fn crds(&self) -> &[String] {
         &self.crds
     }
 
     /// The configuration that this one is based on.
-    #[must_use]
     pub fn extends(&self) -> Option<&Extends> {
         self.extends.as_ref()
     }
 
     /// The baseline of findings, as written: relative to the folder of the configuration.
-    #[must_use]
     pub fn baseline(&self) -> Option<&str> {
         self.baseline.as_deref()
     }
 
     /// What is rendered.
-    #[must_use]
     pub fn render(&self) -> &RenderConfig {
         &self.render
     }
 
-    /// What the configuration means: groups spread over their rules.
-    #[must_use]
+    /// Resolves the configuration: settings of groups are applied to their rules.
     pub fn resolve(&self) -> Settings {
         Settings {
             fail_on: self.fail_on.unwrap_or(Settings::default().fail_on),
@@ -204,8 +193,8 @@ impl Config {
 }
 
 impl RuleTable {
-    /// By rule: what `all` says, over it what its group says, and over that what its own entry says. An entry
-    /// of its own turns a rule on again that its group or `all` turns off.
+    /// The settings of each rule: those for `all`, overridden by those of its group, overridden by its own. An entry
+    /// for a rule turns it on even if its group or `all` turns it off.
     fn resolve(&self, known_rules: RuleSet) -> BTreeMap<String, RuleSettings> {
         let mut out = BTreeMap::new();
         for rule in known_rules {

@@ -1,4 +1,4 @@
-//! Reads the tree of a configuration file and notes everything that is wrong with it.
+//! Reads the tree of a configuration file and collects all errors.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::tree::node::{Node, Shape};
 use crate::tree::scalar::Scalar;
 use crate::tree::{Span, Tree};
 
-/// The keys of each map; the schema is held to them by a test.
+/// The keys of each map; a test compares them with the schema.
 pub(super) const ROOT: &[&str] = &[
     "extends",
     "fail-on",
@@ -34,7 +34,7 @@ pub(super) const ROOT: &[&str] = &[
     "baseline",
     "webhook",
 ];
-/// The parts of which each key is set by itself.
+/// Sections whose keys are set one by one.
 const SECTIONS: [&str; 3] = ["platform", "render", "webhook"];
 pub(super) const RENDER: &[&str] = &["enabled", "helm"];
 pub(super) const HELM: &[&str] = &["chart", "values"];
@@ -63,7 +63,7 @@ pub(super) struct ConfigReader<'s> {
     source: &'s Source,
     known_rules: RuleSet,
     pub(super) errors: Vec<ConfigError>,
-    /// What is valid, but may be a mistake.
+    /// Settings that are valid, but may be a mistake.
     pub(super) notes: Vec<ConfigError>,
 }
 
@@ -117,7 +117,6 @@ impl<'s> ConfigReader<'s> {
         config
     }
 
-    /// The configuration that this one is based on, with its place.
     fn extends(&mut self, node: &Node<'_>) -> Option<Extends> {
         let path = self.string(node)?;
         if path.trim().is_empty() {
@@ -180,7 +179,7 @@ impl<'s> ConfigReader<'s> {
         None
     }
 
-    /// A region that gpulint does not know may be a new one, as long as it is called like one.
+    /// Accepts an unknown region if its name has the form of a region, because it may be new.
     fn region(&mut self, node: &Node<'_>) -> Option<String> {
         let name = self.string(node)?;
         let known = || catalog::regions().iter().chain(region::OTHER_REGIONS).copied();
@@ -197,7 +196,7 @@ impl<'s> ConfigReader<'s> {
         None
     }
 
-    /// Kinds, exact. One that gpulint does not know may be a custom resource.
+    /// Kinds, compared exactly. An unknown kind may be a custom resource.
     fn kinds(&mut self, node: &Node<'_>) -> Vec<String> {
         let mut out = Vec::new();
         for item in self.list(node) {
@@ -248,7 +247,7 @@ impl<'s> ConfigReader<'s> {
         rules.map(|rules| OverrideTable { selector: matches, rules })
     }
 
-    /// Clusters with their paths, or paths in which a star names the cluster.
+    /// Clusters with their paths, or paths in which a star captures the name of the cluster.
     fn clusters(&mut self, node: &Node<'_>) -> Vec<ClusterPaths> {
         let mut out: Vec<ClusterPaths> = Vec::new();
         for item in self.list(node) {
@@ -299,7 +298,7 @@ impl<'s> ConfigReader<'s> {
         Some(ClusterPaths { name: None, paths, place: self.place(node) })
     }
 
-    /// Where a value is written.
+    /// The place of a value, as `FILE:LINE:COLUMN`.
     fn place(&self, node: &Node<'_>) -> String {
         let at = self.remark(value_span(node), String::new(), None);
         format!("{}:{}:{}", at.path, at.line, at.column)
@@ -340,7 +339,7 @@ impl<'s> ConfigReader<'s> {
         policy
     }
 
-    /// A label selector; `None` for one with an error.
+    /// A label selector; `None` if it has an error.
     fn label_selector(&mut self, node: &Node<'_>) -> Option<Arc<Tree>> {
         let faults = self.errors.len();
         for (key, node) in self.map(node, LABEL_SELECTOR, " of `selector`") {
@@ -396,7 +395,7 @@ impl<'s> ConfigReader<'s> {
         out
     }
 
-    /// Rules and groups, or the word `all`.
+    /// Rules, groups, or the word `all`.
     fn forbidden(&mut self, node: &Node<'_>) -> Vec<String> {
         if keyword(node).as_deref() == Some("all") {
             return vec!["all".to_owned()];
@@ -446,7 +445,7 @@ impl<'s> ConfigReader<'s> {
         self.ids(node, &[])
     }
 
-    /// Rules, or one of some other words.
+    /// Rule ids, or one of the words in `others`.
     fn ids(&mut self, node: &Node<'_>, others: &[&str]) -> Vec<String> {
         let mut out = Vec::new();
         for item in self.list(node) {
@@ -488,7 +487,7 @@ impl<'s> ConfigReader<'s> {
         table
     }
 
-    /// What is set for a rule, or for a group or all rules where there is no rule.
+    /// The settings of a rule, or of a group or all rules if `rule` is `None`.
     pub(super) fn rule(&mut self, node: &Node<'_>, rule: Option<&'static Rule>, name: &str) -> RuleSettings {
         let mut settings = RuleSettings::default();
         if !node.is_mapping() {
@@ -555,7 +554,7 @@ impl<'s> ConfigReader<'s> {
         }
     }
 
-    /// A severity, or `never`, or `off` where that is how one says never there.
+    /// A severity or the word `never`; if `never` is `off`, `off`.
     fn threshold(&mut self, node: &Node<'_>, never: &str) -> Option<SeverityThreshold> {
         match keyword(node).as_deref() {
             Some("never") => Some(None),
@@ -569,7 +568,7 @@ impl<'s> ConfigReader<'s> {
         }
     }
 
-    /// The text as it is written counts: unquoted, 1.10 is the number 1.1.
+    /// The text is read as written: as a YAML value, unquoted 1.10 is the number 1.1.
     fn version(&mut self, node: &Node<'_>, product: Product, platform: &mut Platform) {
         let text = match node.scalar() {
             Some(Scalar::Str(text)) => Some(text),
@@ -598,7 +597,7 @@ impl<'s> ConfigReader<'s> {
         value
     }
 
-    /// Not [`Node::text`]: nothing is a placeholder in a configuration.
+    /// Unlike [`Node::text`], does not recognize placeholders: a configuration has none.
     fn string(&mut self, node: &Node<'_>) -> Option<String> {
         if let Some(Scalar::Str(text)) = node.scalar() {
             return Some(text.to_owned());
@@ -620,7 +619,7 @@ impl<'s> ConfigReader<'s> {
         })
     }
 
-    /// Globs of files, or of folders with all below them.
+    /// Globs of files, or of folders and everything below them.
     fn globs_of_paths(&mut self, node: &Node<'_>) -> Globs {
         let globs = self.glob_texts(node);
         Globs::of_paths(&globs).unwrap_or_else(|message| {
@@ -653,7 +652,7 @@ impl<'s> ConfigReader<'s> {
         node.items().collect()
     }
 
-    /// The entries of a map whose keys are known and that are not null: null says nothing.
+    /// The entries of a map with known keys, without those whose value is null.
     fn map<'a>(&mut self, node: &Node<'a>, keys: &[&str], of: &str) -> BTreeMap<&'a str, Node<'a>> {
         if !node.is_mapping() && (node.is_set() || !of.is_empty()) {
             self.unexpected_value(node, "a map", &[]);
@@ -670,7 +669,7 @@ impl<'s> ConfigReader<'s> {
         out
     }
 
-    /// The value is of the wrong type or none of the words that are allowed.
+    /// Reports a value of the wrong type, or a word that is not allowed.
     fn unexpected_value(&mut self, node: &Node<'_>, what: &str, words: &[&str]) {
         let found = match node.shape() {
             Shape::Mapping => "a map".to_owned(),
@@ -682,7 +681,7 @@ impl<'s> ConfigReader<'s> {
         self.error(value_span(node), format!("expected {what}, found {found}"), near);
     }
 
-    /// The first line of a value as it stands in the file.
+    /// The first line of a value as written in the file.
     fn first_line_of(&self, node: &Node<'_>) -> Option<&'s str> {
         let span = node.span()?;
         let text = self.source.text().get(span.start as usize..span.end as usize)?;
@@ -713,12 +712,12 @@ impl<'s> ConfigReader<'s> {
     }
 }
 
-/// Where a value stands; its key where nothing is written.
+/// The span of a value, or of its key if the value is empty.
 fn value_span(node: &Node<'_>) -> Option<Span> {
     node.span().filter(|s| s.start < s.end).or_else(|| node.key_span()).or_else(|| node.span())
 }
 
-/// A word of a fixed set. Kubernetes' reader takes `on` and `off` for booleans.
+/// A keyword. Kubernetes' parser reads `on` and `off` as booleans.
 fn keyword(node: &Node<'_>) -> Option<String> {
     match node.scalar()? {
         Scalar::Bool(true) => Some("on".to_owned()),

@@ -1,4 +1,4 @@
-//! The configuration as a JSON Schema, made from the rule table, for editors.
+//! The JSON Schema of the configuration for editors, generated from the rule table.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,6 @@ use crate::lint::settings::WebhookSettings;
 use crate::platform::Platform;
 
 /// The JSON Schema (2020-12) of `gpulint.yaml`.
-#[must_use]
 pub fn schema(known_rules: RuleSet) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -45,7 +44,7 @@ pub fn schema(known_rules: RuleSet) -> Value {
         "$defs": {
             "version": {"type": ["string", "number"], "pattern": r"^v?[0-9]+\.[0-9]+(\.[0-9]+)?$"},
             "severity": {"enum": ["error", "warning", "info"]},
-            // Kubernetes' reader, and so ours, takes unquoted `on` and `off` for booleans.
+            // Unquoted `on` and `off` are read as booleans, as by Kubernetes' parser.
             "level": {"enum": ["off", "on", "error", "warning", "info", true, false]},
             "rules": {
                 "type": ["object", "null"],

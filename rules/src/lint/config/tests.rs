@@ -1,4 +1,4 @@
-//! Parameters, on a rule of the test's own: rules declare theirs, and these must not depend on one.
+//! Tests of parameters. They use a rule of their own, to be independent of the parameters of real rules.
 
 use std::collections::BTreeMap;
 

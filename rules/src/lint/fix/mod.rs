@@ -58,35 +58,25 @@ pub enum FixError {
 pub enum Operation {
     /// Checks that the value is as expected; otherwise nothing is done.
     Test {
-        /// Target.
         path: String,
-        /// The expected value.
         value: Value,
     },
     /// Sets a member or inserts an item.
     Add {
-        /// Target.
         path: String,
-        /// The new value.
         value: Value,
     },
     /// Replaces the existing value.
     Replace {
-        /// Target.
         path: String,
-        /// The new value.
         value: Value,
     },
-    /// Removes the existing value.
     Remove {
-        /// Target.
         path: String,
     },
     /// Moves a value.
     Move {
-        /// Source.
         from: String,
-        /// Target.
         path: String,
     },
 }
@@ -94,14 +84,13 @@ pub enum Operation {
 /// Text in reports for a fix that causes drift.
 pub const REPLACES_NODES_NOTE: &str = "replaces live nodes";
 
-/// A fix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fix {
     /// What it does, in a few words: "add a taint".
     pub title: String,
     /// Whether it may be applied without review.
     pub safety: Safety,
-    /// The operations, in order, relative to the object.
+    /// The operations in order; paths are relative to the object.
     pub operations: Vec<Operation>,
     /// Whether applying it to a live NodePool or EC2NodeClass would replace nodes.
     pub replaces_nodes: bool,
@@ -112,7 +101,6 @@ pub struct Fix {
 
 impl Fix {
     /// A fix without operations.
-    #[must_use]
     pub fn new(title: impl Into<String>, safety: Safety) -> Fix {
         Fix {
             title: title.into(),
@@ -124,19 +112,16 @@ impl Fix {
     }
 
     /// A safe fix without operations.
-    #[must_use]
     pub fn safe(title: impl Into<String>) -> Fix {
         Fix::new(title, Safety::Safe)
     }
 
     /// A fix without operations that a person must review.
-    #[must_use]
     pub fn unsafe_(title: impl Into<String>) -> Fix {
         Fix::new(title, Safety::Unsafe)
     }
 
     /// The title, and the effect of the fix on the nodes of a live object.
-    #[must_use]
     pub fn title_with_effect(&self) -> String {
         if self.replaces_nodes {
             format!("{} ({REPLACES_NODES_NOTE})", self.title)

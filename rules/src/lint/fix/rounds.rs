@@ -1,4 +1,4 @@
-//! The fix loop: fixes are applied, what changed is checked again, until no fix is left.
+//! The fix loop: applies fixes and checks what changed, until no fix is left.
 //!
 //! Two fixes that were computed from one state of an object would overwrite each other, so a round applies at
 //! most one fix to each object. The command line fixes files of text, the webhook one JSON value: both are a
@@ -13,7 +13,7 @@ use crate::lint::finding::Finding;
 use crate::lint::fix::text::{Edit, Repair, apply_edits, repair};
 use crate::lint::fix::{FixError, Safety};
 
-/// Fixes that would be applied after this many rounds are left for the next run.
+/// Maximum number of rounds; the remaining fixes are left for the next run.
 const MAX_ROUNDS: usize = 100;
 
 /// What fixes are applied to: units (files, or one object) that are edited and checked again.
@@ -96,9 +96,7 @@ fn hash(content: &str) -> u64 {
 /// A fix that an edit makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedFix {
-    /// The id of the rule.
     pub rule: &'static str,
-    /// What the fix does.
     pub title: String,
     /// The place of the finding, as an offset into the text before the edit.
     pub offset: u32,
@@ -107,18 +105,15 @@ pub struct AppliedFix {
 /// The text of a file after the fixes of one round.
 #[derive(Clone, Debug)]
 pub struct FileEdit {
-    /// The text.
     pub text: String,
     /// The fixes, in the order of the findings.
     pub fixes: Vec<AppliedFix>,
-    /// The edits of the text before, in order.
+    /// The edits relative to the previous text, in order.
     edits: Vec<Edit>,
 }
 
 impl FileEdit {
-    /// Where what stood at an offset of the text before stands after the edit; what was replaced stands where its replacement
-    /// begins.
-    #[must_use]
+    /// Maps an offset in the previous text to one after the edit. Replaced text maps to the start of its replacement.
     pub fn moved(&self, offset: u32) -> u32 {
         let mut moved = i64::from(offset);
         for edit in self.edits.iter().take_while(|edit| edit.span.start <= offset) {
@@ -134,7 +129,6 @@ impl FileEdit {
 
     /// For each object of a file, the first fix that is at most `max_safety` and can be applied. `None` if
     /// there is none. `findings` are those of the file.
-    #[must_use]
     pub fn of(findings: &[Finding], max_safety: Safety) -> Option<FileEdit> {
         let mut source = None;
         let mut fixes = Vec::new();
@@ -172,7 +166,6 @@ impl FileEdit {
 }
 
 /// The changes that the fix of a finding makes to its file. `None` if the finding has no fix of this safety.
-#[must_use]
 pub fn applicable_repair(finding: &Finding, max_safety: Safety) -> Option<Result<Repair, FixError>> {
     let fix = finding.fix.as_ref().filter(|fix| fix.safety <= max_safety)?;
     match finding.location.rendered() {

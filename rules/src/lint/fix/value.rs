@@ -19,7 +19,7 @@ pub fn apply(value: &Value, fix: &Fix) -> Result<Value, FixError> {
     patch(value.clone(), fix)
 }
 
-/// The same for a value that nobody needs any more.
+/// Applies a fix to a value that is not used again.
 fn patch(mut value: Value, fix: &Fix) -> Result<Value, FixError> {
     let patch: Vec<PatchOperation> = fix.operations.iter().map(patch_operation).collect::<Result<_, _>>()?;
     // If an operation fails the value is dropped, so no rollback is needed.
@@ -27,7 +27,7 @@ fn patch(mut value: Value, fix: &Fix) -> Result<Value, FixError> {
     Ok(value)
 }
 
-/// An operation as the library that applies it has it.
+/// Converts an operation to the type of the library that applies it.
 fn patch_operation(operation: &Operation) -> Result<PatchOperation, FixError> {
     let pointer =
         |text: &String| PointerBuf::parse(text.clone()).map_err(|error| FixError::Patch(error.to_string()));
@@ -48,16 +48,16 @@ fn patch_operation(operation: &Operation) -> Result<PatchOperation, FixError> {
     })
 }
 
-/// The value of an object after a fix. What no operation reaches is not copied: it stands as it is written.
+/// The value of an object after a fix. Subtrees that no operation reaches are not copied but referenced.
 #[derive(Clone, Debug)]
 pub(super) struct Patched<'a> {
-    /// The value, in which [`stand_in`] stands for the collections of `written`.
+    /// The value, in which [`stand_in`] replaces the collections in `written`.
     pub(super) value: Value,
-    /// Empty where nothing stands for something else.
+    /// The referenced collections; empty if the whole value was copied.
     pub(super) written: Vec<Node<'a>>,
 }
 
-/// What stands for a collection: a text that no other text of the value begins like.
+/// First character of a string that replaces a collection; no other string of the value begins with it.
 const STAND_IN: char = '\0';
 
 impl<'a> Patched<'a> {
@@ -70,23 +70,23 @@ impl<'a> Patched<'a> {
             let value = patch(value, fix).ok()?;
             Some(Patched { value, written })
         });
-        // An operation may reach what an earlier one has moved.
+        // An operation may reach what an earlier one has moved, so the whole value is copied.
         sparse.map_or_else(|| Ok(Patched { value: patch(root.to_json(), fix)?, written: Vec::new() }), Ok)
     }
 }
 
-/// A value with as much of it as operations reach.
+/// Copies a value as far as the operations reach into it.
 struct Outline<'a> {
     written: Vec<Node<'a>>,
     is_ambiguous: bool,
 }
 
 impl<'a> Outline<'a> {
-    /// `None` where a text of the value could be taken for a stand-in.
+    /// `None` if a string of the value could be taken for a stand-in.
     fn of(root: &Node<'a>, fix: &Fix) -> Option<(Value, Vec<Node<'a>>)> {
         let mut reached: Vec<(Pointer, bool)> = Vec::new();
         for operation in &fix.operations {
-            // What is compared or moved is copied as a whole.
+            // Values that are compared or moved are copied as a whole.
             let (ends, wholes, value): (_, _, Option<&Value>) = match operation {
                 Operation::Test { path, value } => (None, Some(path), Some(value)),
                 Operation::Add { path, value } | Operation::Replace { path, value } => {
@@ -107,19 +107,19 @@ impl<'a> Outline<'a> {
         if fix.creates.iter().any(is_ambiguous) {
             return None;
         }
-        let ways: Vec<(&[String], bool)> = reached.iter().map(|(at, whole)| (at.steps(), *whole)).collect();
+        let paths: Vec<(&[String], bool)> = reached.iter().map(|(at, whole)| (at.steps(), *whole)).collect();
         let mut outline = Outline { written: Vec::new(), is_ambiguous: false };
-        let value = outline.value(root, &ways);
+        let value = outline.value(root, &paths);
         (!outline.is_ambiguous).then_some((value, outline.written))
     }
 
-    /// The value of a node below which the operations take these ways.
-    fn value(&mut self, node: &Node<'a>, ways: &[(&[String], bool)]) -> Value {
-        let is_whole = ways.iter().any(|(way, whole)| way.is_empty() && *whole);
-        let passes = ways.iter().any(|(way, _)| !way.is_empty());
+    /// The value of a node. `paths` are the paths of the operations below it.
+    fn value(&mut self, node: &Node<'a>, paths: &[(&[String], bool)]) -> Value {
+        let is_whole = paths.iter().any(|(path, whole)| path.is_empty() && *whole);
+        let passes = paths.iter().any(|(path, _)| !path.is_empty());
         let below = |step: &str| -> Vec<(&[String], bool)> {
-            let ways = ways.iter().filter_map(|(way, whole)| Some((way.split_first()?, *whole)));
-            ways.filter(|((first, _), _)| *first == step).map(|((_, rest), whole)| (rest, whole)).collect()
+            let paths = paths.iter().filter_map(|(path, whole)| Some((path.split_first()?, *whole)));
+            paths.filter(|((first, _), _)| *first == step).map(|((_, rest), whole)| (rest, whole)).collect()
         };
         match node.shape() {
             Shape::Scalar | Shape::Absent => self.copy(node),
@@ -148,7 +148,7 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// Whether a text of the value could be taken for a stand-in.
+/// Whether a string of the value could be taken for a stand-in.
 fn is_ambiguous(value: &Value) -> bool {
     match value {
         Value::String(text) => text.starts_with(STAND_IN),
@@ -158,8 +158,8 @@ fn is_ambiguous(value: &Value) -> bool {
     }
 }
 
-/// Whether a node has a value, in which stand-ins may stand for what is `written`: as [`semantic_eq`] with the value that
-/// the node has.
+/// Whether a node has a value, in which stand-ins replace the collections in `written`: like [`semantic_eq`] with the
+/// node's value.
 pub(super) fn is_value_of(node: &Node<'_>, value: &Value, written: &[Node<'_>]) -> bool {
     if let Value::String(text) = value
         && let Some(stand_in) = text.strip_prefix(STAND_IN).filter(|_| !written.is_empty())
@@ -190,7 +190,6 @@ pub(super) fn is_value_of(node: &Node<'_>, value: &Value, written: &[Node<'_>]) 
 
 /// Whether two values are equal for Kubernetes: the order of members does not matter, and numbers are
 /// compared by value, not by notation.
-#[must_use]
 pub fn semantic_eq(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
@@ -262,7 +261,7 @@ mod tests {
         }
     }
 
-    /// Fixes of all operations at all sorts of places, one after the other.
+    /// Fixes with every operation at several kinds of places.
     fn fixes() -> Vec<Fix> {
         let paths = [
             "/a", "/a/b", "/a/b/c", "/l", "/l/0", "/l/1", "/l/-", "/l/1/x", "/l/1/x/y", "/n", "/a~1b",
@@ -299,20 +298,20 @@ mod tests {
             let root = Node::new(&tree, 0);
             for fix in fixes() {
                 let patched = match (Patched::new(&root, &fix), apply(value, &fix)) {
-                    (Ok(patched), Ok(meant)) => (patched, meant),
-                    (patched, meant) => {
-                        assert!(patched.is_err() && meant.is_err(), "{fix:?} {patched:?} {meant:?}");
+                    (Ok(patched), Ok(expected)) => (patched, expected),
+                    (patched, expected) => {
+                        assert!(patched.is_err() && expected.is_err(), "{fix:?} {patched:?} {expected:?}");
                         continue;
                     }
                 };
-                let (patched, meant) = patched;
+                let (patched, expected) = patched;
                 sparse += usize::from(!patched.written.is_empty());
-                let read = Tree::from_json(&meant);
+                let read = Tree::from_json(&expected);
                 assert!(
                     is_value_of(&Node::new(&read, 0), &patched.value, &patched.written),
                     "{fix:?} {patched:?}"
                 );
-                let others = values.iter().filter(|value| !semantic_eq(value, &meant));
+                let others = values.iter().filter(|value| !semantic_eq(value, &expected));
                 for wrong in others {
                     other += 1;
                     let wrong = Tree::from_json(wrong);

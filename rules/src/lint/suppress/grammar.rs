@@ -9,7 +9,6 @@ use crate::facts::date::Date;
 pub(super) struct Directive {
     /// The rules to suppress.
     pub(super) entries: Vec<AllowEntry>,
-    /// Syntax errors.
     pub(super) errors: Vec<SyntaxError>,
 }
 
@@ -19,18 +18,16 @@ pub(super) struct AllowEntry {
     pub(super) id: Range<usize>,
     /// The last day of the suppression, and its range in the text.
     pub(super) until: Option<(Date, Range<usize>)>,
-    /// What follows in words; empty where there is nothing but punctuation.
+    /// The reason; empty if there is only punctuation.
     pub(super) reason: String,
 }
 
 impl AllowEntry {
-    /// Whether a reason is given.
     pub(super) fn has_reason(&self) -> bool {
         !self.reason.is_empty()
     }
 }
 
-/// A syntax error.
 #[derive(Debug)]
 pub(super) struct SyntaxError {
     pub(super) at: Range<usize>,
@@ -48,7 +45,7 @@ impl Directive {
         self.errors.push(SyntaxError { at, message, help });
     }
 
-    /// Reads a line that goes on with the reason of a comment, and stands `offset` bytes after its start.
+    /// Appends a line that continues the reason of a comment, and begins `offset` bytes after its start.
     pub(super) fn continue_with(&mut self, line: &str, offset: u32) {
         for word in words(line, 0, ' ') {
             let at = word.start + offset as usize..word.end + offset as usize;
@@ -84,45 +81,45 @@ pub(super) fn parse_comment(text: &str) -> Option<Directive> {
     let rest = body.strip_prefix("gpulint:")?;
     let name = text.len() - body.len()..text.len() - rest.len();
     let end = text.trim_end().len();
-    let mut said = Directive::default();
+    let mut directive = Directive::default();
     let rest = rest.trim_start();
     let at = text.len() - rest.len();
     let verb = rest.find(|c: char| c == '[' || c.is_whitespace()).unwrap_or(rest.len());
     let (verb, after) = rest.split_at(verb);
     if verb != "allow" {
         let at = if verb.is_empty() { name } else { at..at + verb.len() };
-        said.error(at, "expected `allow[rule-id]` after `gpulint:`", COMMENT_SYNTAX);
-        return Some(said);
+        directive.error(at, "expected `allow[rule-id]` after `gpulint:`", COMMENT_SYNTAX);
+        return Some(directive);
     }
     let Some(list) = after.trim_start().strip_prefix('[') else {
         let at = at..at + verb.len();
-        said.error(at, "missing `[` after `allow`", COMMENT_SYNTAX);
-        return Some(said);
+        directive.error(at, "missing `[` after `allow`", COMMENT_SYNTAX);
+        return Some(directive);
     };
     let from = text.len() - list.len();
     let Some(length) = list.find(']') else {
-        said.error(from - 1..end, "missing `]` after the rules", COMMENT_SYNTAX);
-        return Some(said);
+        directive.error(from - 1..end, "missing `]` after the rules", COMMENT_SYNTAX);
+        return Some(directive);
     };
     let ids: Vec<_> = words(&text[..from + length], from, ',').collect();
     if ids.is_empty() {
-        said.error(from - 1..from + length + 1, "no rule is named", COMMENT_SYNTAX);
-        return Some(said);
+        directive.error(from - 1..from + length + 1, "no rule is named", COMMENT_SYNTAX);
+        return Some(directive);
     }
-    let until = parse_comment_until(text, from + length + 1, &mut said);
+    let until = parse_comment_until(text, from + length + 1, &mut directive);
     let mut rest = words(text, from + length + 1, ' ').peekable();
     rest.next_if(|word| text[word.clone()].starts_with("until="));
     let reason = rest.next().map(|first| reason(&text[first.start..])).unwrap_or_default();
-    if said.errors.is_empty() {
-        said.entries = ids
+    if directive.errors.is_empty() {
+        directive.entries = ids
             .into_iter()
             .map(|id| AllowEntry { id, until: until.clone(), reason: reason.clone() })
             .collect();
     }
-    Some(said)
+    Some(directive)
 }
 
-/// The words of a text on one line, without what separates them from the rule; empty if there is nothing but punctuation.
+/// The text on one line, without the separators from the rule; empty if there is only punctuation.
 fn reason(text: &str) -> String {
     let separates = |c: char| c.is_whitespace() || matches!(c, ':' | '-' | ',' | ';' | '–' | '—');
     let text = text.trim_start_matches(separates);
@@ -133,25 +130,25 @@ fn reason(text: &str) -> String {
 }
 
 /// Parses the date, which is the first word after the list; readers would miss one in a later position.
-fn parse_comment_until(text: &str, from: usize, said: &mut Directive) -> Option<(Date, Range<usize>)> {
+fn parse_comment_until(text: &str, from: usize, directive: &mut Directive) -> Option<(Date, Range<usize>)> {
     let mut until = None;
     for (number, word) in words(text, from, ' ').enumerate() {
         if !text[word.clone()].starts_with("until=") {
             continue;
         }
         if number > 0 {
-            said.error(word, "`until=` belongs directly after the `]`", COMMENT_SYNTAX);
+            directive.error(word, "`until=` belongs directly after the `]`", COMMENT_SYNTAX);
             return None;
         }
         let trimmed = text[word.clone()].trim_end_matches([':', ',', ';']).len();
-        until = parse_until(text, word.start..word.start + trimmed, said);
+        until = parse_until(text, word.start..word.start + trimmed, directive);
     }
     until
 }
 
 /// Parses the value of the annotation.
 pub(super) fn parse_annotation(text: &str) -> Directive {
-    let mut said = Directive::default();
+    let mut directive = Directive::default();
     for part in words(text, 0, ';') {
         let part_text = &text[part.clone()];
         let part_end = part.end;
@@ -159,43 +156,43 @@ pub(super) fn parse_annotation(text: &str) -> Directive {
         let mut head = words(&text[..head_end], part.start, ' ');
         let (id, second, more) = (head.next(), head.next(), head.next());
         let Some(id) = id else {
-            said.error(part, "no rule is named before the `:`", ANNOTATION_SYNTAX);
+            directive.error(part, "no rule is named before the `:`", ANNOTATION_SYNTAX);
             continue;
         };
-        let faults = said.errors.len();
+        let faults = directive.errors.len();
         let until = match second {
             Some(word) if more.is_none() && text[word.clone()].starts_with("until=") => {
-                parse_until(text, word, &mut said)
+                parse_until(text, word, &mut directive)
             }
             Some(_) => {
                 let found = ellipsize(&text[part.start..head_end]);
                 let message = format!("expected a rule's id before the `:`, found `{found}`");
-                said.error(part, message, ANNOTATION_SYNTAX);
+                directive.error(part, message, ANNOTATION_SYNTAX);
                 None
             }
             None => None,
         };
-        if said.errors.len() == faults {
-            said.entries.push(AllowEntry { id, until, reason: reason(&text[head_end..part_end]) });
+        if directive.errors.len() == faults {
+            directive.entries.push(AllowEntry { id, until, reason: reason(&text[head_end..part_end]) });
         }
     }
-    if said.entries.is_empty() && said.errors.is_empty() {
-        said.error(0..text.len(), "no rule is named", ANNOTATION_SYNTAX);
+    if directive.entries.is_empty() && directive.errors.is_empty() {
+        directive.error(0..text.len(), "no rule is named", ANNOTATION_SYNTAX);
     }
-    said
+    directive
 }
 
-fn parse_until(text: &str, word: Range<usize>, said: &mut Directive) -> Option<(Date, Range<usize>)> {
+fn parse_until(text: &str, word: Range<usize>, directive: &mut Directive) -> Option<(Date, Range<usize>)> {
     let value = text[word.clone()].strip_prefix("until=")?;
     let at = word.end - value.len()..word.end;
     match Date::parse(value) {
         Some(date) => Some((date, at)),
         None if value.is_empty() => {
-            said.error(word, "`until=` has no date", UNTIL_SYNTAX);
+            directive.error(word, "`until=` has no date", UNTIL_SYNTAX);
             None
         }
         None => {
-            said.error(at, format!("`{}` is not a date", ellipsize(value)), UNTIL_SYNTAX);
+            directive.error(at, format!("`{}` is not a date", ellipsize(value)), UNTIL_SYNTAX);
             None
         }
     }
@@ -221,30 +218,31 @@ mod tests {
 
     #[test]
     fn a_reason_is_more_than_punctuation() {
-        let all = |said: &Directive| said.entries.iter().map(|e| e.has_reason()).collect::<Vec<_>>();
-        let said = |text: &str| all(&parse_comment(text).expect("it speaks to gpulint"));
-        assert_eq!(said("# gpulint: allow[a, b] ticket 12"), [true, true]);
-        assert_eq!(said("# gpulint: allow[a] until=2027-01-31 agreed"), [true]);
-        assert_eq!(said("# gpulint: allow[a] until=2027-01-31"), [false]);
-        assert_eq!(said("# gpulint: allow[a] --"), [false]);
+        let all =
+            |directive: &Directive| directive.entries.iter().map(|e| e.has_reason()).collect::<Vec<_>>();
+        let reasons = |text: &str| all(&parse_comment(text).expect("it speaks to gpulint"));
+        assert_eq!(reasons("# gpulint: allow[a, b] ticket 12"), [true, true]);
+        assert_eq!(reasons("# gpulint: allow[a] until=2027-01-31 agreed"), [true]);
+        assert_eq!(reasons("# gpulint: allow[a] until=2027-01-31"), [false]);
+        assert_eq!(reasons("# gpulint: allow[a] --"), [false]);
         let written = parse_annotation("a: agreed; b until=2027-01-31:; c");
         assert_eq!(all(&written), [true, false, false]);
-        let mut said = parse_comment("# gpulint: allow[a, b] until=2027-01-31: agreed  with ")
+        let mut directive = parse_comment("# gpulint: allow[a, b] until=2027-01-31: agreed  with ")
             .expect("it speaks to gpulint");
-        said.continue_with("  # -- the team #12", 80);
-        assert_eq!(said.entries[1].reason, "agreed with the team #12");
+        directive.continue_with("  # -- the team #12", 80);
+        assert_eq!(directive.entries[1].reason, "agreed with the team #12");
         assert_eq!(parse_annotation("a: see b: 12; c").entries[0].reason, "see b: 12");
     }
 
-    fn show(text: &str, said: &Directive) -> Vec<String> {
-        let entries = said.entries.iter().map(|e| {
+    fn show(text: &str, directive: &Directive) -> Vec<String> {
+        let entries = directive.entries.iter().map(|e| {
             let until = e.until.as_ref().map(|(date, at)| {
                 assert_eq!(date.to_string(), text[at.clone()]);
                 format!(" until {date}")
             });
             format!("{}{}", &text[e.id.clone()], until.unwrap_or_default())
         });
-        let faults = said.errors.iter();
+        let faults = directive.errors.iter();
         let faults = faults.map(|f| format!("{} @ {}", f.message, &text[f.at.clone()]));
         entries.chain(faults).collect()
     }
@@ -271,8 +269,8 @@ mod tests {
                 vec!["`until=` belongs directly after the `]` @ until=2027-01-31"],
             ),
         ] {
-            let said = parse_comment(text).expect("a suppression");
-            assert_eq!(show(text, &said), expected, "{text}");
+            let directive = parse_comment(text).expect("a suppression");
+            assert_eq!(show(text, &directive), expected, "{text}");
         }
         assert!(parse_comment("# see gpulint: allow[a]").is_none());
     }

@@ -27,7 +27,7 @@ use grammar::{AllowEntry, Directive, ellipsize};
 /// Name of the annotation that suppresses findings.
 pub const ANNOTATION: &str = "gpulint.dev/allow";
 
-/// The comment that suppresses some rules for a reason.
+/// Makes the comment that suppresses some rules for a reason.
 ///
 /// # Errors
 /// What is wrong with the reason.
@@ -36,18 +36,17 @@ pub fn comment(rules: &[&str], reason: &str) -> Result<String, String> {
     if text.contains(|c: char| c.is_control()) {
         return Err("the reason of a suppression is one line".to_owned());
     }
-    let said = grammar::parse_comment(&text).unwrap_or_default();
-    if let Some(error) = said.errors.first() {
+    let directive = grammar::parse_comment(&text).unwrap_or_default();
+    if let Some(error) = directive.errors.first() {
         return Err(error.message.clone());
     }
-    if !said.entries.iter().all(|entry| entry.has_reason()) {
+    if !directive.entries.iter().all(|entry| entry.has_reason()) {
         return Err("the reason of a suppression has no word".to_owned());
     }
     Ok(text)
 }
 
 /// Whether comments may suppress a rule.
-#[must_use]
 pub fn is_suppressible(rule: &Rule) -> bool {
     rule.group != Group::Suppression
 }
@@ -98,8 +97,8 @@ pub(crate) fn has_suppressions(file: &File) -> bool {
     !comments(file).is_empty() || file.objects.iter().any(has_annotation)
 }
 
-/// Whether a comment allows a finding of a rule on a line of a text that is no manifest. What is wrong with such a comment
-/// is not reported.
+/// Whether a comment allows a finding of a rule on a line of a text other than a manifest. Errors in such a comment
+/// are not reported.
 ///
 /// Returns the reason, which may be empty.
 pub(crate) fn allowed_on_line(
@@ -118,8 +117,8 @@ pub(crate) fn allowed_on_line(
     };
     let today = rules.settings().today;
     let allows = |comment: &str| {
-        let said = grammar::parse_comment(comment.trim_end())?;
-        let entry = said.entries.into_iter().find(|entry| {
+        let directive = grammar::parse_comment(comment.trim_end())?;
+        let entry = directive.entries.into_iter().find(|entry| {
             let holds = entry.until.as_ref().is_none_or(|(date, _)| today.is_none_or(|today| today <= *date));
             holds && comment.get(entry.id.clone()) == Some(rule.id)
         });
@@ -150,9 +149,7 @@ struct Suppression {
     place: Location,
     /// Whether the rule ran, so that the absence of a finding means that the suppression is unused.
     rule_ran: bool,
-    /// Whether a reason is given.
     has_reason: bool,
-    /// Number of the comment or annotation.
     directive_number: usize,
 }
 
@@ -160,12 +157,10 @@ struct Suppressions<'e> {
     rules: &'e ResolvedRules,
     slots: HashMap<(SuppressionTarget, &'static str), usize>,
     used: Vec<bool>,
-    /// The reason of each slot; empty where none is given.
+    /// The reason of each slot; empty without one.
     reasons: Vec<String>,
-    /// Files that have suppression comments.
     files: HashSet<*const Source>,
     entries: Vec<Suppression>,
-    /// Number of comments and annotations read.
     directive_count: usize,
     findings: Vec<Finding>,
 }
@@ -177,13 +172,12 @@ struct DocumentObjects<'f> {
     ran_by_rule: BTreeMap<&'static str, bool>,
 }
 
-/// A suppression comment of a file.
 struct Comment<'f> {
     document: &'f Document,
     start: u32,
     text: &'f str,
     line: usize,
-    /// The line of its last words: those of a comment on a line of its own may go on in the next lines.
+    /// The line on which the comment ends: a comment on its own line may continue on the next lines.
     last_line: usize,
     /// Whether it is the only text on its line.
     standalone: bool,
@@ -251,14 +245,14 @@ impl<'e> Suppressions<'e> {
             self.report("suppression-invalid", "", place(0..0), message, None);
             return;
         };
-        let mut said = grammar::parse_annotation(text);
+        let mut directive = grammar::parse_annotation(text);
         let forbidden = &self.rules.settings().webhook.forbid_suppressions;
-        said.entries.retain(|entry| {
+        directive.entries.retain(|entry| {
             let id = &text[entry.id.clone()];
             let group = self.rules.find(id).map(|r| r.group.name());
             let refused = forbidden.iter().any(|f| f == id || f == "all" || Some(f.as_str()) == group);
             if refused {
-                said.errors.push(grammar::SyntaxError {
+                directive.errors.push(grammar::SyntaxError {
                     at: entry.id.clone(),
                     message: format!("an annotation may not suppress `{}`", ellipsize(id)),
                     help: "it is listed in `webhook.forbid-suppressions`",
@@ -270,20 +264,22 @@ impl<'e> Suppressions<'e> {
         let rules = self.rules;
         let path = object.origin().map(|o| o.source.scope());
         suggest::at_most(SUGGESTIONS_PER_RULE, || {
-            self.add_directive(&said, text, cover, place, |rule| rule_ran(rules, rule, path, Some(object)));
+            self.add_directive(&directive, text, cover, place, |rule| {
+                rule_ran(rules, rule, path, Some(object))
+            });
         });
     }
 
     /// Adds the suppressions of one comment or annotation.
     fn add_directive(
         &mut self,
-        said: &Directive,
+        directive: &Directive,
         text: &str,
         cover: SuppressionTarget,
         place: impl Fn(Range<usize>) -> Location,
         mut ran: impl FnMut(&'static Rule) -> bool,
     ) {
-        for fault in &said.errors {
+        for fault in &directive.errors {
             let place = place(fault.at.clone());
             let help = Some(fault.help.to_owned());
             self.report(
@@ -297,7 +293,7 @@ impl<'e> Suppressions<'e> {
         let today = self.rules.settings().today;
         let mut ended: Option<&Range<usize>> = None;
         self.directive_count += 1;
-        for entry in &said.entries {
+        for entry in &directive.entries {
             let AllowEntry { id, until, reason } = entry;
             let rule = match suppressible_rule(self.rules, &text[id.clone()]) {
                 Ok(rule) => rule,
@@ -389,7 +385,7 @@ impl<'e> Suppressions<'e> {
         self.findings
     }
 
-    /// Reports a suppression, of the rule `of` where it names one.
+    /// Reports a suppression; `of` is the rule that it names, if any.
     fn report(&mut self, id: &str, of: &str, place: Location, message: String, help: Option<String>) {
         if let Some(mut finding) = self.rules.builtin_finding(id, None, place, message) {
             finding.help = help;
@@ -427,7 +423,7 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
             let Some(comment) = text.get(span.start as usize..span.end as usize) else {
                 continue;
             };
-            let Some(mut said) = grammar::parse_comment(comment) else {
+            let Some(mut directive) = grammar::parse_comment(comment) else {
                 continue;
             };
             let lines = file.source.lines();
@@ -437,7 +433,7 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
             let mut last_line = line;
             while standalone && let Some(more) = continuation(&file.source, last_line + 1) {
                 last_line += 1;
-                said.continue_with(more, lines.start_of(last_line, text) - span.start);
+                directive.continue_with(more, lines.start_of(last_line, text) - span.start);
             }
             out.push(Comment {
                 document,
@@ -446,7 +442,7 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
                 line,
                 last_line,
                 standalone,
-                directive: said,
+                directive,
             });
         }
     }
@@ -454,7 +450,7 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
     out
 }
 
-/// A line that is a comment, but no suppression: below a comment it can be nothing else that begins with `#`.
+/// A line that is a comment but not a suppression. Below a comment, a line that begins with `#` is always a comment.
 fn continuation(source: &Source, line: usize) -> Option<&str> {
     let (text, lines) = (source.text(), source.lines());
     let (from, to) = (lines.start_of(line, text), lines.start_of(line + 1, text));

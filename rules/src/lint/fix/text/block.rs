@@ -7,7 +7,8 @@ use super::write::Style;
 use crate::lint::fix::text::piece_table::TextChange;
 use crate::tree::SlotKind;
 
-/// A comment of more lines than this speaks of more than the entry below it, and stays when that is removed.
+/// Maximum number of lines of a comment that is removed with the entry below it. A longer one is about more than this
+/// entry.
 const MAX_REMOVED_COMMENT_LINES: usize = 3;
 
 impl Editor<'_> {

@@ -25,9 +25,7 @@ use scope::Scope;
 /// One edit: the bytes of the span are replaced by the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// The replaced range; empty for an insertion.
     pub span: Span,
-    /// The new text.
     pub text: String,
 }
 
@@ -70,7 +68,6 @@ pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, FixError> {
 }
 
 /// The text after edits that are in order and do not overlap. `None` otherwise.
-#[must_use]
 pub fn apply_edits(text: &str, edits: &[Edit]) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;

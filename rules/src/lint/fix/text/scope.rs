@@ -21,8 +21,8 @@ use crate::tree::pointer::Pointer;
 /// The part of a file that is edited, and parsed again to verify the result.
 pub(super) struct Scope {
     range: Range<usize>,
-    /// The values of its documents before the edits. Null stands for a document that is the object, because nothing of it
-    /// is left as it was.
+    /// The values of its documents before the edits. Null replaces a document that consists of the object, because
+    /// none of it stays unchanged.
     values: Vec<Option<Value>>,
     /// Index of the edited document.
     document_index: usize,
@@ -31,7 +31,7 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// The documents that are split off the file together with the object's own.
+    /// The chunk of the file that contains the object's document, with all documents in it.
     pub(super) fn document(source: &Source, object: &Object, span: Span) -> Scope {
         let part = source.chunk_of(span.start);
         let text = &source.text()[part.clone()];
@@ -162,8 +162,8 @@ impl Scope {
         let documents = read(&Source::from_text("", new));
         let same_values = documents.len() == self.values.len()
             && documents.iter().zip(&self.values).all(|(document, value)| match (document.root(), value) {
-                (Some(read), Some(meant)) => is_value_of(&read, meant, written),
-                (read, meant) => read.is_none() && meant.is_none(),
+                (Some(read), Some(expected)) => is_value_of(&read, expected, written),
+                (read, expected) => read.is_none() && expected.is_none(),
             });
         let problems = |documents: &[Document]| documents.iter().map(|d| d.diagnostics.len()).sum::<usize>();
         let after = problems(&documents);

@@ -20,7 +20,6 @@ pub(super) struct Style {
     pub(super) indent: usize,
     /// Columns from a key to the dashes of its list.
     pub(super) sequence_indent: usize,
-    /// The line end.
     pub(super) eol: &'static str,
     /// Quotation mark of strings.
     pub(super) quote: char,

@@ -1,4 +1,4 @@
-//! One object in several sets of manifests: it is checked in each, and what is the same is said once.
+//! Checks an object in every set of manifests that contains it, and merges equal findings.
 
 use std::sync::Arc;
 
@@ -10,40 +10,39 @@ use crate::object::{Object, track_namespace};
 
 /// An object as a set applies it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Placement<'a> {
-    /// The object.
+pub(crate) struct AppliedObject<'a> {
     pub(crate) object: &'a Object,
     /// The objects of the set.
     pub(crate) cluster: &'a Cluster,
-    /// The name of the set; none where the whole input is one.
+    /// The name of the set; empty if the whole input is one set.
     pub(crate) set: &'a [Arc<str>],
 }
 
-/// What of a set decides what rules say without reading other objects: whether what is missing does not exist, and how
-/// surely the objects of the set meet.
+/// The properties of a set that affect rules which read no other objects: whether missing objects do not exist, and
+/// how certain it is that the objects of the set are in one cluster.
 type SetKind = (bool, Bond);
 
-/// The findings of one rule, or of all, for each placement of an object.
-type PerPlacement = Vec<Vec<Finding>>;
+/// The findings of one rule, or of all rules, for each set of an object.
+type FindingsPerSet = Vec<Vec<Finding>>;
 
 impl Engine {
-    /// The findings for an object in all its sets, each with the names of the sets that it holds in. What rests on an
-    /// absence holds only where no set has what is missing.
-    pub(super) fn check_placements(&self, placements: &[Placement<'_>]) -> Vec<Finding> {
-        let [placement] = placements else {
-            return join(self.check_each(placements), placements.iter().map(|placement| placement.set));
+    /// The findings for an object in all its sets, each with the names of the sets in which it holds. A finding about
+    /// a missing object only holds if no set has that object.
+    pub(super) fn check_in_sets(&self, applied: &[AppliedObject<'_>]) -> Vec<Finding> {
+        let [only] = applied else {
+            return join(self.check_each(applied), applied.iter().map(|only| only.set));
         };
-        let mut findings = self.check_object(placement.object, placement.cluster);
-        name_set(&mut findings, placement.set);
+        let mut findings = self.check_object(only.object, only.cluster);
+        name_set(&mut findings, only.set);
         findings
     }
 
-    /// The findings for each placement. Rules that read nothing but the object run once for all placements in sets that
-    /// say as much about what they lack; those that read its namespace once for each.
-    fn check_each(&self, placements: &[Placement<'_>]) -> PerPlacement {
-        let mut known: Vec<(SetKind, Vec<Judged<'_>>)> = Vec::new();
-        let mut out = Vec::with_capacity(placements.len());
-        for Placement { object, cluster, .. } in placements {
+    /// The findings for each applied form of the object. Rules that read only the object run once for all sets of an equal
+    /// [`SetKind`]; those that read its namespace run once for each namespace.
+    fn check_each(&self, applied: &[AppliedObject<'_>]) -> FindingsPerSet {
+        let mut known: Vec<(SetKind, Vec<EarlierResult<'_>>)> = Vec::new();
+        let mut out = Vec::with_capacity(applied.len());
+        for AppliedObject { object, cluster, .. } in applied {
             let kind = (cluster.is_complete(), cluster.bond());
             let at = known.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
                 known.push((kind, Vec::new()));
@@ -54,13 +53,13 @@ impl Engine {
         out
     }
 
-    /// [`Engine::check_object`] for an object in one more set. `known` has what its rules said in earlier sets, in their
-    /// order; what is new is added.
+    /// [`Engine::check_object`] for an object in a further set. `known` has the results of its rules in earlier sets,
+    /// in order; new results are added.
     fn check_object_again<'a>(
         &self,
         object: &'a Object,
         cluster: &Cluster,
-        known: &mut Vec<Judged<'a>>,
+        known: &mut Vec<EarlierResult<'a>>,
     ) -> Vec<Finding> {
         let own = object.namespace();
         let mut findings = Vec::new();
@@ -69,27 +68,29 @@ impl Engine {
             let place = place.next().unwrap_or_default();
             let from = findings.len();
             match known.get(place) {
-                Some(Judged::Alone { namespace, findings: said, steps })
+                Some(EarlierResult::ObjectOnly { namespace, findings: known, steps })
                     if namespace.is_none_or(|namespace| namespace == own) =>
                 {
-                    findings.extend(said.iter().cloned());
+                    findings.extend(known.iter().cloned());
                     (*steps).min(left)
                 }
-                Some(Judged::BesideOthers) => self.run_rule(at, object, cluster, left, &mut findings).steps,
+                Some(EarlierResult::ReadsOthers) => {
+                    self.run_rule(at, object, cluster, left, &mut findings).steps
+                }
                 _ => {
                     let run = || self.record(at, || self.run_rule(at, object, cluster, left, &mut findings));
                     let ((outcome, reads), reads_namespace) = track_namespace(run);
-                    // Most rules that may read other objects find that the object is none of those that they are about.
-                    let judged = if reads.is_empty() && !outcome.reads_earlier_findings {
+                    // Most rules that may read other objects return before they read any.
+                    let result = if reads.is_empty() && !outcome.reads_earlier_findings {
                         let namespace = reads_namespace.then_some(own);
                         let findings = findings[from..].to_vec();
-                        Judged::Alone { namespace, findings, steps: outcome.steps }
+                        EarlierResult::ObjectOnly { namespace, findings, steps: outcome.steps }
                     } else {
-                        Judged::BesideOthers
+                        EarlierResult::ReadsOthers
                     };
                     match known.get_mut(place) {
-                        Some(old) => *old = judged,
-                        None => known.push(judged),
+                        Some(old) => *old = result,
+                        None => known.push(result),
                     }
                     outcome.steps
                 }
@@ -99,21 +100,21 @@ impl Engine {
     }
 }
 
-/// What a rule said of an object, as far as it holds in other sets.
+/// The result of a rule for an object, and in which other sets it is valid.
 #[derive(Debug)]
-enum Judged<'a> {
-    /// It asked for no other object.
-    Alone {
-        /// The namespace of the object at that time; `None` where the rule did not read it.
+enum EarlierResult<'a> {
+    /// The rule read no other object.
+    ObjectOnly {
+        /// The namespace of the object in that set; `None` if the rule did not read it.
         namespace: Option<Option<&'a str>>,
         findings: Vec<Finding>,
         steps: u64,
     },
-    /// It asked for others, so that it is asked again.
-    BesideOthers,
+    /// The rule read other objects, so it runs again in other sets.
+    ReadsOthers,
 }
 
-/// Says of findings that they hold in one set.
+/// Records that findings hold in one set.
 pub(crate) fn name_set(findings: &mut [Finding], set: &[Arc<str>]) {
     if findings.is_empty() || set.is_empty() {
         return;
@@ -124,8 +125,8 @@ pub(crate) fn name_set(findings: &mut [Finding], set: &[Arc<str>]) {
     }
 }
 
-/// Says of what no rule found, such as broken syntax, that it holds in all sets of its file.
-pub(crate) fn name_unjudged<'a>(findings: &mut [Finding], sets: impl Iterator<Item = &'a [Arc<str>]>) {
+/// Records that findings without a check, such as syntax errors, hold in all sets of their file.
+pub(crate) fn name_all_sets<'a>(findings: &mut [Finding], sets: impl Iterator<Item = &'a [Arc<str>]>) {
     if findings.iter().any(|finding| finding.sets.names.is_empty()) {
         let names = names_of(&sets.collect::<Vec<_>>(), |_| true);
         for finding in findings.iter_mut().filter(|finding| finding.sets.names.is_empty()) {
@@ -134,8 +135,8 @@ pub(crate) fn name_unjudged<'a>(findings: &mut [Finding], sets: impl Iterator<It
     }
 }
 
-/// Joins what was found of one object in several sets, in the order of the sets.
-pub(crate) fn join<'a>(found: PerPlacement, sets: impl Iterator<Item = &'a [Arc<str>]>) -> Vec<Finding> {
+/// Merges the findings of one object in several sets, in the order of the sets.
+pub(crate) fn join<'a>(found: FindingsPerSet, sets: impl Iterator<Item = &'a [Arc<str>]>) -> Vec<Finding> {
     if found.iter().all(Vec::is_empty) {
         return Vec::new();
     }
@@ -145,9 +146,9 @@ pub(crate) fn join<'a>(found: PerPlacement, sets: impl Iterator<Item = &'a [Arc<
     for (at, findings) in found.into_iter().enumerate() {
         let from_earlier = joined.len();
         for finding in findings {
-            // A rule may say one thing of several sets, and several things of one.
+            // A rule may have the same finding in several sets, and several findings in one set.
             let known = joined[..from_earlier].iter_mut().find(|(known, held)| {
-                !held[at] && (known.is_same_judgement(&finding) || known.is_same_absence(&finding))
+                !held[at] && (known.is_equal_in_other_set(&finding) || known.is_same_absence(&finding))
             });
             if let Some((known, held)) = known {
                 held[at] = true;
@@ -172,7 +173,7 @@ pub(crate) fn join<'a>(found: PerPlacement, sets: impl Iterator<Item = &'a [Arc<
         .collect()
 }
 
-/// The names of some sets, each once.
+/// The names of the selected sets, without repetition.
 fn names_of(sets: &[&[Arc<str>]], is_meant: impl Fn(usize) -> bool) -> Arc<[Arc<str>]> {
     let mut names: Vec<Arc<str>> = Vec::new();
     for (_, set) in sets.iter().enumerate().filter(|(at, _)| is_meant(*at)) {
