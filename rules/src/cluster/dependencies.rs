@@ -56,7 +56,6 @@ pub(crate) use by_slot;
 /// one.
 pub(crate) type Digest = u64;
 
-/// The digest of a key.
 pub(crate) fn digest(key: impl Hash) -> Digest {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
@@ -84,7 +83,6 @@ impl From<Kind> for KindId {
 pub(crate) enum Read {
     /// Every object, whatever its kind.
     All,
-    /// The objects of a kind.
     Kind(KindId),
     /// The objects of a kind in a namespace.
     Namespace(KindId, Digest),
@@ -108,18 +106,17 @@ pub(crate) enum Read {
     Counts(ViewId),
     /// The result of a query for one key.
     Result(QueryId, Digest),
-    /// A part of the result of a query.
     ResultPart(QueryId, Digest),
-    /// The results of a query for all keys for which there is one.
+    /// The results of a query for all keys that have one.
     Results(QueryId),
     /// Whether results of a query were dropped because there were too many.
     Dropped(QueryId),
 }
 
 impl Read {
-    /// Whether it concerns only objects of these kinds. Reading all objects concerns no particular kind: an
-    /// index is only guaranteed to contain the kinds that rules declare, so such a read may make a finding
-    /// less severe, and any rule that declares reads may do it.
+    /// Whether it concerns only objects of these kinds. Reading all objects concerns no particular kind: a cluster is
+    /// only guaranteed to contain the kinds that rules declare, so such a read may make a finding less severe, and any
+    /// rule that declares reads may do it.
     #[cfg(test)]
     pub(crate) fn is_within(self, kinds: &[Kind]) -> bool {
         let has = |id: KindId| kinds.iter().any(|kind| KindId::from(*kind) == id);
@@ -143,7 +140,7 @@ impl Read {
         }
     }
 
-    /// Whether it concerns objects of this kind alone.
+    /// Whether it concerns only objects of this kind.
     #[cfg(test)]
     pub(crate) fn is_of(self, kind: KindId) -> bool {
         match self {
@@ -157,7 +154,7 @@ impl Read {
         }
     }
 
-    /// What dependents are kept by.
+    /// The key under which its dependents are stored.
     fn id(self) -> ReadId {
         let (tag, place, digest) = match self {
             Read::All => (0, 0, 0),
@@ -184,7 +181,7 @@ impl Read {
         ReadId(mix(mix(mix(0x9e37_79b9_7f4a_7c15, tag), place), digest))
     }
 
-    /// The first of some reads that concerns a kind which is not among these.
+    /// The first read that concerns a kind which is not in `kinds`.
     #[cfg(test)]
     pub(crate) fn first_outside(reads: &[Read], kinds: &[Kind]) -> Option<Read> {
         reads.iter().copied().find(|read| !read.is_within(kinds))
@@ -201,7 +198,7 @@ impl Hash for ReadId {
     }
 }
 
-/// The reads of a computation as its dependencies are kept: each once, in order.
+/// The reads of a computation in the form in which its dependencies are stored: sorted, without duplicates.
 pub(crate) fn compact(reads: &[Read]) -> Box<[ReadId]> {
     let mut ids: Vec<ReadId> = reads.iter().map(|read| read.id()).collect();
     ids.sort_unstable();
@@ -209,7 +206,7 @@ pub(crate) fn compact(reads: &[Read]) -> Box<[ReadId]> {
     ids.into_boxed_slice()
 }
 
-/// A hash is its own hash.
+/// A hasher that returns the hash itself, for keys that are hashes.
 #[derive(Default)]
 pub(crate) struct AsIs(u64);
 
@@ -232,15 +229,15 @@ thread_local! {
     static READS: RefCell<Vec<Read>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What becomes of the reads of a thread.
+/// How the reads of a thread are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tracking {
     Off,
-    /// They are recorded, each of them.
+    /// Each read is recorded.
     Each,
-    /// Whether there is any is to be found out; there was none yet.
+    /// Only whether there is a read; there was none so far.
     None,
-    /// There was one.
+    /// As `None`, after the first read.
     Any,
 }
 
@@ -261,14 +258,14 @@ pub(crate) fn record_read(read: impl FnOnce() -> Read) {
     }
 }
 
-/// Runs `work` and returns whether it read anything.
+/// Runs `work` and returns whether it read anything from the cluster.
 pub(crate) fn notice<T>(work: impl FnOnce() -> T) -> (T, bool) {
     let _outer = TrackingGuard::begin(Tracking::None);
     let value = work();
     (value, TRACKING.get() == Tracking::Any)
 }
 
-/// Runs `work` and returns what it read: each read once, in order.
+/// Runs `work` and returns its reads, sorted, without duplicates.
 pub(crate) fn track<T>(work: impl FnOnce() -> T) -> (T, Vec<Read>) {
     let outer = TrackingGuard::begin(Tracking::Each);
     let value = work();
@@ -311,7 +308,7 @@ impl Drop for TrackingGuard {
 #[derive(Debug)]
 pub(crate) struct Dependents<T>(HashMap<ReadId, OneOrMany<T>, BuildHasherDefault<AsIs>>);
 
-/// Most reads have one dependent. Some have very many, so that adding and removing one is not linear.
+/// The dependents of a read. Most reads have one; some have so many that adding and removing one must not be linear.
 #[derive(Debug)]
 enum OneOrMany<T> {
     One(T),
@@ -356,7 +353,7 @@ impl<T: Clone + Ord> Dependents<T> {
         self.insert(new.iter().filter(|read| old.binary_search(read).is_err()), dependent);
     }
 
-    /// The dependents of these reads: each once, in order.
+    /// The dependents of these reads, sorted, without duplicates.
     pub(crate) fn dependents_of(&self, reads: &[Read]) -> Vec<T> {
         if self.0.is_empty() {
             return Vec::new();
@@ -390,12 +387,10 @@ impl<T: Clone + Ord> OneOrMany<T> {
 pub(crate) struct Invalidations<'a>(Option<&'a mut Vec<Read>>);
 
 impl<'a> Invalidations<'a> {
-    /// Collects into a list.
     pub(crate) fn collect_into(list: &'a mut Vec<Read>) -> Invalidations<'a> {
         Invalidations(Some(list))
     }
 
-    /// Collects nothing.
     pub(crate) fn disabled() -> Invalidations<'a> {
         Invalidations(None)
     }

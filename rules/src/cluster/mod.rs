@@ -63,11 +63,11 @@ pub struct Cluster {
     admissions: Arc<Admissions>,
 }
 
-/// What is different once objects were replaced.
+/// What changed when objects were replaced.
 pub(crate) enum Replaced {
     /// The results of these reads.
     Reads(Vec<Read>),
-    /// Nobody knows, because the code of a view panicked.
+    /// Anything may have changed, because the code of a view panicked.
     Everything,
 }
 
@@ -86,24 +86,23 @@ impl Deref for Cluster {
 }
 
 impl Cluster {
-    /// An empty cluster. `complete` is true if an object that is not in it does not exist.
-    #[must_use]
+    /// An empty cluster. `complete`: an object that is not in the cluster does not exist.
     pub fn new(complete: bool) -> Cluster {
         Cluster { objects: Objects::new(complete), ..Cluster::default() }
     }
 
-    /// An empty cluster whose objects will be replaced.
+    /// An empty cluster whose objects can be replaced.
     pub(crate) fn incremental(complete: bool) -> Cluster {
         Cluster { incremental: true, ..Cluster::new(complete) }
     }
 
-    /// The same cluster for objects that meet so surely.
+    /// Sets how certain it is that the objects run in one cluster.
     #[must_use]
     pub(crate) fn with_bond(self, bond: Bond) -> Cluster {
         Cluster { bond, ..self }
     }
 
-    /// How surely its objects meet.
+    /// How certain it is that the objects run in one cluster.
     pub(crate) fn bond(&self) -> Bond {
         self.bond
     }
@@ -112,9 +111,8 @@ impl Cluster {
         self.incremental
     }
 
-    /// An empty cluster that shares the remembered admissions of pods by pools with this one: for the next
-    /// snapshot of the same cluster.
-    #[must_use]
+    /// An empty cluster for the next snapshot of the same cluster: it shares the cached admissions of pods by pools
+    /// with this one.
     pub fn successor(&self, complete: bool) -> Cluster {
         Cluster { admissions: Arc::clone(&self.admissions), ..Cluster::new(complete) }
     }
@@ -131,7 +129,6 @@ impl Cluster {
         self.objects.push(object);
     }
 
-    /// Replaces objects.
     pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Replaced {
         let mut invalid = Vec::new();
         let mut collected = Invalidations::collect_into(&mut invalid);
@@ -169,7 +166,7 @@ impl Cluster {
         self.queries.get::<Q>(self, key)
     }
 
-    /// The result of a query of which the caller reads only one part.
+    /// The result of a query of which the caller only reads one part.
     pub(crate) fn query_part<Q: Query>(&self, key: &Q::Key, part: Digest) -> Q::Value {
         self.queries.get_part::<Q>(self, key, part)
     }

@@ -11,10 +11,8 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
 
-/// Result of a lookup.
 #[derive(Debug)]
 pub enum Lookup<'a> {
-    /// The object.
     Found(&'a Object),
     /// The object does not exist.
     Missing,
@@ -22,13 +20,11 @@ pub enum Lookup<'a> {
     Unknown,
 }
 
-/// Objects of one kind.
 #[derive(Default)]
 struct OfKind {
-    /// The objects of each namespace.
     namespaces: BTreeMap<Arc<str>, Names>,
-    /// The namespaces that have a name, in order: there may be as many namespaces as objects. Empty while there are few
-    /// namespaces, which are all searched.
+    /// The namespaces that have a name, in order: there may be as many namespaces as objects. Empty while there are so
+    /// few that all are searched.
     namespaces_of: HashMap<String, Vec<Arc<str>>>,
     is_indexed: bool,
 }
@@ -36,10 +32,10 @@ struct OfKind {
 /// The objects of one kind in a namespace.
 #[derive(Default)]
 struct Names {
-    /// The objects of each name, in the order of their files, so that the result does not depend on the order of reading: nearly
-    /// always one.
+    /// The objects of each name, nearly always one, in the order of their files, so that results do not depend on the
+    /// order of reading.
     entries: HashMap<Box<str>, Vec<Object>>,
-    /// Each object once, by the name that is written; computed when it is first read.
+    /// Each object once, by its written name; computed when it is first read.
     listed: OnceLock<Box<[Object]>>,
 }
 
@@ -72,7 +68,7 @@ impl Names {
         is_last
     }
 
-    /// Each object once, by the name that is written.
+    /// Each object once, by its written name.
     fn listed(&self) -> &[Object] {
         self.listed.get_or_init(|| {
             let mut entries: Vec<(&Box<str>, &Vec<Object>)> = self.entries.iter().collect();
@@ -85,7 +81,7 @@ impl Names {
     }
 }
 
-/// So many namespaces are searched for a name.
+/// Maximum number of namespaces that are searched for a name without an index.
 const MAX_SEARCHED: usize = 4;
 
 impl OfKind {
@@ -161,27 +157,26 @@ pub(crate) enum ObjectChange {
 
 /// Whether there are objects of the kind of an object.
 struct Existence {
-    /// Any that is complete.
+    /// A complete object.
     any: bool,
-    /// One with its namespace, for each of its names.
+    /// An object with its namespace, for each of its names.
     named: Vec<bool>,
 }
 
-/// The names under which an object is found: as it is written, because kustomize rewrites references to it, and as it
-/// is applied.
+/// The names under which an object is found: the written one, because kustomize rewrites references to it, and the
+/// applied one.
 fn names(object: &Object) -> impl Iterator<Item = &str> {
     std::iter::once(object.name()).chain(object.applied_name())
 }
 
-/// Whoever goes through objects takes a step for each.
+/// Iterating over objects takes a step for each.
 fn step(_: &&Object) {
     steps::take(1);
 }
 
-/// The known objects.
 #[derive(Default)]
 pub struct Objects {
-    /// By kind, then by group: few kinds have the same name in several groups.
+    /// The objects by kind, then by group: few kinds have the same name in several groups.
     kinds: BTreeMap<String, Vec<(String, OfKind)>>,
     objects: Vec<Object>,
     complete: bool,
@@ -207,7 +202,6 @@ impl Objects {
     }
 
     /// Whether a missing object of this kind is known not to exist.
-    #[must_use]
     pub fn is_complete_for(&self, kind: Kind) -> bool {
         self.complete || self.complete_kinds.contains(&kind)
     }
@@ -316,19 +310,17 @@ impl Objects {
     }
 
     /// Every object, in the order it was applied.
-    #[must_use]
     pub fn objects(&self) -> &[Object] {
         record_read(|| Read::All);
         &self.objects
     }
 
-    /// How many objects there are, for bounds of what is kept; no finding may depend on it.
+    /// The number of objects, for limits of caches; no finding may depend on it.
     pub(super) fn number_of_objects(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether an object that is not in the input does not exist.
-    #[must_use]
+    /// Whether objects that are not in the input do not exist.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -359,13 +351,12 @@ impl Objects {
     }
 
     /// All objects with one identity; more than one is a duplicate.
-    #[must_use]
     pub fn all(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
         record_read(|| Read::Name(KindId::of(group, kind), digest((namespace, name))));
         self.all_untracked(group, kind, namespace, name)
     }
 
-    /// The objects of a kind with this name: for each namespace those of one identity, in the order of their files.
+    /// The objects of a kind with this name, grouped by namespace, each group in the order of their files.
     pub fn named<'a, 'n>(
         &'a self,
         group: &str,
@@ -377,8 +368,8 @@ impl Objects {
         objects.into_iter().flat_map(move |objects| objects.named(name))
     }
 
-    /// The objects of a kind that are written with this name, in any namespace: the API server ignores the namespace of those that
-    /// are cluster-scoped.
+    /// The objects of a kind that are written with this name, in any namespace: the API server ignores the namespace
+    /// of cluster-scoped objects.
     pub(crate) fn written_as<'a, 'n>(
         &'a self,
         kind: Kind,
@@ -389,21 +380,18 @@ impl Objects {
 
     /// Whether there is an object with this identity. A computation that only reads this does not depend on
     /// the content of the object.
-    #[must_use]
     pub fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
         record_read(|| Read::Exists(kind.into(), digest((namespace, name))));
         !self.all_untracked(kind.group, kind.kind, namespace, name).is_empty()
     }
 
     /// Whether there is any complete object of a kind.
-    #[must_use]
     pub fn has_any(&self, kind: Kind) -> bool {
         record_read(|| Read::Any(kind.into()));
         self.has_any_untracked(kind.group, kind.kind)
     }
 
     /// Looks an object up. For cluster-scoped kinds the namespace is `default`.
-    #[must_use]
     pub fn find(&self, kind: Kind, namespace: &str, name: &str) -> Lookup<'_> {
         match self.all(kind.group, kind.kind, namespace, name).first() {
             Some(object) => Lookup::Found(object),
@@ -414,7 +402,6 @@ impl Objects {
 
     /// The object with an identity, if there is exactly one. If there are several, as in a folder of
     /// examples, it is not known which one is meant.
-    #[must_use]
     pub fn unique(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
         match self.all(kind.group, kind.kind, namespace, name) {
             [one] => Some(one),

@@ -15,23 +15,20 @@ use crate::object::Object;
 use crate::steps;
 use crate::steps::isolate;
 
-/// Number of results that are kept for a query, or one for each object of the cluster if those are more; a server evaluates an
-/// unlimited number of pods.
+/// Maximum number of results that are kept for a query, or the number of objects of the cluster if that is larger; a
+/// server evaluates an unlimited number of pods.
 const MAX_RESULTS: usize = 4_096;
-/// The same for clusters whose objects are replaced, where dependents are notified of dropped results.
+/// [`MAX_RESULTS`] for clusters whose objects are replaced, where dependents are notified of dropped results.
 const MAX_INCREMENTAL_RESULTS: usize = 65_536;
 
-/// A pure function of the cluster and a key. Its results are kept. When a read of a result changes, the
-/// result is computed again; only if it is not equal to the old one, its dependents are computed again as
-/// well.
+/// A pure function of the cluster and a key, whose results are cached. When a read of a result changes, the result is
+/// computed again; its dependents are computed again only if it differs from the old one.
 pub(crate) trait Query: Sized + 'static {
-    /// Its slot among the queries.
     const SLOT: QuerySlot;
     /// The kinds that it reads, directly and through other queries.
     const KINDS: &'static [Kind];
     /// The identity with which reads of its results are recorded.
     const ID: QueryId = QueryId(&QueryInfo { slot: Self::SLOT, kinds: Self::KINDS });
-    /// The argument.
     type Key: Clone + Ord + Hash + Send + Sync;
     /// The result. Equal values must be interchangeable: object handles in them are compared by identity.
     type Value: Clone + PartialEq + Send + Sync;
@@ -90,7 +87,6 @@ struct State<Q: Query> {
     dependents: Dependents<Q::Key>,
 }
 
-/// The results of a query.
 struct Results<Q: Query>(Mutex<State<Q>>);
 
 impl<Q: Query> Default for Results<Q> {
@@ -143,7 +139,6 @@ impl<Q: Query> Results<Q> {
     }
 }
 
-/// The results of any query.
 trait AnyResults: Send + Sync {
     fn update(&self, cluster: &Cluster, removed: &[Object], invalid: &mut Vec<Read>);
     fn as_any(&self) -> &dyn Any;
@@ -171,7 +166,7 @@ impl<Q: Query> AnyResults for Results<Q> {
                 continue;
             };
             let Ok((new, reads)) = isolate(|| run::<Q>(cluster, &key)) else {
-                // Who reads it again meets the panic, and is isolated in turn.
+                // A panic occurs again in each reader of the result, where it is isolated.
                 let mut state = self.state();
                 state.dependents.remove(old_reads.iter(), &key);
                 state.results.remove(&key);
@@ -245,7 +240,7 @@ impl Queries {
     }
 }
 
-/// What queries read and do not declare, for a test.
+/// Records the reads that queries do not declare, for a test.
 #[cfg(test)]
 pub(crate) mod undeclared {
     use std::collections::BTreeMap;
@@ -315,13 +310,12 @@ struct QueryInfo {
 }
 
 impl QueryId {
-    /// The kinds that it reads.
     #[cfg(test)]
     pub(crate) fn kinds(self) -> &'static [Kind] {
         self.0.kinds
     }
 
-    /// What tells it from other queries.
+    /// A number that is unique among queries.
     pub(crate) fn number(self) -> u64 {
         self.0.slot as u64
     }

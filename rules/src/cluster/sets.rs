@@ -1,76 +1,73 @@
 //! Sets of manifests: which files are applied to one cluster together.
 //!
-//! Whoever reads files knows how they are applied (a configuration, Flux, Argo CD, kustomizations, folders) and says
-//! it as a [`Partition`]. A run fills one [`Cluster`](crate::Cluster) for each set, so that rules see only objects
-//! that share a set with the one that they check. Without sets, all files are one.
+//! The caller that reads the files knows how they are applied (a configuration, Flux, Argo CD, kustomizations,
+//! folders) and describes it as a [`Partition`]. A run fills one [`Cluster`](crate::Cluster) for each set, so that
+//! rules see only objects that share a set with the checked one. Without sets, all files form one.
 
 use std::sync::Arc;
 
 use crate::object::Object;
 use crate::source::PatchTarget;
 
-/// How surely the objects of a set are in one cluster.
+/// How certain it is that the objects of a set are in one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bond {
-    /// A configuration, a GitOps controller or one kustomization says so.
+    /// They are part of one set in a configuration, a GitOps controller or one kustomization.
     Certain,
     /// Several kustomizations that do not contradict each other.
     Likely,
-    /// Nothing says so: files of folders that have nothing to do with each other are not compared.
+    /// Only their folders relate them: objects of unrelated folders are not compared.
     #[default]
     Folders,
 }
 
-/// What is applied to one cluster together.
+/// Manifests that are applied to one cluster together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestSet {
-    /// Its name in reports, unique in the input.
+    /// The name in reports, unique in the input.
     pub name: Arc<str>,
-    /// How surely its objects meet.
+    /// How certain it is that the objects are in one cluster.
     pub bond: Bond,
-    /// Whether it may be the whole cluster, where the configuration says that the input is complete. False for what
-    /// no set claims beside others: nobody knows which cluster it is applied to.
+    /// Whether it may be the whole cluster if the configuration states that the input is complete. False for the set
+    /// of files that no other set contains, because their cluster is unknown.
     pub may_be_complete: bool,
 }
 
-/// How a file takes part in a set. A file that is reached twice, in two namespaces, takes part twice.
+/// The membership of a file in a set. A file that is applied twice, in two namespaces, has two memberships of one set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
     /// The number of the set in [`Partition::sets`].
     pub set: usize,
-    /// The namespace that replaces that of its objects, except those without namespaces.
+    /// The namespace that replaces that of namespaced objects.
     pub namespace: Option<Arc<str>>,
-    /// The namespace of objects that have none written.
+    /// The namespace of objects without a written one.
     pub default_namespace: Option<Arc<str>>,
-    /// What is put before all names, the outermost first.
+    /// The prefix of all names, the outermost first.
     pub prefix: String,
-    /// What is put behind all names.
     pub suffix: String,
-    /// The objects that a kustomization of the set removes.
+    /// The objects that a kustomization of the set deletes.
     pub removed: Vec<PatchTarget>,
 }
 
-/// The sets of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
-    /// The sets; none where the whole input is one.
+    /// The sets; empty if the whole input is one.
     pub sets: Vec<ManifestSet>,
-    /// For each file of the run how it takes part; nothing for files that no set has.
+    /// The memberships of each file of the run; empty for files in no set.
     pub files: Vec<Vec<Membership>>,
 }
 
 /// The objects of a file as one of its memberships applies them.
 #[derive(Debug)]
 pub(crate) enum AppliedObjects {
-    /// As they are written.
     Written,
-    /// One for each object of the file; nothing for those that are removed, or that another membership of the same set
-    /// applies under the same identity.
+    /// One for each object of the file; `None` for objects that are deleted, or that another membership of the same
+    /// set applies under the same identity.
     Changed(Vec<Option<Object>>),
 }
 
 impl AppliedObjects {
-    /// The object of a file with this number.
+    /// The applied form of an object, by its number in the file.
     pub(crate) fn get<'a>(&'a self, written: &'a [Object], at: usize) -> Option<&'a Object> {
         match self {
             AppliedObjects::Written => Some(&written[at]),
@@ -78,13 +75,12 @@ impl AppliedObjects {
         }
     }
 
-    /// All objects that are applied.
     pub(crate) fn iter<'a>(&'a self, written: &'a [Object]) -> impl Iterator<Item = &'a Object> {
         (0..written.len()).filter_map(|at| self.get(written, at))
     }
 }
 
-/// The objects of a file as each of its memberships applies them, or once as they are written where no set has it.
+/// The objects of a file as each of its memberships applies them, or once as written if the file is in no set.
 pub(crate) fn apply(memberships: &[Membership], objects: &[Object]) -> Vec<AppliedObjects> {
     if memberships.is_empty() {
         return vec![AppliedObjects::Written];
@@ -114,13 +110,13 @@ pub(crate) fn apply(memberships: &[Membership], objects: &[Object]) -> Vec<Appli
 }
 
 impl Membership {
-    /// Whether a kustomization of the set removes an object.
+    /// Whether a kustomization of the set deletes an object.
     fn removes(&self, object: &Object) -> bool {
         let id = object.id();
         self.removed.iter().any(|target| target.fits(&id.kind, &id.name))
     }
 
-    /// The object as it is applied in the set; `None` where a kustomization removes it.
+    /// The object as applied in the set; `None` if a kustomization deletes it.
     fn applied(&self, object: &Object) -> Option<Object> {
         if self.removes(object) {
             return None;
@@ -143,13 +139,11 @@ impl Membership {
 
 impl Partition {
     /// Whether the whole input is one set.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// How a file takes part, by its number.
-    #[must_use]
+    /// The memberships of a file, by its number.
     pub fn memberships(&self, file: usize) -> &[Membership] {
         self.files.get(file).map_or(&[], Vec::as_slice)
     }

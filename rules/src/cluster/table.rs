@@ -18,10 +18,8 @@ use crate::steps::isolate;
 
 /// The data that a table stores for an object: the object itself, or data derived from it alone.
 pub(crate) trait Row: Clone + Send + Sync + 'static {
-    /// The row of an object.
     fn of(object: &Object) -> Self;
 
-    /// The object.
     fn object(&self) -> &Object;
 
     /// The order of the rows of a key.
@@ -43,7 +41,6 @@ impl Row for Object {
 /// A multimap over the objects of some kinds. Building it, updating it, looking up a key, and determining
 /// which lookups a change affects all follow from [`View::keys`].
 pub(crate) trait View: Sized + Send + Sync + 'static {
-    /// Its slot among the tables.
     const SLOT: ViewSlot;
     /// The kinds of the objects in it.
     const KINDS: &'static [Kind];
@@ -53,14 +50,13 @@ pub(crate) trait View: Sized + Send + Sync + 'static {
     const ID: ViewId = ViewId(&ViewInfo { slot: Self::SLOT, kinds: Self::KINDS });
     /// The data stored for an object.
     type Row: Row;
-    /// The key of a lookup.
     type Key: Clone + Ord + Hash + Send + Sync;
 
-    /// The keys of a row. Duplicates count once.
+    /// The keys of a row; duplicates are ignored.
     fn keys(row: &Self::Row) -> Vec<Self::Key>;
 }
 
-/// The rows of a view by their keys. No key is without rows.
+/// The rows of a view by their keys. Every key has a row.
 pub(crate) struct Table<V: View>(HashMap<V::Key, Vec<V::Row>>);
 
 impl<V: View> fmt::Debug for Table<V> {
@@ -90,19 +86,19 @@ impl<V: View> Table<V> {
         self.0.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// The first row of a key. A computation that only reads this depends only on which row is the first.
+    /// The first row of a key. A computation that only reads this depends only on the first row.
     pub(crate) fn first(&self, key: &V::Key) -> Option<&V::Row> {
         record_read(|| Read::FirstRow(V::ID, digest(key)));
         self.0.get(key)?.first()
     }
 
-    /// Whether a key has rows. A computation that only reads this does not depend on which rows they are.
+    /// Whether a key has rows. A computation that only reads this does not depend on the rows themselves.
     pub(crate) fn contains(&self, key: &V::Key) -> bool {
         record_read(|| Read::HasRows(V::ID, digest(key)));
         self.0.contains_key(key)
     }
 
-    /// Whether there is no row, and nobody wants to know what is looked up, so that there is nothing to be looked up.
+    /// Whether the table is empty and no reads are recorded, so that lookups can be skipped.
     pub(crate) fn has_nothing_to_read(&self) -> bool {
         let is_empty = self.0.is_empty() && !is_recording();
         if is_empty {
@@ -177,7 +173,6 @@ impl<V: View> Table<V> {
     }
 }
 
-/// A table of any view.
 trait AnyTable: Send + Sync {
     fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>);
     fn as_any(&self) -> &dyn Any;
@@ -193,7 +188,7 @@ impl<V: View> AnyTable for Table<V> {
     }
 }
 
-/// The tables of a cluster: each is built when it is first read, and from then on kept up to date.
+/// The tables of a cluster: each is built when it is first read, and updated afterwards.
 #[derive(Default)]
 pub(crate) struct Tables([OnceLock<Box<dyn AnyTable>>; ViewSlot::COUNT]);
 
@@ -216,8 +211,8 @@ impl Tables {
         }
     }
 
-    /// The same where a panic must not go on: a table that it leaves half changed is built anew when it is next read. Returns
-    /// whether there is one.
+    /// Like [`Self::apply`], for a table whose view may panic: a table that is left half changed is built again when
+    /// it is next read. Returns whether there is one.
     pub(crate) fn apply_isolated(
         &mut self,
         change: ObjectChange,
@@ -264,7 +259,6 @@ pub(crate) enum ViewSlot {
 }
 
 impl ViewSlot {
-    /// Number of slots.
     pub(crate) const COUNT: usize = ViewSlot::Workloads as usize + 1;
 }
 
@@ -285,7 +279,7 @@ impl ViewId {
         self.0.kinds
     }
 
-    /// What tells it from other views.
+    /// A number that is unique among views.
     pub(crate) fn number(self) -> u64 {
         self.0.slot as u64
     }

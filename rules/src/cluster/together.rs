@@ -1,8 +1,8 @@
-//! Whether two objects of the input reach one cluster together.
+//! Whether two objects of the input are applied to the same cluster.
 //!
-//! A repository may hold the files of several clusters, and examples that have nothing to do with each other.
-//! Objects of one file or of one kustomization are applied together for certain; those of a folder and of the
-//! folders below it probably; of two other folders nothing is known.
+//! A repository may contain the files of several clusters, and unrelated examples. Objects of one file or of one
+//! kustomization are certainly applied together; objects of a folder and its subfolders probably; nothing is known
+//! about unrelated folders.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::cluster::sets::Bond;
 use crate::object::Object;
 use crate::source::KustomizeRoute;
 
-/// How surely two objects reach one cluster, most surely first.
+/// How certain it is that two objects are applied to the same cluster, from the most certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Company {
-    /// One file, or no files at all, as in a cluster.
+    /// Both are in one file, or not from files, as in a cluster.
     File,
-    /// One kustomization.
+    /// Both are in one kustomization.
     Kustomization,
-    /// One folder.
+    /// Both are in one folder.
     Folder,
-    /// A folder and one below it.
+    /// One is in a folder, the other in a subfolder.
     Below,
-    /// Folders that have nothing to do with each other, or namespaces that differ once they are applied.
+    /// They are in unrelated folders, or in namespaces that differ when applied.
     Apart,
 }
 
-/// The kustomizations of the input that reach the file of an object.
+/// The kustomizations of the input that include the file of an object.
 pub(crate) fn routes(object: &Object) -> &[KustomizeRoute] {
     object.source().map_or(&[], |source| source.routes())
 }
 
-/// How surely both reach one cluster, as far as their places in the input tell.
+/// How certain it is that both are applied to the same cluster, by their places in the input.
 pub(crate) fn company(a: &Object, b: &Object) -> Company {
     let (Some(from), Some(to)) = (a.origin(), b.origin()) else {
         return Company::File;
@@ -50,7 +50,7 @@ pub(crate) fn company(a: &Object, b: &Object) -> Company {
     of_folders(folder(from.source.path()), folder(to.source.path()))
 }
 
-/// The same for objects of these folders, as far as no kustomization reaches them.
+/// The company of objects in these folders that no kustomization includes.
 pub(crate) fn of_folders(here: &str, there: &str) -> Company {
     if here == there {
         Company::Folder
@@ -61,20 +61,20 @@ pub(crate) fn of_folders(here: &str, there: &str) -> Company {
     }
 }
 
-/// Where an object is, as far as that decides which objects without a namespace it pairs with: most objects are where many
-/// others are.
+/// The properties of an object that determine with which objects without a namespace it pairs. Most objects share them
+/// with many others.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Around {
-    /// In a cluster whose objects all pair.
+    /// The object is in a cluster in which all objects pair.
     Everything,
-    /// In a folder.
+    /// The folder of an object outside of kustomizations.
     Folder(String),
-    /// Where kustomizations of its own bring it.
+    /// An object with its own list of kustomizations.
     Object(ObjectKey),
 }
 
 impl Around {
-    /// Whether an object there pairs with another one, which has no namespace.
+    /// Whether such an object pairs with `other`, which has no namespace.
     pub(crate) fn pairs(&self, cluster: &Cluster, other: &Object) -> bool {
         match self {
             Around::Everything => true,
@@ -86,7 +86,7 @@ impl Around {
     }
 }
 
-/// Whether two objects with one written namespace may still have one when kustomizations have set theirs.
+/// Whether two objects with the same written namespace may still share one after kustomizations have set theirs.
 fn may_share_namespace(a: &Object, b: &Object) -> bool {
     if routes(a).is_empty() && routes(b).is_empty() {
         return true;
@@ -109,7 +109,7 @@ fn may_share_namespace(a: &Object, b: &Object) -> bool {
     !namespaces(a).is_disjoint(&namespaces(b))
 }
 
-/// The namespaces that the kustomizations around an object may apply it to.
+/// The namespaces in which the kustomizations of an object may apply it.
 fn namespaces(object: &Object) -> BTreeSet<&str> {
     let routes = routes(object);
     if routes.is_empty() {
@@ -122,12 +122,12 @@ fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> &'a s
     route.and_then(|route| route.namespace.as_deref()).unwrap_or(object.namespace_or_default())
 }
 
-/// The folder of a path; empty for the current one.
+/// The folder of a path; empty for the current folder.
 pub(crate) fn folder(path: &str) -> &str {
     memchr::memrchr(b'/', path.as_bytes()).map_or("", |end| &path[..end])
 }
 
-/// Whether a folder is below another. The current folder is above all that are not outside it.
+/// Whether a folder is a subfolder of another. Paths that do not begin with `..` are below the current folder.
 fn is_below(folder: &str, above: &str) -> bool {
     if above.is_empty() || above == "." {
         return !folder.starts_with('/') && !folder.starts_with("..");
@@ -136,7 +136,7 @@ fn is_below(folder: &str, above: &str) -> bool {
 }
 
 impl Cluster {
-    /// Where an object is.
+    /// The pairing properties of an object.
     pub(crate) fn around(&self, object: &Object) -> Around {
         match object.origin() {
             Some(_) if self.all_pair() => Around::Everything,
@@ -152,14 +152,13 @@ impl Cluster {
         self.is_complete() || self.bond() != Bond::Folders
     }
 
-    /// Whether a finding about one object may rest on the other one: whether both are of one cluster as far as is
-    /// known. Everything is where the input is the whole cluster, or something says that all of it is applied together.
-    #[must_use]
+    /// Whether a finding about one object may depend on the other one: whether both are in one cluster as far as is
+    /// known. Always true if the input is the whole cluster, or is known to be applied together.
     pub fn pairs(&self, a: &Object, b: &Object) -> bool {
         self.all_pair() || company(a, b) != Company::Apart
     }
 
-    /// Whether both are of one cluster for certain. What the kustomization of its folder leaves out is not.
+    /// Whether both are certainly in one cluster. Files that the kustomization of their folder does not list are not.
     pub(crate) fn surely_pairs(&self, a: &Object, b: &Object) -> bool {
         let is_left_out = |o: &Object| o.origin().is_some_and(|origin| origin.source.is_left_out());
         self.bond() == Bond::Certain && !is_left_out(a) && !is_left_out(b)
@@ -215,7 +214,7 @@ mod tests {
         };
         let prod: &[_] = &[("prod", None)];
         assert_eq!(both(prod, prod, "Deployment"), Company::Kustomization);
-        // An object of no namespace is together with those of all.
+        // A cluster-scoped object pairs with the objects of every namespace.
         assert_eq!(both(prod, &[("prod", Some("a"))], "NodePool"), Company::Kustomization);
         assert_eq!(
             both(&[("prod", Some("a"))], &[("prod", Some("a"))], "Deployment"),

@@ -44,7 +44,6 @@ impl View for Autoscalers {
 
 /// Namespace, `group/kind` and name of the target of an HPA or ScaledObject, with KEDA's defaults. `None` if
 /// it cannot be read.
-#[must_use]
 pub fn scale_target(object: &Object) -> Option<(String, String, String)> {
     let reference = object.path(&["spec", "scaleTargetRef"]);
     let name = reference.get("name").text()?;
@@ -58,7 +57,7 @@ pub fn scale_target(object: &Object) -> Option<(String, String, String)> {
     Some((object.namespace_or_default().to_owned(), [group, "/", kind.as_str()].concat(), name.to_owned()))
 }
 
-/// What an autoscaler of a workload has as its target.
+/// A workload as the target of an autoscaler.
 pub(crate) fn as_target(object: &Object) -> Arc<ScaleTarget> {
     let id = object.id();
     let kind = [id.group.as_str(), "/", id.kind.as_str()].concat();

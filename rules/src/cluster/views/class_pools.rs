@@ -13,7 +13,6 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// NodePools by the EC2NodeClass that they use.
 pub(crate) struct ClassPools;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +21,7 @@ pub(crate) enum ClassPoolKey {
     Class(String),
     /// Patches and fragments, by the name of the class: they contain only part of a pool.
     PartialOfClass(String),
-    /// Pools whose class is not known, so that they may use any class.
+    /// Pools with an unknown class: they may use any.
     UnknownClass,
 }
 
@@ -50,7 +49,7 @@ impl View for ClassPools {
 pub(crate) struct PoolsOfClass {
     /// The known pools, in the order of their names.
     pub pools: Vec<Object>,
-    /// Whether other pools may use the class, whose definition is incomplete.
+    /// Whether other pools, with an incomplete definition, may use the class.
     pub incomplete: bool,
 }
 
@@ -59,8 +58,8 @@ pub(crate) struct PoolsOfClass {
 pub(crate) struct PoolsByClass<'i>(pub(super) &'i Cluster);
 
 impl PoolsByClass<'_> {
-    /// The pools that use a class. Of several classes of one name in the input a pool uses the one that is surest
-    /// to be applied together with it: that of its own file first.
+    /// The pools that use a class. If the input has several classes of one name, a pool uses the one that is most
+    /// certainly applied together with it, preferring its own file.
     pub(crate) fn pools_of(self, class: &Object) -> PoolsOfClass {
         let cluster = self.0;
         let name = class.name().to_owned();
@@ -95,18 +94,17 @@ impl PoolsByClass<'_> {
     }
 }
 
-/// The EC2NodeClasses of a name.
 fn classes_named<'c>(cluster: &'c Cluster, name: &str) -> &'c [Object] {
     let kind = Kind::EC2_NODE_CLASS;
     cluster.all(kind.group, kind.kind, "default", name)
 }
 
-/// The class that is nearest to a pool, of those with the name that the pool refers to.
+/// The class with the name in a pool's reference that is most certainly applied together with the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NearestClass {
-    /// How near it is.
+    /// How certain that is.
     company: Company,
-    /// Its [`Object::ptr_id`]; `None` if several classes are equally near.
+    /// The [`Object::ptr_id`] of the class; `None` if it is equally certain for several.
     only: Option<usize>,
 }
 
@@ -122,8 +120,9 @@ impl NearestClass {
     }
 }
 
-/// The nearest class of each pool that refers to a name, in the order of the pools. Repositories of examples have a class of one
-/// name in each folder: every pair of a pool and a class is compared once, and not once for each class.
+/// The nearest class of each pool that refers to a name, in the order of the pools. Repositories of examples have a
+/// class of the same name in each folder: each pair of a pool and a class is compared once for all classes of the
+/// name.
 struct NearestClasses;
 
 impl Query for NearestClasses {
@@ -148,8 +147,7 @@ impl PoolsOfClass {
         })
     }
 
-    /// The types of every pool that uses the class. `None` if there is no pool, or if the types of one are
-    /// not known.
+    /// The types of every pool that uses the class. `None` if there is no pool, or if the types of one are unknown.
     pub(crate) fn all_types(&self) -> Option<Vec<(&Object, TypeSet)>> {
         let known: Vec<(&Object, TypeSet)> = self.with_types().collect();
         let all = !self.incomplete && !known.is_empty() && known.len() == self.pools.len();
@@ -250,7 +248,7 @@ mod tests {
                 cluster.apply(object(path, Kind::NODE_POOL, number, roots));
             }
             let mut classes = super::classes_named(&cluster, "gpu").to_vec();
-            // Others of the name, which the cluster does not have.
+            // Classes with the name that are not in the cluster.
             for number in 0..4 {
                 let (path, roots) = (PATHS[random(PATHS.len())], ROOTS[random(ROOTS.len())]);
                 classes.push(object(path, Kind::EC2_NODE_CLASS, number, roots));
@@ -264,7 +262,8 @@ mod tests {
         }
     }
 
-    /// The pools of a class, each compared with all classes of the name, and whether others may use it.
+    /// The pools of a class, found by comparing each pool with all classes of the name, and whether other pools may
+    /// use it.
     fn compared<'c>(cluster: &'c Cluster, class: &Object) -> (Vec<&'c str>, bool) {
         let (mut names, mut incomplete) = (Vec::new(), false);
         let key = ClassPoolKey::Class("gpu".to_owned());

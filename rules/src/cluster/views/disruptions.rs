@@ -1,4 +1,4 @@
-//! How many pods a PodDisruptionBudget keeps available, and how many it selects.
+//! The number of pods that a PodDisruptionBudget keeps available, and the number that it selects.
 
 use crate::cluster::Cluster;
 use crate::cluster::views::Workload;
@@ -10,7 +10,6 @@ use crate::workload::template::workload_kind;
 /// The number of pods that a PDB keeps available.
 #[derive(Clone, Copy)]
 pub(crate) enum IntOrPercent {
-    /// A number.
     Count(i64),
     /// A percentage, 0 to 100.
     Percent(i64),
@@ -27,7 +26,7 @@ impl IntOrPercent {
         (0..=100).contains(&percent).then_some(IntOrPercent::Percent(percent))
     }
 
-    /// How many of `pods` it is; a percentage is rounded up or down.
+    /// The value for a number of pods; a percentage is rounded up or down.
     pub(crate) fn of(self, pods: i64, up: bool) -> i64 {
         match self {
             IntOrPercent::Count(count) => count,
@@ -38,7 +37,7 @@ impl IntOrPercent {
         }
     }
 
-    /// How many of `pods` may be disrupted while all are healthy; percentages are rounded up.
+    /// Number of `pods` that may be disrupted while all are healthy; percentages are rounded up.
     pub(crate) fn disruptions_allowed(self, pods: i64) -> i64 {
         pods.saturating_sub(self.of(pods, true))
     }
@@ -46,17 +45,15 @@ impl IntOrPercent {
 
 /// The pods that a PDB selects.
 pub(crate) struct SelectedPods {
-    /// Minimum number.
     pub floor: i64,
-    /// Maximum number.
     pub ceiling: i64,
     /// Whether an autoscaler sets the number.
     pub scaled: bool,
-    /// Whether the manifests contain every number.
+    /// Whether the manifests state every number.
     pub written: bool,
 }
 
-/// The number of pods of the workloads. `None` if the kind or number of one is not known.
+/// The number of pods of the workloads. `None` if the kind or number of one is unknown.
 pub(crate) fn selected_pods(workloads: &[&Workload], cluster: &Cluster) -> Option<SelectedPods> {
     if workloads.is_empty() {
         return None;

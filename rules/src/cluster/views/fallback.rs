@@ -16,7 +16,7 @@ use crate::karpenter::requirement::{is_well_known, normalise};
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// Accelerators of which Karpenter counts devices.
+/// Accelerators whose devices Karpenter counts.
 pub(crate) const COUNTED_ACCELERATORS: [&str; 4] =
     ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"];
 
@@ -43,7 +43,6 @@ struct PoolProfile {
     weight: i64,
     taints: Vec<TaintKey>,
     devices: u32,
-    /// Custom labels of the template.
     labels: Vec<Pair>,
 }
 
@@ -64,7 +63,7 @@ impl Query for Fallbacks {
 /// All dynamic pools with types, by these properties.
 #[derive(Debug, Default)]
 pub(crate) struct FallbackPools {
-    /// Without the labels: for pools that no label selects.
+    /// Without the labels, for pools that no pod selects by label.
     without_labels: BTreeMap<PoolProfile, Object>,
     by_label: BTreeMap<Pair, BTreeMap<PoolProfile, Object>>,
 }
@@ -110,7 +109,6 @@ impl FallbackPools {
         out
     }
 
-    /// A pool that is a fallback of this one.
     pub(crate) fn fallback_of(&self, object: &Object, pool: &NodePool<'_>) -> Option<&Object> {
         if self.without_labels.is_empty() && self.by_label.is_empty() {
             return None;
@@ -134,7 +132,7 @@ impl FallbackPools {
     }
 }
 
-/// `None` for a pool without types, or whose types are not known.
+/// The profile of a pool; `None` if it has no types, or they are unknown.
 fn pool_profile(pool: &NodePool<'_>) -> Option<PoolProfile> {
     let types = pool.types().filter(|types| !types.is_empty())?;
     let devices = types.iter().flat_map(|t| COUNTED_ACCELERATORS.iter().map(|r| t.devices(r))).max()?;

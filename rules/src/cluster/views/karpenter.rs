@@ -1,4 +1,4 @@
-//! What shows that Karpenter runs in a cluster.
+//! Objects that show that Karpenter runs in a cluster.
 
 use crate::cluster::Cluster;
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
@@ -6,10 +6,10 @@ use crate::cluster::together::Around;
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// Karpenter's own kinds, which show that it runs in the cluster; none has namespaces.
+/// Karpenter's own kinds, all cluster-scoped.
 pub(crate) const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
 
-/// The first object of these kinds that pairs with those of a place.
+/// The first object of these kinds that pairs with a given object.
 pub(crate) struct KarpenterObject;
 
 impl Query for KarpenterObject {

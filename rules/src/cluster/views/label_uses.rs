@@ -15,9 +15,9 @@ pub(crate) struct ReferencedLabels;
 pub(crate) enum LabelUse {
     /// Workloads that refer to a label.
     Label(String),
-    /// Workloads for which nodes are started.
+    /// Workloads whose pods can cause Karpenter to start nodes.
     StartsNodes,
-    /// Workloads that name Karpenter in an annotation or in a label of nodes.
+    /// Workloads that name Karpenter in an annotation or a node label.
     Karpenter,
 }
 
@@ -57,7 +57,7 @@ impl LabelUses<'_> {
         self.0.table::<ReferencedLabels>().contains(&LabelUse::Karpenter)
     }
 
-    /// Whether the input contains workloads. Otherwise the absence of a label means nothing.
+    /// Whether the input contains workloads. Without workloads, an unused label means nothing.
     pub(crate) fn has_workloads(self) -> bool {
         self.0.table::<ReferencedLabels>().contains(&LabelUse::StartsNodes)
     }

@@ -78,8 +78,8 @@ pub struct Views<'i> {
     cluster: &'i Cluster,
 }
 
-/// Builds each table, those that take longest first. [`CandidatePools`] is by far the largest, and is needed only if pods are
-/// placed.
+/// The functions that build each table, the slowest first. [`CandidatePools`] is by far the largest, and is only
+/// needed if pods are placed.
 static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
     |cluster| {
         if cluster.places_pods() {
@@ -108,25 +108,22 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
 ];
 
 impl Cluster {
-    /// The data derived from the objects.
-    #[must_use]
     pub fn views(&self) -> Views<'_> {
         Views::new(self)
     }
 
-    /// Functions that build the tables which nearly every run reads. Callers may run them in parallel, in this order.
-    #[must_use]
+    /// Functions that build the tables that nearly every run reads. They may run in parallel, in this order.
     pub fn table_builders() -> &'static [fn(&Cluster)] {
         &TABLE_BUILDERS
     }
 
-    /// Whether it has both pools and what may run on them.
+    /// Whether the cluster has both pools and pods that may run on them.
     fn places_pods(&self) -> bool {
         self.has_any(Kind::NODE_POOL) && WORKLOAD_KINDS.iter().any(|kind| self.has_any(*kind))
     }
 
-    /// Computes on all threads which pools admit the pods with accelerators, and which block the drain of a pool's nodes: the
-    /// first rule that asks would keep all others waiting. The tables have to be built.
+    /// Computes on all threads which pools admit the pods with accelerators, and which pods block the drain of a
+    /// pool's nodes; otherwise the first rule to read them would block all others. The tables have to be built before.
     pub fn place_pods(&self, platform: &Platform) {
         if self.places_pods() {
             placement::evaluate_accelerators(self, platform.eks);
@@ -135,8 +132,8 @@ impl Cluster {
         }
     }
 
-    /// Builds every table, and the results that do not depend on the object under review, so that no review
-    /// has to wait for them.
+    /// Builds every table, and the results that do not depend on the object under review, so that reviews need not
+    /// wait for them.
     pub fn build_views(&self, platform: &Platform) {
         for build in TABLE_BUILDERS {
             build(self);
@@ -149,17 +146,16 @@ impl Cluster {
 /// The replicas a workload can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// Minimum while it serves requests.
+    /// Minimum number while it serves requests.
     pub min: i64,
-    /// Minimum, which may be 0.
+    /// Minimum number, which may be 0.
     pub floor: i64,
-    /// Maximum.
     pub max: i64,
     /// Whether an autoscaler sets the number.
     pub autoscaled: bool,
 }
 
-/// The labels of pods, as a selector reads them.
+/// The labels of a pod template.
 type Labels<'l, 'a> = &'l [(&'a str, Node<'a>)];
 
 impl<'i> Views<'i> {
@@ -167,7 +163,7 @@ impl<'i> Views<'i> {
         Views { cluster }
     }
 
-    /// Computes the results that every review may read, on one platform.
+    /// Computes the results that reviews may read, for one platform.
     pub(crate) fn build_results(self, platform: &Platform) {
         self.cluster.query::<Fallbacks>(&());
         self.cluster.query::<Kubelets>(&());
@@ -193,12 +189,11 @@ impl<'i> Views<'i> {
         self.cluster.query::<Kubelets>(&())
     }
 
-    /// Which pools may start nodes for which pods.
     pub(crate) fn feasibility(self, platform: &Platform) -> Feasibility<'i> {
         Feasibility { cluster: self.cluster, eks: platform.eks }
     }
 
-    /// The pods that block the drain of a pool's nodes and for which the pool is the first choice.
+    /// The pods that block the drain of a pool's nodes and prefer this pool.
     pub(crate) fn blockers_on(self, pool: &Object, platform: &Platform) -> Arc<[Arc<EvictionBlocker>]> {
         placement::blockers_on(self.cluster, pool, platform)
     }
@@ -213,17 +208,16 @@ impl<'i> Views<'i> {
         self.cluster.table::<RecordingRules>().contains(&series.to_owned())
     }
 
-    /// The NodeOverlays of a weight.
     pub(crate) fn overlays_of_weight(self, weight: i64) -> &'i [Object] {
         self.cluster.table::<Overlays>().get(&OverlayKey::Weight(weight))
     }
 
-    /// Whether a NodeOverlay changes how much of a resource nodes have, or may do so because of a placeholder.
+    /// Whether a NodeOverlay sets the capacity of a resource, or may do so because of a placeholder.
     pub(crate) fn may_be_overlaid(self, resource: &str) -> bool {
         self.is_overlaid(resource) || self.cluster.table::<Overlays>().contains(&OverlayKey::UnknownCapacity)
     }
 
-    /// Whether a NodeOverlay changes how much of a resource nodes have.
+    /// Whether a NodeOverlay sets the capacity of a resource.
     pub(crate) fn is_overlaid(self, resource: &str) -> bool {
         self.cluster.table::<Overlays>().contains(&OverlayKey::Capacity(resource.to_owned()))
     }
@@ -238,7 +232,6 @@ impl<'i> Views<'i> {
         self.cluster.table::<NodePools>().get(&NodePoolKey::Taint(key.to_owned()))
     }
 
-    /// The static NodePools.
     pub(crate) fn static_pools(self) -> &'i [Object] {
         self.cluster.table::<NodePools>().get(&NodePoolKey::Static)
     }
@@ -248,33 +241,31 @@ impl<'i> Views<'i> {
         self.cluster.table::<NodePools>().contains(&NodePoolKey::Static)
     }
 
-    /// The dynamic pools whose pods no taint and no custom label tells from those of a pool, itself included.
+    /// The dynamic pools that differ from a pool in neither taints nor custom labels, including itself.
     pub(crate) fn overlap_group(self, pool: &OverlapGroup) -> &'i [Arc<OverlapGroup>] {
         pool.key().map_or(&[], |key| self.cluster.table::<OverlapGroups>().get(key))
     }
 
-    /// The workloads with accelerators that a pool admits, and those whose first choice it is.
+    /// The workloads with accelerators that a pool admits, and those that prefer it.
     pub(crate) fn accelerators_on(self, pool: &Object, platform: &Platform) -> PoolUse {
         placement::accelerators_on(self.cluster, pool, platform.eks)
     }
 
-    /// What the pods of workloads tolerate, each list once. `None` if that is not known of all workloads.
+    /// The distinct sets of taints that the pods of workloads tolerate. `None` if one is unknown.
     pub(crate) fn tolerances(self) -> Option<Vec<&'i Tolerance>> {
         let table = self.cluster.table::<Tolerances>();
         (!table.contains(&Tolerance::Unknown)).then(|| table.keys())
     }
 
-    /// The workloads whose pods tolerate these taints.
+    /// The workloads whose pods have this tolerance.
     pub(crate) fn tolerating(self, tolerance: &Tolerance) -> &'i [Object] {
         self.cluster.table::<Tolerances>().get(tolerance)
     }
 
-    /// Node classes and what refers to them.
     pub(crate) fn node_classes(self) -> NodeClasses<'i> {
         NodeClasses(self.cluster)
     }
 
-    /// The NodePools of each EC2NodeClass.
     pub(crate) fn class_pools(self) -> PoolsByClass<'i> {
         PoolsByClass(self.cluster)
     }
@@ -306,9 +297,8 @@ impl<'i> Views<'i> {
         })
     }
 
-    /// The workloads of the pool's cluster that select a pool by its name or by one of its custom labels, and contradict
-    /// none of its labels.
-    #[must_use]
+    /// The workloads of the pool's cluster that select a pool by its name or by one of its custom labels, and do not
+    /// contradict its labels.
     pub fn selecting(self, pool: &NodePool<'_>) -> Vec<&'i Workload> {
         let workloads = self.cluster.table::<Workloads>();
         if workloads.has_nothing_to_read() {
@@ -331,8 +321,7 @@ impl<'i> Views<'i> {
     }
 
     /// The purpose of a pool: from its name, labels and taints, otherwise from the workloads that select it, with the
-    /// first of them.
-    #[must_use]
+    /// first of these.
     pub fn purpose(self, pool: &NodePool<'_>) -> Option<(WorkloadClass, Option<&'i Workload>)> {
         if let Some(class) = pool.purpose() {
             return Some((class, None));
@@ -355,7 +344,7 @@ impl<'i> Views<'i> {
         found
     }
 
-    /// The class of a workload: what it or its namespace declares, otherwise what it looks like.
+    /// The class of a workload: as declared by it or its namespace, otherwise from its content.
     pub(crate) fn class_of(self, object: &Object) -> Cow<'_, Classified> {
         let own = object.classified();
         if own.is_declared() {
@@ -366,20 +355,16 @@ impl<'i> Views<'i> {
         namespace.and_then(declared_by_namespace).map_or(Cow::Borrowed(own), Cow::Owned)
     }
 
-    /// The HPAs on a target.
-    #[must_use]
     pub fn hpas_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
         self.cluster.table::<Autoscalers>().get(&AutoscalerKey::Hpa(Arc::clone(target)))
     }
 
-    /// The ScaledObjects on a target.
-    #[must_use]
+    /// The ScaledObjects with this target.
     pub fn scaled_objects_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
         self.cluster.table::<Autoscalers>().get(&AutoscalerKey::ScaledObject(Arc::clone(target)))
     }
 
     /// The ScaledObjects of a namespace for which KEDA creates an HPA with this name.
-    #[must_use]
     pub fn scaled_objects_of_hpa(self, namespace: &str, name: &str) -> &'i [Object] {
         let key = AutoscalerKey::ScaledObjectOfHpa(namespace.to_owned(), name.to_owned());
         self.cluster.table::<Autoscalers>().get(&key)
@@ -391,8 +376,7 @@ impl<'i> Views<'i> {
         self.scaled_objects_of(&target).first().or_else(|| self.hpas_of(&target).first())
     }
 
-    /// The replicas that a workload can have. `None` if this is not known.
-    #[must_use]
+    /// The replicas that a workload can have. `None` if they are unknown.
     pub fn replicas(self, object: &Object) -> Option<Replicas> {
         let target = as_target(object);
         let bounds = |object: &Object, min: &str, least: i64, max: &str, most: i64| {
@@ -403,7 +387,7 @@ impl<'i> Views<'i> {
             let floor = value(min, least)?;
             Some(Replicas { min: floor.max(1), floor, max: value(max, most)?, autoscaled: true })
         };
-        // Autoscalers that may be of another cluster leave the number unknown.
+        // Autoscalers that may be in another cluster make the number unknown.
         let certain = |all: &'i [Object]| {
             let own = all.iter().find(|autoscaler| self.cluster.pairs(object, autoscaler));
             (own.is_some() || all.is_empty()).then_some(own)
@@ -412,7 +396,7 @@ impl<'i> Views<'i> {
             return bounds(scaled, "minReplicaCount", 0, "maxReplicaCount", 100);
         }
         if let Some(hpa) = certain(self.hpas_of(&target))? {
-            // An HPA leaves a target alone that was scaled to zero.
+            // An HPA does not change a target that was scaled to zero.
             if replicas(object) == Some(0) {
                 return Some(Replicas { min: 0, floor: 0, max: 0, autoscaled: false });
             }
@@ -421,9 +405,7 @@ impl<'i> Views<'i> {
         replicas(object).map(|n| Replicas { min: n, floor: n, max: n, autoscaled: false })
     }
 
-    /// The workloads with pods that the selector of a PDB certainly matches, and whether there are others
-    /// that it may match.
-    #[must_use]
+    /// The workloads whose pods the selector of a PDB certainly matches, and whether it may match others.
     pub fn selected_by(self, pdb: &Object) -> (Vec<&'i Workload>, bool) {
         let selector = pdb.path(&["spec", "selector"]);
         let wanted = selector.get("matchLabels").entries();
@@ -433,8 +415,7 @@ impl<'i> Views<'i> {
         self.selected(pdb, &wanted, set, &|labels| selector::matches(&selector, labels))
     }
 
-    /// The same for the selector of a Service.
-    #[must_use]
+    /// The workloads whose pods the selector of a Service certainly matches, and whether it may match others.
     pub fn selected_by_service(self, service: &Object) -> (Vec<&'i Workload>, bool) {
         let wanted = service.path(&["spec", "selector"]).entries();
         let set = is_set_by_controllers(wanted.iter().map(|(key, _)| *key));
@@ -442,7 +423,6 @@ impl<'i> Views<'i> {
     }
 
     /// The Services whose selector certainly matches the pods of a template.
-    #[must_use]
     pub fn services_of(self, namespace: &str, template: &Template<'_>) -> Vec<&'i Object> {
         let services = self.cluster.table::<Services>();
         let labels = template.labels();
@@ -460,7 +440,7 @@ impl<'i> Views<'i> {
         found
     }
 
-    /// Whether a workload of a namespace, a Rollout, starts pods with labels of their own in a step of a canary.
+    /// Whether a Rollout of a namespace starts pods with their own labels in a canary step.
     pub(crate) fn has_experiment(self, namespace: &str) -> bool {
         self.cluster.table::<Workloads>().contains(&WorkloadKey::Experiment(namespace.to_owned()))
     }
@@ -476,19 +456,18 @@ impl<'i> Views<'i> {
         self.cluster.table::<Workloads>().get(&key).iter().map(|workload| &workload.object)
     }
 
-    /// The objects from which an operator may make pods.
+    /// The objects from which an operator may create pods.
     pub(crate) fn pod_makers(self) -> PodMakerObjects {
         self.cluster.query::<PodMakers>(&())
     }
 
-    /// The workloads of a namespace.
     pub fn workloads_in(self, namespace: &str) -> impl Iterator<Item = &'i Workload> {
         let table = self.cluster.table::<Workloads>();
         table.get(&WorkloadKey::Namespace(namespace.to_owned())).iter().map(Arc::as_ref)
     }
 
-    /// The workloads whose pods certainly fit a selector, and whether there are others that may fit. `wanted` are the
-    /// labels that it names, and `set` is true where controllers set one of them.
+    /// The workloads whose pods a selector certainly matches, and whether it may match others. `wanted` are the labels
+    /// of the selector; `set` is true if controllers set one of them.
     fn selected(
         self,
         owner: &Object,
@@ -505,7 +484,7 @@ impl<'i> Views<'i> {
             }
             None => WorkloadKey::Namespace(namespace.to_owned()),
         });
-        // A placeholder may be any label. Those with the literal label as well are among the candidates.
+        // A placeholder may be any label. Pods that also have the literal label are among the candidates.
         let may_have_label = match pair {
             Some(_) => table.get(&WorkloadKey::UnknownPodLabels(namespace.to_owned())),
             None => &[],
@@ -516,7 +495,7 @@ impl<'i> Views<'i> {
         let mut elsewhere = false;
         for workload in candidates {
             let mut hit = false;
-            // One placeholder stands for one namespace, but may be any other than a written one.
+            // Equal placeholders are equal namespaces, but a placeholder may also be any written namespace.
             let same_namespace = unknown_namespace(&workload.object) == own_namespace;
             for template in templates(&workload.object) {
                 match fits(&template.labels()) {
@@ -534,18 +513,18 @@ impl<'i> Views<'i> {
         }
         let may_fit =
             |template: &Template<'_>| fits(&template.labels()) != Some(false) || may_match(template, wanted);
-        // None of these certainly fits: they do not have the label.
+        // None of these certainly matches, because they do not have the label.
         let is_new = |workload: &&Arc<Workload>| !candidates.iter().any(|known| Arc::ptr_eq(known, workload));
         let mut others = may_have_label.iter().filter(is_new);
         unknown = unknown || others.any(|workload| templates(&workload.object).iter().any(may_fit));
         unknown |= elsewhere && found.is_empty();
-        // The others whose namespace is not known.
+        // The other workloads with an unknown namespace.
         if !unknown {
             let key = match pair {
                 Some((key, value)) => WorkloadKey::UnknownNamespaceLabel(key.to_owned(), value.to_owned()),
                 None => WorkloadKey::UnknownNamespace,
             };
-            // Without the label, only those of which not all labels are known may fit.
+            // Without the label, only pods with unknown labels may match.
             let open = pair.map(|_| table.get(&WorkloadKey::UnknownNamespaceUnknownLabels));
             let elsewhere = table.get(&key).iter().chain(open.into_iter().flatten());
             let others = elsewhere.filter(|w| unknown_namespace(&w.object) != own_namespace);
@@ -555,9 +534,7 @@ impl<'i> Views<'i> {
         (found, unknown)
     }
 
-    /// The PDBs whose selector certainly matches the pods of a template, and whether there are others that
-    /// may match.
-    #[must_use]
+    /// The PDBs whose selector certainly matches the pods of a template, and whether others may match.
     pub fn pdbs_of(self, namespace: &str, template: &Template<'_>) -> (Vec<&'i Object>, bool) {
         let pdbs = self.cluster.table::<Pdbs>();
         if !pdbs.contains(&PdbKey::Namespace(namespace.to_owned())) {
@@ -580,8 +557,7 @@ impl<'i> Views<'i> {
     }
 }
 
-/// Whether labels that are placeholders may be those that a selector asks for. A label that is written with
-/// another value cannot.
+/// Whether labels that are placeholders may be those of a selector. A label with another literal value may not.
 fn may_match(template: &Template<'_>, wanted: &[(&str, Node<'_>)]) -> bool {
     if !has_unknown_labels(template) {
         return false;
@@ -596,7 +572,7 @@ fn may_match(template: &Template<'_>, wanted: &[(&str, Node<'_>)]) -> bool {
     })
 }
 
-/// Whether a selector asks for a label that a controller sets on pods, so that no template has it.
+/// Whether a selector has a label that a controller sets on pods, so that templates do not have it.
 fn is_set_by_controllers<'a>(mut keys: impl Iterator<Item = &'a str>) -> bool {
     const LABELS: [&str; 5] = [
         "job-name",

@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// Node classes by kind and name, including patches; the name is empty if it is not known.
+/// Node classes by kind and name, including patches; an unknown name is empty.
 pub(crate) struct ClassNames;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,9 +40,8 @@ pub(crate) struct ClassUsers;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ClassUserKey {
-    /// By the name of the class.
     Name(String),
-    /// The name contains a placeholder and may be any.
+    /// The name contains a placeholder, so it may be any.
     Unknown,
 }
 
@@ -71,7 +70,6 @@ pub(crate) struct ClassReferences;
 pub(crate) enum ClassReferenceKey {
     /// The API group, without a version if one is included by mistake.
     Group(String),
-    /// The group is not known.
     UnknownGroup,
     /// The kind, if [`named_class`] returns one.
     Kind(Kind),
@@ -92,12 +90,11 @@ impl View for ClassReferences {
     }
 }
 
-/// Node classes and what refers to them.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeClasses<'i>(pub(super) &'i Cluster);
 
 impl<'i> NodeClasses<'i> {
-    /// Whether the input contains a class with this kind and name, or one whose name is not known.
+    /// Whether the input contains a class with this kind and name, or one with an unknown name.
     pub(crate) fn may_exist(self, kind: Kind, name: &str) -> bool {
         let classes = self.0.table::<ClassNames>();
         let has = |name: &str| classes.contains(&ClassKey::Known(kind.kind.to_owned(), name.to_owned()));

@@ -1,4 +1,4 @@
-//! NodePools by what rules look for among all of them.
+//! NodePools by the properties that rules search for.
 
 use crate::cluster::table::{View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
@@ -15,7 +15,6 @@ pub(crate) enum NodePoolKey {
     Label(String, String),
     /// By the key of a taint or startup taint.
     Taint(String),
-    /// Static pools.
     Static,
 }
 

@@ -1,4 +1,4 @@
-//! NodePools between which no taint and no custom label decides: pods that fit one of them may fit all.
+//! Groups of NodePools that differ in neither taints nor custom labels, so that a pod may fit any of them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::steps;
 pub(crate) struct OverlapGroup {
     object: Object,
     weight: i64,
-    /// What is known of it, if it is dynamic and tells its pods from those of other pools.
+    /// The facts of the pool, if it is dynamic and its constraints are known.
     known: Option<Arc<PoolFacts>>,
 }
 
@@ -42,7 +42,7 @@ impl Row for Arc<OverlapGroup> {
 }
 
 impl OverlapGroup {
-    /// A pool, which need not be in the cluster.
+    /// Creates the entry of a pool, which need not be in the cluster.
     pub(crate) fn new(object: &Object) -> OverlapGroup {
         let weight = object.path(&["spec", "weight"]);
         let pool = NodePool::new(object)
@@ -55,7 +55,6 @@ impl OverlapGroup {
         self.known.as_ref()?.audience.as_ref()
     }
 
-    /// The pool.
     pub(crate) fn object(&self) -> &Object {
         &self.object
     }
@@ -74,7 +73,7 @@ impl OverlapGroup {
         self.audience().map(|audience| &audience.key)
     }
 
-    /// Whether the nodes of the pool are of one capacity type.
+    /// Whether all nodes of the pool have this capacity type.
     pub(crate) fn is_only(&self, capacity_type: &str) -> bool {
         let wanted = CAPACITY_TYPES.map(|one| one == capacity_type);
         self.audience().is_some_and(|audience| audience.capacity_types == wanted)
@@ -88,7 +87,7 @@ impl OverlapGroup {
         is_of_one_capacity_type && self.overlaps_but_for_capacity(other)
     }
 
-    /// The same for a pod that may be on any capacity type.
+    /// Whether a pod that accepts any capacity type may fit on nodes of either pool.
     pub(crate) fn overlaps_but_for_capacity(&self, other: &OverlapGroup) -> bool {
         let (Some(own), Some(theirs)) = (&self.known, &other.known) else {
             return false;

@@ -1,19 +1,19 @@
-//! NodeOverlays by what rules look for among all of them.
+//! NodeOverlays by the properties that rules search for.
 
 use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// NodeOverlays by their weight, for those of equal weight can conflict, and by what they change.
+/// NodeOverlays by their weight, because those of equal weight can conflict, and by what they change.
 pub(crate) struct Overlays;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum OverlayKey {
-    /// By `spec.weight`. Those whose weight is a placeholder have none.
+    /// By `spec.weight`, unless it is a placeholder.
     Weight(i64),
     /// By a resource of `spec.capacity`.
     Capacity(String),
-    /// Those whose capacity, or a key of it, is a placeholder.
+    /// Overlays whose capacity, or a key of it, is a placeholder.
     UnknownCapacity,
 }
 

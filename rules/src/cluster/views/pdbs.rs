@@ -16,7 +16,6 @@ pub(crate) enum PdbKey {
     Label(String, String, String),
     /// By namespace: PDBs whose selector contains no label.
     WithoutLabel(String),
-    /// All PDBs of a namespace.
     Namespace(String),
 }
 

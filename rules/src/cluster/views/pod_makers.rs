@@ -1,4 +1,4 @@
-//! Objects from which an operator may make pods that no workload of the input has.
+//! Objects from which an operator may create pods that are not part of a workload in the input.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
 
-/// The objects from which an operator may make pods.
+/// The objects from which an operator may create pods.
 pub(crate) struct PodMakers;
 
-/// Compared by handle.
+/// Such objects, compared by handle.
 #[derive(Clone)]
 pub(crate) struct PodMakerObjects(pub(crate) Arc<[Object]>);
 
@@ -36,7 +36,7 @@ impl Query for PodMakers {
     }
 }
 
-/// Groups and kinds whose objects make no pods.
+/// Whether objects of a kind create no pods.
 fn makes_no_pods(group: &str, kind: &str) -> bool {
     group.ends_with(".k8s.io")
         || matches!(

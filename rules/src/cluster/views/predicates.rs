@@ -1,5 +1,5 @@
-//! The objects of a cluster that satisfy a predicate: what databases call a partial index. A rule that looks for one of a
-//! few objects must not look at all of them, object by object.
+//! The objects of a cluster that satisfy a predicate, like a partial index of a database. A rule that searches for a
+//! few objects need not scan all of a kind.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,9 +11,8 @@ use crate::object::Object;
 
 /// A condition on an object alone.
 pub(crate) trait Predicate: 'static {
-    /// The slot of its query.
     const SLOT: QuerySlot;
-    /// The kinds of the objects that are looked at, in this order.
+    /// The kinds of the objects, in this order.
     const KINDS: &'static [Kind];
 
     /// Whether an object satisfies it.

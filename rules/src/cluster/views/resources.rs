@@ -1,4 +1,4 @@
-//! Which extended resources workloads request.
+//! The extended resources that workloads request.
 
 use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;

@@ -1,4 +1,5 @@
-//! What the pods of workloads tolerate: few different lists for many workloads, so that a pool is compared with lists.
+//! The taints that the pods of workloads tolerate. Many workloads share few distinct lists, so a pool is compared with
+//! each list once.
 
 use crate::cluster::placement::starts_nodes;
 use crate::cluster::table::{View, ViewSlot};
@@ -9,21 +10,21 @@ use crate::object::Object;
 use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
-/// The workloads for whose pods nodes are started, by what these tolerate.
+/// The workloads whose pods can cause Karpenter to start nodes, by the taints that they tolerate.
 pub(crate) struct Tolerances;
 
-/// What pods tolerate.
+/// The taints that pods tolerate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Tolerance {
-    /// A placeholder, a patch or a controller may add to it.
+    /// A placeholder, a patch or a controller may add tolerations.
     Unknown,
-    /// As the template says.
+    /// As in the template.
     Written {
         /// Key, operator, value and effect of each toleration.
         tolerations: Vec<[String; 4]>,
-        /// The extended resources that the pods request: EKS adds a toleration for each.
+        /// The extended resources that the pods request: EKS adds a toleration for each one.
         resources: Vec<String>,
-        /// The RuntimeClass that the pods name: it may add tolerations.
+        /// The RuntimeClass of the pods, which may add tolerations.
         runtime_class: Option<String>,
     },
 }
@@ -47,7 +48,7 @@ impl View for Tolerances {
         if !starts_nodes(object) {
             return Vec::new();
         }
-        // The runtime of an InferenceService adds to its pods.
+        // The runtime of an InferenceService adds tolerations.
         if object.is_patched_by_kustomize() || object.kind() == "InferenceService" {
             return vec![Tolerance::Unknown];
         }
@@ -57,7 +58,7 @@ impl View for Tolerances {
 }
 
 impl Tolerance {
-    /// What the pods of a template tolerate.
+    /// The tolerance of the pods of a template.
     fn of(template: &Template<'_>) -> Tolerance {
         let spec = &template.spec;
         let list = spec.get("tolerations");
@@ -97,7 +98,7 @@ impl Tolerance {
         Tolerance::Written { tolerations, resources, runtime_class }
     }
 
-    /// Whether the pods tolerate a taint, with what EKS adds where `eks` is true.
+    /// Whether the pods tolerate a taint, including the tolerations that EKS adds if `eks` is true.
     pub(crate) fn covers(&self, taint: &Taint, eks: bool) -> bool {
         let Tolerance::Written { resources, .. } = self else {
             return true;
@@ -106,7 +107,6 @@ impl Tolerance {
             || self.written().any(|toleration| tolerates(&toleration, taint))
     }
 
-    /// The RuntimeClass that the pods name.
     pub(crate) fn runtime_class(&self) -> Option<&str> {
         match self {
             Tolerance::Unknown => None,
@@ -114,7 +114,7 @@ impl Tolerance {
         }
     }
 
-    /// Whether the pods name the key of a taint in a toleration that matches it: they are meant for its nodes.
+    /// Whether a toleration of the pods matches a taint and names its key: they are meant for such nodes.
     pub(crate) fn names(&self, taint: &Taint) -> bool {
         self.written().any(|toleration| toleration.key == taint.key && tolerates(&toleration, taint))
     }

@@ -15,16 +15,12 @@ use crate::tree::node::Node;
 use crate::workload::class::Classified;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
-/// A workload with its class.
 #[derive(Debug)]
 pub struct Workload {
-    /// The object.
     pub object: Object,
-    /// Its workload class.
     pub classified: LazyClass,
     /// Labels that it requires of its nodes: node selectors and required affinity.
     required_labels: RequiredLabels,
-    /// Index of its kind.
     kind_index: usize,
 }
 
@@ -54,14 +50,14 @@ impl Workload {
         }
     }
 
-    /// The order of the rows of a key: by kind first.
+    /// The order of the rows of a key, first by kind.
     pub(crate) fn cmp_index_order(&self, other: &Workload) -> Ordering {
         self.kind_index
             .cmp(&other.kind_index)
             .then_with(|| self.object.sort_key().cmp(&other.object.sort_key()))
     }
 
-    /// Whether nodes with these labels meet its required labels.
+    /// Whether nodes with these labels have its required labels.
     pub(super) fn is_compatible(&self, labels: &[(&str, &str)]) -> bool {
         is_compatible(&self.required_labels, labels)
     }
@@ -90,17 +86,16 @@ pub(crate) enum WorkloadKey {
     RequiredLabel(String, String),
     /// By a label of their pods: namespace, key and value.
     PodLabel(String, String, String),
-    /// By namespace: those whose pods have a label that is a placeholder, key or value.
+    /// By namespace: workloads whose pods have a label with a placeholder as key or value.
     UnknownPodLabels(String),
-    /// Those whose namespace is a placeholder.
+    /// Workloads whose namespace is a placeholder.
     UnknownNamespace,
-    /// Of these, by a label of their pods: key and value.
+    /// Workloads with an unknown namespace, by a label of their pods: key and value.
     UnknownNamespaceLabel(String, String),
-    /// Of these, those whose pods have a label of which the text is not known.
+    /// Workloads with an unknown namespace and unknown pod labels.
     UnknownNamespaceUnknownLabels,
-    /// All workloads of a namespace.
     Namespace(String),
-    /// By namespace: those that start pods with labels of their own in a step of a canary.
+    /// By namespace: Rollouts that start pods with their own labels in a canary step.
     Experiment(String),
 }
 
@@ -129,7 +124,7 @@ impl View for Workloads {
     }
 }
 
-/// The keys of a workload whose namespace is a placeholder, beside those of any other.
+/// The additional keys of a workload whose namespace is a placeholder.
 fn keys_of_unknown_namespace(object: &Object) -> Vec<WorkloadKey> {
     if unknown_namespace(object).is_none() {
         return Vec::new();
@@ -162,12 +157,12 @@ pub(super) fn required_node_labels(object: &Object) -> RequiredLabels {
     wants.into_iter().collect()
 }
 
-/// Whether nodes with these labels meet the required labels.
+/// Whether nodes with these labels have the required labels.
 pub(super) fn is_compatible(wants: &RequiredLabels, labels: &[(&str, &str)]) -> bool {
     labels.iter().all(|(key, value)| wants.get(*key).is_none_or(|values| values.iter().any(|v| v == value)))
 }
 
-/// Each pair of a required label and value, once.
+/// Each pair of a required label and an accepted value, once.
 pub(super) fn label_pairs(wants: &RequiredLabels) -> impl Iterator<Item = (&str, &str)> {
     wants.iter().flat_map(|(key, values)| {
         let values: BTreeSet<&str> = values.iter().map(String::as_str).collect();
@@ -175,13 +170,13 @@ pub(super) fn label_pairs(wants: &RequiredLabels) -> impl Iterator<Item = (&str,
     })
 }
 
-/// Whether a label of the pods may be any: a placeholder stands for its key or value, or for all labels.
+/// Whether a label of the pods is unknown: its key, its value, or all labels are placeholders.
 pub(super) fn has_unknown_labels(template: &Template<'_>) -> bool {
     let labels = template.metadata.get("labels");
     template.metadata.is_unknown() || template.metadata.has_unknown_key() || labels.has_unknown()
 }
 
-/// The placeholder that stands for the namespace of an object.
+/// The namespace of an object if it is a placeholder.
 pub(super) fn unknown_namespace(object: &Object) -> Option<&str> {
     let namespace = object.path(&["metadata", "namespace"]);
     if object.is_namespace_unknown() { namespace.raw_text() } else { None }
