@@ -11,7 +11,6 @@ pub const REFERENCE_MONDAY: i64 = 21_186 * 1440;
 /// A date of the Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date {
-    /// The year.
     pub year: i32,
     /// The month, from 1.
     pub month: u32,
@@ -20,8 +19,7 @@ pub struct Date {
 }
 
 impl Date {
-    /// Reads `2027-01-31`; `None` for a day that does not exist.
-    #[must_use]
+    /// Parses `2027-01-31`; `None` for a day that does not exist.
     pub fn parse(text: &str) -> Option<Date> {
         let bytes = text.as_bytes();
         if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
@@ -40,7 +38,6 @@ impl Date {
     }
 
     /// The date in UTC of a Unix time in seconds.
-    #[must_use]
     pub fn from_unix_seconds(seconds: i64) -> Date {
         let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
         Date { year: i32::try_from(year).unwrap_or(i32::MAX), month: u32::from(month), day: u32::from(day) }
@@ -94,7 +91,6 @@ pub(crate) fn days_in_month(year: i64, month: u8) -> u8 {
 /// Whether Go parses a text with `time.RFC3339`, as Kubernetes' types do: `2027-01-31T08:00:00Z`, with an
 /// optional fraction of a second or offset. Go requires capital `T` and `Z`, and accepts an hour of one
 /// digit, a fraction after a comma, and offsets up to `24:60`.
-#[must_use]
 pub fn is_go_rfc3339(text: &str) -> bool {
     let Some((date, rest)) = text.split_once('T') else {
         return false;
@@ -119,7 +115,6 @@ pub fn is_go_rfc3339(text: &str) -> bool {
 /// Whether the API server accepts a text for the format `date-time` of a CRD (`strfmt.IsDateTime`). It
 /// lowercases the text, ignores everything from a second `t` on, and accepts any character before the
 /// fraction and any offset, so it accepts more than Go parses.
-#[must_use]
 pub fn is_crd_date_time(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let mut parts = text.split('t');

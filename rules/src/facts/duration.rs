@@ -11,7 +11,6 @@ use crate::platform::Version;
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DurationError {
-    /// The text is empty.
     Empty,
     /// A number without unit; contains the text of the number.
     MissingUnit(String),
@@ -79,19 +78,16 @@ impl GoDuration {
     }
 
     /// The length in nanoseconds; may be negative.
-    #[must_use]
     pub fn nanoseconds(self) -> i64 {
         self.0
     }
 
     /// The length in whole seconds, fractions dropped; may be negative.
-    #[must_use]
     pub fn seconds(self) -> i64 {
         self.0 / 1_000_000_000
     }
 
     /// Whether the length is above zero, as Karpenter 1.12 requires for a `do-not-disrupt` value.
-    #[must_use]
     pub fn is_positive(self) -> bool {
         self.0 > 0
     }
@@ -177,7 +173,6 @@ pub enum DurationField {
 
 impl DurationField {
     /// Whether the field allows `Never`.
-    #[must_use]
     pub fn allows_never(self) -> bool {
         matches!(self, Self::ExpireAfter | Self::ConsolidateAfter)
     }
@@ -194,7 +189,6 @@ pub enum NillableDuration {
 
 impl NillableDuration {
     /// The length in seconds, `None` for `Never`.
-    #[must_use]
     pub fn seconds(self) -> Option<u64> {
         match self {
             Self::Never => None,
@@ -265,7 +259,6 @@ pub(crate) fn passes_unanchored_pattern(field: DurationField, text: &str, karpen
 /// A valid text of the same length, if `text` is rejected but its meaning is certain: `30d` -> `720h`, `1w`
 /// -> `168h`, `1.5h` -> `1h30m`, `never` -> `Never`, `90 s`. `None` if the text is valid, if it contains
 /// months or years, has no unit, or if the field cannot represent the length (budgets have no seconds).
-#[must_use]
 pub fn suggest(field: DurationField, text: &str) -> Option<String> {
     if parse(field, text).is_ok() {
         return None;

@@ -29,7 +29,6 @@ pub enum Format {
 /// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuantityError {
-    /// The text is empty.
     Empty,
     /// There is no digit before the suffix (`Gi`, `.`, `-`). Go's parser alone would return 0, but the
     /// published grammar of quantities and every CRD pattern reject it.
@@ -58,11 +57,9 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// The amount zero.
     pub const ZERO: Self = Self { nano: 0, format: Format::Decimal };
 
     /// An integer number of units, for a YAML integer.
-    #[must_use]
     pub fn from_integer(units: i64) -> Self {
         Self { nano: i128::from(units) * NANO, format: Format::Decimal }
     }
@@ -121,7 +118,6 @@ impl Quantity {
 
     /// The quantity at a node, decoded as in a built-in kind. `None` for placeholders, for other types, and where the API
     /// server would reject it.
-    #[must_use]
     pub(crate) fn at(node: &Node<'_>) -> Option<Self> {
         match node.scalar()? {
             Scalar::Int(units) => Some(Self::from_integer(units)),
@@ -130,39 +126,32 @@ impl Quantity {
     }
 
     /// The exact amount in nano units (10^-9).
-    #[must_use]
     pub fn nano(self) -> i128 {
         self.nano
     }
 
     /// The amount in thousandths, fractions rounded away from zero (Go's `MilliValue`, without its
     /// `int64` cap). CPU quantities are compared in this unit.
-    #[must_use]
     pub fn milli(self) -> i128 {
         divide_up(self.nano, NANO / 1000)
     }
 
     /// The amount in whole units, fractions rounded away from zero (Go's `Value`, without its
     /// `int64` cap).
-    #[must_use]
     pub fn value(self) -> i128 {
         divide_up(self.nano, NANO)
     }
 
     /// Whether the amount is exactly zero.
-    #[must_use]
     pub fn is_zero(self) -> bool {
         self.nano == 0
     }
 
     /// Whether the amount is a whole number of units, as extended resources (GPUs) require.
-    #[must_use]
     pub fn is_whole(self) -> bool {
         self.nano % NANO == 0
     }
 
-    /// The notation of the quantity.
-    #[must_use]
     pub fn format(self) -> Format {
         self.format
     }
@@ -229,7 +218,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// What Go's `strings.TrimSpace` cuts off, and Go's JSON encoder does not escape.
+/// The characters that Go's `strings.TrimSpace` removes and Go's JSON encoder does not escape.
 fn is_blank(c: char) -> bool {
     c.is_whitespace() && !matches!(c, '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{2028}' | '\u{2029}')
 }
@@ -271,7 +260,7 @@ fn read_suffix(suffix: &str) -> Option<(i64, u8, Format)> {
 fn whole_amount(digits: &str, ten: i64, kibi: u8) -> Option<i128> {
     let units: u64 = (digits.len() <= 18).then(|| digits.parse().ok())??;
     let scale = 10_i128.pow(u32::try_from(9 + ten).ok().filter(|scale| *scale <= 18)?);
-    // Below 2^63 units, which is the cap of binary ones.
+    // Below 2^63 units, the cap of binary quantities.
     let binary = units.checked_mul(1 << (10 * u32::from(kibi)))?;
     let units = i64::try_from(binary).ok()?;
     Some(i128::from(units) * scale)

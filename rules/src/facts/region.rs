@@ -1,7 +1,6 @@
 //! Names of AWS regions.
 
-/// Regions whose instance types the catalogue does not have, China and the partitions of governments among
-/// them.
+/// Regions whose instance types are not in the catalogue, including China and government partitions.
 pub const OTHER_REGIONS: &[&str] = &[
     "ap-east-2",
     "ap-southeast-6",
@@ -23,8 +22,7 @@ pub const OTHER_REGIONS: &[&str] = &[
 const DIRECTIONS: &[&str] =
     &["central", "east", "north", "northeast", "northwest", "south", "southeast", "southwest", "west"];
 
-/// Whether a text has the form of every region so far, such as `us-east-1` and `us-gov-west-1`.
-#[must_use]
+/// Whether a text has the form of a region, such as `us-east-1` and `us-gov-west-1`.
 pub fn is_name(text: &str) -> bool {
     let mut parts = text.rsplit('-');
     let number =

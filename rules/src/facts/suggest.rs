@@ -1,18 +1,18 @@
-//! "Did you mean": the known word nearest to an unknown one, by edit distance.
+//! "Did you mean": the known word most similar to an unknown one, by edit distance.
 
 use std::cell::Cell;
 
 use crate::steps;
 
-/// How many suggestions a rule makes for one object.
+/// Maximum number of suggestions of a rule for one object.
 pub(crate) const SUGGESTIONS_PER_RULE: u32 = 20;
 
 thread_local! {
-    /// How many more suggestions the current work may make.
+    /// Number of suggestions that the current work may still make.
     static LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
-/// Runs work that makes at most this many suggestions: hundreds of unknown words are not typing errors.
+/// Runs work with a limit on the number of suggestions: hundreds of unknown words are not typing errors.
 pub(crate) fn at_most<T>(count: u32, work: impl FnOnce() -> T) -> T {
     struct Outer(u32);
     impl Drop for Outer {
@@ -24,9 +24,9 @@ pub(crate) fn at_most<T>(count: u32, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The word of `among` that is nearest to `word`, if it is within the distance of a typo: two edits, or a
-/// third of the length for long words. Of equally near words the first is returned. After many words
-/// ([`SUGGESTIONS_PER_RULE`]) there are no suggestions any more.
+/// The word of `among` that is most similar to `word`, if it is within the distance of a typo: two edits, or a third
+/// of the length for long words. The first of several equally similar words is returned. After
+/// [`SUGGESTIONS_PER_RULE`] words there are no more suggestions.
 pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(MAX_LENGTH + 1).collect();
     if word.is_empty() || word.len() > MAX_LENGTH {
@@ -42,7 +42,7 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
         let allowed = (length.max(word.len()) / 3).max(2);
         // Short words: a word of two letters is two edits from every other such word.
         let allowed = allowed.min(length.min(word.len()).saturating_sub(1));
-        // A word that is no nearer than the best so far is not considered.
+        // A word that is not more similar than the best so far is skipped.
         let Some(allowed) =
             best.map_or(Some(allowed), |(least, _)| least.checked_sub(1).map(|l| l.min(allowed)))
         else {
@@ -63,7 +63,7 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
     best.map(|(_, candidate)| candidate)
 }
 
-/// The letters of a word as a set, without case; several letters may share a bit.
+/// The letters of a word as a set, ignoring case; several letters may share a bit.
 fn letters_in(word: impl Iterator<Item = char>) -> u64 {
     word.fold(0, |set, letter| set | 1 << (u32::from(letter.to_ascii_lowercase()) % 64))
 }
@@ -77,11 +77,11 @@ pub(crate) fn is_within(word: &str, other: &str, most: usize) -> bool {
         && distance(&a, &b, most).is_some()
 }
 
-/// Longer words are not compared: the distance takes quadratic time.
+/// Maximum length of words to compare: computing the distance takes quadratic time.
 const MAX_LENGTH: usize = 100;
 
-/// Number of insertions, deletions, replacements and transpositions, case being ignored; `None` if there are more
-/// than `most`.
+/// Number of insertions, deletions, replacements and transpositions, ignoring case; `None` if there are more than
+/// `most`.
 fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
     let mut before: Vec<usize> = vec![0; b.len() + 1];
     let mut above: Vec<usize> = (0..=b.len()).collect();
@@ -97,7 +97,7 @@ fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
             }
             row[j] = least;
         }
-        // A transposition reaches back over one row.
+        // A transposition depends on the row before the last.
         if row.iter().chain(&above).all(|edits| *edits > most) {
             return None;
         }

@@ -1,9 +1,9 @@
-//! Text from a manifest in a message.
+//! Text from a manifest in messages.
 
 use std::borrow::Cow;
 
-/// What stands in a message, in backticks, for the name of an object that has none. The blank keeps it from being
-/// a name; [`fit_to_limit`](crate::lint::message::fit_to_limit) takes it out.
+/// Placeholder for the name of an unnamed object in messages. It contains a space, so that it is not a valid name;
+/// [`fit_to_limit`](crate::lint::message::fit_to_limit) removes it.
 pub(crate) const UNNAMED: &str = "unnamed object";
 
 /// The text on one line of at most 44 characters; a shortened text ends in an ellipsis.

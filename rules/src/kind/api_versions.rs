@@ -1,9 +1,9 @@
-//! Which versions each kind of the built-in, Karpenter and KEDA groups ever had.
+//! The versions that each kind of the built-in, Karpenter and KEDA groups ever had.
 //!
-//! These groups are closed: nobody else defines kinds in them, so a kind or version that the table does not
-//! have is a mistake, as long as the cluster is not newer than the table
+//! These groups are closed: only their projects define kinds in them, so a kind or version that is not in the table is
+//! a mistake, as long as the cluster is not newer than the table
 //! ([`Product::newest_with_kinds`](crate::platform::Product::newest_with_kinds)). Every other group, such as
-//! `gateway.networking.k8s.io`, belongs to custom resources, of which nothing is known here.
+//! `gateway.networking.k8s.io`, belongs to custom resources, about which nothing is known here.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -26,18 +26,17 @@ static GROUPS: LazyLock<BTreeMap<&'static str, BTreeMap<&'static str, Vec<&'stat
         groups
     });
 
-/// What the table has about a kind.
+/// The entry of a kind in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionsOfKind {
     /// The group is not closed.
     OtherGroup,
-    /// The group never had the kind.
+    /// The closed group never had the kind.
     NoSuchKind,
     /// Every version of the kind; the preferred version first.
     Known(&'static [&'static str]),
 }
 
-/// The versions of a kind.
 pub(crate) fn versions_of(group: &str, kind: &str) -> VersionsOfKind {
     match GROUPS.get(group) {
         None => VersionsOfKind::OtherGroup,
@@ -45,17 +44,15 @@ pub(crate) fn versions_of(group: &str, kind: &str) -> VersionsOfKind {
     }
 }
 
-/// The closed groups that have a kind of this name, with its versions there.
+/// The closed groups that have a kind with this name, with its versions there.
 pub(crate) fn groups_with(kind: &str) -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     GROUPS.iter().filter_map(move |(group, kinds)| Some((*group, kinds.get(kind)?.as_slice())))
 }
 
-/// The kinds of a closed group.
 pub(crate) fn kinds_of(group: &str) -> impl Iterator<Item = &'static str> {
     GROUPS.get(group).into_iter().flat_map(|kinds| kinds.keys().copied())
 }
 
-/// The kinds of all closed groups.
 pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
     GROUPS.values().flat_map(|kinds| kinds.keys().copied())
 }

@@ -1,7 +1,7 @@
-//! CustomResourceDefinitions that users bring, so that objects are checked with what their own cluster serves.
+//! CustomResourceDefinitions that users provide, so that objects are checked against what their own cluster serves.
 //!
-//! Only what validation needs is kept: names, versions and schemas. What a schema is compiled to is kept beside it by
-//! the modules that compile it.
+//! Only what validation needs is stored: names, versions and schemas. The modules that compile a schema store the
+//! result with it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,7 +15,6 @@ use crate::object::{Object, ObjectId};
 #[derive(Clone, Debug, Default)]
 pub struct CustomResourceDefinitions(Arc<BTreeMap<(String, String), Definition>>);
 
-/// One CustomResourceDefinition.
 #[derive(Debug)]
 struct Definition {
     name: String,
@@ -26,7 +25,7 @@ struct Definition {
 #[derive(Debug)]
 pub(crate) struct ServedVersion {
     version: String,
-    /// `openAPIV3Schema`; null where the version has none and accepts everything.
+    /// `openAPIV3Schema`; null if the version has none and accepts everything.
     pub(crate) schema: Value,
     compiled: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -55,13 +54,11 @@ impl CustomResourceDefinitions {
         Ok(CustomResourceDefinitions(Arc::new(definitions)))
     }
 
-    /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether there is a definition of an object's kind, in whatever version.
+    /// Whether there is a definition of an object's kind, in any version.
     pub(crate) fn define_kind(&self, id: &ObjectId) -> bool {
         self.definition(id).is_some()
     }
@@ -71,7 +68,7 @@ impl CustomResourceDefinitions {
         self.definition(id)?.versions.iter().find(|served| served.version == id.version)
     }
 
-    /// The definition of a kind in one version, or in its first version where none is asked for.
+    /// The definition of a kind in one version, or in its first version if `version` is `None`.
     pub(crate) fn find_named(
         &self,
         group: &str,
@@ -85,7 +82,7 @@ impl CustomResourceDefinitions {
         definition.versions.iter().find(|served| version.is_none_or(|version| served.version == version))
     }
 
-    /// The groups, versions and kinds that are defined.
+    /// The defined groups, versions and kinds.
     pub fn served(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.0.iter().flat_map(|((group, kind), definition)| {
             definition.versions.iter().map(|served| (group.as_str(), served.version.as_str(), kind.as_str()))
@@ -97,7 +94,7 @@ impl CustomResourceDefinitions {
         Some(&self.definition(id)?.name)
     }
 
-    /// Tells these definitions from all others that exist at the same time.
+    /// An address that is unique among the definitions that exist at a time.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
@@ -145,7 +142,7 @@ impl Definition {
 }
 
 impl ServedVersion {
-    /// What the schema is compiled to, at the first call. Every caller compiles to the same type.
+    /// The compiled schema, computed at the first call. All callers must use the same type.
     pub(crate) fn compiled<T: Any + Send + Sync>(&self, compile: impl FnOnce(&Value) -> T) -> Option<&T> {
         self.compiled.get_or_init(|| Box::new(compile(&self.schema))).downcast_ref()
     }

@@ -1,21 +1,17 @@
-//! The kind table: what the API server calls a kind, where it has pod templates, which definitions it is
-//! checked with.
+//! The kind table: resource names in the API, paths of pod templates, and schemas.
 //!
-//! One row per kind that a rule names. Rules get their lists of workloads and of kinds with a schema from it,
-//! the webhook its watches, RBAC and webhook rules. Plurals and scopes come from each project's published
-//! CRDs, or from the `+genclient` markers of `k8s.io/api`. To add a kind, add a row; to add a schema, write
-//! the file and name it in the row. Every version that a built-in, Karpenter or KEDA kind ever had is in
-//! `api_versions.tsv`.
+//! One row per kind that a rule names. Rules get their lists of workloads and of kinds with a schema from it, the
+//! webhook its watches, RBAC and webhook rules. Plurals and scopes come from each project's published CRDs, or from
+//! the `+genclient` markers of `k8s.io/api`. To add a kind, add a row; to add a schema, write the file and name it in
+//! the row. The versions that built-in, Karpenter and KEDA kinds ever had are in `api_versions.tsv`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::Kind;
 
-/// What is known of a kind.
 #[derive(Debug)]
 pub struct KindInfo {
-    /// Group and kind.
     pub kind: Kind,
     /// The version that is watched in a cluster. Webhook rules match every version.
     pub version: &'static str,
@@ -23,35 +19,32 @@ pub struct KindInfo {
     pub plural: &'static str,
     /// Whether its objects have a namespace.
     pub namespaced: bool,
-    /// Where its pod templates are; `None` for kinds that create no pods from a template of their own.
+    /// The paths of its pod templates; `None` for kinds that create no pods from a template of their own.
     pub workload: Option<WorkloadKind>,
     /// Its definitions by version; `None` for kinds that the schema rules skip.
     pub schemas: Option<&'static [KindSchema]>,
 }
 
-/// A kind that carries pod templates.
+/// A kind with pod templates.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadKind {
-    /// Paths of the templates, steps separated by dots: `[]` is every item of a list, `*` every entry of a
-    /// map. A path that ends in `!` is an inline pod spec whose metadata is beside its fields. Empty where
-    /// another object has the template.
+    /// Paths of the templates, steps separated by dots: `[]` is every item of a list, `*` every entry of a map. A path
+    /// that ends in `!` is an inline pod spec whose metadata is next to its fields. Empty if another object has the
+    /// template.
     pub templates: &'static [&'static str],
-    /// Path of the number of replicas, which defaults to 1; empty where the kind has none.
+    /// Path of the number of replicas, which defaults to 1; empty without such a field.
     pub replicas: &'static [&'static str],
-    /// Whether its pods end by themselves.
+    /// Whether its pods terminate by themselves.
     pub runs_to_completion: bool,
 }
 
-/// The definition of a kind in one version.
+/// The schema of a kind in one version.
 #[derive(Debug)]
 pub struct KindSchema {
-    /// The version.
     pub version: &'static str,
-    /// Where the definition is.
     pub source: SchemaSource,
 }
 
-/// Where a definition is.
 #[derive(Clone, Copy, Debug)]
 pub enum SchemaSource {
     /// The text of a structural schema, `openAPIV3Schema` of a CRD, in YAML.
@@ -118,7 +111,7 @@ impl KindInfo {
 const TEMPLATE: &[&str] = &["spec.template"];
 const TRAINING_RUNTIME: &[&str] = &["spec.template.spec.replicatedJobs.[].template.spec.template"];
 
-/// Every kind that a rule names, by group of projects. Views keep workloads in this order.
+/// Every kind that a rule names, grouped by project. Views sort workloads in this order.
 pub static KINDS: &[KindInfo] = &[
     // Kubernetes.
     namespaced("", "v1", "Pod", "pods").pods(&[""]).schemas(&[core("v1", "io.k8s.api.core.v1.Pod")]),
@@ -212,9 +205,9 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[crd("v1alpha1", include_str!("../../schemas/karpenter.sh/v1alpha1/NodeOverlay.yaml"))]),
     cluster_scoped("karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses")
         .schemas(&[crd("v1", include_str!("../../schemas/karpenter.k8s.aws/v1/EC2NodeClass.yaml"))]),
-    // AWS publishes no definition: the schema rules find nothing, but placeholders in it are reported.
+    // AWS publishes no schema: the schema rules report nothing, but placeholders in it are reported.
     cluster_scoped("eks.amazonaws.com", "v1", "NodeClass", "nodeclasses").schemas(&[]),
-    // Karpenter before 0.33. Old clusters serve them.
+    // Karpenter before 0.33, which old clusters serve.
     cluster_scoped("karpenter.sh", "v1alpha5", "Provisioner", "provisioners"),
     cluster_scoped("karpenter.sh", "v1alpha5", "Machine", "machines"),
     cluster_scoped("karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate", "awsnodetemplates"),
@@ -253,7 +246,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("kubeflow.org", "v1", "JAXJob", "jaxjobs").job(&["spec.jaxReplicaSpecs.*.template"]),
     namespaced("kubeflow.org", "v1", "MPIJob", "mpijobs").job(&["spec.mpiReplicaSpecs.*.template"]),
     namespaced("kubeflow.org", "v1", "Notebook", "notebooks").pods(TEMPLATE),
-    // The TrainingRuntime has the template.
+    // The TrainingRuntime has the pod template.
     namespaced("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs").job(&[]),
     namespaced("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime", "trainingruntimes")
         .pods(TRAINING_RUNTIME),
@@ -286,7 +279,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("batch.volcano.sh", "v1alpha1", "Job", "jobs").job(&["spec.tasks.[].template"]),
     namespaced("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "sparkapplications")
         .pods(&["spec.driver.template", "spec.executor.template"]),
-    // What installs NVIDIA's GPU Operator.
+    // The object that installs NVIDIA's GPU Operator.
     cluster_scoped("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies"),
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
     namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
@@ -312,8 +305,6 @@ pub static KINDS: &[KindInfo] = &[
 static BY_NAME: LazyLock<HashMap<(&'static str, &'static str), &'static KindInfo>> =
     LazyLock::new(|| KINDS.iter().map(|info| ((info.kind.group, info.kind.kind), info)).collect());
 
-/// The row of a group and kind.
-#[must_use]
 pub fn find(group: &str, kind: &str) -> Option<&'static KindInfo> {
     BY_NAME.get(&(group, kind)).copied()
 }
@@ -331,7 +322,7 @@ const WORKLOAD_COUNT: usize = {
     count
 };
 
-/// The kinds that carry pod templates, for the `kinds` of a rule.
+/// The kinds with pod templates, for the `kinds` of a rule.
 pub const WORKLOAD_KINDS: &[Kind] = &{
     let mut kinds = [Kind::POD; WORKLOAD_COUNT];
     let (mut to, mut at) = (0, 0);

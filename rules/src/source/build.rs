@@ -34,12 +34,11 @@ struct Frame {
     flow: bool,
     last: u32,
     key: Option<MappingKey>,
-    /// Number of nodes below, with aliases expanded.
+    /// Number of descendants, with aliases expanded.
     weight: u64,
     anchor: usize,
 }
 
-/// Builder of one document.
 pub(super) struct TreeBuilder {
     pub(super) tree: Tree,
     frames: Vec<Frame>,
@@ -49,7 +48,7 @@ pub(super) struct TreeBuilder {
     weight: u64,
     pub(super) start: u32,
     pub(super) fatal: bool,
-    /// Of what is below the entries of the root only the syntax is checked, and nothing is kept. Anchors and merges are
+    /// Checks only the syntax of what is below the entries of the root, and does not store it. Anchors and merges are
     /// errors there.
     is_outline: bool,
 }
@@ -79,7 +78,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Whether only an outline is kept.
+    /// Sets whether only an outline is stored.
     pub(super) fn with_outline(mut self, is_outline: bool) -> TreeBuilder {
         self.is_outline = is_outline;
         self
@@ -196,7 +195,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Where the text of a scalar is: the span in the file if the bytes are equal, else an index into
+    /// Where the text of a scalar is stored: the span in the file if the bytes are equal, otherwise an index into
     /// `strings`.
     fn text(&mut self, value: &str, style: ScalarStyle, span: Span) -> u32 {
         let written = &self.tree.text[span.start as usize..span.end as usize];
@@ -219,7 +218,7 @@ impl TreeBuilder {
 
     fn key(&mut self, value: &str, plain: bool, span: Span) {
         let merge = plain && value == "<<";
-        // What it merges would be entries of the root, and is not kept.
+        // The merged values would be entries of the root, but are not stored.
         self.fatal |= merge && self.is_outline;
         let Some(name) = resolve_key(value, plain) else {
             let message = format!("key `{value}` is not a string and cannot become one");
@@ -280,7 +279,7 @@ impl TreeBuilder {
         at
     }
 
-    /// Whether what follows is below an entry of the root of an outline.
+    /// Whether the next events are below an entry of the root of an outline.
     fn is_passing(&self) -> bool {
         self.is_outline && self.frames.len() >= 2
     }
@@ -367,7 +366,7 @@ impl TreeBuilder {
         self.fatal |= self.is_outline;
         let found = self.anchor(id).map(|i| self.anchors[i]);
         if self.expects_key() {
-            // An alias to a scalar as a key: the text of the scalar is the key.
+            // If an alias to a scalar is a key, the text of the scalar is the key.
             match found {
                 Some((_, target, _)) if self.tree.scalar(target).is_some() => {
                     let text = self.tree.scalar_text(target).to_owned();
@@ -447,7 +446,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Whether the values of a repeated key are equal, and what to write. kubectl keeps the last value; kustomize merges two
+    /// Compares the values of a repeated key, and returns the help. kubectl keeps the last value; kustomize merges two
     /// maps and rejects anything else.
     fn compare(&self, first: u32, second: u32) -> (bool, &'static str) {
         let (a, b) = (self.tree.scalar(first), self.tree.scalar(second));
@@ -468,7 +467,7 @@ impl TreeBuilder {
         (equal, help)
     }
 
-    /// The keys on the way to a key: `/spec/containers/-/env/-/value`.
+    /// The keys on the path to a key: `/spec/containers/-/env/-/value`.
     fn key_path(&self, mapping: u32, name: &str) -> String {
         let mut steps: Vec<Cow<'_, str>> = vec![escape(name)];
         let mut at = mapping;
@@ -485,7 +484,7 @@ impl TreeBuilder {
     }
 }
 
-/// Whether a plain scalar is a number that JSON cannot write.
+/// Whether a plain scalar is a number without a JSON form.
 fn is_no_json(value: &str) -> bool {
     matches!(value.as_bytes().first(), Some(b'.' | b'+' | b'-'))
         && matches!(resolve_plain(value), Scalar::Float(f) if !f.is_finite())

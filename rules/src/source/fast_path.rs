@@ -20,9 +20,9 @@ use super::build::TreeBuilder;
 use super::{Document, Source};
 use crate::tree::Span;
 
-/// Deeper nesting is left to `granit`, which enforces the limits.
+/// Maximum depth; deeper nesting is left to `granit`, which enforces the limits.
 const MAX_DEPTH: usize = 100;
-/// In YAML the colon of an implicit key is within 1,024 characters.
+/// Maximum length of a key. In YAML the colon of an implicit key is within 1,024 characters.
 const MAX_KEY: usize = 1000;
 
 /// Parses a chunk; `None` if it is outside the subset.
@@ -30,8 +30,8 @@ pub(super) fn parse_simple(source: &Source, part: &Range<usize>) -> Option<Vec<D
     scan(source, part, false)
 }
 
-/// Checks the syntax of a chunk; the trees have only the entries of their roots, of which the collections are empty. `None`
-/// if the chunk is outside the subset, or if something is wrong with it.
+/// Checks the syntax of a chunk; the trees have only the entries of their roots, with empty collections. `None` if the
+/// chunk is outside the subset, or has an error.
 pub(super) fn parse_outline(source: &Source, part: &Range<usize>) -> Option<Vec<Document>> {
     scan(source, part, true)
 }
@@ -61,7 +61,7 @@ fn scan(source: &Source, part: &Range<usize>, is_outline: bool) -> Option<Vec<Do
 /// Whether a text has none of the bytes that need special handling in YAML: control characters, tabs, other
 /// line breaks, byte order marks.
 fn has_only_plain_bytes(bytes: &[u8]) -> bool {
-    /// So many bytes are compared at once.
+    /// Number of bytes that are compared at once.
     const BLOCK: usize = 64;
     let is_plain = |b: u8| matches!(b, b' '..=b'~' | b'\n');
     let mut rest = bytes;
@@ -90,7 +90,6 @@ fn has_only_plain_bytes(bytes: &[u8]) -> bool {
     }
 }
 
-/// An open block collection.
 struct Level {
     column: usize,
     mapping: bool,
@@ -109,7 +108,7 @@ struct LineScanner<'t> {
     build: TreeBuilder,
     levels: Vec<Level>,
     comments: Vec<Span>,
-    /// The text of a scalar that is written in other words: over several lines, or with escapes.
+    /// The text of a scalar that differs from the source: over several lines, or with escapes.
     folded: String,
     anchors: Anchors,
     started: bool,
@@ -118,7 +117,7 @@ struct LineScanner<'t> {
     root_end: Option<usize>,
 }
 
-/// What follows at a position of a line.
+/// The token at a position of a line.
 enum LineToken {
     Item,
     Key { end: usize, style: ScalarStyle },
@@ -168,7 +167,7 @@ impl LineScanner<'_> {
         }
     }
 
-    /// Reads what may follow a value: blanks and a comment.
+    /// Reads the rest of a line after a value: blanks and a comment.
     fn expect_line_end(&mut self, from: usize, end: usize) -> Option<()> {
         let at = self.blanks(from, end);
         match self.bytes[at..end].first() {
@@ -181,7 +180,7 @@ impl LineScanner<'_> {
         }
     }
 
-    /// Reads a line that is not blank: dashes, then a key or a value. Returns where the next line to read begins.
+    /// Reads a line that is not blank: dashes, then a key or a value. Returns the start of the next line to read.
     fn content_line(&mut self, line: usize, start: usize, end: usize) -> Option<usize> {
         let mut at = start;
         let mut first = true;
@@ -224,9 +223,9 @@ impl LineScanner<'_> {
         }
     }
 
-    /// Reads a value that begins its line: that of the key or dash above, or the whole document in flow style.
+    /// Reads a value at the start of its line: that of the key or dash above, or the whole document in flow style.
     fn value_of_line(&mut self, column: usize, at: usize, end: usize) -> Option<usize> {
-        // A block scalar begins in the line of its key.
+        // The header of a block scalar is on the line of its key.
         if matches!(self.bytes[at], b'|' | b'>') {
             return None;
         }
@@ -274,7 +273,7 @@ impl LineScanner<'_> {
         self.open(column, mapping, false, at)
     }
 
-    /// Notes where the first node begins.
+    /// Records the start of the first node.
     fn start(&mut self, at: usize) {
         if !self.started {
             self.started = true;
@@ -301,7 +300,7 @@ impl LineScanner<'_> {
         self.build.close(Span::default());
     }
 
-    /// Begins the value of the key or dash above, in a line of its own.
+    /// Begins the value of the key or dash above, on its own line.
     fn take_pending(&mut self) -> Option<()> {
         let top = self.levels.last_mut()?;
         top.pending.take()?;
@@ -312,7 +311,7 @@ impl LineScanner<'_> {
     /// Appends null for a key or dash without a value.
     fn push_pending_null(&mut self) {
         if let Some(at) = self.levels.last_mut().and_then(|top| top.pending.take()) {
-            // An anchor of nothing is left to `granit`.
+            // An anchor without a node is left to `granit`.
             self.build.fatal |= self.levels.last().is_some_and(|top| top.pending_anchor != 0);
             let span = self.span(at, at);
             self.build.scalar("", ScalarStyle::Plain, 0, None, span);
@@ -344,12 +343,12 @@ impl LineScanner<'_> {
         (!self.build.fatal).then_some(())
     }
 
-    /// The column that a value has to be indented deeper than; `None` for the root.
+    /// The column from which a value must be indented; `None` for the root.
     fn indent(&self) -> Option<usize> {
         self.levels.last().map(|top| top.column)
     }
 
-    /// Reads a value that begins in the line that ends at `end`. Returns where the next line to read begins.
+    /// Reads a value that begins on the line that ends at `end`. Returns the start of the next line to read.
     fn value(&mut self, at: usize, end: usize) -> Option<usize> {
         let to = match self.bytes[at] {
             b'"' | b'\'' => self.quoted(at, self.indent()?)?,

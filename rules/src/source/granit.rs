@@ -19,7 +19,6 @@ use crate::tree::node::Node;
 
 /// Splits text into chunks that are parsed independently: before each line that is `---`, or starts with
 /// `---` and a blank. Text with a directive line (`%`) is one chunk.
-#[must_use]
 pub fn split_documents(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     if bytes.starts_with(b"%") || memchr::memmem::find(bytes, b"\n%").is_some() {
@@ -44,7 +43,6 @@ fn is_separator(line: &[u8]) -> bool {
 }
 
 /// Parses a chunk of `source`. The caller numbers the documents ([`super::assign_numbers`]).
-#[must_use]
 pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
     if let Some(bad) = source.invalid_byte_in(&part) {
         let at = bad as u32;
@@ -63,9 +61,8 @@ pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
     parse_simple(source, &part).unwrap_or_else(|| parse_full(source, part))
 }
 
-/// Parses a chunk of a file of manifests: as [`parse_chunk`] does, but of a CustomResourceDefinition nothing is kept but
-/// what tells that it is one.
-#[must_use]
+/// Parses a chunk of a file of manifests like [`parse_chunk`], but keeps only an outline of a
+/// CustomResourceDefinition.
 pub fn parse_manifest(source: &Source, part: Range<usize>) -> Vec<Document> {
     let mentions_kind =
         memchr::memmem::find(source.text()[part.clone()].as_bytes(), DEFINITION_LINE).is_some();
@@ -101,7 +98,7 @@ pub(super) fn parse_full(source: &Source, part: Range<usize>) -> Vec<Document> {
     };
     let mut parser = ChunkParser::new(source, part, Some(&copy));
     let mended = parser.read();
-    // Blanks outside of quoted scalars could mean something.
+    // Blanks outside quoted scalars may be significant.
     if parser.failed || parser.insertions == copy.insertions() { mended } else { documents }
 }
 
@@ -112,23 +109,23 @@ fn chunk_span(part: &Range<usize>) -> Span {
 struct ChunkParser<'s> {
     source: &'s Source,
     chunk: Range<usize>,
-    /// What is parsed in place of the chunk's text.
+    /// The text that is parsed in place of the chunk's text.
     copy: Option<&'s Reindented>,
     documents: Vec<Document>,
     /// The document that is being built.
     build: Option<TreeBuilder>,
     /// The comments since the last document.
     comments: Vec<Span>,
-    /// Where the last document ended, in the file.
+    /// The end of the last document in the file.
     ended_at: u32,
     after_end: bool,
-    /// Whether everything but comments is left out up to the end of the chunk, as Kubernetes does after `...`.
+    /// Whether everything but comments is skipped up to the end of the chunk, as in Kubernetes after `...`.
     skipping: bool,
     /// The parser stopped at a line of a quoted scalar that is not indented deeper than its block.
     is_underindented: bool,
-    /// The parser stopped at all.
+    /// The parser stopped at an error.
     failed: bool,
-    /// How many insertions of the copy are inside of quoted scalars.
+    /// Number of insertions of the copy inside quoted scalars.
     insertions: usize,
 }
 
@@ -181,7 +178,7 @@ impl<'s> ChunkParser<'s> {
         std::mem::take(&mut self.documents)
     }
 
-    /// The offset in the file of an offset in the parsed text.
+    /// Converts an offset in the parsed text to one in the file.
     fn offset(&self, at: usize) -> u32 {
         (self.chunk.start + self.copy.map_or(at, |copy| copy.original_offset(at))) as u32
     }

@@ -3,7 +3,6 @@
 /// A line and column, as editors show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// Line, from 1.
     pub line: u32,
     /// Column in Unicode scalar values, from 1. A byte order mark is not counted.
     pub column: u32,
@@ -44,31 +43,26 @@ impl LineIndex {
     }
 
     /// The number of lines; an empty text has one.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
     /// Always false: there is at least one line.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
     /// The line, from 0, that contains an offset.
-    #[must_use]
     pub fn line_of(&self, at: u32) -> usize {
         self.starts.partition_point(|start| *start <= at) - 1
     }
 
     /// The offset of a line, counted from 0; the end of the text for lines past the last.
-    #[must_use]
     pub fn start_of(&self, line: usize, text: &str) -> u32 {
         self.starts.get(line).copied().unwrap_or(text.len() as u32)
     }
 
     /// The line and column of an offset.
-    #[must_use]
     pub fn position(&self, text: &str, at: u32) -> Position {
         let at = at.min(text.len() as u32);
         let line = self.line_of(at);

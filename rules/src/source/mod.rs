@@ -24,7 +24,6 @@ pub use line::{LineIndex, Position};
 /// Maximum size of a file in bytes: 256 MiB.
 pub const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The encoding of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// UTF-8, with or without a byte order mark.
@@ -33,21 +32,20 @@ pub enum Encoding {
     Utf16,
 }
 
-/// Which objects a patch of a kustomization applies to.
+/// Selects the objects to which a patch of a kustomization applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchTarget {
     /// The kind; `None` for any.
     pub kind: Option<String>,
     /// The name; `None` for any.
     pub name: Option<String>,
-    /// What it changes of the number of replicas.
+    /// The change of the number of replicas.
     pub replicas: PatchedReplicas,
 }
 
-/// What a kustomization changes of the number of replicas of its target.
+/// How a kustomization changes the number of replicas of its target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PatchedReplicas {
-    /// Nothing.
     #[default]
     Kept,
     /// It sets or removes the number, and may change other fields.
@@ -63,27 +61,27 @@ impl PatchTarget {
     }
 }
 
-/// How a kustomization reaches a file: it lists the file, or a kustomization that does.
+/// A path of kustomizations from a root to a file: the root lists the file, or a kustomization that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KustomizeRoute {
-    /// The folder of the kustomization.
+    /// The folder of the root.
     pub root: Arc<str>,
-    /// The namespace that it sets, or that the outermost kustomization on the way sets.
+    /// The namespace that the outermost kustomization on the path sets.
     pub namespace: Option<Arc<str>>,
-    /// The prefixes and suffixes that the kustomizations between it and the file add to names.
+    /// The prefixes and suffixes that the kustomizations on the path add to names.
     pub affixes: Arc<str>,
-    /// Whether it or a kustomization on the way adds a prefix or a suffix to names.
+    /// Whether a kustomization on the path adds a prefix or a suffix to names.
     pub renames: bool,
 }
 
-/// A placeholder that something in the input fills in before the file is applied.
+/// A placeholder that is filled in by something in the input before the file is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilledPlaceholder {
-    /// All of one syntax, by how they begin: `${`, `$(`, `{{`.
+    /// All placeholders of one syntax, by their beginning: `${`, `$(`, `{{`.
     Syntax(&'static str),
-    /// One, with its delimiters: `$(IMAGE)`.
+    /// One placeholder, with its delimiters: `$(IMAGE)`.
     Exact(String),
-    /// All in the objects of this kind and name.
+    /// All placeholders in the objects of this kind and name.
     Object(PatchTarget),
     /// The tag of an image, by its name without tag.
     Image(String),
@@ -91,7 +89,7 @@ pub enum FilledPlaceholder {
     Labels,
 }
 
-/// Folders of manifests that show something and that nobody runs.
+/// Names of folders with manifests that are examples.
 const EXAMPLES: [&str; 19] = [
     "benchmark",
     "benchmarks",
@@ -114,7 +112,6 @@ const EXAMPLES: [&str; 19] = [
     "workshop",
 ];
 
-/// The text of one file.
 #[derive(Debug)]
 pub struct Source {
     path: Arc<str>,
@@ -136,7 +133,6 @@ pub struct Source {
 impl Source {
     /// Decodes bytes as UTF-8, or as UTF-16 if they start with its byte order mark. The offsets of invalid
     /// bytes are kept, so that documents without them can still be checked.
-    #[must_use]
     pub fn new(path: &str, bytes: Vec<u8>) -> Source {
         let (text, encoding, invalid) = match bytes.as_slice() {
             [0xFF, 0xFE, rest @ ..] => (utf16(rest, u16::from_le_bytes), Encoding::Utf16, vec![]),
@@ -163,23 +159,21 @@ impl Source {
     }
 
     /// Creates a source from text, for tests, documentation and editor buffers.
-    #[must_use]
     pub fn from_text(path: &str, text: &str) -> Source {
         Source::new(path, text.as_bytes().to_vec())
     }
 
     /// The path as it is shown to users.
-    #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The same, to keep.
+    /// [`Source::path`], shared.
     pub(crate) fn shared_path(&self) -> Arc<str> {
         Arc::clone(&self.path)
     }
 
-    /// Whether a folder of the path says that the file shows something and that nobody runs it.
+    /// Whether a folder in the path marks the file as an example.
     pub(crate) fn is_example(&self) -> bool {
         self.path.rsplit('/').skip(1).any(|folder| EXAMPLES.contains(&folder))
     }
@@ -224,14 +218,14 @@ impl Source {
         self
     }
 
-    /// Sets the placeholders that something fills in before the file is applied.
+    /// Sets the placeholders that are filled in before the file is applied.
     #[must_use]
     pub fn with_filled(mut self, filled: impl Into<Arc<[FilledPlaceholder]>>) -> Source {
         self.filled = filled.into();
         self
     }
 
-    /// Whether a kustomization patches anything of the file.
+    /// Whether a kustomization patches any object of the file.
     pub(crate) fn has_patch_targets(&self) -> bool {
         !self.patch_targets.is_empty()
     }
@@ -253,7 +247,7 @@ impl Source {
         &self.routes
     }
 
-    /// Whether something in the input fills in a placeholder of an object of this kind and name.
+    /// Whether a placeholder of an object of this kind and name is filled in by something in the input.
     pub(crate) fn is_filled(&self, placeholder: &str, kind: &str, name: &str) -> bool {
         self.filled.iter().any(|filled| match filled {
             FilledPlaceholder::Syntax(start) => placeholder.starts_with(start),
@@ -274,20 +268,17 @@ impl Source {
     }
 
     /// Whether the file is a resource of a kustomization.
-    #[must_use]
     pub fn is_kustomized(&self) -> bool {
         self.kustomized
     }
 
     /// The path that globs of the configuration are matched against; without a configuration,
     /// [`Source::path`].
-    #[must_use]
     pub fn scope(&self) -> &str {
         &self.scope
     }
 
     /// The text. A UTF-8 byte order mark is kept, so that offsets equal those on disk.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -297,13 +288,11 @@ impl Source {
     }
 
     /// The index of lines and columns, built on first use.
-    #[must_use]
     pub fn lines(&self) -> &LineIndex {
         self.lines.get_or_init(|| LineIndex::new(&self.text))
     }
 
     /// Whether the text equals the file byte for byte.
-    #[must_use]
     pub fn is_utf8(&self) -> bool {
         self.encoding == Encoding::Utf8 && self.invalid.is_empty()
     }
@@ -315,8 +304,7 @@ impl Source {
         parts.get(after.saturating_sub(1)).cloned().unwrap_or(0..self.text.len())
     }
 
-    /// The offset in the file of an offset in the text. They differ for UTF-16.
-    #[must_use]
+    /// Converts an offset in the text to one in the file. They differ for UTF-16.
     pub fn disk_offset(&self, at: u32) -> u64 {
         match self.encoding {
             Encoding::Utf8 => u64::from(at),
@@ -356,14 +344,14 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
-/// Kinds of problems that the reader reports.
+/// Kinds of problems that the parser reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseDiagnosticKind {
     /// The document does not parse, or contains a value without a JSON form.
     Syntax,
-    /// A key is repeated in a mapping; the last value counts.
+    /// A key is repeated in a mapping; the last value is used.
     DuplicateKey {
-        /// Whether both values are equal, so that nothing is lost.
+        /// Whether both values are equal, so that no value is lost.
         equal: bool,
     },
     /// Nesting, aliases or size exceed a limit.
@@ -372,20 +360,18 @@ pub enum ParseDiagnosticKind {
     TextAfterEnd,
 }
 
-/// A problem that the reader found in a document.
+/// A problem that the parser found in a document.
 #[derive(Clone, Debug)]
 pub struct ParseDiagnostic {
-    /// The kind of the problem.
     pub kind: ParseDiagnosticKind,
-    /// Where it is.
     pub span: Span,
     /// One sentence, in lower case and without a full stop.
     pub message: String,
-    /// What to write, in the same form. `None` where the kind alone says that.
+    /// The help, in the same form. `None` if the kind has a fixed one.
     pub help: Option<&'static str>,
     /// A related position: the first of two equal keys, the anchor of a cycle.
     pub other: Option<Span>,
-    /// The keys on the way to a repeated key, without the positions of list items.
+    /// The keys on the path to a repeated key, without the positions of list items.
     pub key_path: Option<String>,
 }
 
@@ -394,19 +380,17 @@ pub struct ParseDiagnostic {
 pub struct Document {
     /// Its number among the non-empty documents of the file, from 0.
     pub number: u32,
-    /// The span of the document.
     pub span: Span,
     /// `None` if the document does not parse.
     pub tree: Option<Arc<Tree>>,
-    /// The problems that the reader found, in text order.
+    /// The problems that the parser found, in text order.
     pub diagnostics: Vec<ParseDiagnostic>,
-    /// Comments with gpulint directives, `#` included.
+    /// Comments with gpulint directives, including `#`.
     pub comments: Vec<Span>,
 }
 
 impl Document {
     /// The root node; `None` if the document does not parse.
-    #[must_use]
     pub fn root(&self) -> Option<Node<'_>> {
         self.tree.as_deref().map(|tree| Node::new(tree, 0))
     }
@@ -417,7 +401,6 @@ impl Document {
 }
 
 /// Reads all documents of a source sequentially.
-#[must_use]
 pub fn read(source: &Source) -> Vec<Document> {
     assign_numbers(split_documents(source.text()).into_iter().map(|part| parse_chunk(source, part)))
 }
@@ -431,7 +414,7 @@ pub fn assign_numbers(parts: impl Iterator<Item = Vec<Document>>) -> Vec<Documen
     documents
 }
 
-/// Calls a function with the root of YAML text that a field holds, if it parses.
+/// Calls a function with the root of the YAML text in a field, if it parses.
 pub(crate) fn with_embedded<T>(text: &str, read: impl FnOnce(&Node<'_>) -> Option<T>) -> Option<T> {
     let source = Source::from_text("", text);
     let documents = parse_chunk(&source, 0..text.len());

@@ -1,16 +1,16 @@
-//! Quoted scalars whose continuation lines are indented less than YAML wants.
+//! Quoted scalars whose continuation lines are not indented as YAML requires.
 //!
-//! YAML 1.2 ([7.3, `s-flow-line-prefix`](https://yaml.org/spec/1.2.2/#73-flow-scalar-styles)) wants each
-//! line of a quoted scalar indented deeper than the block collection around it. libyaml and its
-//! translation to Go, which Kubernetes reads with, do not look at that indentation, and older versions
-//! of controller-gen wrote CRDs that need this leniency. granit-parser refuses such text, so a copy is
-//! parsed in which those lines are indented, and every offset is translated back.
+//! YAML 1.2 ([7.3, `s-flow-line-prefix`](https://yaml.org/spec/1.2.2/#73-flow-scalar-styles)) requires each line of a
+//! quoted scalar to be indented deeper than the block collection around it. libyaml and its port to Go, which
+//! Kubernetes uses, do not check that indentation, and older versions of controller-gen wrote CRDs that depend on it.
+//! granit-parser rejects such text, so a copy is parsed in which those lines are indented, and every offset is
+//! converted back.
 //!
-//! Blanks at the start of a continuation line are no part of the value: the copy has the same values.
+//! Blanks at the start of a continuation line are not part of the value: the copy has the same values.
 
 use std::ops::Range;
 
-/// Room for indentation in a chunk that is short itself.
+/// Maximum growth of a short chunk.
 const MIN_GROWTH: usize = 4096;
 
 /// A copy of a text with deeper continuation lines.
@@ -20,17 +20,17 @@ pub(super) struct Reindented {
     insertions: Vec<Insertion>,
 }
 
-/// Blanks that the copy has and the text has not.
+/// Blanks that are only in the copy.
 struct Insertion {
-    /// Where they begin in the copy.
+    /// The start in the copy.
     at: usize,
     count: usize,
-    /// How many blanks are inserted up to their end.
+    /// Number of blanks inserted up to the end of this insertion.
     total: usize,
 }
 
 impl Reindented {
-    /// The copy; `None` where no line needs more indentation, or where it would double the text.
+    /// The copy; `None` if no line needs more indentation, or if the copy would be twice as long as the text.
     ///
     /// This looks at lines, not at YAML: it may take a quote in a plain scalar for the start of a quoted
     /// one. The caller must check that all insertions are inside of quoted scalars, with
@@ -59,18 +59,18 @@ impl Reindented {
         &self.text
     }
 
-    /// How many lines are indented deeper than in the text.
+    /// Number of lines that are indented deeper than in the text.
     pub(super) fn insertions(&self) -> usize {
         self.insertions.len()
     }
 
-    /// How many of them are in a range of the copy.
+    /// Number of insertions in a range of the copy.
     pub(super) fn insertions_in(&self, range: &Range<usize>) -> usize {
         let before = |end: usize| self.insertions.partition_point(|insertion| insertion.at < end);
         before(range.end).saturating_sub(before(range.start))
     }
 
-    /// The offset in the text of an offset in the copy.
+    /// Converts an offset in the copy to one in the text.
     pub(super) fn original_offset(&self, at: usize) -> usize {
         let after = self.insertions.partition_point(|insertion| insertion.at <= at);
         match after.checked_sub(1).and_then(|last| self.insertions.get(last)) {
@@ -83,8 +83,7 @@ impl Reindented {
     }
 }
 
-/// The starts of continuation lines that are not deeper than their block, with how many blanks each
-/// lacks.
+/// The starts of continuation lines that are not deeper than their block, each with the number of missing blanks.
 fn underindented_lines(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut out = Vec::new();
     // The indentation that the content of an open block scalar must exceed.
@@ -125,8 +124,8 @@ fn underindented_lines(bytes: &[u8]) -> Vec<(usize, usize)> {
     out
 }
 
-/// Where the value of a line begins, behind dashes, a key, anchors and tags, and the least indentation
-/// of the lines that continue it.
+/// The start of the value of a line, after dashes, a key, anchors and tags, and the minimum indentation of its
+/// continuation lines.
 fn value_of_line(bytes: &[u8], start: usize, end: usize) -> (usize, usize) {
     let bytes = &bytes[..end];
     let skip = |at: usize| at + blanks(&bytes[at..]);
@@ -150,7 +149,7 @@ fn value_of_line(bytes: &[u8], start: usize, end: usize) -> (usize, usize) {
     (at, least)
 }
 
-/// The colon behind the key that begins at `at`, where the line has one.
+/// The colon after the key that begins at `at`, if the line has one.
 fn end_of_key(bytes: &[u8], at: usize) -> Option<usize> {
     let is_colon = |at: usize| {
         bytes.get(at) == Some(&b':') && matches!(bytes.get(at + 1), None | Some(b' ' | b'\t' | b'\r'))
@@ -170,7 +169,7 @@ fn end_of_key(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Where the quoted scalar that begins at `at` closes.
+/// The closing quote of the scalar that begins at `at`.
 fn closing_quote(bytes: &[u8], at: usize) -> Option<usize> {
     let quote = *bytes.get(at)?;
     let mut at = at + 1;
@@ -200,7 +199,7 @@ fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|b| matches!(b, b' ' | b'\t' | b'\r'))
 }
 
-/// `---` or `...`, which end a document even inside of quotes.
+/// `---` or `...`, which end a document even inside quotes.
 fn is_document_marker(line: &[u8]) -> bool {
     (line.starts_with(b"---") || line.starts_with(b"..."))
         && matches!(line.get(3), None | Some(b' ' | b'\t' | b'\r'))

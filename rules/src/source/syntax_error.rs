@@ -1,11 +1,11 @@
-//! What is wrong with text that does not parse, in the words of who wrote it and not of a parser.
+//! Explains syntax errors in terms of the text instead of the parser's state.
 
 use granit_parser::ErrorKind;
 
-/// How many lines above an error are looked at.
+/// Maximum number of lines above an error that are examined.
 const MAX_LINES: usize = 400;
 
-/// A message and what to write, for an error of this kind at an offset. `None` where the parser's own words are as good.
+/// A message and a help for an error of this kind at an offset. `None` if the parser's message is as good.
 pub(super) fn explain(kind: &ErrorKind, text: &str, at: usize) -> Option<(String, &'static str)> {
     let place = Place::new(text, at);
     match kind {
@@ -117,7 +117,6 @@ fn without_colon() -> (String, &'static str) {
     )
 }
 
-/// The place of an error.
 struct Place<'t> {
     /// Number of the line, from 1.
     number: usize,
@@ -134,7 +133,7 @@ impl<'t> Place<'t> {
         while !text.is_char_boundary(at) {
             at -= 1;
         }
-        // An error at the end of the text is one of its last line.
+        // An error at the end of the text is on its last line.
         let mut start = text[..at].rfind('\n').map_or(0, |end| end + 1);
         if text[start..].trim().is_empty() && start > 0 {
             let head = text[..start].trim_end();
@@ -155,7 +154,7 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// A line that is no part of a block of text, because it is indented less.
+    /// Explains a line that is not part of a block scalar, because it is indented less.
     fn ended_text(&self) -> Option<(String, &'static str)> {
         let own = indent(self.line);
         let at = self.above.iter().position(|(_, line)| indent(line) <= own || begins_text(line))?;
@@ -170,7 +169,7 @@ impl<'t> Place<'t> {
         ))
     }
 
-    /// A line with the wrong indentation, or a key among list items, or an item among keys.
+    /// Explains a line with the wrong indentation, a key among list items, or an item among keys.
     fn misplaced_line(&self) -> Option<(String, &'static str)> {
         let own = indent(self.line);
         let is_item = self.line.trim_start().starts_with("- ") || self.line.trim() == "-";
@@ -227,7 +226,7 @@ impl<'t> Place<'t> {
         ))
     }
 
-    /// A second `: ` in a line, or a line with a key below one that already has a value.
+    /// Explains a second `: ` on a line, or a line with a key below one that already has a value.
     fn second_value(&self) -> Option<(String, &'static str)> {
         let head = self.before.trim_start();
         let in_line = head.trim_end_matches(':').contains(": ");
@@ -265,7 +264,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// The columns of the dashes at the start of a line, and the column behind them.
+/// The columns of the dashes at the start of a line, and the column after them.
 fn columns(line: &str) -> (Vec<usize>, usize) {
     let mut at = indent(line);
     let mut dashes = Vec::new();
@@ -279,7 +278,7 @@ fn columns(line: &str) -> (Vec<usize>, usize) {
     (dashes, at)
 }
 
-/// Whether a line ends in the header of a block of text: `key: |`, `- >-`.
+/// Whether a line ends in the header of a block scalar: `key: |`, `- >-`.
 fn begins_text(line: &str) -> bool {
     let line = line.split(" #").next().unwrap_or(line).trim_end();
     let word = line.rsplit(' ').next().unwrap_or_default();

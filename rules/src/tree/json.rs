@@ -1,5 +1,5 @@
-//! Trees from JSON: from a text, as for the object of an admission review, from what a client deserializes, as for
-//! those of a watch, and from a `serde_json` value. Such a tree has no spans.
+//! Trees from JSON: from text (the object of an admission review), from a deserializer (the objects of a watch), and
+//! from a `serde_json` value. Such a tree has no spans.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
@@ -19,7 +19,7 @@ use crate::tree::{
 
 /// Capacity that the buffers keep between values, in nodes and in bytes.
 const MAX_SCRATCH: (usize, usize) = (1 << 14, 1 << 18);
-/// How many keys a builder remembers, to store each once.
+/// Maximum number of keys that a builder remembers, to store each once.
 const KNOWN_KEYS: usize = 64;
 
 thread_local! {
@@ -28,22 +28,22 @@ thread_local! {
 }
 
 impl Tree {
-    /// Builds a tree from a JSON value. It reads like a tree from text, except that it has no spans.
-    #[must_use]
+    /// Builds a tree from a JSON value. It reads like a tree from text, but has no spans.
     pub fn from_json(value: &Value) -> Tree {
         Draft::of(value).into_tree()
     }
 }
 
-/// A JSON value that has been read and can still be changed, before it is a [`Tree`]. All its keys and strings are in
-/// one text, which takes a fraction of the memory of single strings. The spans of its slots are offsets into that.
+/// A JSON value that has been read and can still be changed, before it becomes a [`Tree`]. All its keys and strings
+/// are in one text, which takes a fraction of the memory of separate strings. The spans of its slots are offsets into
+/// that text.
 #[derive(Clone)]
 pub struct Draft {
     slots: Vec<Slot>,
     text: String,
     out_of_line_keys: Vec<(u32, MappingKey)>,
     has_patch_directive: bool,
-    /// Whether a mapping has a key twice.
+    /// Whether a mapping has a repeated key.
     has_repeated_key: bool,
 }
 
@@ -54,8 +54,8 @@ impl fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// Reads an object as an API server sends it. A list of `metadata.managedFields`, which can be half of an object and
-    /// means nothing to a rule, is passed over. Of repeated keys the last one counts.
+    /// Reads an object from an API server. A list of `metadata.managedFields`, which can be half of an object and is
+    /// irrelevant for rules, is skipped. The last of repeated keys is used.
     ///
     /// # Errors
     /// What `serde_json` reports for the text.
@@ -68,39 +68,33 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Reads a value, all of it.
-    #[must_use]
+    /// Reads a complete value.
     pub fn of(value: &Value) -> Draft {
-        // A value in memory is read without errors.
+        // Reading a value in memory does not fail.
         Builder::build(value, false).unwrap_or_else(|_| Builder::new(false).finish())
     }
 
     /// Whether there is a value at a path of keys.
-    #[must_use]
     pub fn has(&self, path: &[&str]) -> bool {
         self.find(path).is_some()
     }
 
     /// Whether the value at a path is a mapping.
-    #[must_use]
     pub fn is_mapping(&self, path: &[&str]) -> bool {
         self.find(path).is_some_and(|at| self.slots[at].kind == SlotKind::Mapping)
     }
 
     /// Whether the value at a path is a list.
-    #[must_use]
     pub fn is_list(&self, path: &[&str]) -> bool {
         self.find(path).is_some_and(|at| self.slots[at].kind == SlotKind::Sequence)
     }
 
-    /// The string at a path.
-    #[must_use]
     pub fn string(&self, path: &[&str]) -> Option<&str> {
         let slot = &self.slots[self.find(path)?];
         (slot.kind == SlotKind::Quoted).then(|| self.stored(slot.span))
     }
 
-    /// Removes the value at a path, if there is one.
+    /// Removes the value at a path, if present.
     pub fn remove(&mut self, path: &[&str]) {
         let Some(at) = self.find(path) else {
             return;
@@ -112,8 +106,8 @@ impl Draft {
         self.renumber(after, after, |index| index - gone);
     }
 
-    /// Writes a string at a path: over the value that is there, or as the last entry of its mapping. Without a mapping nothing
-    /// is written.
+    /// Sets a string at a path: replaces the existing value, or adds the last entry of its mapping. Does nothing
+    /// without a mapping.
     pub fn set_string(&mut self, path: &[&str], string: &str) {
         self.remove(path);
         if let Some((name, mapping)) = path.split_last()
@@ -132,10 +126,10 @@ impl Draft {
         }
     }
 
-    /// Feeds the value to a hasher. The order of a mapping's entries makes no difference.
+    /// Feeds the value to a hasher, independent of the order of a mapping's entries.
     pub fn hash_value(&self, hasher: &mut impl Hasher) {
         if !self.slots.is_empty() {
-            // A hasher takes one long text in a fraction of the time of many short ones.
+            // Hashing one long text takes a fraction of the time of many short ones.
             let mut value = Vec::with_capacity(self.text.len() + 8 * self.slots.len());
             self.write_value(0, &mut value, &mut Vec::new());
             hasher.write(&value);
@@ -203,11 +197,11 @@ impl Draft {
         (at < self.slots.len()).then_some(at)
     }
 
-    /// Adds an entry at the end of a mapping; its value has no content yet.
+    /// Adds an entry at the end of a mapping; its value is empty.
     fn insert(&mut self, mapping: &[&str], name: &str, kind: SlotKind) -> Option<usize> {
         let parent = self.find(mapping).filter(|at| self.slots[*at].kind == SlotKind::Mapping)?;
         let at = self.end(parent);
-        // What is behind it moves, and what surrounds it ends one later.
+        // The slots after it move, and the collections around it end one slot later.
         self.renumber(at as u32, at as u32 + 1, |index| index + 1);
         let mut around = parent as u32;
         while around != NONE && self.slots[around as usize].data == at as u32 {
@@ -244,9 +238,9 @@ impl Draft {
         }
     }
 
-    /// Writes a value so that no other one is written alike.
+    /// Serializes a value without ambiguity.
     fn write_value(&self, at: usize, out: &mut Vec<u8>, open: &mut Vec<(usize, Span)>) {
-        // It does not occur in UTF-8.
+        // 0xFF does not occur in UTF-8.
         const END: u8 = 0xff;
         let slot = &self.slots[at];
         out.push(slot.kind as u8);
@@ -274,7 +268,8 @@ impl Draft {
     }
 }
 
-/// An object of an API server, as [`Draft::read`] reads it, except that a repeated key stays: no API server sends one.
+/// An object from an API server, as read by [`Draft::read`], except that repeated keys are kept: API servers send
+/// none.
 impl<'de> Deserialize<'de> for Draft {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Draft, D::Error> {
         Builder::build(deserializer, true)
@@ -289,16 +284,16 @@ fn mapping_key(span: Span, name: &str) -> MappingKey {
     MappingKey { span, text: NONE, hash: key_hash(name), merge: false }
 }
 
-/// Fills the buffers of a thread, of which a draft is a copy.
+/// Fills the buffers of a thread, from which a draft is copied.
 struct Builder {
     tree: Tree,
     text: String,
-    /// Where keys are stored, by their hashes: most keys of an object come again.
+    /// Where keys are stored, by their hashes: most keys of an object are repeated in other mappings.
     known_keys: [Span; KNOWN_KEYS],
     has_repeated_key: bool,
-    /// Whether a list of `metadata.managedFields` is passed over.
+    /// Whether a list of `metadata.managedFields` is skipped.
     skips_managed_fields: bool,
-    /// Whether it was met.
+    /// Whether such a list was found.
     has_managed_fields: bool,
 }
 
@@ -381,17 +376,17 @@ impl Builder {
     }
 }
 
-/// Where a value is.
+/// The position of a value, as far as it matters for `metadata.managedFields`.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Root,
     Metadata,
-    /// At `metadata.managedFields`, to be passed over.
+    /// At `metadata.managedFields`, which is skipped.
     ManagedFields,
     Elsewhere,
 }
 
-/// Appends a value, with all that is in it.
+/// Appends a value with all its descendants.
 struct NodeSeed<'b> {
     builder: &'b mut Builder,
     parent: u32,
@@ -406,7 +401,7 @@ impl NodeSeed<'_> {
 
     fn plain(mut self, value: impl fmt::Display) {
         let start = offset(&self.builder.text);
-        // A string is written to without errors.
+        // Writing to a string does not fail.
         let _ = write!(self.builder.text, "{value}");
         let span = Span::new(start, offset(&self.builder.text));
         self.push(SlotKind::Plain, span);
@@ -498,7 +493,7 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
     }
 }
 
-/// Stores the key of a mapping in some place, and says in which place its value is.
+/// Stores a key of a mapping, and returns the position of its value.
 struct KeySeed<'b> {
     builder: &'b mut Builder,
     place: Place,
@@ -526,7 +521,7 @@ impl<'de> Visitor<'de> for KeySeed<'_> {
             _ => Place::Elsewhere,
         };
         if place == Place::ManagedFields {
-            // One that is passed over is not in the tree.
+            // A skipped list is not in the tree.
             self.builder.has_repeated_key |= self.builder.has_managed_fields;
             self.builder.has_managed_fields = true;
         }

@@ -1,11 +1,11 @@
-//! Indexes of large collections: without them an object with a list of 100,000 entries, each of which is looked up
-//! or reported by its position, would take hours.
+//! Indexes of large collections: without them, looking up or reporting each entry of a list of 100,000 would take
+//! hours.
 
 use crate::tree::{Keys, SlotKind, Tree, key_hash};
 
-/// Mappings with fewer entries are searched one entry after the other.
+/// Minimum number of entries of a mapping for an index.
 pub(super) const MIN_ENTRIES: usize = 128;
-/// Lists with fewer nodes in them are walked.
+/// Minimum number of nodes in a list for an index.
 const MIN_NODES: u32 = 128;
 
 /// The hash of a key, and the slot of its value.
@@ -14,9 +14,9 @@ type Entry = (u16, u32);
 /// The large collections of a tree, in document order.
 #[derive(Default)]
 pub(crate) struct LargeCollections {
-    /// The items of lists.
+    /// The items of each list.
     lists: Vec<(u32, Box<[u32]>)>,
-    /// The entries of mappings without repeated keys, by the hash of the key and by the key.
+    /// The entries of mappings without repeated keys, sorted by the hash of the key and the key.
     mappings: Vec<(u32, Box<[Entry]>)>,
 }
 
@@ -36,7 +36,7 @@ impl Tree {
                         let hash = |child: u32| key_hash(self.key_name(child));
                         let mut entries: Vec<_> =
                             self.children(at).map(|child| (hash(child), child)).collect();
-                        // Who writes the keys can write many of one hash.
+                        // An attacker can choose many keys with the same hash.
                         entries.sort_unstable_by(|(a, one), (b, other)| {
                             a.cmp(b).then_with(|| self.key_name(*one).cmp(self.key_name(*other)))
                         });
@@ -49,7 +49,7 @@ impl Tree {
         })
     }
 
-    /// The items of a list that is worth an index.
+    /// The items of a list that has an index.
     fn items_of_large(&self, list: u32) -> Option<&[u32]> {
         if self.end(list) - list <= MIN_NODES {
             return None;
@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(value.int(), i64::try_from(n).ok());
             assert_eq!(value.pointer().to_string(), format!("/map/key-{n}/value"));
         }
-        // Most of these keys have one hash.
+        // Most of these keys have the same hash.
         let alike: serde_json::Map<String, Value> =
             (0..1000).map(|n| (format!("a{n:04}-middle-{n:04}z"), n.into())).collect();
         let tree_of_alike = Tree::from_json(&alike.clone().into());

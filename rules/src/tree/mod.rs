@@ -1,9 +1,8 @@
 //! One parsed document as an arena of nodes in document order.
 //!
-//! A tree is built once, from text by `source` or from a JSON value by [`json`], and is immutable afterwards.
-//! It stores the spans of values and keys; [`node`] reads it with the semantics of a Kubernetes object. A
-//! scalar borrows from the text where its value equals the bytes of its span, and is stored separately
-//! otherwise (escapes, folding).
+//! A tree is built once, from text by `source` or from a JSON value by [`json`], and is immutable afterwards. It
+//! stores the spans of values and keys; [`node`] reads it with the semantics of a Kubernetes object. A scalar borrows
+//! from the text if its value equals the bytes of its span, and is stored separately otherwise (escapes, folding).
 
 mod content;
 pub(crate) mod json;
@@ -22,23 +21,19 @@ use crate::tree::scalar::{Scalar, TagKind, resolve_tagged};
 /// A range of bytes in a text. For UTF-16 files see [`crate::source::Source::disk_offset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// Offset of the first byte.
     pub start: u32,
-    /// Offset of the byte after the last one.
     pub end: u32,
 }
 
 impl Span {
-    /// Creates a span from two byte offsets.
-    #[must_use]
     pub fn new(start: u32, end: u32) -> Span {
         Span { start, end }
     }
 }
 
-/// The key of a [strategic merge
-/// patch](https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/) that
-/// says what to do with its mapping.
+/// The directive key of a [strategic merge
+/// patch](https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/) that states how
+/// its mapping is merged.
 pub(crate) const PATCH_DIRECTIVE: &str = "$patch";
 
 /// Index value for "no node" and, in `data`, "the text is the span".
@@ -46,7 +41,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Value of `data` for "the text is the span without its quotes".
 pub(crate) const QUOTED: u32 = u32::MAX - 1;
 
-/// The kind of a node, as it is written.
+/// The kind of a node as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotKind {
     Mapping,
@@ -74,8 +69,8 @@ impl SlotKind {
 pub(crate) struct Slot {
     pub(crate) span: Span,
     pub(crate) parent: u32,
-    /// Depends on the kind. Collection: the slot after its last descendant. Alias: its target. Scalar: where
-    /// its text is (`NONE`: the span, `QUOTED`: the span without its quotes, else an index into `strings`).
+    /// Depends on the kind. Collection: the slot after its last descendant. Alias: its target. Scalar: the position of
+    /// its text (`NONE`: the span, `QUOTED`: the span without its quotes, otherwise an index into `strings`).
     pub(crate) data: u32,
     /// Offset of the key, if the node is the value of a mapping entry.
     key_start: u32,
@@ -83,12 +78,12 @@ pub(crate) struct Slot {
     /// Part of the [`key_hash`] of the key.
     key_sign: u8,
     pub(crate) kind: SlotKind,
-    /// How the key is written, and the tag of a scalar or how the keys of a mapping have to be searched: [`Slot::key`],
+    /// How the key is written, and the tag of a scalar or how the keys of a mapping are searched: [`Slot::key`],
     /// [`Slot::tag`] and [`Slot::keys`].
     traits: u8,
 }
 
-/// How the keys of a mapping have to be searched.
+/// How the keys of a mapping are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     /// No key is repeated: the first match is the entry.
@@ -108,7 +103,7 @@ impl Slot {
         self.keys() == Keys::Merge
     }
 
-    /// For mappings: how their keys have to be searched.
+    /// For mappings: how their keys are searched.
     pub(crate) fn keys(&self) -> Keys {
         match self.traits >> 3 {
             1 => Keys::Duplicates,
@@ -117,12 +112,11 @@ impl Slot {
         }
     }
 
-    /// Sets how the keys of a mapping have to be searched.
+    /// Sets how the keys of a mapping are searched.
     pub(crate) fn set_keys(&mut self, keys: Keys) {
         self.traits = self.traits & Slot::KEY | (keys as u8) << 3;
     }
 
-    /// The tag of a scalar.
     pub(crate) fn tag(&self) -> TagKind {
         match self.traits >> 3 {
             1 => TagKind::Str,
@@ -160,15 +154,14 @@ pub(crate) fn key_hash(name: &str) -> u16 {
     (mixed as u16).wrapping_add(bytes.len() as u16)
 }
 
-/// The part of a [`key_hash`] that a slot has room for.
+/// The part of a [`key_hash`] that fits in a slot.
 fn key_sign(hash: u16) -> u8 {
     (hash ^ hash >> 8) as u8
 }
 
-/// Where the text of a slot's key is.
+/// Where the text of a slot's key is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SlotKey {
-    /// The slot has no key.
     None,
     /// The text of the key's span.
     Plain,
@@ -184,7 +177,7 @@ enum SlotKey {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MappingKey {
     pub(crate) span: Span,
-    /// `NONE`: the span; `QUOTED`: the span without its quotes; else an index into `strings`.
+    /// `NONE`: the span; `QUOTED`: the span without its quotes; otherwise an index into `strings`.
     pub(crate) text: u32,
     /// The [`key_hash`] of its name.
     pub(crate) hash: u16,
@@ -223,12 +216,12 @@ impl Slot {
     }
 }
 
-/// Which key signs a tree has. Most of what rules look up is nowhere in a document.
+/// The set of key signs in a tree. Most fields that rules look up are absent from the whole document.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeySigns([u64; 4]);
 
 impl KeySigns {
-    /// The signs of all keys, and that of no key.
+    /// The signs of all keys, including that of an absent key.
     pub(crate) fn of(slots: &[Slot]) -> KeySigns {
         let mut signs = KeySigns::default();
         for Slot { key_sign, .. } in slots {
@@ -242,7 +235,6 @@ impl KeySigns {
     }
 }
 
-/// A parsed document.
 pub struct Tree {
     pub(crate) text: Arc<String>,
     /// The nodes in document order.
@@ -250,10 +242,10 @@ pub struct Tree {
     /// Keys that do not fit into a slot, sorted by slot: longer than 255 bytes, or with a text in `strings`.
     pub(crate) out_of_line_keys: Vec<(u32, MappingKey)>,
     pub(crate) strings: Vec<Box<str>>,
-    /// Known when all nodes are there.
+    /// Set when the tree is complete.
     pub(crate) key_signs: KeySigns,
     pub(crate) spans: bool,
-    /// False if the document has none of the characters of placeholders, so that no value need be searched.
+    /// False if the document has no characters of placeholders, so that no value has to be searched.
     pub(crate) may_have_placeholders: bool,
     /// Whether a key anywhere is [`PATCH_DIRECTIVE`].
     pub(crate) has_patch_directive: bool,
@@ -300,19 +292,15 @@ impl Tree {
     }
 
     /// Whether the tree came from text, so that its spans are valid.
-    #[must_use]
     pub fn has_spans(&self) -> bool {
         self.spans
     }
 
     /// The number of nodes; an alias counts as one.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether the document is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -350,7 +338,7 @@ impl Tree {
         out_of_line_key(&self.out_of_line_keys, at)
     }
 
-    /// The span of a node's key; `None` where it has none.
+    /// The span of a node's key; `None` without a key.
     pub(crate) fn key_span(&self, at: u32) -> Option<Span> {
         let slot = self.slot(at);
         match slot.key() {
@@ -368,7 +356,7 @@ impl Tree {
         self.slot(at).key() != SlotKey::None
     }
 
-    /// The key of a node; empty where it has none.
+    /// The key of a node; empty without a key.
     pub(crate) fn key_name(&self, at: u32) -> &str {
         let slot = self.slot(at);
         let (start, end) = (slot.key_start, slot.key_start + u32::from(slot.key_len));
@@ -388,7 +376,7 @@ impl Tree {
         }
     }
 
-    /// Whether a mapping in a node has the key [`PATCH_DIRECTIVE`]. Only trees that have one are walked.
+    /// Whether a mapping in a node has the key [`PATCH_DIRECTIVE`]. Only trees with such a key are traversed.
     pub(crate) fn has_patch_directive_in(&self, node: u32) -> bool {
         self.has_patch_directive && (node..self.end(node)).any(|at| self.key_name(at) == PATCH_DIRECTIVE)
     }
@@ -431,7 +419,7 @@ impl Tree {
         self.slot(a).key_sign == self.slot(b).key_sign
     }
 
-    /// Whether the key of a node, whose slot this is, is `name`. Compares lengths before bytes.
+    /// Whether the key of a node, whose slot this is, equals `name`. Compares lengths before bytes.
     #[inline]
     fn is_key(&self, at: u32, slot: &Slot, name: &str) -> bool {
         let quotes = match slot.key() {
@@ -445,8 +433,8 @@ impl Tree {
             && self.text.as_bytes().get(start..start + name.len()) == Some(name.as_bytes())
     }
 
-    /// Whether two nodes and all below them have the same kinds, keys and texts in the same order, without aliases and
-    /// merges: then they have the same value.
+    /// Whether two nodes and their descendants have the same kinds, keys and texts in the same order, without aliases
+    /// and merges. If so, their values are equal.
     fn is_written_as(&self, at: u32, other: &Tree, theirs: u32) -> bool {
         let (nodes, others) = (at..self.end(at), theirs..other.end(theirs));
         steps::take(nodes.len() / 4);
@@ -470,7 +458,7 @@ impl Tree {
         self.stored(slot.span, slot.data)
     }
 
-    /// Whether the node is a string whatever its text is.
+    /// Whether the node is a string regardless of its text.
     pub(crate) fn is_string(&self, at: u32) -> bool {
         let slot = self.slot(at);
         matches!(slot.kind, SlotKind::Quoted | SlotKind::Block)
@@ -492,7 +480,7 @@ impl Tree {
     pub(crate) fn is_null(&self, at: u32) -> bool {
         let slot = self.slot(at);
         match (slot.kind, slot.tag()) {
-            // No spelling of null is longer than four bytes.
+            // The longest form of null has four bytes.
             (SlotKind::Plain, TagKind::None) if slot.data == NONE => {
                 slot.span.end - slot.span.start <= 4 && self.scalar(at) == Some(Scalar::Null)
             }
@@ -513,14 +501,13 @@ impl Tree {
         Children { tree: self, next: at + 1, end }
     }
 
-    /// Finds `name` in a mapping with the semantics of `sigs.k8s.io/yaml`: of repeated keys the last one
-    /// counts, and a merge overrides the entries before it. Returns the entry and whether it came from a
-    /// merge.
+    /// Finds `name` in a mapping with the semantics of `sigs.k8s.io/yaml`: the last of repeated keys is used, and a
+    /// merge overrides the entries before it. Returns the entry and whether it came from a merge.
     pub(crate) fn entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
         self.entry_of_hash(mapping, name, key_hash(name))
     }
 
-    /// The same with the [`key_hash`] of the name.
+    /// [`Tree::entry`] with the [`key_hash`] of the name.
     fn entry_of_hash(&self, mapping: u32, name: &str, hash: u16) -> Option<(u32, bool)> {
         let slot = &self.slots[mapping as usize];
         if slot.keys() != Keys::Unique {
@@ -540,7 +527,7 @@ impl Tree {
                 return None;
             };
             if child.key_sign == sign && self.is_key(at as u32, child, name) {
-                // Passing a key costs a fraction of a step.
+                // Skipping a key costs a fraction of a step.
                 steps::take(1 + passed / 8);
                 return Some((at as u32, false));
             }

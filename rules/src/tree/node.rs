@@ -15,17 +15,17 @@ use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
 use crate::tree::{Keys, NONE, SlotKind, Span, Tree, key_hash};
 
-/// A position in the tree of an object; there may be nothing written at it.
+/// A position in the tree of an object; the node there may be absent.
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
     tree: &'a Tree,
     root: u32,
-    /// `NONE` where the node is absent.
+    /// `NONE` if the node is absent.
     slot: u32,
     way: NodePath,
 }
 
-/// The path from the root to a node, as far as the parents in the arena do not give it.
+/// The path from the root to a node, unless it follows from the parents in the arena.
 #[derive(Clone, Debug)]
 enum NodePath {
     /// The path is that of the arena's parents.
@@ -118,16 +118,12 @@ impl NodePath {
     }
 }
 
-/// The shape of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Nothing is written.
     Absent,
-    /// A mapping.
     Mapping,
-    /// A list.
     Sequence,
-    /// A scalar, null included.
+    /// A scalar, including null.
     Scalar,
 }
 
@@ -141,7 +137,7 @@ impl<'a> Node<'a> {
         Node { tree, root, slot, way: NodePath::Direct }
     }
 
-    /// The slot of a mapping with a direct path, from which [`Node::from_slot`] gives the node again.
+    /// The slot of a mapping with a direct path, for [`Node::from_slot`].
     pub(crate) fn direct_mapping(&self) -> Option<u32> {
         let direct = matches!(self.way, NodePath::Direct) && self.slot != NONE;
         (direct && self.tree.slot(self.slot).kind.is_mapping()).then_some(self.slot)
@@ -152,7 +148,7 @@ impl<'a> Node<'a> {
         Node { tree, root: 0, slot, way: NodePath::Direct }
     }
 
-    /// The position of the node, to be kept beside the tree.
+    /// The position of the node, to be stored with the tree.
     pub(crate) fn id(&self) -> NodeId {
         NodeId { root: self.root, slot: self.slot, way: self.way.clone() }
     }
@@ -163,7 +159,6 @@ impl<'a> Node<'a> {
     }
 
     /// The shape of the node; an alias has that of its target.
-    #[must_use]
     pub fn shape(&self) -> Shape {
         if self.slot == NONE {
             return Shape::Absent;
@@ -183,64 +178,53 @@ impl<'a> Node<'a> {
         self.tree.slot(self.resolved_slot()).kind
     }
 
-    /// Whether something is written here, and the same there: [`Node::has_value_of`] at a glance.
+    /// Whether both are written in the same form: a fast check that implies [`Node::has_value_of`].
     pub(super) fn is_written_as(&self, other: &Node<'_>) -> bool {
         self.slot != NONE && other.slot != NONE && self.tree.is_written_as(self.slot, other.tree, other.slot)
     }
 
-    /// Whether nothing is written here.
-    #[must_use]
     pub fn is_absent(&self) -> bool {
         self.slot == NONE
     }
 
-    /// Whether something other than null is written here. Kubernetes treats null as absent.
-    #[must_use]
+    /// Whether the node has a value other than null. Kubernetes treats null as absent.
     pub fn is_set(&self) -> bool {
         !self.is_absent() && !self.is_null()
     }
 
-    /// Whether null is written here.
-    #[must_use]
     pub fn is_null(&self) -> bool {
         self.slot != NONE && self.tree.is_null(self.resolved_slot())
     }
 
-    /// Whether the node is a mapping.
-    #[must_use]
     pub fn is_mapping(&self) -> bool {
         self.shape() == Shape::Mapping
     }
 
     /// Whether the node is a list.
-    #[must_use]
     pub fn is_sequence(&self) -> bool {
         self.shape() == Shape::Sequence
     }
 
-    /// Whether the node is a placeholder, so that its value is not known.
-    #[must_use]
+    /// Whether the node is a placeholder, so that its value is unknown.
     pub fn is_unknown(&self) -> bool {
         self.tree.may_have_placeholders
             && matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
     }
 
-    /// Whether a key of the mapping is a placeholder, so that any field may be in it.
+    /// Whether a key of the mapping is a placeholder, so that it may have any field.
     pub(crate) fn has_unknown_key(&self) -> bool {
         self.tree.may_have_placeholders && self.entries().iter().any(|(key, _)| is_placeholder(key))
     }
 
     /// Whether the node or a descendant is a placeholder.
-    #[must_use]
     pub fn has_unknown(&self) -> bool {
         self.slot != NONE && self.tree.may_have_placeholders && holds_placeholder(self.tree, self.slot)
     }
 
-    /// The value of a key; an absent node where this is not a mapping or has no such key.
+    /// The value of a key; an absent node if this is not a mapping or does not have the key.
     #[inline]
-    #[must_use]
     pub fn get(&self, name: &str) -> Node<'a> {
-        // Most names are literals, whose hashes are known when the program is built.
+        // Most names are literals, whose hashes are computed at compile time.
         self.get_of_hash(name, key_hash(name))
     }
 
@@ -256,7 +240,7 @@ impl<'a> Node<'a> {
         self.tree.entry(self.mapping_slot()?, name)
     }
 
-    /// The slot of a mapping; `None` where the node is none.
+    /// The slot of a mapping; `None` for other nodes.
     fn mapping_slot(&self) -> Option<u32> {
         if self.slot == NONE {
             return None;
@@ -273,7 +257,6 @@ impl<'a> Node<'a> {
     }
 
     /// Several [`Node::get`]s in a row.
-    #[must_use]
     pub fn path(&self, names: &[&str]) -> Node<'a> {
         let mut node = self.clone();
         for name in names {
@@ -292,8 +275,8 @@ impl<'a> Node<'a> {
         node
     }
 
-    /// The items of a list at the end of a path; none where the path does not exist. Cheaper than
-    /// `path(..).items()`, because no absent node is created.
+    /// The items of a list at the end of a path; empty if the path does not exist. Cheaper than `path(..).items()`,
+    /// because no absent node is created.
     pub(crate) fn items_at(&self, names: &[&str]) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let mut node = self.clone();
         let there = names.iter().all(|name| {
@@ -307,7 +290,6 @@ impl<'a> Node<'a> {
     }
 
     /// The node at a pointer. A numeric step is an index in a list and a key in a mapping.
-    #[must_use]
     pub fn at(&self, pointer: &Pointer) -> Node<'a> {
         let mut node = self.clone();
         for step in pointer.steps() {
@@ -320,7 +302,6 @@ impl<'a> Node<'a> {
     }
 
     /// An item of a list; an absent node past its end.
-    #[must_use]
     pub fn index(&self, index: usize) -> Node<'a> {
         let item = if self.is_sequence() { self.tree.item(self.resolved_slot(), index) } else { None };
         match item {
@@ -329,7 +310,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The items of a list; none where the node is not a list.
+    /// The items of a list; empty for other nodes.
     pub fn items(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let sequence = self.is_sequence();
         let children = if sequence { Some(self.tree.children(self.resolved_slot())) } else { None };
@@ -340,8 +321,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The entries of a mapping as Kubernetes decodes them: each name once, merges applied.
-    #[must_use]
+    /// The entries of a mapping as Kubernetes decodes them: without duplicates, with merges applied.
     pub fn entries(&self) -> Vec<(&'a str, Node<'a>)> {
         if !self.is_mapping() {
             return Vec::new();
@@ -378,19 +358,17 @@ impl<'a> Node<'a> {
     }
 
     /// The value of a scalar; `None` for collections and absent nodes.
-    #[must_use]
     pub fn scalar(&self) -> Option<Scalar<'a>> {
         if self.slot == NONE {
             return None;
         }
         let at = self.resolved_slot();
-        // Who asks for a text reads it.
+        // The caller will read the text.
         steps::take(1 + self.tree.text_len(at) / 32);
         self.tree.scalar(at)
     }
 
-    /// The text of a scalar, also where it is a number, a boolean or a placeholder.
-    #[must_use]
+    /// The text of a scalar, even if it is a number, a boolean or a placeholder.
     pub fn raw_text(&self) -> Option<&'a str> {
         if self.slot == NONE {
             return None;
@@ -401,7 +379,6 @@ impl<'a> Node<'a> {
     }
 
     /// The value of a string; `None` for placeholders and other types.
-    #[must_use]
     pub fn text(&self) -> Option<&'a str> {
         match self.scalar() {
             Some(Scalar::Str(text)) if !(self.tree.may_have_placeholders && is_placeholder(text)) => {
@@ -412,7 +389,6 @@ impl<'a> Node<'a> {
     }
 
     /// A string or a number as text, for quantities, ports and int-or-string fields; `None` for placeholders.
-    #[must_use]
     pub fn string_or_number(&self) -> Option<Cow<'a, str>> {
         match self.scalar()? {
             Scalar::Str(text) if !(self.tree.may_have_placeholders && is_placeholder(text)) => {
@@ -426,7 +402,6 @@ impl<'a> Node<'a> {
     }
 
     /// The value of an integer. Floats without a fraction are integers, as in JSON.
-    #[must_use]
     pub fn int(&self) -> Option<i64> {
         match self.scalar()? {
             Scalar::Int(n) => Some(n),
@@ -435,15 +410,11 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value of an integer, `default` where nothing is written; `None` where it is no integer or is
-    /// unknown.
-    #[must_use]
+    /// The value of an integer, or `default` for an absent node; `None` if it is another type or unknown.
     pub fn int_or(&self, default: i64) -> Option<i64> {
         if self.is_set() { self.int() } else { Some(default) }
     }
 
-    /// The value of a boolean.
-    #[must_use]
     pub fn bool(&self) -> Option<bool> {
         match self.scalar()? {
             Scalar::Bool(b) => Some(b),
@@ -452,7 +423,6 @@ impl<'a> Node<'a> {
     }
 
     /// The path of the node from the root of the object.
-    #[must_use]
     pub fn pointer(&self) -> Pointer {
         let mut steps = Vec::new();
         let mut at = self.slot;
@@ -477,8 +447,7 @@ impl<'a> Node<'a> {
         Pointer::from_steps(steps)
     }
 
-    /// How many leading steps of the path exist and are not null; `depth`, the length of the path, if all
-    /// are.
+    /// Number of leading steps of the path that exist and are not null; `depth`, the length of the path, if all do.
     pub(crate) fn existing_prefix_len(&self, depth: usize) -> usize {
         let pointer = self.pointer();
         let mut node = Node::new(self.tree, self.root);
@@ -496,7 +465,6 @@ impl<'a> Node<'a> {
 
     /// The span of the value; for an alias that of the alias itself. `None` for absent nodes and for trees
     /// that were built from a value.
-    #[must_use]
     pub fn span(&self) -> Option<Span> {
         if self.slot == NONE || !self.tree.has_spans() {
             return None;
@@ -505,7 +473,6 @@ impl<'a> Node<'a> {
     }
 
     /// The span of the key, if the node is the value of a mapping entry.
-    #[must_use]
     pub fn key_span(&self) -> Option<Span> {
         if self.slot == NONE || !self.tree.has_spans() {
             return None;
@@ -514,19 +481,17 @@ impl<'a> Node<'a> {
     }
 
     /// Whether the collection is written in flow style, `{}` or `[]`.
-    #[must_use]
     pub fn is_flow(&self) -> bool {
         self.slot != NONE && matches!(self.kind(), SlotKind::FlowMapping | SlotKind::FlowSequence)
     }
 
     /// The node as a JSON value with aliases and merges resolved; null for an absent node.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         match self.shape() {
             Shape::Absent => Value::Null,
             Shape::Mapping => {
                 let entries = self.entries();
-                // Each has a name of its own and a place in the map.
+                // Each entry has its own name and its own place in the map.
                 steps::take(8 * entries.len());
                 Value::Object(entries.into_iter().map(|(k, n)| (k.to_owned(), n.to_json())).collect())
             }

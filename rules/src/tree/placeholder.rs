@@ -4,12 +4,11 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-/// A shorter text is looked through at once.
+/// Maximum length of a text that is searched without the quick check first.
 const SHORT: usize = 64;
 
 /// Whether a text contains a placeholder: `${X}`, `{{ }}`, `$(X)`, `<X>`, `__X__` or a word such as `CHANGEME`, or
 /// is `$X`.
-#[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
     if (text.len() < SHORT || may_have_fill_word(text)) && fill_word(text).is_some() {
@@ -33,8 +32,7 @@ pub fn is_placeholder(text: &str) -> bool {
     has_angle_bracketed(text)
 }
 
-/// Whether a text has a character sequence that every placeholder has. One pass, for a whole document at
-/// once.
+/// Whether a text has a character sequence that is part of every placeholder. One pass over a whole document.
 pub(crate) fn may_contain_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr3_iter(b'$', b'<', b'{', bytes)
@@ -42,15 +40,15 @@ pub(crate) fn may_contain_placeholder(text: &str) -> bool {
         || may_have_fill_word(text)
 }
 
-/// Whether a text has characters that every word of [`fill_word`] has.
+/// Whether a text has characters that are part of every word of [`fill_word`].
 fn may_have_fill_word(text: &str) -> bool {
     static WORDS: LazyLock<[Finder<'static>; 5]> =
         LazyLock::new(|| ["__", "CHANGE", "FILL", "PLACEHOLDER", "REPLACE"].map(Finder::new));
     WORDS.iter().any(|word| word.find(text.as_bytes()).is_some())
 }
 
-/// The first word in a text that people write for a value which somebody is to fill in: `__REGION__`, `CHANGEME`,
-/// `REPLACE_ME`, `ROLE_PLACEHOLDER`, `FILLED BY CI`. Only in capitals: in lower case these are ordinary words.
+/// The first word in a text that marks a value to fill in: `__REGION__`, `CHANGEME`, `REPLACE_ME`, `ROLE_PLACEHOLDER`,
+/// `FILLED BY CI`. Only in capitals: in lower case these are ordinary words.
 fn fill_word(text: &str) -> Option<&str> {
     const MIN_LENGTH: usize = 5;
     let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
@@ -63,7 +61,7 @@ fn fill_word(text: &str) -> Option<&str> {
         if word.len() >= MIN_LENGTH && is_fill_word(word) {
             return Some(word);
         }
-        // Words that are written apart: `CHANGE-ME`, `FILLED BY CI`.
+        // Words that are separated: `CHANGE-ME`, `FILLED BY CI`.
         let next = after.get(1..).unwrap_or_default();
         let apart = after.starts_with(['-', ' '])
             && match word {
@@ -80,7 +78,7 @@ fn fill_word(text: &str) -> Option<&str> {
     None
 }
 
-/// Whether a word in capitals, digits and underscores stands for a value.
+/// Whether a word of capitals, digits and underscores marks a value to fill in.
 fn is_fill_word(word: &str) -> bool {
     let between_underscores = || {
         let inner = word.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
@@ -98,14 +96,14 @@ fn is_fill_word(word: &str) -> bool {
         || between_underscores()
 }
 
-/// Whether a text where its field requires a number or encoded data is a word in capitals, such as `PORT`.
+/// Whether a text in a field for a number or encoded data is a word in capitals, such as `PORT`.
 pub(crate) fn is_word_in_capitals(text: &str) -> bool {
     let part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     text.len() >= 3 && text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(part)
 }
 
-/// The first name in braces in a line of YAML that does not parse, where something follows the braces that cannot
-/// follow a map: `{registry}/app`.
+/// The first name in braces in a line of YAML that does not parse because text that cannot follow a map comes after
+/// the braces: `{registry}/app`.
 pub(crate) fn find_braces_in_value(line: &str) -> Option<&str> {
     let mut from = 0;
     while let Some(open) = line[from..].find('{') {
@@ -125,7 +123,7 @@ pub(crate) fn find_braces_in_value(line: &str) -> Option<&str> {
     None
 }
 
-/// The placeholder that stands in a line of YAML by itself, where an entry belongs: `<ISSUER_ANNOTATION>`.
+/// The placeholder on a line of YAML by itself, in place of an entry: `<ISSUER_ANNOTATION>`.
 pub(crate) fn whole_line_placeholder(line: &str) -> Option<&str> {
     let text = line.trim();
     let name = text.strip_prefix('<')?.strip_suffix('>')?;
@@ -133,13 +131,12 @@ pub(crate) fn whole_line_placeholder(line: &str) -> Option<&str> {
     (name.len() >= 3 && name.chars().all(part)).then_some(text)
 }
 
-/// Whether a text that is not valid for its field was written for a value: `{name}`, `{registry}/app`,
-/// `spot | on-demand`, `%s`, and `CLUSTER_NAME` or `web-CLUSTER_NAME` for a name, a namespace, an image or a
-/// schedule. Such text is an ordinary value elsewhere, as in an environment variable.
-#[must_use]
+/// Whether a text that is not valid for its field is a template of a value: `{name}`, `{registry}/app`, `spot |
+/// on-demand`, `%s`, and `CLUSTER_NAME` or `web-CLUSTER_NAME` for a name, a namespace, an image or a schedule. Such
+/// text is an ordinary value elsewhere, as in an environment variable.
 pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
     const MIN_LENGTH: usize = 5;
-    /// What is to be filled in, by its own name: `NAME`, `APP-vol`.
+    /// Common names of values to fill in: `NAME`, `APP-vol`.
     const FIELD_NAMES: &[&str] = &[
         "ACCOUNT",
         "APP",
@@ -192,7 +189,6 @@ pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
 }
 
 /// The first placeholder in a text, with its delimiters.
-#[must_use]
 pub fn find_placeholder(text: &str) -> Option<&str> {
     if !is_placeholder(text) {
         return None;
@@ -220,8 +216,7 @@ fn has_delimited(text: &str, open: &str, close: char) -> bool {
     text.find(open).is_some_and(|at| text[at + open.len()..].contains(close))
 }
 
-/// Whether a text contains a name in angle brackets, such as `<cluster-name>`. Comparisons (`a < b`) do not
-/// count.
+/// Whether a text contains a name in angle brackets, such as `<cluster-name>`, as opposed to comparisons (`a < b`).
 fn has_angle_bracketed(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('<') {

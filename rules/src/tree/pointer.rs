@@ -11,7 +11,6 @@ pub struct Pointer {
 
 impl Pointer {
     /// The pointer to the object itself.
-    #[must_use]
     pub fn root() -> Pointer {
         Pointer::default()
     }
@@ -22,7 +21,6 @@ impl Pointer {
     }
 
     /// Parses `/spec/limits/nvidia.com~1gpu`. `None` for text that is not a pointer.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Pointer> {
         if text.is_empty() {
             return Some(Pointer::root());
@@ -31,28 +29,24 @@ impl Pointer {
         Some(Pointer::from_steps(rest.split('/').map(|s| s.replace("~1", "/").replace("~0", "~"))))
     }
 
-    /// The unescaped steps.
-    #[must_use]
     pub fn steps(&self) -> &[String] {
         &self.steps
     }
 
     /// The pointer extended by one step.
-    #[must_use]
     pub fn join(&self, step: &str) -> Pointer {
         let mut steps = self.steps.clone();
         steps.push(step.to_owned());
         Pointer { steps }
     }
 
-    /// Whether one of two places is the other, or stands above it.
+    /// Whether the pointers are equal, or one is an ancestor of the other.
     pub(crate) fn is_related_to(&self, other: &Pointer) -> bool {
         self.steps.iter().zip(&other.steps).all(|(a, b)| a == b)
     }
 
     /// The field path as the API server writes it in errors: `spec.limits[nvidia.com/gpu]`,
     /// `spec.budgets[0]`.
-    #[must_use]
     pub fn field_path(&self) -> String {
         let mut out = String::new();
         for step in &self.steps {
@@ -74,7 +68,6 @@ impl Pointer {
 }
 
 /// A step with `~` and `/` escaped.
-#[must_use]
 pub fn escape(step: &str) -> Cow<'_, str> {
     if step.contains(['~', '/']) {
         Cow::Owned(step.replace('~', "~0").replace('/', "~1"))

@@ -16,15 +16,13 @@ pub enum Scalar<'a> {
     Int(i64),
     /// An integer above the range of `i64` and within that of `u64`.
     UInt(u64),
-    /// Any other number. Infinities and NaN have no JSON form; the reader rejects them.
+    /// Any other number. Infinities and NaN have no JSON form; the parser rejects them.
     Float(f64),
-    /// Text.
     Str(&'a str),
 }
 
 impl Scalar<'_> {
-    /// The name of the type in messages: `null`, `boolean`, `integer`, `number`, `string`.
-    #[must_use]
+    /// The name of the type in messages.
     pub fn type_name(&self) -> &'static str {
         match self {
             Scalar::Null => "null",
@@ -35,8 +33,8 @@ impl Scalar<'_> {
         }
     }
 
-    /// The integer that a float without a fraction is to JSON Schema, up to the magnitude at which a float tells integers
-    /// apart. Any other value is as it was.
+    /// Converts a float without a fraction to an integer, as in JSON Schema, up to the magnitude at which floats
+    /// represent all integers. Other values are unchanged.
     #[must_use]
     pub(crate) fn or_integer(self) -> Self {
         match self {
@@ -58,7 +56,6 @@ pub(crate) enum TagKind {
 }
 
 /// Resolves a plain (unquoted) scalar.
-#[must_use]
 pub fn resolve_plain(text: &str) -> Scalar<'_> {
     let Some(&first) = text.as_bytes().first() else {
         return Scalar::Null;
@@ -94,7 +91,6 @@ pub(crate) fn resolve_tagged(text: &str, plain: bool, tag: TagKind) -> Scalar<'_
 
 /// The JSON key for a scalar key; `None` for keys that `sigs.k8s.io/yaml` rejects: null, and integers above
 /// the range of `i64`.
-#[must_use]
 pub fn resolve_key(text: &str, plain: bool) -> Option<Cow<'_, str>> {
     if !plain {
         return Some(Cow::Borrowed(text));
@@ -111,7 +107,7 @@ pub fn resolve_key(text: &str, plain: bool) -> Option<Cow<'_, str>> {
 }
 
 fn resolve_word(text: &str) -> Option<Scalar<'_>> {
-    // No word is longer than `false`.
+    // The longest keyword is `false`.
     if text.len() > 5 {
         return None;
     }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// One of the five fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldName {
     /// 0-59.
@@ -23,7 +22,6 @@ pub(super) const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri"
 
 impl FieldName {
     /// Smallest and largest value.
-    #[must_use]
     pub fn bounds(self) -> (u8, u8) {
         match self {
             Self::Minute => (0, 59),
@@ -55,7 +53,6 @@ impl fmt::Display for FieldName {
     }
 }
 
-/// An error in a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CronFieldError {
     /// Not a number and not a known name (`monday`, `L`, `1#2`, `H`).
@@ -66,7 +63,6 @@ pub enum CronFieldError {
     AboveMaximum,
     /// The range runs backwards (`5-1`, `sat-sun`).
     Backwards,
-    /// A step of zero.
     ZeroStep,
     /// More than one hyphen or slash in one item.
     TooManyParts,
@@ -82,16 +78,11 @@ pub enum CronError {
     Descriptor(String),
     /// Not exactly five fields.
     FieldCount {
-        /// The number of fields.
         found: usize,
     },
-    /// One field is wrong.
     Field {
-        /// The field.
         field: FieldName,
-        /// The offending list item.
         text: String,
-        /// The error.
         problem: CronFieldError,
     },
 }
@@ -197,7 +188,6 @@ fn read_number(text: &str) -> Result<u64, CronFieldError> {
 /// `^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$`. The first
 /// alternative matches a prefix; the second only requires four spaces between characters, and no line end
 /// after the last field.
-#[must_use]
 pub fn crd_accepts(text: &str) -> bool {
     const WORDS: [&str; 7] = ["annually", "yearly", "monthly", "weekly", "daily", "midnight", "hourly"];
     if let Some(rest) = text.strip_prefix('@')

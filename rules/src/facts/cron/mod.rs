@@ -71,7 +71,6 @@ impl Schedule {
 
     /// The first hit strictly after `after` (both minutes since 1970 UTC), or `None` when there is
     /// none up to the end of the fifth calendar year after `after`, the library's horizon.
-    #[must_use]
     pub fn next(&self, after: i64) -> Option<i64> {
         let start = after.clamp(-MAX_TIME, MAX_TIME) + 1;
         let mut day = start.div_euclid(DAY);
@@ -101,7 +100,6 @@ impl Schedule {
     /// Whether the schedule never fires (`0 9 31 2 *`). Karpenter then treats the budget as always active.
     /// Around the year 2100, 29 February is beyond the five years that robfig/cron looks ahead; that is
     /// ignored here.
-    #[must_use]
     pub fn never_fires(&self) -> bool {
         if self.minute == 0 || self.hour == 0 || self.month == 0 {
             return true;
@@ -118,7 +116,6 @@ impl Schedule {
     }
 
     /// Whether the schedule hits on the given day (days since 1970-01-01).
-    #[must_use]
     pub fn fires_on(&self, day: i64) -> bool {
         let (_, month, mday) = civil_from_days(day.clamp(-MAX_TIME, MAX_TIME));
         self.month & (1 << month) != 0 && self.day_matches(day.clamp(-MAX_TIME, MAX_TIME), mday)
@@ -135,7 +132,6 @@ impl Schedule {
 
     /// For a schedule that repeats every week: its weekdays as bits (bit 0 = Sunday). `None` when
     /// it depends on the day of the month or on the month.
-    #[must_use]
     pub fn weekly_days(&self) -> Option<u8> {
         const ALL_DAYS: u64 = 0xffff_fffe;
         if self.month != 0x1ffe {
@@ -151,7 +147,6 @@ impl Schedule {
     }
 
     /// Whether the schedule does not fire in some hour of the day, so that its time zone matters.
-    #[must_use]
     pub fn restricts_hours(&self) -> bool {
         self.hour != 0xff_ffff
     }

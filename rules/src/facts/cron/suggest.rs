@@ -8,7 +8,6 @@ use super::field::{FieldName, WEEKDAYS, read_field, read_value};
 /// weekday `7` becomes `0`, backward or Sunday-ended weekday ranges become lists (`sat-sun` -> `sat,sun`),
 /// full day and month names are shortened, and a weekday field that names the whole week (`1-7`) becomes `*`,
 /// but only if the day of month is `*`.
-#[must_use]
 pub fn suggest(text: &str) -> Option<String> {
     if Schedule::parse(text).is_ok() {
         return None;

@@ -4,17 +4,16 @@ use std::ops::Range;
 
 use super::LineScanner;
 
-/// The anchors of a document.
 #[derive(Default)]
 pub(super) struct Anchors {
-    /// Their names, in the order of their numbers, which begin at 1.
+    /// The names in the order of their numbers, which begin at 1.
     names: Vec<Range<usize>>,
-    /// The number of the one that the next node has; 0 for none.
+    /// The number of the next node's anchor; 0 for none.
     next: usize,
 }
 
 impl Anchors {
-    /// The number of the anchor of a node that begins.
+    /// The number of the anchor of the node that begins here.
     pub(super) fn take(&mut self) -> usize {
         std::mem::take(&mut self.next)
     }
@@ -25,10 +24,10 @@ impl Anchors {
 }
 
 impl LineScanner<'_> {
-    /// Reads an anchor, and its value if that begins in the line that ends at `end`. Returns where the next line to read
-    /// begins.
+    /// Reads an anchor, and its value if that begins on the line that ends at `end`. Returns the start of the next
+    /// line to read.
     pub(super) fn anchored(&mut self, at: usize, end: usize) -> Option<usize> {
-        // One node has one anchor.
+        // A node has at most one anchor.
         if self.anchors.next != 0 {
             return None;
         }
@@ -51,7 +50,7 @@ impl LineScanner<'_> {
         self.value(value, end)
     }
 
-    /// Reads an alias that ends its line. Returns where the next line begins.
+    /// Reads an alias at the end of its line. Returns the start of the next line.
     pub(super) fn alias(&mut self, at: usize, end: usize) -> Option<usize> {
         let name = self.anchor_name(at, end)?;
         let to = name.end;
@@ -60,7 +59,7 @@ impl LineScanner<'_> {
         Some(end + 1)
     }
 
-    /// Appends the alias with a name, which is after the `*`.
+    /// Appends an alias; `name` is the text after the `*`.
     pub(super) fn add_alias(&mut self, name: Range<usize>) -> Option<()> {
         let is_same = |other: &Range<usize>| self.bytes[other.clone()] == self.bytes[name.clone()];
         let number = self.anchors.names.iter().rposition(is_same)? + 1;

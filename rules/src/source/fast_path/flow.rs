@@ -59,7 +59,7 @@ impl LineScanner<'_> {
         Some(to)
     }
 
-    /// Passes blanks and line breaks in a flow collection. Lines must be indented deeper than the block around it.
+    /// Skips blanks and line breaks in a flow collection. Lines must be indented deeper than the block around it.
     fn flow_blanks(&self, from: usize) -> Option<usize> {
         let mut at = from;
         let mut line = None;
@@ -112,7 +112,7 @@ fn flow_plain(bytes: &[u8], at: usize) -> Option<usize> {
             || matches!(b, b'_' | b'.' | b'/' | b'-' | b'$' | b'+' | b'(' | b')' | b'=' | b'~')
             || matches!(b, b'^' | b';' | b'<')
     };
-    // Not at the beginning, where these have a meaning.
+    // Not at the start, where these characters are indicators.
     let inside =
         |b: u8| matches!(b, b' ' | b'%' | b'*' | b'@' | b'>' | b'|' | b'!' | b'&' | b'?' | b'\\' | b'`');
     let begins = match *bytes.get(at)? {
@@ -126,7 +126,7 @@ fn flow_plain(bytes: &[u8], at: usize) -> Option<usize> {
     let mut end = at;
     loop {
         end += bytes[end..].iter().take_while(|b| word(**b) || inside(**b)).count();
-        // A colon is a part of the text if the text goes on right after it.
+        // A colon is part of the text if text follows it directly.
         match bytes.get(end)? {
             b':' if bytes.get(end + 1).is_some_and(|b| word(*b)) => end += 1,
             b',' | b']' | b'}' | b':' | b'\n' => break,

@@ -1,4 +1,4 @@
-//! Scalars: where they end, and what they say where that is not their text.
+//! Scalars: their ends, and their values if these differ from the text.
 
 use granit_parser::ScalarStyle;
 
@@ -58,13 +58,13 @@ impl LineScanner<'_> {
         Some(to)
     }
 
-    /// Reads a literal or folded block scalar whose header is in the line that ends at `end`.
+    /// Reads a literal or folded block scalar whose header is on the line that ends at `end`.
     pub(super) fn block_scalar(&mut self, at: usize, end: usize, style: ScalarStyle) -> Option<usize> {
         let indent = self.indent()?;
         let mut chomping = Chomping::Clip;
         let mut column = None;
         let mut after = at + 1;
-        // In either order.
+        // The indicators may be in either order.
         for _ in 0..2 {
             match self.bytes.get(after) {
                 Some(b'-') if chomping == Chomping::Clip => chomping = Chomping::Strip,
@@ -88,7 +88,7 @@ impl LineScanner<'_> {
     }
 }
 
-/// What becomes of the line breaks at the end of a block scalar.
+/// How line breaks at the end of a block scalar are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chomping {
     /// One is kept.
@@ -186,7 +186,7 @@ pub(super) fn unquote(text: &str, at: usize, indent: Option<usize>, out: &mut St
     }
 }
 
-/// Appends what a line break and the empty lines after it fold to.
+/// Appends the folded form of a line break and the empty lines after it.
 fn push_breaks(text: &mut String, empty_lines: usize) {
     match empty_lines {
         0 => text.push(' '),
@@ -194,7 +194,7 @@ fn push_breaks(text: &mut String, empty_lines: usize) {
     }
 }
 
-/// The number of empty lines after a line break, and where the text goes on.
+/// The number of empty lines after a line break, and the start of the text after them.
 fn after_breaks(bytes: &[u8], line_break: usize) -> Option<(usize, usize)> {
     let mut at = line_break + 1;
     let mut empty_lines = 0;
@@ -210,13 +210,13 @@ fn after_breaks(bytes: &[u8], line_break: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Appends what an escape in double quotes stands for; returns where the text goes on. `at` is after the backslash.
+/// Appends the value of an escape in double quotes; returns the position after it. `at` is after the backslash.
 fn escape(bytes: &[u8], at: usize, indent: Option<usize>, out: &mut String) -> Option<usize> {
     let digits = match bytes.get(at)? {
         b'\n' => {
             indent?;
             let (empty_lines, next) = after_breaks(bytes, at)?;
-            // The end of the document is no text.
+            // The end marker of a document is not part of the text.
             if bytes[next - 1] == b'\n' && bytes[next..].starts_with(b"...") {
                 return None;
             }
@@ -255,25 +255,25 @@ fn escape(bytes: &[u8], at: usize, indent: Option<usize>, out: &mut String) -> O
     Some(end)
 }
 
-/// Where a block scalar is.
+/// The extent of a block scalar.
 struct Block {
-    /// Its first character, after the indentation.
+    /// The first character, after the indentation.
     start: usize,
-    /// After the blanks that it may have at the beginning of the line after it.
+    /// The position after the blanks at the start of the following line, if any.
     end: usize,
-    /// The line after it.
+    /// The start of the following line.
     next_line: usize,
 }
 
-/// How deep a block scalar is indented.
+/// The indentation of a block scalar.
 struct Indents {
     /// The column of its parent.
     above: usize,
-    /// The column that its header gives.
+    /// The column from an explicit indentation indicator.
     written: Option<usize>,
 }
 
-/// Reads a block scalar that begins with a line, into `out`. `None` for an empty one.
+/// Reads a block scalar that begins on its own line into `out`. `None` if it is empty.
 fn block(
     text: &str,
     from: usize,
@@ -322,7 +322,7 @@ fn block(
             break;
         }
         line = end + 1;
-        // Empty lines, and the indentation of the line after them.
+        // Empty lines, and the indentation of the first line with text.
         loop {
             at = line + spaces(&bytes[line..]).min(column);
             if bytes.get(at) != Some(&b'\n') {

@@ -34,7 +34,7 @@ fn agree(text: &str) -> usize {
     taken
 }
 
-/// An outline is that of a document that parses, and has the entries of its root.
+/// Asserts that an outline has the entries of the root of a document, and that the document parses.
 fn agree_in_outline(source: &Source, part: &Range<usize>) {
     let Some(outline) = parse_outline(source, part) else { return };
     let whole = parse_full(source, part.clone());
@@ -80,7 +80,7 @@ fn of_a_definition_only_the_outline_is_kept() {
         documents.map(|document| document.tree.map_or(0, |tree| tree.slots.len())).collect()
     };
     assert_eq!(nodes(text), [5]);
-    // What does not parse, and what is something else.
+    // Text that does not parse, and text outside the subset.
     assert_eq!(nodes(&format!("{text}  d: e: f\n")), [0]);
     assert_eq!(nodes(&text.replace("apiextensions.k8s.io/v1", "v1")), [8]);
 }
@@ -246,7 +246,7 @@ const PIECES: &[&str] = &[
     "  nested: 1\n",
 ];
 
-/// What a scalar or a collection over several lines begins with.
+/// The beginnings of scalars and collections over several lines.
 const OPENINGS: &[&str] = &[
     "a: |\n",
     "a: >\n",
@@ -286,7 +286,7 @@ const OPENINGS: &[&str] = &[
     "b\n",
 ];
 
-/// What their lines are made of.
+/// Parts of their lines.
 const WORDS: &[&str] = &[
     "",
     "",
@@ -341,7 +341,7 @@ const WORDS: &[&str] = &[
     "\r",
 ];
 
-/// What may follow them.
+/// The ends of scalars and collections.
 const CLOSINGS: &[&str] = &[
     "",
     "c: d\n",
@@ -360,7 +360,7 @@ const CLOSINGS: &[&str] = &[
     "   ",
 ];
 
-/// What flow collections are made of.
+/// Parts of flow collections.
 const FLOW_PIECES: &[&str] = &[
     "a", "b c", "10%", "a:b", "a: b", ", ", ",", " ", "{", "}", "[", "]", "{c: ", "[d, ", "*b", "*b ", "&b ",
     "%", "*", "|", ">", "!", "?", "? ", "@", "`", "'", "\"", "'e'", "#", " #", "\\", "://", "-", "- ", "-1",
@@ -417,7 +417,7 @@ proptest! {
     }
 }
 
-/// What every run may read before it says anything.
+/// The schemas are parsed in every run.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test reads the schemas")]
 fn the_schemas_are_within_the_subset() {

@@ -1,4 +1,4 @@
-//! What is read from JSON is what `serde_json` reads, changes included.
+//! Trees from JSON compared with `serde_json`, also after changes.
 
 use std::hash::DefaultHasher;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 use super::*;
 use crate::tree::node::Node;
 
-/// The tree of a value by a walk over it: the plain way.
+/// Builds the tree of a value by a simple traversal.
 fn by_value(value: &Value) -> Tree {
     fn store(text: &mut String, string: &str) -> Span {
         let start = offset(text);
@@ -48,7 +48,7 @@ fn by_value(value: &Value) -> Tree {
     tree
 }
 
-/// What a tree says, without where it stores its texts.
+/// The content of a tree, independent of how texts are stored.
 fn dump(tree: &Tree) -> Vec<String> {
     let slots = 0..tree.slots.len() as u32;
     let line = |at: u32| {
@@ -73,7 +73,7 @@ fn without_managed_fields(mut value: Value) -> Value {
     value
 }
 
-/// Asserts that a text is read as `serde_json` reads it, and refused where that refuses it.
+/// Asserts that a text is read as by `serde_json`, and rejected if it rejects the text.
 fn assert_reads(json: &str) -> Result<(), TestCaseError> {
     let (draft, value) = (Draft::read(json), serde_json::from_str::<Value>(json));
     match (draft, value) {
@@ -138,7 +138,6 @@ fn text(value: &Value, repeats: bool) -> String {
     }
 }
 
-/// One change of a value.
 #[derive(Clone, Debug)]
 enum Change {
     Remove(Vec<String>),
@@ -160,7 +159,6 @@ fn mapping<'v>(value: &'v mut Value, path: &[String]) -> Option<&'v mut Map<Stri
     found.and_then(Value::as_object_mut)
 }
 
-/// The change to a draft and to a value.
 fn apply(change: &Change, draft: &mut Draft, value: &mut Value) {
     fn names(path: &[String]) -> Vec<&str> {
         path.iter().map(String::as_str).collect()
@@ -216,7 +214,7 @@ proptest! {
     fn json_is_read_as_serde_json_reads_it(value in value(), repeats: bool, cut in 0_usize..400) {
         let json = text(&value, repeats);
         assert_reads(&json)?;
-        // Nor is half of a text read differently.
+        // A truncated text is rejected by both.
         if let Some(half) = json.get(..cut) {
             assert_reads(half)?;
         }
