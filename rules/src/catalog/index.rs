@@ -1,11 +1,11 @@
-//! From a label key and value to the types that carry it. Built on first use, key by key.
+//! Maps a label key and value to the instance types with it. Built on first use of each key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::{INSTANCE_FAMILY, INSTANCE_TYPE, InstanceType, Label, TypeSet, all};
 
-/// Where the value of a label key comes from.
+/// The source of the values of a label key.
 #[derive(Clone, Copy)]
 pub(super) enum LabelSource {
     Family,
@@ -17,7 +17,7 @@ pub(super) enum LabelSource {
     Column(usize),
 }
 
-/// Every key whose value the catalogue knows type by type, sorted.
+/// Every key whose value is known for each type, sorted.
 static SOURCES: [(&str, LabelSource); 23] = [
     ("karpenter.k8s.aws/instance-accelerator-count", LabelSource::Column(18)),
     ("karpenter.k8s.aws/instance-accelerator-manufacturer", LabelSource::Column(17)),
@@ -46,17 +46,15 @@ static SOURCES: [(&str, LabelSource); 23] = [
 
 static INDICES: [OnceLock<LabelValueIndex>; SOURCES.len()] = [const { OnceLock::new() }; SOURCES.len()];
 
-/// The label keys whose values are known type by type, sorted.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     SOURCES.iter().map(|(key, _)| *key)
 }
 
-/// Where the value of a key comes from.
 pub(super) fn source(key: &str) -> Option<LabelSource> {
     position(key).map(|position| SOURCES[position].1)
 }
 
-/// The index of a key; [`None`] for keys that types do not have, or whose values are not known.
+/// The index of a key; [`None`] for keys that types do not have, or with unknown values.
 pub fn index(key: &str) -> Option<&'static LabelValueIndex> {
     position(key).map(|position| INDICES[position].get_or_init(|| LabelValueIndex::new(SOURCES[position].1)))
 }
@@ -85,7 +83,7 @@ impl LabelSource {
     }
 }
 
-/// Which types carry which value of one label key.
+/// The types for each value of one label key.
 #[derive(Debug)]
 pub struct LabelValueIndex {
     types: BTreeMap<&'static str, TypeSet>,
@@ -113,7 +111,6 @@ impl LabelValueIndex {
         Self { values: types.keys().copied().collect(), types, numbers, absent, unknown }
     }
 
-    /// The types with exactly this value.
     pub fn with(&self, value: &str) -> Option<&TypeSet> {
         self.types.get(value)
     }
@@ -127,12 +124,10 @@ impl LabelValueIndex {
         inside.iter().fold(TypeSet::EMPTY, |set, (_, types)| set.or(types))
     }
 
-    /// The types without the label.
     pub fn absent(&self) -> &TypeSet {
         &self.absent
     }
 
-    /// The types that have the label, with a value that the catalogue does not know.
     pub fn unknown(&self) -> &TypeSet {
         &self.unknown
     }
@@ -142,12 +137,12 @@ impl LabelValueIndex {
         &self.values
     }
 
-    /// How many distinct values the types of a set have.
+    /// Number of distinct values of the types in a set.
     pub fn distinct(&self, types: &TypeSet) -> usize {
         self.types.values().filter(|with| !with.is_disjoint(types)).count()
     }
 
-    /// The least and the greatest integer among the values.
+    /// The smallest and the largest integer among the values.
     pub fn range(&self) -> Option<(i64, i64)> {
         Some((self.numbers.first()?.0, self.numbers.last()?.0))
     }

@@ -1,8 +1,8 @@
-//! The catalogue of EC2 instance types: what Karpenter puts on each of them as labels and resources.
+//! The catalogue of EC2 instance types, with the labels and resources that Karpenter gives to their nodes.
 //!
-//! The rows are data (`instances.csv`, written by `generate.py`, source and date in its head) and are parsed once.
-//! What a NodePool admits is not decided here but in [`crate::karpenter::scheduling`]; this module answers what a type
-//! is, which types carry a value ([`Index`]), and which values exist.
+//! The rows are data (`instances.csv`, written by `generate.py`, source and date in its header) and are parsed once.
+//! [`crate::karpenter::scheduling`] decides what a NodePool admits; this module has the properties of types, the types
+//! with a value ([`Index`]), and the known values.
 
 mod index;
 mod parse;
@@ -32,9 +32,7 @@ pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Label key of the availability zone's id.
 pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
-/// Label key of the region.
 pub const REGION: &str = "topology.kubernetes.io/region";
-/// Label key of the tenancy.
 pub const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
 
 static CATALOGUE: LazyLock<parse::Catalogue> =
@@ -44,7 +42,8 @@ static CATALOGUE: LazyLock<parse::Catalogue> =
 static BY_NAME: LazyLock<HashMap<&'static str, usize>> =
     LazyLock::new(|| all().iter().enumerate().map(|(row, instance)| (instance.name, row)).collect());
 
-/// One EC2 instance type. Numbers are EC2's; what Karpenter subtracts is in [`crate::karpenter::scheduling`].
+/// One EC2 instance type. Numbers are those of EC2; [`crate::karpenter::scheduling`] subtracts what Karpenter
+/// reserves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceType {
     /// For example `g6e.xlarge`.
@@ -55,19 +54,19 @@ pub struct InstanceType {
     pub vcpu: u32,
     /// Memory as EC2 states it, in MiB.
     pub memory_mib: u32,
-    /// Physical GPUs that a pod gets as `nvidia.com/gpu`; 0 on fractional types.
+    /// Physical GPUs, as `nvidia.com/gpu`; 0 for fractional types.
     pub nvidia_gpu: u32,
-    /// GPUs that a pod gets as `amd.com/gpu`.
+    /// GPUs, as `amd.com/gpu`.
     pub amd_gpu: u32,
-    /// Devices that a pod gets as `aws.amazon.com/neuron`.
+    /// Devices, as `aws.amazon.com/neuron`.
     pub neuron: u32,
-    /// Cores that a pod gets as `aws.amazon.com/neuroncore`.
+    /// Cores, as `aws.amazon.com/neuroncore`.
     pub neuroncore: u32,
-    /// Devices that a pod gets as `habana.ai/gaudi`.
+    /// Devices, as `habana.ai/gaudi`.
     pub gaudi: u32,
-    /// The most EFA interfaces, `vpc.amazonaws.com/efa`.
+    /// Maximum number of EFA interfaces, as `vpc.amazonaws.com/efa`.
     pub efa: u32,
-    /// Branch interfaces for pods, `vpc.amazonaws.com/pod-eni`. [`None`] where the catalogue does not know.
+    /// Branch interfaces for pods, as `vpc.amazonaws.com/pod-eni`. [`None`] if unknown.
     pub pod_eni: Option<u32>,
     /// Network interfaces of the default network card.
     pub enis: u32,
@@ -87,41 +86,40 @@ pub struct InstanceType {
     cells: [&'static str; parse::LABEL_COLUMNS],
 }
 
-/// What a type says about a label key.
+/// The value of a label of nodes of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label {
-    /// Exactly this value.
     Is(&'static str),
-    /// One of these, decided at launch.
+    /// One of these, chosen at launch.
     OneOf(&'static [&'static str]),
-    /// The type never has the label: clashes with `In`, `Exists` and `Gt`.
+    /// The type never has the label: conflicts with `In`, `Exists` and `Gt`.
     Absent,
-    /// The type has the label, with a value that is not known here (zones; some labels of retired types).
+    /// The type has the label with an unknown value (zones; some labels of retired types).
     Unknown,
-    /// Nothing known: not a label of instance types. Custom keys, nodepool, placement groups.
+    /// Not a label of instance types: custom keys, nodepool, placement groups.
     Undefined,
 }
 
-/// Every type, by family and size.
+/// All types, by family and size.
 pub fn all() -> &'static [InstanceType] {
     &CATALOGUE.types
 }
 
-/// The regions that offerings are known for.
+/// The regions with known offerings.
 pub fn regions() -> &'static [&'static str] {
     &CATALOGUE.regions
 }
 
-/// The types that are offered in a region; [`None`] for a region that the catalogue does not know.
+/// The types that are offered in a region; [`None`] for an unknown region.
 pub fn offered_in(region: &str) -> Option<&'static TypeSet> {
-    // As many as the type's own bits.
+    // As many as the bits of a type's regions.
     static SETS: [OnceLock<TypeSet>; 64] = [const { OnceLock::new() }; 64];
     let bit = regions().iter().position(|known| *known == region)?;
     let set = SETS.get(bit)?;
     Some(set.get_or_init(|| TypeSet::matching(|t| t.regions & (1 << bit) != 0)))
 }
 
-/// The types that are offered nowhere any more.
+/// The types that are no longer offered in any region.
 pub fn retired() -> &'static TypeSet {
     static SET: LazyLock<TypeSet> = LazyLock::new(|| TypeSet::matching(InstanceType::is_retired));
     &SET
@@ -132,12 +130,11 @@ pub fn date() -> &'static str {
     CATALOGUE.date
 }
 
-/// The type of that exact name.
 pub fn find(name: &str) -> Option<&'static InstanceType> {
     BY_NAME.get(name).map(|row| &all()[*row])
 }
 
-/// Every value that the catalogue knows for a label key; [`None`] for keys whose values are not known in advance.
+/// Every known value of a label key; [`None`] for keys whose values are not known in advance.
 pub fn values(key: &str) -> Option<&'static BTreeSet<&'static str>> {
     static CONSTANT: LazyLock<HashMap<&'static str, BTreeSet<&'static str>>> = LazyLock::new(|| {
         HashMap::from([
@@ -178,7 +175,7 @@ impl InstanceType {
         &rest[..end]
     }
 
-    /// What the type, on Linux and without capacity reservations, says about a label key.
+    /// The label of a type for a key, on Linux and without capacity reservations.
     pub fn label(&self, key: &str) -> Label {
         match key {
             OS => Label::Is("linux"),
@@ -193,8 +190,8 @@ impl InstanceType {
         }
     }
 
-    /// What a node of this type has of a resource, in thousandths, with Karpenter's defaults: memory less the
-    /// estimate of what the hypervisor takes, pods by network interfaces, 20 GiB of disk. 0 for other resources.
+    /// The capacity of a node of this type, in thousandths, with Karpenter's defaults: memory without the estimated
+    /// overhead of the hypervisor, pods by network interfaces, 20 GiB of disk. 0 for other resources.
     pub fn capacity(&self, resource: &str) -> i128 {
         let whole = match resource {
             "cpu" => i128::from(self.vcpu),
@@ -206,7 +203,7 @@ impl InstanceType {
         whole * 1000
     }
 
-    /// How many of a device resource the type has; 0 for everything else.
+    /// Number of devices of a resource; 0 for other resources.
     pub fn devices(&self, resource: &str) -> u32 {
         match resource {
             "nvidia.com/gpu" => self.nvidia_gpu,
@@ -222,7 +219,7 @@ impl InstanceType {
 
     /// The memory that Karpenter expects on a node, in MiB, for `VM_MEMORY_OVERHEAD_PERCENT` in millionths.
     pub fn memory_capacity_mib(&self, overhead: u32) -> u32 {
-        // arm64 keeps 64 MiB for CMA.
+        // arm64 reserves 64 MiB for CMA.
         let memory = u64::from(if self.arch == "arm64" {
             self.memory_mib.saturating_sub(64)
         } else {
@@ -232,30 +229,30 @@ impl InstanceType {
         u32::try_from(memory.saturating_sub(lost)).unwrap_or(u32::MAX)
     }
 
-    /// How many pods the network interfaces carry, with so many interfaces kept back (`RESERVED_ENIS`).
+    /// Number of pods that the network interfaces support, without the reserved interfaces (`RESERVED_ENIS`).
     pub fn eni_pods(&self, reserved: u32) -> u32 {
         let enis = self.enis.saturating_sub(reserved);
         if enis == 0 { 0 } else { enis * self.ipv4_per_eni.saturating_sub(1) + 2 }
     }
 
-    /// Whether the type is offered in a region; [`None`] for a region that the catalogue does not know.
+    /// Whether the type is offered in a region; [`None`] for an unknown region.
     pub fn offered_in(&self, region: &str) -> Option<bool> {
         offered_in(region).map(|types| types.contains(self))
     }
 
-    /// Whether the type is offered nowhere any more; some of its labels are [`Label::Unknown`].
+    /// Whether the type is no longer offered in any region; some of its labels are [`Label::Unknown`].
     pub fn is_retired(&self) -> bool {
         self.regions == 0
     }
 
-    /// Whether the type has a GPU, a share of one, or another accelerator for machine learning.
+    /// Whether the type has a GPU, a fraction of one, or another machine learning accelerator.
     pub fn is_accelerated(&self) -> bool {
         ["karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-accelerator-name"]
             .iter()
             .any(|key| self.label(key) != Label::Absent)
     }
 
-    /// Whether it is a machine without hypervisor.
+    /// Whether it is a bare metal type.
     pub fn is_metal(&self) -> bool {
         self.size().contains("metal")
     }

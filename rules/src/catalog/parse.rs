@@ -1,11 +1,11 @@
-//! Reading `instances.csv`.
+//! Parses `instances.csv`.
 //!
-//! The file is compiled in and covered by tests, so a malformed cell is a bug of the generator: it reads as 0
-//! instead of stopping the program, and the tests compare the whole table with what it should be.
+//! The file is compiled in and covered by tests, so a malformed cell is a bug of the generator: it is read as 0
+//! instead of stopping the program, and the tests compare the whole table with the expected one.
 
 use super::InstanceType;
 
-/// The columns, as the file's head names them. The first [`LABEL_COLUMNS`] are kept as text: they are label values.
+/// The columns, as in the header of the file. The first [`LABEL_COLUMNS`] are kept as text: they are label values.
 pub(super) const COLUMNS: [&str; 30] = [
     "instance_type",
     "arch",
@@ -39,7 +39,7 @@ pub(super) const COLUMNS: [&str; 30] = [
     "regions",
 ];
 
-/// How many of the columns are label values.
+/// Number of columns with label values.
 pub(super) const LABEL_COLUMNS: usize = 19;
 
 /// The parsed file.
@@ -49,7 +49,7 @@ pub(super) struct Catalogue {
     pub(super) date: &'static str,
 }
 
-/// Parses the file: comment lines, a head, one line per type without quotes.
+/// Parses the file: comment lines, a header, one line per type without quotes.
 pub(super) fn catalogue(text: &'static str) -> Catalogue {
     let comment = |name: &str| text.lines().find_map(|line| line.strip_prefix("# ")?.strip_prefix(name));
     let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
@@ -62,7 +62,7 @@ pub(super) fn catalogue(text: &'static str) -> Catalogue {
 
 fn instance(line: &'static str, row: u16) -> InstanceType {
     let mut cells = [""; COLUMNS.len()];
-    // Cells are too short for a search by words to pay.
+    // Cells are too short for a word-wise search to be faster.
     let mut rest = line;
     for cell in &mut cells {
         let end = rest.bytes().position(|byte| byte == b',').unwrap_or(rest.len());

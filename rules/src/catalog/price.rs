@@ -1,32 +1,30 @@
-//! What an instance type costs by the hour, as EC2 lists it.
+//! The hourly price of an instance type, as listed by EC2.
 //!
-//! The figures are those that Karpenter itself starts with (`prices.csv`, written by `generate.py`, source and dates in its
-//! head). They are prices of a day, for on-demand capacity: what a bill says differs by discounts and by region, and
-//! Spot prices are not known.
+//! The figures are those with which Karpenter starts (`prices.csv`, written by `generate.py`, source and dates in its
+//! header). They are prices of one day, for on-demand capacity: bills differ by discounts and by region, and Spot
+//! prices are unknown.
 
 use std::sync::LazyLock;
 
 use super::{InstanceType, find};
 
-/// The region whose price is taken for every region that has no list of its own.
+/// The region whose prices are used for regions without a list of their own.
 pub const PRICE_REGION: &str = "us-east-1";
 
 static PRICES: LazyLock<PriceList> = LazyLock::new(|| PriceList::parse(include_str!("prices.csv")));
 
-/// A price in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListPrice {
-    /// Millionths of a US dollar an hour.
+    /// Price in millionths of a US dollar per hour.
     pub micro_dollars: u64,
-    /// The region of the list, which can be another than the one that was asked for.
+    /// The region of the list, which may differ from the requested one.
     pub region: &'static str,
     /// The day of the list, as `2026-01-31`.
     pub date: &'static str,
 }
 
 impl ListPrice {
-    /// US dollars an hour.
-    #[must_use]
+    /// Price in US dollars per hour.
     pub fn dollars(&self) -> f64 {
         // Prices stay far below 2^53 millionths.
         let micro = self.micro_dollars as f64;
@@ -37,7 +35,7 @@ impl ListPrice {
 struct PriceList {
     /// Region and date of each list.
     lists: Vec<(&'static str, &'static str)>,
-    /// By the position of the type, then by list. 0: not listed.
+    /// By the position of the type, then by list. 0 for unlisted types.
     rows: Vec<Vec<u64>>,
 }
 
@@ -56,7 +54,7 @@ impl PriceList {
         PriceList { lists, rows }
     }
 
-    /// The list that counts for a region.
+    /// The list that is used for a region.
     fn list_of(&self, region: Option<&str>) -> Option<usize> {
         let region = region.unwrap_or(PRICE_REGION);
         if region.starts_with("cn-") {
@@ -67,16 +65,14 @@ impl PriceList {
     }
 }
 
-/// Region and date of the list that counts for a region. [`None`] for China, of which there is no list.
-#[must_use]
+/// Region and date of the list that is used for a region. [`None`] for China, for which there is no list.
 pub fn price_list(region: Option<&str>) -> Option<(&'static str, &'static str)> {
     PRICES.list_of(region).map(|list| PRICES.lists[list])
 }
 
 impl InstanceType {
-    /// The on-demand list price in a region: in the regions without a list of their own that of [`PRICE_REGION`], and
+    /// The on-demand list price in a region: that of [`PRICE_REGION`] in regions without a list of their own, and
     /// [`None`] in China and for a type that is not listed.
-    #[must_use]
     pub fn list_price(&self, region: Option<&str>) -> Option<ListPrice> {
         let list = PRICES.list_of(region)?;
         let micro_dollars = *PRICES.rows.get(self.index())?.get(list)?;

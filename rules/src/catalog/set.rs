@@ -5,11 +5,11 @@
 use super::{InstanceType, all};
 use crate::steps;
 
-/// Words of 64 bits: room for 1,536 types. `generate.py` refuses to write more.
+/// Number of words of 64 bits: 1,536 types. `generate.py` refuses to write more.
 const WORDS: usize = 24;
 
 #[cfg(test)]
-/// The most rows that a [`TypeSet`] can tell apart.
+/// Maximum number of rows in a [`TypeSet`].
 pub(super) const CAPACITY: usize = WORDS * 64;
 
 /// A set of instance types of the catalogue.
@@ -19,7 +19,6 @@ pub struct TypeSet {
 }
 
 impl TypeSet {
-    /// The set without any type.
     pub const EMPTY: Self = Self { words: [0; WORDS] };
 
     /// Every type of the catalogue.
@@ -50,12 +49,10 @@ impl TypeSet {
         set
     }
 
-    /// Adds a type.
     pub fn insert(&mut self, instance: &InstanceType) {
         self.set(instance.index());
     }
 
-    /// Sets the bit of a row.
     pub(super) fn set(&mut self, index: usize) {
         self.words[index / 64] |= 1 << (index % 64);
     }
@@ -67,25 +64,21 @@ impl TypeSet {
     }
 
     /// Types in both sets.
-    #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         self.combined(other, |a, b| a & b)
     }
 
     /// Types in at least one of the sets.
-    #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         self.combined(other, |a, b| a | b)
     }
 
     /// Types of this set that are not in the other one.
-    #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         self.combined(other, |a, b| a & !b)
     }
 
     /// Types of the catalogue that are not in this set.
-    #[must_use]
     pub fn complement(&self) -> Self {
         Self::full().without(self)
     }
@@ -98,12 +91,10 @@ impl TypeSet {
         set
     }
 
-    /// How many types are in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether no type is in the set.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
@@ -113,7 +104,6 @@ impl TypeSet {
         self.words.iter().zip(&other.words).all(|(a, b)| a & b == 0)
     }
 
-    /// Whether every type of this set is in the other one.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).all(|(a, b)| a & !b == 0)
     }

@@ -1,4 +1,4 @@
-//! The catalogue against what is known about single types.
+//! The catalogue compared with published facts about types.
 
 use super::*;
 
@@ -31,8 +31,8 @@ fn the_file_has_the_columns_that_the_parser_expects() {
     assert!(keys().is_sorted());
 }
 
-/// Figures of Karpenter's own tables. EC2's answers have other ones, or none: `trn2.3xlarge` sums to 50 Gbps
-/// there, and the default network card of `i7ie.48xlarge` has 8 interfaces of 15.
+/// Figures of Karpenter's own tables. Those of EC2 differ, or are missing: `trn2.3xlarge` sums to 50 Gbps there, and
+/// the default network card of `i7ie.48xlarge` has 8 interfaces of 15.
 #[test]
 fn network_figures_are_those_of_karpenter() {
     for (name, mbps) in [

@@ -1,4 +1,4 @@
-//! Expressions: parsed, held against the list of what is evaluated as the API server does, and evaluated.
+//! Expressions: parsed, checked for parts that behave differently in the API server, and evaluated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use super::scan::Scan;
 use super::work::{Size, Work};
 use crate::steps;
 
-/// Expressions with more operators, or deeper nesting, are parsed and evaluated on a thread with a stack of [`STACK`]. The
-/// parser takes up to 100 KiB of stack for each level.
+/// Maximum number of operators, and depth, of expressions that are parsed and evaluated on the current thread. Others
+/// get a thread with a stack of [`STACK`] bytes: the parser uses up to 100 KiB of stack for each level.
 const MAX_INLINE_OPERATORS: usize = 48;
 const MAX_INLINE_NESTING: usize = 5;
-/// Stack for the largest expression that is parsed, in bytes. Pages that are not used cost nothing.
+/// Stack for the largest expression that is parsed, in bytes. Unused pages cost nothing.
 const STACK: usize = 256 * 1024 * 1024;
 
-/// Steps of the parser for an expression, for each byte of it, for each operator or bracket, and for an error.
+/// Number of steps of the parser for an expression, for each byte, for each operator or bracket, and for an error.
 const STEPS_PER_EXPRESSION: usize = 600;
 const STEPS_PER_BYTE: usize = 30;
 const STEPS_PER_OPERATOR: usize = 300;
 const STEPS_PER_ERROR: usize = 4_000;
-/// Steps for a thread with a stack of its own.
+/// Number of steps for starting a thread.
 const STEPS_PER_THREAD: usize = 10_000;
 
 thread_local! {
-    /// The functions, which take longer to register than most expressions to evaluate.
+    /// The functions; registering them takes longer than evaluating most expressions.
     static FUNCTIONS_IN_SCOPE: Context<'static> = functions::context();
 }
 
-/// What is written as an operator.
+/// Functions that are written as operators.
 const OPERATORS: &[&str] = &[
     operators::CONDITIONAL,
     operators::LOGICAL_AND,
@@ -56,7 +56,7 @@ const OPERATORS: &[&str] = &[
     operators::NOT_STRICTLY_FALSE,
 ];
 
-/// Functions by name: how many arguments they take beside their receiver, and whether they are called on one.
+/// Functions by name: the numbers of arguments without the receiver, and whether they are called on one.
 const FUNCTIONS: &[(&str, &[usize], Receiver)] = &[
     ("size", &[0], Receiver::Either),
     ("matches", &[1], Receiver::Method),
@@ -88,11 +88,10 @@ enum Receiver {
     Method,
     /// `name(receiver, …)`.
     Function,
-    /// Both.
     Either,
 }
 
-/// An expression that is evaluated as the API server evaluates it.
+/// An expression whose value is the same as in the API server.
 #[derive(Debug)]
 pub(crate) struct Expression {
     program: Program,
@@ -102,7 +101,7 @@ pub(crate) struct Expression {
 }
 
 impl Expression {
-    /// `None` if the expression is unknown: it does not parse, is too large, or uses what is not on the list.
+    /// `None` if the expression is unknown: it does not parse, is too large, or uses unsupported parts.
     pub(crate) fn parse(text: &str) -> Option<Expression> {
         let scan = Scan::new(text).filter(|scan| scan.is_plain)?;
         take_to_parse(text, scan);
@@ -116,18 +115,19 @@ impl Expression {
         })
     }
 
-    /// Whether the expression names a variable.
+    /// Whether the expression uses a variable.
     pub(crate) fn has_variable(&self, name: &str) -> bool {
         with_stack(self.scan, || self.program.references().has_variable(name))
     }
 
-    /// Whether the expression compares or joins values that may be lists: those of a set or a map have no order.
+    /// Whether the expression compares or concatenates values that may be lists: those of a set or a map are
+    /// unordered.
     pub(crate) fn depends_on_list_type(&self) -> bool {
         self.depends_on_list_type
     }
 
-    /// What the expression gives with `this` as `self`. `None` where the evaluation fails, and for results other than a
-    /// text or a truth value. The evaluator counts no steps: what it may take is counted before.
+    /// The value of the expression with `this` as `self`. `None` if the evaluation fails, and for results other than a
+    /// string or a boolean. The evaluator counts no steps, so they are estimated before.
     pub(crate) fn evaluate(&self, this: &Value) -> Option<Value> {
         let mut size = Size::default();
         let this = to_cel(this, &mut size);
@@ -146,24 +146,25 @@ impl Expression {
     }
 }
 
-/// The first error of an expression that the API server cannot parse either; `None` if it parses, or if that is not known.
+/// The first error of an expression that the API server cannot parse either; `None` if it parses, or if that is
+/// unknown.
 pub(crate) fn syntax_error(text: &str) -> Option<String> {
     let scan = Scan::new(text).filter(|scan| scan.is_plain)?;
     take_to_parse(text, scan);
     let errors = with_stack(scan, || Program::compile(text).err())?;
     steps::take(STEPS_PER_ERROR);
     let first = errors.errors.first()?;
-    // The macros of later versions take other numbers of arguments, and the API server nests deeper.
+    // The macros of later versions have other numbers of arguments, and the API server allows deeper nesting.
     let unknown = ["macro", "unsupported", "Recursion"];
     (!unknown.iter().any(|word| first.msg.contains(word))).then(|| first.msg.clone())
 }
 
-/// Counts the steps of the parser before it begins: it counts none.
+/// Takes the steps of the parser before it begins, because it does not count them.
 fn take_to_parse(text: &str, scan: Scan) {
     steps::take(STEPS_PER_EXPRESSION + STEPS_PER_BYTE * text.len() + STEPS_PER_OPERATOR * scan.operators);
 }
 
-/// Runs `work` where the stack is large enough for an expression.
+/// Runs `work` on a stack that is large enough for an expression.
 fn with_stack<T: Default + Send>(scan: Scan, work: impl FnOnce() -> T + Send) -> T {
     if scan.operators <= MAX_INLINE_OPERATORS && scan.nesting <= MAX_INLINE_NESTING {
         return work();
@@ -171,12 +172,12 @@ fn with_stack<T: Default + Send>(scan: Scan, work: impl FnOnce() -> T + Send) ->
     steps::take(STEPS_PER_THREAD);
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
-        // Without a thread, or if the library panics, nothing is known.
+        // Unknown without a thread, or if the library panics.
         thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_default()
     })
 }
 
-/// Whether all of an expression is on the list.
+/// Checks whether all parts of an expression are supported.
 struct Walk {
     depends_on_list_type: bool,
 }
@@ -212,7 +213,7 @@ impl Walk {
                 let name = call.func_name.as_str();
                 let operator = call.target.is_none() && OPERATORS.contains(&name);
                 let equality = [operators::EQUALS, operators::NOT_EQUALS, operators::ADD].contains(&name);
-                // What `map` and `filter` append to is a list of the macro itself.
+                // `map` and `filter` append to a list of the macro itself.
                 let lists = call.args.iter().all(may_be_list);
                 self.depends_on_list_type |= operator && equality && lists;
                 let function = FUNCTIONS.iter().any(|(known, counts, receiver)| {
@@ -232,7 +233,7 @@ impl Walk {
     }
 }
 
-/// Whether an expression may give a list of the object.
+/// Whether the value of an expression may be a list of the object.
 fn may_be_list(expression: &IdedExpr) -> bool {
     match &expression.expr {
         Expr::Ident(name) => !name.starts_with('@'),
@@ -243,7 +244,7 @@ fn may_be_list(expression: &IdedExpr) -> bool {
     }
 }
 
-/// A JSON value as CEL sees it, and how large it is.
+/// Converts a JSON value to CEL, and computes its size.
 fn to_cel(value: &Value, size: &mut Size) -> CelValue {
     steps::take(16);
     match value {

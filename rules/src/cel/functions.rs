@@ -1,4 +1,4 @@
-//! Functions that kube-cel and cel-go compute differently, as cel-go does.
+//! Functions that kube-cel computes differently from cel-go, implemented as in cel-go.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,13 +11,13 @@ use regex::{Regex, RegexBuilder};
 
 type Outcome = Result<Value, ExecutionError>;
 
-/// Largest pattern when it is compiled, in bytes.
+/// Maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 2 * 1024 * 1024;
-/// How many patterns a thread remembers.
+/// Maximum number of patterns that a thread caches.
 const MAX_PATTERNS: usize = 64;
 
 thread_local! {
-    /// Compiling a pattern takes longer than an evaluation, and a loop asks for the same one for each item.
+    /// Compiled patterns: compiling one takes longer than an evaluation, and a loop uses the same one for each item.
     static PATTERNS: RefCell<HashMap<String, Regex>> = RefCell::default();
 }
 
@@ -32,7 +32,7 @@ pub(super) fn context() -> Context<'static> {
     context
 }
 
-/// The number of Unicode code points of a text, of items of a list, of entries of a map.
+/// The number of Unicode code points of a string, of items of a list, of entries of a map.
 fn size(This(this): This<Value>) -> Outcome {
     let count = match &this {
         Value::String(text) => text.chars().count(),
@@ -47,14 +47,14 @@ fn matches(This(this): This<Arc<String>>, pattern: Arc<String>) -> Outcome {
     Ok(Value::Bool(compile(&pattern, &this)?.is_match(&this)))
 }
 
-/// The first match, or the empty text.
+/// The first match, or the empty string.
 fn find(This(this): This<Arc<String>>, pattern: Arc<String>) -> Outcome {
     let found = compile(&pattern, &this)?.find(&this).map_or("", |found| found.as_str());
     Ok(Value::String(Arc::new(found.to_owned())))
 }
 
-/// A pattern of RE2. Its classes `\d`, `\s`, `\w` and `\b` are those of ASCII, and those of the library are Unicode's, so
-/// that the two agree on ASCII texts only.
+/// Compiles a pattern of RE2. Its classes `\d`, `\s`, `\w` and `\b` are ASCII, those of the library are Unicode, so
+/// only ASCII texts are supported.
 fn compile(pattern: &str, text: &str) -> Result<Regex, ExecutionError> {
     if !text.is_ascii() && pattern.contains('\\') {
         return Err(ExecutionError::function_error(

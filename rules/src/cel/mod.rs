@@ -1,10 +1,10 @@
-//! CEL, the expression language of Kubernetes: whether an expression parses, and what it gives for a value.
+//! CEL, the expression language of Kubernetes: whether an expression parses, and its value for an object.
 //!
-//! Parser, evaluator and Kubernetes' functions are those of `kube-cel`. It differs from cel-go, which the API server
-//! uses, in places; so an expression is evaluated only if all of it is on the list of what both do alike
-//! ([`expression`]), and is a syntax error only if nothing in it is known to be parsed differently ([`scan`]).
-//! Everything else is unknown. Types and cost are not checked: the API server does that where it takes the expression.
-//! Neither parser nor evaluator counts steps, so that those are counted by the size of what they are given, before.
+//! Parser, evaluator and Kubernetes' functions are those of `kube-cel`. It differs in places from cel-go, which the
+//! API server uses. So an expression is evaluated only if all its parts are known to behave the same in both
+//! ([`expression`]), and is a syntax error only if it has nothing that is known to be parsed differently ([`scan`]).
+//! All other expressions are unknown. Types and cost are not checked: the API server does that when it accepts the
+//! expression. Neither parser nor evaluator counts steps, so they are estimated from the size of the input before.
 //!
 //! Without the feature `cel` every expression is unknown.
 

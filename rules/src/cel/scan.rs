@@ -1,21 +1,21 @@
-//! A look at the text of an expression before it is parsed: how much of it there is, and what in it the parser is known
-//! to treat otherwise than the API server does.
+//! Scans the text of an expression before it is parsed: its size, and constructs that the parser is known to treat
+//! differently from the API server.
 
 use crate::steps;
 
-/// Longest text of an expression that is parsed, in bytes.
+/// Maximum length of an expression that is parsed, in bytes.
 const MAX_LENGTH: usize = 16 * 1024;
-/// Most operators, dots and brackets of an expression that is parsed. The parser recurses, so they bound its depth.
+/// Maximum number of operators, dots and brackets of an expression that is parsed. They bound the recursion of the
+/// parser.
 const MAX_OPERATORS: usize = 512;
 
-/// What the text of an expression shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Operators, dots and brackets: at least the depth of the syntax tree.
+    /// Number of operators, dots and brackets: at least the depth of the syntax tree.
     pub(super) operators: usize,
-    /// Brackets inside each other, and conditionals: how deep the parser recurses.
+    /// Depth of brackets and conditionals, which is the depth of recursion of the parser.
     pub(super) nesting: usize,
-    /// Whether it has only tokens that both parsers read alike.
+    /// Whether it has only tokens that both parsers read in the same way.
     pub(super) is_plain: bool,
 }
 
@@ -34,7 +34,7 @@ impl Scan {
             let taken = match first {
                 '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
                 '"' | '\'' => {
-                    // A prefix makes it a raw text or bytes; three quotes are a text of several lines.
+                    // A prefix makes it a raw string or bytes; three quotes delimit a string of several lines.
                     if is_part_of_name(previous) || rest.starts_with("\"\"\"") || rest.starts_with("'''") {
                         scan.is_plain = false;
                     }
@@ -50,7 +50,7 @@ impl Scan {
                     open += usize::from(matches!(first, '[' | '{'));
                     // A message, `Name{field: value}`.
                     scan.is_plain &= first != '{' || !is_part_of_name(previous);
-                    // Optional fields, items and entries. A blank may stand between.
+                    // Optional fields, items and entries. A blank may be in between.
                     scan.is_plain &= !rest[1..].trim_start().starts_with('?');
                     1
                 }

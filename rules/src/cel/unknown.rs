@@ -1,8 +1,8 @@
-//! What a build without the feature `cel` knows of expressions: nothing.
+//! The implementation without the feature `cel`: every expression is unknown.
 
 use serde_json::Value;
 
-/// An expression that can be evaluated; there is none.
+/// An expression that can be evaluated; none exists.
 #[derive(Debug)]
 pub(crate) enum Expression {}
 
@@ -12,23 +12,20 @@ impl Expression {
         None
     }
 
-    /// Whether the expression names a variable.
     pub(crate) fn has_variable(&self, _name: &str) -> bool {
         match *self {}
     }
 
-    /// Whether the expression compares or joins values that may be lists.
     pub(crate) fn depends_on_list_type(&self) -> bool {
         match *self {}
     }
 
-    /// The value for `self`.
     pub(crate) fn evaluate(&self, _this: &Value) -> Option<Value> {
         match *self {}
     }
 }
 
-/// Always `None`: nothing is known to be a syntax error.
+/// Always `None`: no syntax error is known.
 pub(crate) fn syntax_error(_text: &str) -> Option<String> {
     None
 }

@@ -1,22 +1,22 @@
-//! What evaluating an expression may take: the evaluator has no limit of its own.
+//! Estimates the cost of evaluating an expression, because the evaluator has no limit of its own.
 //!
-//! Each part of an expression is evaluated as often as the loops around it run, and a loop runs at most as often as the
-//! largest collection of the value has items. That is more than most evaluations take, and little for the values that
-//! people write.
+//! Each part of an expression is evaluated once for each iteration of the loops around it, and a loop has at most as
+//! many iterations as the largest collection of the value has items. This exceeds the real cost of most evaluations,
+//! but is small for usual values.
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, operators};
 
-/// Steps of one part of an expression.
+/// Number of steps of one part of an expression.
 const STEPS_PER_PART: u64 = 10;
-/// Steps of comparing or copying an item of a list.
+/// Number of steps for comparing or copying an item of a list.
 const STEPS_PER_ITEM: u64 = 4;
-/// Steps of compiling a pattern that the expression has, once.
+/// Number of steps for compiling a pattern in the expression, once.
 const STEPS_PER_PATTERN: u64 = 5_000;
-/// Steps of compiling a pattern that the value has.
+/// Number of steps for compiling a pattern from the value.
 const STEPS_PER_UNKNOWN_PATTERN: u64 = 1_000_000;
-/// Bytes of a text that a function reads in one step.
+/// Number of bytes of a text that a function reads in one step.
 const BYTES_PER_STEP: u64 = 8;
-/// Functions and operators that read all of a text.
+/// Functions and operators that read whole texts.
 const OF_TEXTS: &[&str] = &[
     "matches",
     "find",
@@ -32,12 +32,11 @@ const OF_TEXTS: &[&str] = &[
     operators::ADD,
 ];
 
-/// How large a value is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
-    /// Items of the largest collection.
+    /// Number of items of the largest collection.
     items: u64,
-    /// Bytes of the longest text.
+    /// Number of bytes of the longest text.
     text: u64,
 }
 
@@ -51,19 +50,19 @@ impl Size {
     }
 }
 
-/// Work by the number of loops around it.
+/// The work by depth of loops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Work {
     loops: Vec<Parts>,
-    /// Whether it makes lists of texts.
+    /// Whether it creates lists of texts.
     splits: bool,
 }
 
-/// The parts of an expression that are in the same number of loops.
+/// The parts of an expression with the same number of enclosing loops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Parts {
     steps: u64,
-    /// How many of them read all of a text.
+    /// Number of parts that read whole texts.
     texts: u64,
 }
 
@@ -74,7 +73,7 @@ impl Work {
         work
     }
 
-    /// The steps for a value.
+    /// The number of steps for a value.
     pub(super) fn steps(&self, size: &Size) -> usize {
         let items = if self.splits { size.items.max(size.text) } else { size.items };
         let of = |(at, parts): (usize, &Parts)| {
@@ -125,7 +124,7 @@ impl Work {
                     operators::IN | "isSorted" | "sum" | "min" | "max" | "join" => {
                         self.at(loops + 1).steps += STEPS_PER_ITEM;
                     }
-                    // `map` and `filter` copy what they have for each item.
+                    // `map` and `filter` copy their result for each item.
                     operators::ADD if call.args.iter().any(is_accumulator) => {
                         self.at(loops + 1).steps += STEPS_PER_ITEM;
                     }
@@ -146,7 +145,7 @@ impl Work {
     }
 }
 
-/// Whether an expression is the variable in which a loop collects its result.
+/// Whether an expression is the variable in which a loop accumulates its result.
 fn is_accumulator(expression: &IdedExpr) -> bool {
     matches!(&expression.expr, Expr::Ident(name) if name.starts_with('@'))
 }

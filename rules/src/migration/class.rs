@@ -17,7 +17,6 @@ const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 const UBUNTU: &str =
     "Ubuntu is no longer an AMI family: choose `amiSelectorTerms` and a block device by hand";
 
-/// Converts an AWSNodeTemplate.
 pub(super) fn node_template(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     name_is_free(object, Kind::EC2_NODE_CLASS, cluster)?;
     let mut draft = PatchBuilder::new(object)?;

@@ -14,7 +14,7 @@ use crate::tree::pointer::Pointer;
 /// A path from the root of the object.
 pub(super) type FieldPath<'a> = &'a [&'a str];
 
-/// Steps of an operation: pointers, lookups, and what the operation holds.
+/// Steps of an operation: pointers, lookups and its values.
 const STEPS_PER_OPERATION: usize = 400;
 /// Steps of copying a node of the object.
 const STEPS_PER_NODE: usize = 20;

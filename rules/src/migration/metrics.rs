@@ -4,7 +4,6 @@
 
 use crate::platform::Version;
 
-/// How a metric changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetricChange {
     /// A new name, the same labels.
@@ -130,11 +129,10 @@ const METRICS: &[(&str, Version, MetricChange)] = &[
 pub(crate) struct ObsoleteMetric<'a> {
     /// The name without the suffix of a histogram.
     pub name: &'a str,
-    /// How it changed.
     pub change: MetricChange,
 }
 
-/// The obsolete names in a text, each once, in the order of the text. Only whole identifiers count.
+/// The obsolete names in a text, without duplicates, in the order of the text. Only whole identifiers are matched.
 pub(crate) fn obsolete_metrics(text: &str, karpenter: Version) -> Vec<ObsoleteMetric<'_>> {
     let mut out: Vec<ObsoleteMetric<'_>> = Vec::new();
     for (_, word) in metric_identifiers(text) {

@@ -1,9 +1,8 @@
 //! Converts objects of old APIs of Karpenter and KEDA to the current ones.
 //!
-//! [`convert`] returns a fix that changes the object to its successor by operations on that object alone, so
-//! that the surrounding text is kept. What no operation can decide is left out: either the successor is
-//! incomplete, which other rules report, or, if information would be lost, there is no conversion and the
-//! reason is returned.
+//! [`convert`] returns a fix that changes the object to its successor by operations on that object alone, so that the
+//! surrounding text is kept. If operations cannot determine a field, it is omitted and the successor is incomplete,
+//! which other rules report. If information would be lost, there is no conversion, and the reason is returned.
 
 mod class;
 mod draft;
@@ -46,9 +45,8 @@ pub(crate) fn convert(object: &Object, cluster: &Cluster) -> Result<Fix, Convers
     Ok(fix.replaces_nodes())
 }
 
-/// The fix that converts an object of an old API of Karpenter to `v1`, or why there is none. `None` for all other objects, and
-/// before Karpenter 1.0, which has no `v1`.
-#[must_use]
+/// The fix that converts an object of an old API of Karpenter to `v1`, or the reason why there is none. `None` for all
+/// other objects, and before Karpenter 1.0, which has no `v1`.
 pub fn conversion(object: &Object, cluster: &Cluster, platform: &Platform) -> Option<Result<Fix, String>> {
     const OLD: [Kind; 3] = [Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE, Kind::new("karpenter.sh", "Machine")];
     const CURRENT: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];

@@ -8,7 +8,6 @@
 
 use crate::kind::Kind;
 
-/// The replacement of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// Another path of the same object, with the same value.
@@ -21,20 +20,16 @@ pub enum Replacement {
     Removed(&'static str),
 }
 
-/// A field that moved.
 #[derive(Clone, Copy, Debug)]
 pub struct MovedField {
     /// The current name of the kind.
     pub kind: Kind,
-    /// The old path.
     pub from: &'static [&'static str],
-    /// The replacement.
     pub now: Replacement,
 }
 
-/// Looks up an old path; list indices are `*` in the table and any number in `path`. A path below an entry of
-/// the table is not found: look up the first field that the schema does not know.
-#[must_use]
+/// Finds an old path; list indices are `*` in the table and any number in `path`. A path below an entry of the table
+/// is not found: pass the path of the first field that the schema does not have.
 pub fn moved_field(kind: (&str, &str), path: &[&str]) -> Option<&'static MovedField> {
     MOVED_FIELDS.iter().find(|m| {
         (m.kind.group, m.kind.kind) == kind
@@ -66,7 +61,7 @@ const fn scaled_object(from: &'static [&'static str], now: Replacement) -> Moved
     MovedField { kind: Kind::SCALED_OBJECT, from, now }
 }
 
-/// Every field that moved, by kind, oldest API first.
+/// All moved fields, by kind, oldest API first.
 pub static MOVED_FIELDS: &[MovedField] = &[
     // Provisioner v1alpha5.
     pool(&["spec", "labels"], Replacement::SameValue(&["spec", "template", "metadata", "labels"])),

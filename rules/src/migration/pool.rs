@@ -19,10 +19,9 @@ const EXPIRE_AFTER: FieldPath<'_> = &["spec", "template", "spec", "expireAfter"]
 const CONSOLIDATE_AFTER: FieldPath<'_> = &["spec", "disruption", "consolidateAfter"];
 const POLICY: FieldPath<'_> = &["spec", "disruption", "consolidationPolicy"];
 
-/// Go's durations cannot represent more seconds than this, and Karpenter stops on them.
+/// Maximum number of seconds in a Go duration; Karpenter fails on larger values.
 const MAX_SECONDS: u64 = 2_562_047 * 3600;
 
-/// Converts a Provisioner.
 pub(super) fn provisioner(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     name_is_free(object, Kind::NODE_POOL, cluster)?;
     let mut draft = PatchBuilder::new(object)?;
@@ -116,7 +115,7 @@ fn node_class(
                 if draft.text(&[REFERENCE, &["kind"]].concat()) == Some("AWSNodeTemplate") {
                     draft.set(&[REFERENCE, &["kind"]].concat(), json!("EC2NodeClass"))?;
                 }
-                // Only AWS' own provider had Provisioners.
+                // Only the AWS provider had Provisioners.
                 reference(draft, REFERENCE, &Some(EC2))?;
             }
             let class = draft.text(name).map(str::to_owned);
@@ -158,11 +157,11 @@ fn node_class(
 type ClassKind = (&'static str, &'static str);
 
 const EC2: ClassKind = (CLASS_GROUP, "EC2NodeClass");
-/// The class of Azure's provider of Karpenter.
+/// The node class of Karpenter's Azure provider.
 const AKS: ClassKind = ("karpenter.azure.com", "AKSNodeClass");
 
-/// What the input shows of the class to which a NodePool or NodeClaim refers by name alone: a class of that name, or
-/// keys and instance types that only one provider has.
+/// The kind of the class to which a NodePool or NodeClaim refers only by name, as far as the input shows it: the kind
+/// of a class with that name, or keys and instance types that only one provider has.
 fn shown_class(object: &Object, cluster: &Cluster) -> Option<ClassKind> {
     let spec = match object.is(Kind::NODE_POOL) {
         true => object.path(&["spec", "template", "spec"]),
@@ -189,8 +188,8 @@ fn shown_class(object: &Object, cluster: &Cluster) -> Option<ClassKind> {
     .then_some(EC2)
 }
 
-/// `apiVersion` of a class reference becomes `group`; the kind must be there. `shown` is what the input shows of a class
-/// whose kind is not written.
+/// Replaces `apiVersion` of a class reference by `group`; the kind is required. `shown` is the kind that the input
+/// shows if it is not written.
 fn reference(
     draft: &mut PatchBuilder,
     path: FieldPath<'_>,

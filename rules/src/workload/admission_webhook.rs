@@ -1,5 +1,5 @@
-//! Webhooks of ValidatingWebhookConfigurations and MutatingWebhookConfigurations: which requests they match,
-//! and what happens while they are unavailable.
+//! Webhooks of ValidatingWebhookConfigurations and MutatingWebhookConfigurations: which requests they match, and the
+//! effect if they are unavailable.
 
 use crate::kind::Kind;
 use crate::object::Object;
@@ -20,7 +20,6 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 pub(crate) struct Resource {
     /// The API group.
     pub group: &'static str,
-    /// Its name.
     pub name: &'static str,
     /// The namespaces of the objects that a cluster depends on; empty for cluster-scoped resources.
     pub namespaces: &'static [&'static str],
@@ -77,12 +76,11 @@ impl<'a> Webhook<'a> {
         webhooks.items().map(|node| Webhook { node }).collect()
     }
 
-    /// A field of the webhook.
     pub(crate) fn get(&self, name: &str) -> Node<'a> {
         self.node.get(name)
     }
 
-    /// What a message calls it: its name in backticks, or `this webhook` where it has none.
+    /// The name for messages: in backticks, or `this webhook` without a name.
     pub(crate) fn display_name(&self) -> String {
         match self.node.get("name").text().filter(|name| !name.is_empty()) {
             Some(name) => format!("`{name}`"),
@@ -97,8 +95,7 @@ impl<'a> Webhook<'a> {
         if policy.is_set() { policy.text() == Some("Fail") } else { !partial }
     }
 
-    /// Whether the requests are narrowed by something that is not evaluated: match conditions, an object
-    /// selector.
+    /// Whether conditions that are not evaluated narrow the requests: match conditions, an object selector.
     pub(crate) fn has_unevaluated_conditions(&self) -> bool {
         let conditions = self.get("matchConditions");
         let objects = self.get("objectSelector");
@@ -131,8 +128,7 @@ impl<'a> Webhook<'a> {
         })
     }
 
-    /// Whether the namespace selector matches a namespace; `None` if that depends on labels which are not
-    /// known.
+    /// Whether the namespace selector matches a namespace; `None` if that depends on unknown labels.
     pub(crate) fn covers_namespace(&self, namespace: &str) -> Option<bool> {
         let selector = self.get("namespaceSelector");
         if selector.is_unknown() {
@@ -144,7 +140,7 @@ impl<'a> Webhook<'a> {
         let own = serde_json::json!({ NAMESPACE_NAME: namespace });
         let tree = Tree::from_json(&own);
         let labels = Node::new(&tree, 0).entries();
-        // A term on this label can exclude the namespace whatever its other labels are.
+        // A term on this label can exclude the namespace regardless of its other labels.
         let named = |n: &Node<'_>| n.get("key").text() == Some(NAMESPACE_NAME);
         let other_keys = selector.get("matchLabels").entries().iter().any(|(key, _)| *key != NAMESPACE_NAME)
             || selector.get("matchExpressions").items().any(|e| !named(&e));

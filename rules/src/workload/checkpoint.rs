@@ -1,4 +1,4 @@
-//! Signs that a training run saves its progress, and where.
+//! Evidence that a training run saves its progress, and where.
 
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -25,13 +25,13 @@ static REMOTE: Words = Words::new(&[
     "/nfs",
     "minio",
 ]);
-/// Volumes that end with the pod, or hold no data that it writes.
+/// Types of volumes that end with the pod, or to which it cannot write.
 const SHORT_LIVED: [&str; 6] = ["emptyDir", "configMap", "secret", "downwardAPI", "projected", "image"];
 
-/// Words in lower case that are looked for in texts of any case.
+/// Words in lower case that are searched for, ignoring case.
 struct Words {
     words: &'static [&'static str],
-    /// For each byte, which words begin with it: the lowest bit is that of the first one.
+    /// For each byte, the set of words that begin with it, one bit each; the lowest bit is that of the first word.
     beginnings: [u32; 256],
 }
 
@@ -49,7 +49,7 @@ impl Words {
         Words { words, beginnings }
     }
 
-    /// Whether a text has one of them.
+    /// Whether a text contains one of the words.
     fn are_in(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         bytes.iter().enumerate().any(|(at, byte)| {
@@ -66,23 +66,24 @@ impl Words {
     }
 }
 
-fn says(template: &Template<'_>, signs: &Words) -> bool {
-    let says = |node: &Node<'_>| node.raw_text().is_some_and(|text| signs.are_in(text));
+fn mentions(template: &Template<'_>, signs: &Words) -> bool {
+    let mentions = |node: &Node<'_>| node.raw_text().is_some_and(|text| signs.are_in(text));
     template.all_containers().any(|container| {
         let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
         let mut variables = container.get("env").items();
-        words.any(|w| says(&w)) || variables.any(|v| says(&v.get("name")) || says(&v.get("value")))
+        words.any(|w| mentions(&w))
+            || variables.any(|v| mentions(&v.get("name")) || mentions(&v.get("value")))
     })
 }
 
 /// Whether options, variables or mounts of a template name checkpoints.
 pub(crate) fn names_checkpoints(template: &Template<'_>) -> bool {
-    says(template, &CHECKPOINTS) || checkpoint_mounts(template).next().is_some()
+    mentions(template, &CHECKPOINTS) || checkpoint_mounts(template).next().is_some()
 }
 
 /// Whether options or variables of a template name storage outside the pod.
 pub(crate) fn names_remote_storage(template: &Template<'_>) -> bool {
-    says(template, &REMOTE)
+    mentions(template, &REMOTE)
 }
 
 /// The mounts of checkpoints, by their path.
@@ -96,12 +97,11 @@ pub(crate) fn checkpoint_mounts<'a>(template: &Template<'a>) -> impl Iterator<It
     })
 }
 
-/// The volume of a name.
 pub(crate) fn volume<'a>(template: &Template<'a>, name: &str) -> Option<Node<'a>> {
     template.spec.get("volumes").items().find(|volume| volume.get("name").text() == Some(name))
 }
 
-/// Whether a volume of the pods outlives them, or may: it is of no type that ends with the pod.
+/// Whether a volume of the pods outlives them, or may: its type does not end with the pod.
 pub(crate) fn has_lasting_volume(object: &Object, template: &Template<'_>) -> bool {
     let claims = object.path(&["spec", "volumeClaimTemplates"]);
     let volumes = template.spec.get("volumes");

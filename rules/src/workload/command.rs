@@ -1,7 +1,7 @@
 //! The words of a container's command line, and the values of its options.
 //!
-//! `command` and `args` are read as one line. An item that is a shell script is split at blanks and operators. Variables are
-//! replaced by the literal values of the container's environment; what is left of them is not known.
+//! `command` and `args` are read as one line. An item that is a shell script is split at blanks and operators.
+//! Variables are replaced by the literal values of the container's environment; other variables are unknown.
 
 use std::borrow::Cow;
 
@@ -12,27 +12,26 @@ use crate::tree::placeholder::is_placeholder;
 /// A word of a command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Word<'a> {
-    /// The text, with variables replaced as far as they are known.
+    /// The text, with known variables replaced.
     pub text: String,
-    /// Whether all of it is known.
+    /// Whether the whole text is known.
     pub known: bool,
-    /// The item of `command` or `args` that holds it.
+    /// The item of `command` or `args` that contains it.
     pub node: Node<'a>,
 }
 
-/// The value of an option.
 #[derive(Clone, Debug)]
 pub(crate) enum OptionValue<'a> {
-    /// It is not written.
+    /// The option is not set.
     Absent,
-    /// It is written, and its value is not known.
+    /// The option is set to an unknown value.
     Unknown,
-    /// Its value, and the item that holds it.
+    /// The value, and the item that contains it.
     Text(String, Node<'a>),
 }
 
 impl<'a> OptionValue<'a> {
-    /// A whole number, or `default` where the option is absent. `None` if it is not known.
+    /// A whole number, or `default` if the option is absent. `None` if it is unknown.
     pub(crate) fn int_or(&self, default: i64) -> Option<i64> {
         match self {
             OptionValue::Absent => Some(default),
@@ -41,12 +40,11 @@ impl<'a> OptionValue<'a> {
         }
     }
 
-    /// Whether it is this value.
     pub(crate) fn is(&self, value: &str) -> bool {
         matches!(self, OptionValue::Text(text, _) if text == value)
     }
 
-    /// The item that holds the value.
+    /// The item that contains the value.
     pub(crate) fn node(&self) -> Option<Node<'a>> {
         match self {
             OptionValue::Text(_, node) => Some(node.clone()),
@@ -55,7 +53,7 @@ impl<'a> OptionValue<'a> {
     }
 }
 
-/// The words of a container's command line. A word that separates two commands of a script is `;`.
+/// The words of a container's command line. `;` stands for each separator between two commands of a script.
 pub(crate) fn words<'a>(container: &Node<'a>) -> Vec<Word<'a>> {
     let mut out = Vec::new();
     let mut environment = None;
@@ -91,13 +89,13 @@ fn word<'a>(text: String, item: &Node<'a>) -> Word<'a> {
     Word { text, known, node: item.clone() }
 }
 
-/// The environment variables of a container that have a literal value.
+/// The environment variables of a container with a literal value.
 fn literals<'a>(container: &Node<'a>) -> Vec<(&'a str, Cow<'a, str>)> {
     let variables = container.get("env").items();
     variables.filter_map(|v| Some((v.get("name").text()?, v.get("value").string_or_number()?))).collect()
 }
 
-/// Replaces `$(NAME)`, `${NAME}` and `$NAME` by what the environment has.
+/// Replaces `$(NAME)`, `${NAME}` and `$NAME` by the values in the environment.
 fn substitute<'t>(text: &'t str, environment: &[(&str, Cow<'_, str>)]) -> Cow<'t, str> {
     if environment.is_empty() {
         return Cow::Borrowed(text);
@@ -127,7 +125,7 @@ fn substitute<'t>(text: &'t str, environment: &[(&str, Cow<'_, str>)]) -> Cow<'t
     Cow::Owned(out)
 }
 
-/// The name in brackets, and how long it is with them; nothing where they do not close.
+/// The name in brackets, and its length including the brackets; empty if they are not closed.
 fn enclosed(tail: &str, close: char) -> (&str, usize) {
     tail.find(close).map_or(("", 0), |end| (&tail[1..end], end + 1))
 }
@@ -168,14 +166,15 @@ fn split<'a>(script: &str, item: &Node<'a>, out: &mut Vec<Word<'a>>) {
     end(&mut current, &mut quoted, out);
 }
 
-/// The words from a place to the end of the command that they belong to.
+/// The words from a position to the end of the command.
 pub(crate) fn command_at<'w, 'a>(words: &'w [Word<'a>], start: usize) -> &'w [Word<'a>] {
     let words = &words[start.min(words.len())..];
     let end = words.iter().position(|word| word.text == ";").unwrap_or(words.len());
     &words[..end]
 }
 
-/// The last value of an option, under any of its names: `--x 1` and `--x=1`. Names are given without dashes, and `_` is `-`.
+/// The last value of an option, under any of its names: `--x 1` and `--x=1`. Names are given without dashes, and with
+/// `-` for `_`.
 pub(crate) fn option<'a>(words: &[Word<'a>], names: &[&str]) -> OptionValue<'a> {
     let mut found = OptionValue::Absent;
     for (at, word) in words.iter().enumerate() {
@@ -205,7 +204,7 @@ fn is_same_name(known: &str, written: &str) -> bool {
         && known.bytes().zip(written.bytes()).all(|(a, b)| a == b || (a == b'-' && b == b'_'))
 }
 
-/// Whether options that are not seen may be among the words: a variable stands where an option could.
+/// Whether the words may contain further, unknown options, because there is a variable in the position of an option.
 pub(crate) fn may_have_more_options(words: &[Word<'_>]) -> bool {
     words.iter().enumerate().any(|(at, word)| {
         let value = at > 0 && words[at - 1].text.starts_with('-') && !words[at - 1].text.contains('=');

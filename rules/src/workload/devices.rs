@@ -1,4 +1,4 @@
-//! How many devices the containers and pods of a template request, and how many pods are made of it.
+//! Number of devices that the containers and pods of a template request, and number of pods that are created from it.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,14 @@ pub(crate) fn uses_accelerators(object: &Object) -> bool {
         && *object.memo(&USES_ACCELERATORS, || templates(object).iter().any(requests_accelerator))
 }
 
-/// A number of devices, and where it is written.
+/// A number of devices, and the node with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Devices<'a> {
-    /// How many.
     pub count: i64,
-    /// The quantity.
     pub node: Node<'a>,
 }
 
-/// The devices of a resource that a container requests; `None` if it requests none or the number is not known.
+/// The devices of a resource that a container requests; `None` if it requests none or their number is unknown.
 pub(crate) fn devices_of<'a>(container: &Node<'a>, resource: &str) -> Option<Devices<'a>> {
     let resources = container.get("resources");
     let node = ["limits", "requests"]
@@ -43,8 +41,8 @@ pub(crate) fn gpus_of<'a>(container: &Node<'a>) -> Option<Devices<'a>> {
     ["nvidia.com/gpu", "amd.com/gpu"].iter().find_map(|resource| devices_of(container, resource))
 }
 
-/// The extended resources that a pod requests, as the scheduler adds them up: containers and sidecars together, or the
-/// largest init container.
+/// The extended resources that a pod requests, as the scheduler computes them: the sum over containers and sidecars,
+/// or the largest init container.
 pub(crate) fn pod_devices<'a>(template: &Template<'a>) -> BTreeMap<&'a str, Devices<'a>> {
     let mut out: BTreeMap<&'a str, Devices<'a>> = BTreeMap::new();
     for container in template.containers() {
@@ -82,7 +80,7 @@ pub(crate) fn pod_devices<'a>(template: &Template<'a>) -> BTreeMap<&'a str, Devi
     out
 }
 
-/// The extended resources that a container names, each once.
+/// The extended resources that a container names, without duplicates.
 pub(crate) fn extended_resources_of<'a>(container: &Node<'a>) -> Vec<&'a str> {
     let resources = container.get("resources");
     let limits = resources.get("limits").entries();
@@ -99,7 +97,7 @@ pub(crate) fn first_accelerator<'a>(template: &Template<'a>) -> Option<(&'a str,
     pod_devices(template).into_iter().find(|(name, _)| is_accelerator(name))
 }
 
-/// How many pods run beside each other from a template. `None` if it is not known.
+/// Number of pods from a template that run at a time. `None` if it is unknown.
 pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
     let pointer = template.spec.pointer();
     let above = |levels: usize| {
@@ -126,7 +124,8 @@ pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
     }
 }
 
-/// How many pods of a template so many replicas of its object have: a replica of a LeaderWorkerSet is a group of pods.
+/// Number of pods of a template for a number of replicas of its object: a replica of a LeaderWorkerSet is a group of
+/// pods.
 pub(crate) fn pods_of_groups(object: &Object, template: &Template<'_>, replicas: i64) -> Option<i64> {
     if object.group() != "leaderworkerset.x-k8s.io" {
         return Some(replicas);
@@ -142,7 +141,7 @@ pub(crate) fn pods_of_groups(object: &Object, template: &Template<'_>, replicas:
     Some(replicas.saturating_mul(in_group))
 }
 
-/// The pods of a Job that run at one time.
+/// Number of pods of a Job that run at a time.
 fn parallel(spec: &Node<'_>) -> Option<i64> {
     let parallelism = spec.get("parallelism").int_or(1)?;
     let completions = spec.get("completions");
@@ -152,7 +151,7 @@ fn parallel(spec: &Node<'_>) -> Option<i64> {
     Some(parallelism.min(completions.int()?))
 }
 
-/// How many pods with accelerators one run has: those of all templates. `None` if it is not known.
+/// Number of pods with accelerators in one run, from all templates. `None` if it is unknown.
 pub(crate) fn pods_with_accelerators(object: &Object) -> Option<i64> {
     let mut total = 0i64;
     for template in templates(object).iter().filter(|t| requests_accelerator(t)) {

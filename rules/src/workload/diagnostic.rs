@@ -6,7 +6,7 @@ use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::command::{Word, base_name, words};
 use crate::workload::template::templates;
 
-/// What images and commands of such workloads contain.
+/// Parts of images and commands of such workloads.
 const SIGNS: [&str; 21] = [
     "nvidia-smi",
     "vectoradd",
@@ -31,30 +31,30 @@ const SIGNS: [&str; 21] = [
     "rocminfo",
 ];
 
-/// Whether a workload tests the GPU that it requests and does nothing else.
+/// Whether a workload only tests the GPU that it requests.
 pub(crate) fn is_test(object: &Object) -> bool {
     let class = classify(object).class;
     if matches!(class, WorkloadClass::Training | WorkloadClass::Realtime | WorkloadClass::Interactive) {
         return false;
     }
-    let says = |text: &str| {
+    let has_sign = |text: &str| {
         let text = text.to_ascii_lowercase();
         SIGNS.iter().any(|sign| text.contains(sign))
     };
     templates(object).iter().flat_map(|t| t.all_containers()).any(|container| {
         let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
-        container.get("image").raw_text().is_some_and(says) || words.any(|w| w.raw_text().is_some_and(says))
+        container.get("image").raw_text().is_some_and(has_sign)
+            || words.any(|w| w.raw_text().is_some_and(has_sign))
     })
 }
 
-/// Whether a workload does nothing but wait, on a node that somebody else uses or looks at.
+/// Whether a workload only waits, so that its node can be used or inspected manually.
 pub(crate) fn only_waits(object: &Object) -> bool {
     let templates = templates(object);
     !templates.is_empty() && templates.iter().flat_map(|t| t.all_containers()).all(|c| only_sleeps(&c))
 }
 
-/// Whether the command of a container does nothing but wait: `sleep infinity`, or a script of a shell that says a word and
-/// sleeps.
+/// Whether the command of a container only waits: `sleep infinity`, or a shell script that prints a text and sleeps.
 fn only_sleeps(container: &Node<'_>) -> bool {
     let words = words(container);
     let is_shell = |word: &Word<'_>| matches!(base_name(&word.text), "sh" | "bash" | "ash");

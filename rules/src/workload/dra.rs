@@ -1,18 +1,17 @@
 //! Device requests of dynamic resource allocation, in every version of the API.
 //!
-//! `v1beta1` has the fields of a request beside its name; `v1beta2` and `v1` have them under `exactly`. In
-//! all of them `firstAvailable` is a list of alternatives.
+//! `v1beta1` has the fields of a request next to its name; `v1beta2` and `v1` have them under `exactly`. In all
+//! versions `firstAvailable` is a list of alternatives.
 
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// The fields of `exactly`, which `v1beta1` has beside the name of the request.
+/// The fields of `exactly`, which `v1beta1` has next to the name of the request.
 pub const EXACT_FIELDS: &[&str] =
     &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
 /// Whether a version has the fields of a request under `exactly`; `None` for versions without such requests.
-#[must_use]
 pub fn nests_in_exactly(version: &str) -> Option<bool> {
     match version {
         "v1" | "v1beta2" => Some(true),
@@ -22,7 +21,6 @@ pub fn nests_in_exactly(version: &str) -> Option<bool> {
 }
 
 /// The `devices` field of a ResourceClaim or ResourceClaimTemplate.
-#[must_use]
 pub fn devices(object: &Object) -> Node<'_> {
     if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
         object.path(&["spec", "spec", "devices"])
@@ -37,7 +35,6 @@ pub fn requests(object: &Object) -> impl Iterator<Item = Node<'_>> {
 }
 
 /// Every mapping that can name a device class: requests with flat fields, `exactly`, alternatives.
-#[must_use]
 pub fn class_blocks(object: &Object) -> Vec<Node<'_>> {
     let mut out = Vec::new();
     for request in requests(object) {
@@ -53,7 +50,7 @@ pub fn class_blocks(object: &Object) -> Vec<Node<'_>> {
     out
 }
 
-/// The fields of a request beside its name, as in `v1beta1`.
+/// The fields of a request next to its name, as in `v1beta1`.
 pub fn flat_fields<'a>(request: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     let request = request.clone();
     EXACT_FIELDS.iter().map(move |f| request.get(f)).filter(|n| !n.is_absent())

@@ -14,7 +14,7 @@ pub const KARPENTER_ACCELERATORS: &[&str] = &[
     "habana.ai/gaudi",
 ];
 
-/// All resources that Karpenter knows of instance types, accelerators included.
+/// All resources that Karpenter provisions, including accelerators.
 pub(crate) const INSTANCE_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
@@ -31,7 +31,7 @@ pub(crate) const INSTANCE_RESOURCES: &[&str] = &[
     "eks.amazonaws.com/nitro-sandbox",
 ];
 
-/// The resources that a pod can ask for on AWS, with what each counts.
+/// The resources that a pod can request on AWS, with the unit of each.
 pub const RESOURCES: &[(&str, &str)] = &[
     ("cpu", "processors: `2`, or thousandths as in `500m`"),
     ("memory", "bytes of memory: `16Gi`"),
@@ -52,7 +52,6 @@ pub const RESOURCES: &[(&str, &str)] = &[
 ];
 
 /// Whether a resource is an accelerator or a part of one.
-#[must_use]
 pub fn is_accelerator(resource: &str) -> bool {
     KARPENTER_ACCELERATORS.contains(&resource)
         || resource.starts_with("nvidia.com/mig-")
@@ -69,7 +68,6 @@ pub fn is_accelerator(resource: &str) -> bool {
 
 /// Whether the API server treats a resource as extended: integers only, and limit equal to request. Names
 /// without a domain or under `kubernetes.io` are native.
-#[must_use]
 pub fn is_extended(resource: &str) -> bool {
     match resource.split_once('/') {
         Some((domain, _)) => !domain.contains("kubernetes.io") && !resource.starts_with("requests."),
@@ -86,17 +84,16 @@ pub(crate) fn requested_extended_resources<'a>(template: &Template<'a>) -> Vec<&
     for container in template.all_containers() {
         for side in ["requests", "limits"] {
             let amounts = container.path(&["resources", side]).entries();
-            let asked = amounts
+            let requested = amounts
                 .into_iter()
                 .filter(|(name, amount)| is_extended(name) && amount.is_set() && !is_zero(amount));
-            out.extend(asked.map(|(name, _)| name));
+            out.extend(requested.map(|(name, _)| name));
         }
     }
     out
 }
 
 /// Whether any container of a template requests an accelerator; `None` if that depends on a placeholder.
-#[must_use]
 pub fn requests_accelerator(template: &Template<'_>) -> bool {
     template.all_containers().any(|container| {
         ["requests", "limits"].iter().any(|side| {

@@ -1,4 +1,4 @@
-//! Programs that start several processes or spread a model over GPUs, and how many GPUs their options ask for.
+//! Programs that start several processes or distribute a model over GPUs, and the number of GPUs in their options.
 
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
@@ -7,7 +7,7 @@ use crate::workload::command::{
 };
 use crate::workload::devices::gpus_of;
 
-/// A program that spreads its work over GPUs.
+/// A program that distributes its work over GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Vllm,
@@ -20,7 +20,7 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// What messages call it.
+    /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Program::Vllm => "vLLM",
@@ -34,14 +34,14 @@ impl Program {
     }
 }
 
-/// The one program of a container that spreads its work over GPUs, with its command.
+/// The only program of a container that distributes its work over GPUs, with its command.
 pub(crate) struct Launch<'a> {
     pub program: Program,
     words: Vec<Word<'a>>,
 }
 
 impl<'a> Launch<'a> {
-    /// `None` where no such program is started, or more than one.
+    /// `None` if the container starts no such program, or more than one.
     pub(crate) fn of(container: &Node<'a>) -> Option<Launch<'a>> {
         let words = words(container);
         let mut found = None;
@@ -66,7 +66,7 @@ impl<'a> Launch<'a> {
         option(&self.words, names)
     }
 
-    /// The value of an option, or of the environment variable that stands for it.
+    /// The value of an option, or of the equivalent environment variable.
     pub(crate) fn setting(&self, container: &Node<'a>, names: &[&str], variable: &str) -> OptionValue<'a> {
         let OptionValue::Absent = self.option(names) else {
             return self.option(names);
@@ -85,7 +85,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// The model that a server loads, and the item that names it. `None` if it is not known.
+    /// The model that a server loads, and the item that names it. `None` if it is unknown.
     pub(crate) fn model(&self, container: &Node<'a>) -> Option<(String, Node<'a>)> {
         let value = match self.program {
             Program::Vllm => self.option(&["model"]),
@@ -104,7 +104,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Where the first argument without a name is, for programs that have one.
+    /// The position of the first positional argument, for programs that have one.
     fn positional(&self) -> Option<usize> {
         let first = self.words.first()?.text.as_str();
         match self.program {
@@ -115,8 +115,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// The number of GPUs that one copy of the model is spread over, in one pod or several. `None` if it is not
-    /// known.
+    /// Number of GPUs over which one copy of the model is distributed, in one pod or several. `None` if it is unknown.
     pub(crate) fn gpus_of_model(&self, container: &Node<'a>) -> Option<i64> {
         let factors = match self.program {
             Program::Vllm => [&["tensor-parallel-size", "tp"][..], &["pipeline-parallel-size", "pp"]],
@@ -127,7 +126,7 @@ impl<'a> Launch<'a> {
             Program::Tgi => {
                 let shards = self.setting(container, &["num-shard"], "NUM_SHARD");
                 return match shards {
-                    // Without it, all visible GPUs are used.
+                    // Without the option, all visible GPUs are used.
                     OptionValue::Absent => Some(gpus_of(container)?.count),
                     shards => shards.int_or(1),
                 };
@@ -137,28 +136,28 @@ impl<'a> Launch<'a> {
         Some(product(&factors.map(|names| self.option(names)))?.0)
     }
 
-    /// Whether it is vLLM from its own image, without extensions that spread models in other ways.
+    /// Whether it is vLLM from its own image, without extensions that distribute models in other ways.
     pub(crate) fn is_plain_vllm(&self, container: &Node<'a>) -> bool {
         let image = container.get("image").text().unwrap_or_default();
         let own = image.contains("vllm/vllm-openai:") || image.contains("vllm/vllm-openai@");
         own && self.program == Program::Vllm && !self.has(&["omni"])
     }
 
-    /// Whether options may come from elsewhere: a variable, a file of settings, the environment.
+    /// Whether options may come from elsewhere: a variable, a configuration file, the environment.
     pub(crate) fn may_have_more_options(&self) -> bool {
         may_have_more_options(&self.words) || !matches!(self.option(&["config"]), OptionValue::Absent)
     }
 
-    /// Whether an option is written.
+    /// Whether an option is set.
     pub(crate) fn has(&self, names: &[&str]) -> bool {
         !matches!(self.option(names), OptionValue::Absent)
     }
 
-    /// The GPUs that it uses in each pod, and the item that says so, if anything does. `None` if it is not known.
+    /// Number of GPUs that the program uses in each pod, and the item that states it, if any. `None` if it is unknown.
     pub(crate) fn gpus(&self) -> Option<(i64, Option<Node<'a>>)> {
         match self.program {
             Program::Vllm => {
-                // Ranks of a group that is spread over pods say little of one pod.
+                // The number of ranks of a group over several pods does not determine that of one pod.
                 let spread =
                     ["data-parallel-rank", "dpr", "data-parallel-start-rank", "headless", "node-rank"];
                 if self.has(&spread) || self.has(&["data-parallel-address", "dpa", "nnodes", "worker-cls"]) {
@@ -186,7 +185,7 @@ impl<'a> Launch<'a> {
             }
             Program::Tgi => {
                 let shards = self.option(&["num-shard"]);
-                // Without it, all visible GPUs are used.
+                // Without the option, all visible GPUs are used.
                 let node = shards.node()?;
                 Some((shards.int_or(1)?, Some(node)))
             }
@@ -213,7 +212,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// The number of pods that the run waits for, and the item that says so.
+    /// Number of pods that the run waits for, and the item that states it.
     pub(crate) fn nodes(&self) -> Option<(i64, Node<'a>)> {
         let value = match self.program {
             Program::Torchrun | Program::Sglang => self.option(&["nnodes"]),
@@ -223,7 +222,7 @@ impl<'a> Launch<'a> {
         Some((value.int_or(1)?, value.node()?))
     }
 
-    /// The host that the processes meet at, and the item that says so.
+    /// The host of the rendezvous, and the item that names it.
     pub(crate) fn rendezvous(&self) -> Option<(String, Node<'a>)> {
         let value = match self.program {
             Program::Torchrun => {
@@ -248,7 +247,7 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// The product of options that default to 1, and the item of the first that is written.
+/// The product of options that default to 1, and the item of the first one that is set.
 fn product<'a>(factors: &[OptionValue<'a>]) -> Option<(i64, Option<Node<'a>>)> {
     let mut total = 1i64;
     for factor in factors {
@@ -257,7 +256,7 @@ fn product<'a>(factors: &[OptionValue<'a>]) -> Option<(i64, Option<Node<'a>>)> {
     Some((total, factors.iter().find_map(OptionValue::node)))
 }
 
-/// A number that must be written.
+/// The value of a required option.
 fn single<'a>(value: &OptionValue<'a>) -> Option<(i64, Option<Node<'a>>)> {
     let node = value.node()?;
     Some((value.int_or(1).filter(|n| *n > 0)?, Some(node)))
@@ -279,13 +278,13 @@ fn program_at(words: &[Word<'_>], at: usize) -> Option<Program> {
     }
 }
 
-/// The program that an image starts by itself.
+/// The program that an image starts by default.
 fn program_of_image(container: &Node<'_>) -> Option<Program> {
     if container.get("command").is_set() {
         return None;
     }
     let image = container.get("image").text()?;
-    // Images of other hardware or purpose have another name after the same beginning.
+    // Images for other hardware or purposes have another name after the same prefix.
     let repository = image.split('@').next().unwrap_or(image);
     let repository = match repository.rsplit_once(':') {
         Some((repository, tag)) if !tag.contains('/') => repository,

@@ -1,6 +1,6 @@
-//! MIG: the profiles that GPUs offer, and the GPUs that offer none. From the configuration of NVIDIA's MIG manager.
+//! MIG: the profiles that GPUs support, and the GPUs without MIG. From the configuration of NVIDIA's MIG manager.
 
-/// The MIG profiles of a kind of GPU, by the value of `karpenter.k8s.aws/instance-gpu-name`.
+/// The MIG profiles of a GPU model, by the value of `karpenter.k8s.aws/instance-gpu-name`.
 const PROFILES: [(&str, &[&str]); 6] = [
     (
         "a100",
@@ -24,7 +24,7 @@ const OTHERS: [&str; 31] = [
     "7g.94gb", "3g.93gb", "4g.93gb", "2g.26gb",
 ];
 
-/// Kinds of GPUs on EC2 without MIG, by the value of `karpenter.k8s.aws/instance-gpu-name`.
+/// GPU models on EC2 without MIG, by the value of `karpenter.k8s.aws/instance-gpu-name`.
 const INCAPABLE: [&str; 10] =
     ["t4", "t4g", "a10g", "l4", "l40s", "v100", "k80", "m60", "rtx-pro-4500", "rtx-pro-server-4500"];
 
@@ -38,12 +38,12 @@ pub(crate) fn profile_of_resource(resource: &str) -> Option<String> {
         .then(|| format!("{slices}g.{memory}gb"))
 }
 
-/// Whether any GPU offers a profile.
+/// Whether any GPU supports a profile.
 pub(crate) fn is_known_profile(profile: &str) -> bool {
     OTHERS.contains(&profile) || PROFILES.iter().any(|(_, profiles)| profiles.contains(&profile))
 }
 
-/// Whether a kind of GPU can offer a profile; `None` if the kind is not known.
+/// Whether a GPU model supports a profile; `None` if the model is unknown.
 pub(crate) fn offers(gpu: &str, profile: &str) -> Option<bool> {
     if INCAPABLE.contains(&gpu) {
         return Some(false);
@@ -52,7 +52,7 @@ pub(crate) fn offers(gpu: &str, profile: &str) -> Option<bool> {
     Some(profiles.contains(&profile))
 }
 
-/// The kind of GPU of a value of `nvidia.com/gpu.product`, of GKE's and of AKS's labels, if it is one without MIG.
+/// Whether a value of `nvidia.com/gpu.product`, or of the labels of GKE and AKS, is a GPU model without MIG.
 pub(crate) fn is_product_without_mig(product: &str) -> bool {
     let product = product.to_ascii_lowercase();
     product.split(['-', '_', ' ']).any(|word| {

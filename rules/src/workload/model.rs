@@ -1,33 +1,32 @@
-//! The weights of a language model that a server loads: how many parameters its name states, and how many bytes each takes.
+//! The weights of a language model that a server loads: the number of parameters in its name, and the number of bytes
+//! of each.
 
 use crate::tree::node::Node;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::{Launch, Program};
 
-/// The weights of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Weights {
-    /// Millions of parameters.
+    /// Number of parameters in millions.
     pub parameters: u64,
-    /// How each is stored.
     pub precision: Precision,
 }
 
-/// How the parameters of a model are stored.
+/// The data type of the parameters of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
     /// float32.
     Single,
     /// bfloat16 or float16.
     Half,
-    /// fp8, int8 and their like.
+    /// fp8, int8 and similar types.
     EightBits,
-    /// AWQ, GPTQ, int4, fp4 and their like, with their scales.
+    /// AWQ, GPTQ, int4, fp4 and similar types, including their scales.
     FourBits,
 }
 
 impl Precision {
-    /// What messages call it.
+    /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Precision::Single => "float32",
@@ -37,7 +36,7 @@ impl Precision {
         }
     }
 
-    /// Thousandths of a byte that one parameter takes.
+    /// Size of a parameter in thousandths of a byte.
     fn size(self) -> u64 {
         match self {
             Precision::Single => 4000,
@@ -49,12 +48,12 @@ impl Precision {
 }
 
 impl Weights {
-    /// The memory that they take, in MB (10^6 bytes).
+    /// The memory for the weights in MB (10^6 bytes).
     pub(crate) fn megabytes(&self) -> u64 {
         self.parameters * self.precision.size() / 1000
     }
 
-    /// The number of parameters as names have it, such as `70B`.
+    /// The number of parameters as in names of models, such as `70B`.
     pub(crate) fn parameters_text(&self) -> String {
         match (self.parameters / 1000, self.parameters % 1000 / 100) {
             (whole, 0) => format!("{whole}B"),
@@ -63,8 +62,8 @@ impl Weights {
     }
 }
 
-/// Options that keep a part of the weights out of the memory of the GPUs, change the model, or spread it in ways
-/// that its other options do not show.
+/// Options that store a part of the weights outside the memory of the GPUs, change the model, or distribute it in ways
+/// that the other options do not show.
 const ELSEWHERE: [&str; 12] = [
     "cpu-offload-gb",
     "offload-backend",
@@ -80,8 +79,8 @@ const ELSEWHERE: [&str; 12] = [
     "model-loader-extra-config",
 ];
 
-/// The model that a server loads, with the item that names it. `None` if the name does not state its size, or the
-/// weights may take less memory than that.
+/// The model that a server loads, with the item that names it. `None` if the name does not contain its size, or the
+/// weights may need less memory.
 pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<(Weights, Node<'a>)> {
     if launch.may_have_more_options() || launch.has(&ELSEWHERE) {
         return None;
@@ -119,8 +118,8 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
     Some((Weights { parameters, precision }, node))
 }
 
-/// Millions of parameters that the name of a model states, such as 70,000 for `Llama-3.1-70B-Instruct`. `None` if it states
-/// none or several, if it is that of an adapter, and if it is a path.
+/// The number of parameters, in millions, in the name of a model, such as 70,000 for `Llama-3.1-70B-Instruct`. `None`
+/// if the name has no or several numbers, is that of an adapter, or is a path.
 fn parameters(name: &str) -> Option<u64> {
     let is_path = name.starts_with(['/', '.', '~']) || name.contains("://") || name.matches('/').count() > 1;
     if is_path {
@@ -136,7 +135,7 @@ fn parameters(name: &str) -> Option<u64> {
             continue;
         };
         let millions = match number {
-            // Experts share what is not theirs.
+            // Experts share the layers outside of them.
             "8x7" => 46_700,
             "8x22" => 141_000,
             number if number.contains('x') => return None,
@@ -153,12 +152,12 @@ fn parameters(name: &str) -> Option<u64> {
     found.filter(|millions| (1..=5_000_000).contains(millions))
 }
 
-/// `16e`: the number of experts, beside which the name has the parameters that are used at a time.
+/// `16e`: the number of experts. In such names the number of parameters is that of the active ones.
 fn is_experts(word: &str) -> bool {
     word.strip_suffix('e').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A decimal number times 1,000.
+/// Parses a decimal number, times 1,000.
 fn thousandths(number: &str) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.len() <= 4 && text.bytes().all(|b| b.is_ascii_digit());
@@ -169,7 +168,7 @@ fn thousandths(number: &str) -> Option<u64> {
     Some(whole.parse::<u64>().ok()? * 1000 + fraction)
 }
 
-/// The precision that the name of a model states; `Some(None)` if it states none, and `None` if it is another one.
+/// The precision in the name of a model; `Some(None)` without one, `None` if it is not one of these.
 fn precision_in_name(name: &str) -> Option<Option<Precision>> {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
@@ -191,7 +190,7 @@ fn precision_in_name(name: &str) -> Option<Option<Precision>> {
     Some(if has(&["fp32", "f32"]) { Some(Precision::Single) } else { None })
 }
 
-/// The precision that the publisher of some models gives them, though their names do not state it.
+/// The precision in which some models are published, although their names do not contain it.
 fn native_precision(name: &str, parameters: u64) -> Option<Precision> {
     let name = name.to_ascii_lowercase();
     if name.contains("gpt-oss") {
@@ -200,7 +199,7 @@ fn native_precision(name: &str, parameters: u64) -> Option<Precision> {
     (name.contains("deepseek") && parameters > 600_000).then_some(Precision::EightBits)
 }
 
-/// The precision of a value of `--quantization`; `None` if it depends on the files of the model.
+/// The precision for a value of `--quantization`; `None` if it depends on the files of the model.
 fn precision_of_method(method: &str, program: Program) -> Option<Precision> {
     let method = method.to_ascii_lowercase();
     let is = |signs: &[&str]| signs.iter().any(|sign| method.contains(sign));

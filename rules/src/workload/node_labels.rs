@@ -19,16 +19,14 @@ pub(crate) enum LabelUse {
     SoftTopology,
 }
 
-/// A reference to a label.
 #[derive(Clone, Debug)]
 pub(crate) struct LabelReference<'a> {
-    /// The key.
     pub key: &'a str,
     /// How the pod uses it.
     pub usage: LabelUse,
     /// The node to report: the scalar with the key, or the value of the entry with the key.
     pub node: Node<'a>,
-    /// The mapping that has the label as a key; absent where the key is a scalar.
+    /// The mapping that has the label as a key; absent if the key is a scalar.
     pub selector: Option<Node<'a>>,
     /// The values; empty for operators without values and for topology domains.
     pub values: Vec<Node<'a>>,
@@ -79,7 +77,8 @@ fn of_affinity<'a>(affinity: &Node<'a>, out: &mut Vec<LabelReference<'a>>) {
     }
 }
 
-/// Labels of nodes that Karpenter does not start: those of GKE, of managed node groups of EKS, of node pools of AKS.
+/// Whether a label is specific to nodes that Karpenter does not start: those of GKE, of managed node groups of EKS, of
+/// node pools of AKS.
 fn is_of_other_nodes(key: &str) -> bool {
     key.starts_with("cloud.google.com/")
         || key.ends_with(".coreweave.cloud/class")
@@ -93,7 +92,7 @@ fn is_of_other_nodes(key: &str) -> bool {
 }
 
 /// Whether the pods of a template never run on a node that Karpenter starts on EKS: they require a label that such
-/// nodes do not have, or ask for Google's TPUs.
+/// nodes do not have, or request Google's TPUs.
 pub(crate) fn is_off_karpenter(template: &Template<'_>) -> bool {
     let required =
         |label: &LabelReference<'_>| label.usage == LabelUse::Required && is_of_other_nodes(label.key);

@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 use crate::steps;
 use crate::tree::node::Node;
 
-/// Selectors with more labels than these are compared with many labels by name, not one after the other.
+/// Maximum number of labels of a selector for which labels are compared one after the other, and not by an index.
 const FEW: usize = 8;
 
-/// The value of a label; null is the empty text.
+/// The value of a label; null is the empty string.
 fn text<'a>(node: &Node<'a>) -> Option<&'a str> {
     if node.is_null() { Some("") } else { node.text() }
 }
 
 /// Whether a selector matches labels; `None` if that depends on a placeholder or the selector is invalid. An
 /// absent selector matches nothing, an empty one everything.
-#[must_use]
 pub fn matches(selector: &Node<'_>, labels: &[(&str, Node<'_>)]) -> Option<bool> {
     if !selector.is_set() {
         return Some(false);
@@ -71,9 +70,8 @@ pub fn matches(selector: &Node<'_>, labels: &[(&str, Node<'_>)]) -> Option<bool>
     (!unknown).then_some(true)
 }
 
-/// Whether labels include those that a Service selects; `None` if that depends on a placeholder. No labels to select
-/// include nothing.
-#[must_use]
+/// Whether labels include those that a Service selects; `None` if that depends on a placeholder. An empty selector
+/// matches nothing.
 pub fn includes(wanted: &[(&str, Node<'_>)], labels: &[(&str, Node<'_>)]) -> Option<bool> {
     let mut unknown = wanted.is_empty();
     steps::take(wanted.len() * labels.len() / 4);

@@ -1,4 +1,4 @@
-//! Servers of models whose health endpoints, ports and flags are known.
+//! Model servers with known health endpoints, ports and flags.
 
 use crate::tree::node::Node;
 use crate::workload::class::{command_line, has_word, repository};
@@ -8,17 +8,17 @@ use crate::workload::template::Template;
 /// A program that serves a model.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// Its name in messages.
+    /// The name in messages.
     pub name: &'static str,
     /// Commands that start it.
     commands: &'static [&'static str],
-    /// Repositories of images that start it where no command is written.
+    /// Repositories of images that start it by default.
     images: &'static [&'static str],
-    /// The path that answers once the model is loaded.
+    /// The path that responds once the model is loaded.
     pub health: &'static str,
-    /// The port where none is written.
+    /// The default port.
     pub port: i64,
-    /// Flags with the number of seconds that it goes on with open requests after SIGTERM.
+    /// Flags for the number of seconds in which open requests are finished after SIGTERM.
     pub drain_flags: &'static [&'static str],
     /// Whether its models are small, so that they load within seconds.
     pub loads_fast: bool,
@@ -28,7 +28,7 @@ const fn server(name: &'static str, health: &'static str, port: i64) -> Server {
     Server { name, commands: &[], images: &[], health, port, drain_flags: &[], loads_fast: false }
 }
 
-/// Endpoints and ports as the projects document them.
+/// Endpoints and ports as documented by the projects.
 static SERVERS: [Server; 9] = [
     Server {
         commands: &["vllm serve", "vllm.entrypoints."],
@@ -66,7 +66,7 @@ static SERVERS: [Server; 9] = [
     },
     Server { commands: &["trtllm-serve"], ..server("TensorRT-LLM", "/health", 8000) },
     Server { commands: &["llama-server"], ..server("llama.cpp", "/health", 8080) },
-    // Its models are loaded with the first request.
+    // Models are loaded with the first request.
     Server {
         commands: &["ollama serve"],
         images: &["ollama/ollama"],
@@ -75,7 +75,7 @@ static SERVERS: [Server; 9] = [
     },
 ];
 
-/// The server that a container runs. The command decides; without one the image does.
+/// The server that a container runs, from its command, or from its image without one.
 pub(crate) fn server_of(container: &Node<'_>) -> Option<&'static Server> {
     let line = command_line(container);
     let by_command = SERVERS.iter().find(|server| server.commands.iter().any(|sign| has_word(&line, sign)));
@@ -87,14 +87,14 @@ pub(crate) fn server_of(container: &Node<'_>) -> Option<&'static Server> {
     SERVERS.iter().find(|server| server.images.iter().any(|sign| repository.contains(sign)))
 }
 
-/// Whether it is this program, by its name in messages.
+/// Whether a container runs the server with this name in messages.
 pub(crate) fn is_server(container: &Node<'_>, name: &str) -> bool {
     server_of(container).is_some_and(|server| server.name == name)
 }
 
 impl Server {
-    /// The port on which a container answers: that of `--port`, otherwise the default. `None` if another one may be set, or
-    /// the container lists ports without it.
+    /// The port of a container: that of `--port`, otherwise the default. `None` if another one may be set, or the
+    /// container lists ports without it.
     pub(crate) fn port_of(&self, container: &Node<'_>) -> Option<i64> {
         let line = command_line(container);
         let written = flag(&line, "--port").or_else(|| flag(&line, "--http-port"));
@@ -130,7 +130,7 @@ pub(crate) fn flag<'a>(line: &'a str, flag: &str) -> Option<&'a str> {
     None
 }
 
-/// The container of a template that answers requests: the one that runs a known server, the only one, or the only one
+/// The container of a template that serves requests: the one that runs a known server, the only one, or the only one
 /// with ports.
 pub(crate) fn serving_container<'a>(template: &Template<'a>) -> Option<Node<'a>> {
     let containers: Vec<Node<'a>> = template.containers().filter(Node::is_mapping).collect();

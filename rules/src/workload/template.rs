@@ -1,7 +1,6 @@
-//! Pod templates of workloads: where they are, how many pods they run, how long those run.
+//! Pod templates of workloads: their paths, number of pods, and how long these run.
 //!
-//! The paths come from the kind table. What class of work a workload does is in `class`, what its containers
-//! request in `gpu`.
+//! The paths come from the kind table. `class` infers the class of work, `gpu` has the requests of containers.
 
 pub use crate::kind::{WORKLOAD_KINDS, WorkloadKind};
 
@@ -26,26 +25,21 @@ pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N]
 pub struct Template<'a> {
     /// The mapping with `labels` and `annotations`.
     pub metadata: Node<'a>,
-    /// The pod spec.
     pub spec: Node<'a>,
     /// The object, and the number of the template among its templates.
     pub(crate) place: (&'a Object, usize),
 }
 
 impl<'a> Template<'a> {
-    /// An annotation of the pods.
-    #[must_use]
     pub fn annotation(&self, key: &str) -> Node<'a> {
         self.metadata.get("annotations").get(key)
     }
 
-    /// The labels of the pods.
-    #[must_use]
     pub fn labels(&self) -> Vec<(&'a str, Node<'a>)> {
         self.metadata.get("labels").entries()
     }
 
-    /// Ordinary containers, and the model of an InferenceService's predictor, which is one in all but its name.
+    /// Ordinary containers, and the model of an InferenceService's predictor, which is a container under another name.
     pub fn containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let model = self.spec.get("model");
         self.spec.get("containers").items().chain(model.is_mapping().then_some(model))
@@ -58,14 +52,12 @@ impl<'a> Template<'a> {
     }
 }
 
-/// What the kind table has about the pod templates of an object; `None` for kinds without any.
-#[must_use]
+/// The entry of the kind table with the pod templates of an object; `None` for kinds without any.
 pub fn workload_kind(object: &Object) -> Option<&'static WorkloadKind> {
     object.workload()
 }
 
 /// The pod templates of an object, in the order of the paths in the kind table.
-#[must_use]
 pub fn templates(object: &Object) -> Vec<Template<'_>> {
     static TEMPLATES: Memo<Box<[(NodeId, NodeId)]>> = Memo::new();
     let Some(row) = workload_kind(object) else {
@@ -111,7 +103,7 @@ fn walk<'a>(node: Node<'a>, path: &str, visit: &mut impl FnMut(Node<'a>)) {
         visit(node);
         return;
     }
-    // A plain byte loop: `str::find` costs more than it saves on texts this short.
+    // A simple byte loop: `str::find` costs more than it saves for such short texts.
     let dot = path.bytes().position(|byte| byte == b'.');
     let (step, rest) = dot.map_or((path, ""), |at| (&path[..at], &path[at + 1..]));
     match step {
@@ -126,8 +118,7 @@ fn walk<'a>(node: Node<'a>, path: &str, visit: &mut impl FnMut(Node<'a>)) {
     }
 }
 
-/// `spec.replicas`, or its default of 1; `None` where it is not known, or the kind has no replicas.
-#[must_use]
+/// `spec.replicas`, or its default of 1; `None` if it is unknown, or the kind has no replicas.
 pub fn replicas(object: &Object) -> Option<i64> {
     let row = workload_kind(object)?;
     if row.replicas.is_empty() || object.is_scaled_by_kustomize() {
@@ -143,15 +134,15 @@ pub fn replicas(object: &Object) -> Option<i64> {
     }
 }
 
-/// Whether the pods run until they are stopped, as those of a Deployment do and those of a Job do not.
+/// Whether the pods run until they are stopped, such as those of a Deployment, unlike those of a Job.
 pub(crate) fn runs_forever(object: &Object) -> bool {
     workload_kind(object).is_some_and(|row| !row.replicas.is_empty() && !row.runs_to_completion)
 }
 
-/// A run with a deadline below this many seconds loses little when it is interrupted.
+/// Deadline in seconds below which an interruption of the run loses little work.
 const SHORT_SECONDS: i64 = 15 * 60;
 
-/// Whether the workload itself has a short deadline. The deadline of a pod template is in its pod spec.
+/// Whether the workload itself has a short deadline. That of a pod template is in its pod spec.
 pub(crate) fn is_short_lived(object: &Object) -> bool {
     let spec = object.get("spec");
     [
@@ -164,7 +155,7 @@ pub(crate) fn is_short_lived(object: &Object) -> bool {
     .any(is_short_deadline)
 }
 
-/// Whether a deadline in seconds is short, or may be because it is not known.
+/// Whether a deadline in seconds is short, or may be because it is unknown.
 pub(crate) fn is_short_deadline(deadline: &Node<'_>) -> bool {
     deadline.is_unknown() || deadline.int().is_some_and(|s| s < SHORT_SECONDS)
 }

@@ -1,4 +1,4 @@
-//! Every conversion, old form and new form.
+//! Tests of each conversion.
 
 mod class;
 mod keda;
@@ -13,7 +13,6 @@ use crate::cluster::Cluster;
 use crate::object::Object;
 use crate::source::{Source, read};
 
-/// The objects of a text.
 fn objects(text: &str) -> Vec<Object> {
     let source = Arc::new(Source::from_text("old.yaml", text));
     read(&source).iter().flat_map(|d| Object::from_document(&source, d, false)).collect()

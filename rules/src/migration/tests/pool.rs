@@ -250,7 +250,7 @@ fn a_beta_reference_loses_its_version() {
             ),
         );
     }
-    // Nothing says whose class it is.
+    // Nothing shows the provider of the class.
     for reference in ["{name: a}", "{kind: OtherNodeClass, name: a}"] {
         is_left(
             POOL,

@@ -21,7 +21,7 @@ pub(super) const SERVING: &[(&str, bool)] = &[
     ("gunicorn", true),
 ];
 
-/// Launchers of training. The flag marks those that mean it only beside an accelerator.
+/// Launchers of training. The flag marks those that are evidence only together with an accelerator.
 pub(super) const TRAINING: &[(&str, bool)] = &[
     ("torchrun", false),
     ("torch.distributed.run", false),
@@ -66,7 +66,7 @@ pub(super) const INFRA_IMAGES: &[&str] = &[
     "aws-efa-k8s-device-plugin",
 ];
 
-/// In names such as `huggingface-pytorch-inference`, as in the Deep Learning Containers of AWS.
+/// Frameworks in names such as `huggingface-pytorch-inference`, as in the Deep Learning Containers of AWS.
 pub(super) const INFERENCE_FRAMEWORKS: &[&str] = &["pytorch", "tensorflow", "mxnet", "djl", "huggingface"];
 
 pub(super) const SERVING_IMAGES: &[&str] = &[

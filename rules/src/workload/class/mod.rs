@@ -1,7 +1,7 @@
 //! Infers the class of a workload (training, serving, batch, ...) with a confidence.
 //!
-//! Evidence is examined in a fixed order and the first match decides. A rule states the confidence that it
-//! requires, and its finding shows the evidence.
+//! Evidence is examined in a fixed order and the first match is used. A rule states the confidence that it requires,
+//! and its finding shows the evidence.
 
 mod heuristics;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use heuristics::{
     SERVING_KINDS, TRAINING, TRAINING_KINDS,
 };
 
-/// A class of work.
+/// The purpose of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadClass {
     /// Serves requests that clients wait for.
@@ -26,19 +26,16 @@ pub enum WorkloadClass {
     Interactive,
     /// Processes a queue or a list.
     Batch,
-    /// Trains a model.
     Training,
     /// An interactive session, such as a notebook.
     Notebook,
     /// Node infrastructure such as device plugins and exporters.
     Infra,
-    /// No evidence.
     Unknown,
 }
 
 impl WorkloadClass {
     /// The name in the `gpulint.dev/workload-class` label and in messages.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             WorkloadClass::Realtime => "realtime-inference",
@@ -76,16 +73,13 @@ pub enum Confidence {
     High,
 }
 
-/// A class with its reason.
 #[derive(Clone, Debug)]
 pub struct Classified {
-    /// The class.
     pub class: WorkloadClass,
-    /// The confidence.
     pub confidence: Confidence,
     /// The evidence: "its command is `torchrun`".
     pub reason: String,
-    /// The Namespace that declares it, if one does.
+    /// The Namespace that declares the class, if one does.
     pub(crate) declared_by: Option<Object>,
 }
 
@@ -94,20 +88,17 @@ impl Classified {
         Classified { class, confidence, reason: reason.into(), declared_by: None }
     }
 
-    /// Whether a label or an annotation declares it.
-    #[must_use]
+    /// Whether a label or an annotation declares the class.
     pub fn is_declared(&self) -> bool {
         self.reason.starts_with('`') && self.reason.contains(WORKLOAD_CLASS_KEY)
     }
 
-    /// Whether the class is this one, with at least medium confidence.
-    #[must_use]
+    /// Whether the class is `class`, with at least medium confidence.
     pub fn is(&self, class: WorkloadClass) -> bool {
         self.class == class && self.confidence >= Confidence::Medium
     }
 
     /// Whether clients wait for its responses, with at least medium confidence.
-    #[must_use]
     pub fn serves_requests(&self) -> bool {
         self.is(WorkloadClass::Realtime) || self.is(WorkloadClass::Interactive)
     }
@@ -117,7 +108,6 @@ impl Classified {
 pub const WORKLOAD_CLASS_KEY: &str = "gpulint.dev/workload-class";
 
 /// The class of a workload; `Unknown` for other kinds.
-#[must_use]
 pub fn classify(object: &Object) -> Classified {
     object.classified().clone()
 }
@@ -269,7 +259,7 @@ fn commands(templates: &[Template<'_>]) -> Vec<String> {
     containers.map(|c| without_installs(command_line(&c))).collect()
 }
 
-/// A script without the commands that install packages: `pip install deepspeed` trains nothing.
+/// Removes commands that install packages from a script: `pip install deepspeed` does not train anything.
 fn without_installs(line: String) -> String {
     if !line.contains("install") {
         return line;
@@ -298,14 +288,14 @@ pub(crate) fn command_line(container: &Node<'_>) -> String {
     line
 }
 
-/// Whether a text has a token as whole words: `api_server` in `vllm.entrypoints.openai.api_server`, but not
-/// in `myapi_server2`.
+/// Whether a text has a token as whole words: `api_server` in `vllm.entrypoints.openai.api_server`, but not in
+/// `myapi_server2`.
 pub(crate) fn has_word(line: &str, sign: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let Some(first) = sign.bytes().next() else {
         return false;
     };
-    // Lines are short, and a search for a text takes longer to prepare than to run.
+    // Lines are short: preparing a search would take longer than the search.
     let mut from = 0;
     while let Some(found) = memchr::memchr(first, &line.as_bytes()[from..]) {
         let at = from + found;
@@ -408,7 +398,6 @@ fn by_batch_shape(object: &Object) -> Option<Classified> {
 }
 
 /// The class that a label value, a namespace or a name denotes.
-#[must_use]
 pub fn purpose(text: &str) -> Option<WorkloadClass> {
     let lower = text.to_ascii_lowercase();
     let mut found = None;
@@ -424,7 +413,7 @@ pub fn purpose(text: &str) -> Option<WorkloadClass> {
         };
         match found {
             None => found = Some(class),
-            // A name with two purposes is no evidence.
+            // A name with two purposes is not evidence.
             Some(other) if other != class => return None,
             Some(_) => {}
         }

@@ -63,7 +63,7 @@ fn two_purposes_in_one_name_say_nothing() {
     assert_eq!(purpose("llm-fine-tune"), Some(WorkloadClass::Training));
 }
 
-/// A container, the kind that has it, and the class with its confidence.
+/// A container, the kind of its workload, and the class with its confidence.
 #[test]
 fn every_row_of_the_table() {
     use Confidence::{High, Low, Medium};
