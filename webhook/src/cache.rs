@@ -1,9 +1,9 @@
 //! The objects of the cluster that rules read, filled by watches.
 //!
-//! Requests read a snapshot: an [`Cluster`] with its views built, which is replaced as a whole. Fields that no
-//! rule reads (managed fields, status, resource versions) are removed before an object is stored, and of
-//! objects whose controller is checked itself only the uid, where they own others. An event that leaves the rest of an object
-//! as it was, such as the status update of a node, changes nothing and builds no snapshot.
+//! Requests read a snapshot: a [`Cluster`] with its views built, which is replaced as a whole. Fields that no rule
+//! reads (managed fields, status, resource versions) are removed before an object is stored. For objects whose
+//! controller is checked itself, only the uid is stored, if they own others. An event that does not change the stored
+//! part of an object, such as the status update of a node, builds no snapshot.
 //!
 //! [`Cache::handle`] does what `kube::runtime::reflector::store::Writer` does (buffer the objects of a
 //! list, swap them in when it is complete), but the Writer itself does not fit:
@@ -33,33 +33,32 @@ use crate::metrics::Metrics;
 
 pub(crate) use feed::{Watched, run_watches, typed};
 
-/// Shortest time between two snapshots.
+/// Minimum time between two snapshots.
 const MIN_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);
-/// After so many failed lists, readiness does not wait for a kind any longer: its conversion webhook may be
-/// broken or a permission missing, and neither should keep the server from checking other kinds.
+/// Maximum number of failed lists before readiness no longer waits for a kind: its conversion webhook may be broken or
+/// a permission missing, and neither should keep the server from checking other kinds.
 const MAX_LIST_FAILURES: u32 = 3;
 /// Duty cycle: after a snapshot that took `t`, the next one is built `20 * t` later, at most
 /// [`MAX_SNAPSHOT_INTERVAL`], so that snapshots use at most 5 % of one core unless one takes over 100 ms.
 const SNAPSHOT_DUTY_DIVISOR: u32 = 20;
-/// Longest time between a change and the snapshot that contains it: a stale snapshot denies objects that
-/// refer to new ones.
+/// Maximum time between a change and the snapshot that contains it: a stale snapshot denies objects that refer to new
+/// ones.
 const MAX_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(2);
 
 type NamespacedName = (String, String);
 
-/// The objects of one kind.
 #[derive(Debug, Default)]
 struct KindState {
     objects: BTreeMap<NamespacedName, CachedObject>,
     /// The objects of a list in progress.
     listed: Option<BTreeMap<NamespacedName, CachedObject>>,
-    /// A list was completed, or the cluster does not have the kind.
+    /// Whether a list was completed, or the cluster does not have the kind.
     synced: bool,
-    /// Failed lists since the last completed one.
+    /// Number of failed lists since the last completed one.
     list_failures: u32,
 }
 
-/// Each returns whether a snapshot would differ.
+/// Each method returns whether a snapshot would differ.
 impl KindState {
     fn begin_list(&mut self) -> bool {
         self.listed = Some(BTreeMap::new());
@@ -103,7 +102,7 @@ impl KindState {
 #[derive(Clone, Debug)]
 struct CachedObject {
     content: Content,
-    /// Of its value or its uid, to recognize events without a relevant change.
+    /// Hash of its value or its uid, to recognize events without a relevant change.
     hash: u64,
 }
 
@@ -111,22 +110,21 @@ struct CachedObject {
 enum Content {
     /// An object that rules read.
     Whole(Object),
-    /// The uid of an object that a controller made and that may own others.
+    /// The uid of an object that was created by a controller and may own others.
     Derived(String),
 }
 
-/// What requests read.
+/// A consistent view of the cluster for requests.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    /// The objects that rules read.
     pub(crate) cluster: Cluster,
     /// Other objects that may own those of requests.
     pub(crate) derived: DerivedOwners,
-    /// Grows when other kinds are complete than in the snapshot before.
+    /// A version that increases when the set of complete kinds changes.
     pub(crate) complete: u64,
 }
 
-/// The objects, and the snapshot that requests read.
+/// The objects, and the current snapshot.
 pub(crate) struct Cache {
     kinds: Mutex<BTreeMap<Kind, KindState>>,
     snapshot: ArcSwap<Versioned<Snapshot>>,
@@ -161,7 +159,6 @@ impl Cache {
         }
     }
 
-    /// Whether watches fill it.
     pub(crate) fn has_cluster(&self) -> bool {
         self.has_cluster
     }
@@ -171,8 +168,8 @@ impl Cache {
         self.snapshot.load_full()
     }
 
-    /// Kinds that are not complete in the snapshot. A completed list is not enough, because requests read
-    /// the snapshot.
+    /// Kinds that are not complete in the snapshot. A completed list is not enough, because requests read the
+    /// snapshot.
     pub(crate) fn unsynced(&self) -> Vec<Kind> {
         let snapshot = self.snapshot.load();
         let kinds = self.lock();
@@ -180,7 +177,7 @@ impl Cache {
         waiting.copied().collect()
     }
 
-    /// Those of the [`unsynced`](Self::unsynced) kinds for which readiness waits.
+    /// The [`unsynced`](Self::unsynced) kinds for which readiness waits.
     pub(crate) fn required_for_readiness(&self) -> Vec<Kind> {
         let mut kinds = self.unsynced();
         let known = self.lock();
@@ -191,7 +188,7 @@ impl Cache {
 
     /// Applies an event of a kind's watch.
     fn handle(&self, kind: Kind, event: Event<Draft>) {
-        // Objects are made before the lock is taken.
+        // Objects are created before the lock is taken.
         match event {
             Event::Init => self.update(kind, KindState::begin_list),
             Event::InitApply(draft) => {
@@ -220,7 +217,7 @@ impl Cache {
         });
     }
 
-    /// Records that the cluster does not have the kind, so that none of its objects exists.
+    /// Records that the cluster does not have the kind, so that no objects of it exist.
     fn mark_absent(&self, kind: Kind) {
         self.update(kind, |state| {
             if state.synced && state.objects.is_empty() {
@@ -238,9 +235,8 @@ impl Cache {
         }
     }
 
-    /// Publishes snapshots for as long as it is polled: immediately after a change, but no more often than
-    /// [`SNAPSHOT_DUTY_DIVISOR`] allows. `platform` is the configured one: what reviews read of the cluster
-    /// is built for it.
+    /// Publishes snapshots as long as the future is polled: immediately after a change, but no more often than
+    /// [`SNAPSHOT_DUTY_DIVISOR`] allows. The views that reviews read are built for the configured `platform`.
     pub(crate) async fn run_snapshots(self: Arc<Self>, platform: impl Fn() -> Platform) {
         loop {
             self.changed.notified().await;
@@ -256,11 +252,11 @@ impl Cache {
         }
     }
 
-    /// Publishes a snapshot of the objects of this moment. Not called concurrently.
+    /// Publishes a snapshot of the current objects. Not called concurrently.
     fn rebuild_snapshot(&self, platform: &Platform) {
         let mut derived = DerivedOwners::default();
-        // The lock is held while handles are copied, not while the snapshot is built from them: watches
-        // need it for every event.
+        // The lock is held while handles are copied, not while the snapshot is built from them: watches need it for
+        // every event.
         let kinds: Vec<(Kind, bool, Vec<Object>)> = {
             let kinds = self.lock();
             let mut copy = |kind: Kind, state: &KindState| {
@@ -277,7 +273,7 @@ impl Cache {
             };
             kinds.iter().map(|(kind, state)| (*kind, state.synced, copy(*kind, state))).collect()
         };
-        // Which pools admit which pods is handed on, so that the scheduler runs for changed pools only.
+        // The cached admissions of pods by pools are passed on, so that the scheduler runs only for changed pools.
         let previous = self.snapshot.load();
         let before = &previous.value;
         let mut cluster = before.cluster.successor(kinds.iter().all(|(_, synced, _)| *synced));
@@ -299,7 +295,7 @@ impl Cache {
         cluster.build_views(platform);
         let version = previous.version + 1;
         self.snapshot.store(Arc::new(Versioned { version, value: Snapshot { cluster, derived, complete } }));
-        // The metrics count what reviews see, so they follow the snapshot.
+        // The metrics count the objects that reviews see, so they follow the snapshot.
         for (kind, objects, synced) in counts {
             self.metrics.cached(kind, objects, synced);
         }
@@ -312,7 +308,7 @@ impl Cache {
     }
 }
 
-/// The object to store. Of one whose controller is checked itself that is the uid, or nothing where it owns no others.
+/// The object to store. If its controller is checked itself: its uid, or nothing if it owns no others.
 fn cached_object(draft: Draft) -> Option<CachedObject> {
     let mut hasher = DefaultHasher::new();
     draft.hash_value(&mut hasher);
@@ -414,7 +410,7 @@ mod tests {
         assert!(cached_object(Draft::of(&pod)).is_none());
         pod["metadata"]["ownerReferences"][0]["kind"] = "Widget".into();
         assert!(cached_object(Draft::of(&pod)).is_some());
-        // No controller makes a NodePool.
+        // Controllers do not create NodePools.
         let mut pool = pool_value("a");
         pool["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d",
             "controller": true}]);

@@ -1,29 +1,29 @@
-//! Errors of the API server and of connections in the words that people search for.
+//! Errors of the API server and of connections as searchable messages.
 
 use std::error::Error;
 use std::io;
 
 use crate::logs::escaped;
 
-/// Longest text of an API server that is repeated, in bytes.
+/// Maximum length of a message of the API server that is repeated, in bytes.
 const MAX_STATUS_BYTES: usize = 300;
 
-/// What went wrong, in words.
+/// The cause of an error as a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The API server was not reached, or the connection to it broke. It concerns all requests alike.
+    /// The API server could not be reached, or the connection broke. It affects all requests.
     Connection(String),
-    /// The API server answered, or the request could not be made.
+    /// The API server responded with an error, or the request could not be created.
     Answer(String),
 }
 
 impl Cause {
-    /// The cause of an error, from the first of its sources that says one.
+    /// The cause of an error, from the first of its sources with a known message.
     pub(crate) fn of(error: &(dyn Error + 'static)) -> Cause {
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(kube::Error::Api(status)) = error.downcast_ref::<kube::Error>() {
-                // Whoever answers instead of an API server sends no message.
+                // Other servers that respond in place of the API server send no message.
                 return Cause::Answer(match status.message.as_str() {
                     "" => format!("HTTP status {}", status.code),
                     message => escaped(message, MAX_STATUS_BYTES),
@@ -44,13 +44,13 @@ impl Cause {
     }
 }
 
-/// The words for an error of TLS or of the operating system.
+/// The message for an error of TLS or of the operating system.
 fn connection(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
         return Some(tls(error));
     }
     let error = error.downcast_ref::<io::Error>()?;
-    // TLS errors travel inside those of the operating system; `source` skips them.
+    // TLS errors are wrapped in those of the operating system; `source` skips them.
     if let Some(inner) = error.get_ref() {
         let inner: &(dyn Error + 'static) = inner;
         if let Some(words) = connection(inner) {

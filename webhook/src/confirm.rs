@@ -1,5 +1,5 @@
-//! Reads the objects on which a refusal rests from the API server, because the snapshot may be older than they are: of
-//! two objects that are applied together, the second is reviewed before the first one's change has arrived.
+//! Reads the objects on which a denial depends from the API server, because the snapshot may be out of date: if two
+//! objects are applied together, the second is reviewed before the change of the first has arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,13 @@ use tokio::time::{Instant, timeout_at};
 use crate::cache::{Watched, typed};
 use crate::kinds;
 
-/// Objects that are read for one review; a refusal that rests on more is not confirmed for the rest.
+/// Maximum number of objects that are read for one review; a denial that depends on more is not confirmed for the
+/// rest.
 const MAX_READS: usize = 16;
-/// Reads of one review at once.
+/// Maximum number of concurrent reads of one review.
 const CONCURRENT_READS: usize = 4;
 
-/// An object that a finding rests on.
+/// An object on which a finding depends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectRef {
     kind: Kind,
@@ -29,7 +30,8 @@ pub(crate) struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// The objects beside its own that a finding names: a rule that reads from the cluster names what it read there.
+    /// The objects other than its own that a finding names: a rule that reads from the cluster names the objects that
+    /// it read.
     pub(crate) fn of_finding(finding: &Finding) -> Vec<ObjectRef> {
         let own = finding.location.object();
         let others = finding.related.iter().filter_map(|related| related.location.object());
@@ -55,18 +57,18 @@ impl ObjectRef {
     }
 }
 
-/// What the API server has of some objects: the object as the cache would keep it, or that it is gone. What could not be
-/// read is not in it.
+/// The current versions of some objects in the API server: the object as it would be cached, or `None` if it does not
+/// exist. Objects that could not be read are not in the map.
 #[derive(Debug, Default)]
 pub(crate) struct Confirmed(BTreeMap<ObjectRef, Option<Object>>);
 
 impl Confirmed {
-    /// Whether all of some objects were read.
+    /// Whether all these objects were read.
     pub(crate) fn holds(&self, refs: &[ObjectRef]) -> bool {
         refs.iter().all(|object| self.0.contains_key(object))
     }
 
-    /// The index with these objects in place of its own; `None` if that changes nothing.
+    /// The cluster with these objects in place of its own; `None` if that changes nothing.
     pub(crate) fn applied_to(&self, cluster: &Cluster) -> Option<Cluster> {
         let known = |object: &ObjectRef| {
             let namespace = object.namespace.as_deref().unwrap_or("default");
@@ -136,7 +138,7 @@ impl Reader {
     }
 }
 
-/// An object as the cache would keep it; `None` if there is none.
+/// An object as it would be cached; `None` if it does not exist.
 async fn get(client: Client, object: &ObjectRef) -> kube::Result<Option<Object>> {
     let Some(row) = object.kind.info() else {
         return Ok(None);
@@ -205,7 +207,7 @@ mod tests {
         assert!(same.applied_to(&cluster).is_none());
         let outcome = review(&cluster, &same);
         assert_eq!((outcome.decision, outcome.to_confirm.len()), (Decision::Denied, 0));
-        // Repaired a moment ago, or gone.
+        // Corrected a moment ago, or deleted.
         let repaired = deployment(&json!({"requests": {"cpu": "1"}}));
         for fresh in [read(Some(&repaired)), read(None)] {
             let newer = fresh.applied_to(&cluster).unwrap();

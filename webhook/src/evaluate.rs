@@ -1,4 +1,4 @@
-//! What the rules find in an object of a request, reduced to what a decision and an answer need.
+//! The findings of the rules for an object of a request, reduced to what a decision and a response need.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,22 +21,21 @@ use crate::wire::Request;
 const SERVER_MANAGED_FIELDS: [&str; 5] =
     ["managedFields", "resourceVersion", "generation", "creationTimestamp", "selfLink"];
 
-/// What was found, by object.
 pub(crate) type Evaluations = EvaluationCache<Evaluation>;
 
-/// The engine with the configuration in force, and the objects of the cluster.
+/// The engine for the current configuration, and the objects of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evaluator<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) cluster: &'a Cluster,
-    /// The objects that controllers made and that own others.
+    /// The objects that were created by controllers and own others.
     pub(crate) derived: Option<&'a DerivedOwners>,
-    /// The objects that were read to confirm a refusal; `None` where the snapshot is not older than the cluster.
+    /// The objects that were read to confirm a denial; `None` if the snapshot is not older than the cluster.
     pub(crate) confirmed: Option<&'a Confirmed>,
     cache: Option<(&'a Evaluations, Generation)>,
 }
 
-/// What is known of an object after the rules have run. It does not hold the object.
+/// The result of the rules for an object, without the object itself.
 #[derive(Debug, Default)]
 pub(crate) struct Evaluation {
     pub(crate) group: String,
@@ -45,16 +44,16 @@ pub(crate) struct Evaluation {
     pub(crate) verdict: Verdict,
 }
 
-/// An evaluation, beside the findings that it sums up where the rules ran just now.
+/// An evaluation, with the findings that it summarizes if the rules have just run.
 #[derive(Debug, Default)]
 pub(crate) struct Examined {
     pub(crate) evaluation: Arc<Evaluation>,
     pub(crate) findings: Option<Vec<Finding>>,
-    /// Whether a rule looked at other objects.
+    /// Whether a rule read other objects.
     reads_cluster: bool,
 }
 
-/// Whether the rules ran, and what they found.
+/// The findings, or the reason why the rules did not run.
 #[derive(Debug, Default)]
 pub(crate) enum Verdict {
     /// It is not a Kubernetes object with `apiVersion` and `kind`.
@@ -64,7 +63,6 @@ pub(crate) enum Verdict {
     Exempt,
     /// No rule checks its kind.
     UnknownKind,
-    /// The findings, in the order of the rules.
     Findings(Vec<FindingSummary>),
 }
 
@@ -73,15 +71,14 @@ pub(crate) enum Verdict {
 pub(crate) struct FindingSummary {
     pub(crate) rule: &'static str,
     pub(crate) severity: Severity,
-    /// Whether nobody but the API server rejects the object for it.
+    /// Whether only the API server rejects the object for it.
     pub(crate) is_for_api_server: bool,
     pub(crate) reports_absence: bool,
-    /// Whether it has a fix.
     pub(crate) fixable: bool,
-    /// The field in the API server's notation; empty where the finding is about the whole object.
+    /// The field in the API server's notation; empty if the finding is about the whole object.
     pub(crate) field: String,
     pub(crate) identity: Identity,
-    /// Other objects that it speaks of.
+    /// Other objects on which the finding depends.
     pub(crate) rests_on: Vec<ObjectRef>,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
@@ -92,12 +89,12 @@ impl<'a> Evaluator<'a> {
         Evaluator { engine, cluster, derived: None, confirmed: None, cache: None }
     }
 
-    /// With the owners that the snapshot does not hold.
+    /// Sets the owners that are not in the snapshot.
     pub(crate) fn with_derived(self, derived: &'a DerivedOwners) -> Evaluator<'a> {
         Evaluator { derived: Some(derived), ..self }
     }
 
-    /// On another snapshot, without a cache.
+    /// Uses another snapshot, without a cache.
     pub(crate) fn on_index<'b>(self, cluster: &'b Cluster) -> Evaluator<'b>
     where
         'a: 'b,
@@ -105,8 +102,8 @@ impl<'a> Evaluator<'a> {
         Evaluator { cluster, cache: None, ..self }
     }
 
-    /// With the objects that were read to confirm a refusal, none of them at first. Refusals that rest on other objects
-    /// warn, and are reported as to be confirmed.
+    /// Sets the objects that were read to confirm a denial, initially none. Denials that depend on other objects
+    /// become warnings, and are reported for confirmation.
     pub(crate) fn with_confirmed(self, confirmed: &'a Confirmed) -> Evaluator<'a> {
         Evaluator { confirmed: Some(confirmed), ..self }
     }
@@ -121,7 +118,7 @@ impl<'a> Evaluator<'a> {
         self.examine(raw, request).evaluation
     }
 
-    /// Evaluates an object of a request, and hands out its findings where the rules ran for that.
+    /// Evaluates an object of a request, and returns its findings if the rules ran for it.
     pub(crate) fn examine(&self, raw: Option<&RawValue>, request: &Request<'_>) -> Examined {
         let Some(raw) = raw else {
             return Examined::default();
@@ -143,7 +140,7 @@ impl<'a> Evaluator<'a> {
         let known = cache.get(generation, value_key);
         cache.record_lookup(known.is_some());
         if let Some(evaluation) = known {
-            // What it read is not known any more.
+            // The reads of the cached evaluation are not known any more.
             cache.insert(generation, text_key, &evaluation, true);
             return Examined { evaluation, ..Examined::default() };
         }
@@ -154,7 +151,7 @@ impl<'a> Evaluator<'a> {
         examined
     }
 
-    /// Keeps what the rules found in an object that a patch gives: the validating webhook is asked about it next.
+    /// Caches the findings for a patched object, because the validating webhook receives it next.
     pub(crate) fn remember(&self, draft: &Draft, object: &Object, findings: &[Finding]) {
         if let Some((cache, generation)) = self.cache {
             let key = cache.key_of_value(draft);
@@ -187,12 +184,11 @@ impl Evaluation {
         Evaluation { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
     }
 
-    /// What the rules found in an object.
     fn from_findings(object: &Object, findings: &[Finding]) -> Evaluation {
         Evaluation::new(object, Verdict::Findings(findings.iter().map(FindingSummary::from).collect()))
     }
 
-    /// The findings; empty where the rules did not run.
+    /// The findings; empty if the rules did not run.
     pub(crate) fn findings(&self) -> &[FindingSummary] {
         match &self.verdict {
             Verdict::Findings(found) => found,
@@ -238,9 +234,9 @@ pub(crate) fn object(raw: &RawValue, request: &Request<'_>) -> Option<Object> {
     Object::from_draft(normalized(Draft::read(raw.get()).ok()?, request))
 }
 
-/// An object of a request as the rules see it: with the namespace of the request if it has none, and without what the API
-/// server writes: [`SERVER_MANAGED_FIELDS`], and the status of a stored object. A new object has got its uid when it comes
-/// to the validating webhook, and had none at the mutating one; for the rules it is new at both.
+/// An object of a request in the form that rules read: with the namespace of the request if it has none, and without
+/// what the API server writes: [`SERVER_MANAGED_FIELDS`], and the status of a stored object. A new object has a uid at
+/// the validating webhook, but none at the mutating one; for the rules it is new at both.
 pub(crate) fn normalized(mut object: Draft, request: &Request<'_>) -> Draft {
     if !object.is_mapping(&[]) {
         return object;
@@ -263,13 +259,13 @@ pub(crate) fn normalized(mut object: Draft, request: &Request<'_>) -> Draft {
         if is_new {
             object.remove(&["metadata", "uid"]);
         } else {
-            // Rules distinguish stored objects from new ones, but not one stored object from another.
+            // Rules distinguish stored objects from new ones, but not stored objects from each other.
             object.set_string(&["metadata", "uid"], "0");
         }
     } else if object.is_list(&["metadata", "managedFields"]) {
         object.remove(&["metadata", "managedFields"]);
     }
-    // The API server writes a status into new objects of its own kinds, and drops it from others.
+    // The API server adds a status to new objects of its own kinds, and removes it from others.
     let version = object.string(&["apiVersion"]).unwrap_or_default();
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let is_built_in = !group.contains('.') || group.ends_with(".k8s.io");
@@ -279,7 +275,7 @@ pub(crate) fn normalized(mut object: Draft, request: &Request<'_>) -> Draft {
     object
 }
 
-/// When an object was stored for the first time: its `metadata.creationTimestamp`, which the API server sets.
+/// The time at which an object was created: its `metadata.creationTimestamp`, which the API server sets.
 pub(crate) fn created_at(raw: &RawValue) -> Option<SystemTime> {
     #[derive(Deserialize)]
     struct Stored<'a> {
@@ -297,8 +293,8 @@ pub(crate) fn created_at(raw: &RawValue) -> Option<SystemTime> {
     Some(SystemTime::from(created))
 }
 
-/// Whether two versions of an object differ in nothing but metadata other than labels and annotations: owners,
-/// finalizers, what the API server manages.
+/// Whether two versions of an object differ only in metadata other than labels and annotations: owners, finalizers,
+/// fields that the API server manages.
 pub(crate) fn differ_in_bookkeeping_only(request: &Request<'_>) -> bool {
     let read = |raw: Option<&RawValue>| {
         let mut value: Value = serde_json::from_str(raw?.get()).ok()?;
@@ -328,7 +324,7 @@ mod tests {
     use crate::mutate::{mutate, mutate_with};
     use crate::review::{ReviewContext, review_in_context, review_with};
 
-    /// A GPU pool without a taint, as it is stored.
+    /// A GPU pool without a taint, as stored.
     fn pool() -> Value {
         json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
             "metadata": {"name": "gpu", "uid": "7e1a", "resourceVersion": "10", "generation": 1,
@@ -377,8 +373,8 @@ mod tests {
             }
         }
 
-        /// Sends a review to both webhooks and asserts that they answer as without a cache. Returns the
-        /// validating answer and how many objects the rules ran on.
+        /// Sends a review to both webhooks and asserts that the responses are the same as without a cache. Returns the
+        /// validating response and the number of objects for which the rules ran.
         fn send(&self, body: &[u8]) -> (String, usize) {
             let before = self.by_rules();
             let evaluator =
@@ -412,11 +408,11 @@ mod tests {
         let (again, evaluated) = server.send(&review("u-2", "CREATE", &pool(), &Value::Null));
         assert_eq!(evaluated, 0);
         assert_eq!(again, first.replace("u-1", "u-2"));
-        // Stored it is another object, once for both versions; the update adds none of its findings.
+        // The stored object has another key, which both versions share; the update adds no findings.
         let (update, evaluated) = server.send(&review("u-3", "UPDATE", &pool(), &pool()));
         assert_eq!(evaluated, 1);
         assert!(update.contains("\"allowed\":true"), "{update}");
-        // Fields that the API server manages do not make it another object.
+        // Fields that the API server manages do not change the key.
         let mut touched = pool();
         touched["metadata"]["resourceVersion"] = "11".into();
         touched["metadata"]["managedFields"] = json!([]);
@@ -457,7 +453,7 @@ mod tests {
         admitted["status"] = json!({"phase": "Pending", "qosClass": "BestEffort"});
         assert_eq!(server.send(&review("u-4", "CREATE", &admitted, &Value::Null)).1, 0);
 
-        // With a patch as well.
+        // Also with a patch.
         let mut misspelt = pool();
         misspelt["metadata"] = json!({"name": "web"});
         misspelt.as_object_mut().unwrap().remove("status");
@@ -570,7 +566,7 @@ mod tests {
                 looked_up += 1;
             }
         }
-        // Some rest on no other object, so that they hold for the next snapshot.
+        // Some depend on no other object, so they are valid for the next snapshot.
         assert!(looked_up > 500 && by_rules < looked_up, "{by_rules} of {looked_up}");
     }
 

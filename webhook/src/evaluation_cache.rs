@@ -1,19 +1,17 @@
-//! A bounded cache of what the rules found in an object.
+//! A bounded cache of the findings for objects.
 //!
-//! The API server sends the same object several times: to the mutating and then to the validating
-//! webhook, as a dry run and then as the request, as `oldObject` of the next update. What the rules
-//! find depends on the object, the configuration, the date and the index snapshot alone, so it is
-//! reused while those are the same; the rest of the request takes part in the decision only, which is
-//! not cached.
+//! The API server sends the same object several times: to the mutating and then to the validating webhook, as a dry
+//! run and then as the request, as `oldObject` of the next update. The findings depend only on the object, the
+//! configuration, the date and the snapshot, so they are reused while these are the same; other parts of the request
+//! only affect the decision, which is not cached.
 //!
-//! With both webhooks installed every second lookup is a hit, milliseconds after the first one. That is
-//! why entries need not outlive a snapshot: the versions of configuration and snapshot are part of the
-//! key, entries of earlier versions are never found again and leave by eviction. Only what was found without
-//! a look at other objects holds beside all snapshots.
+//! With both webhooks installed every second lookup is a hit, milliseconds after the first one. So entries need not
+//! outlive a snapshot: the versions of configuration and snapshot are part of the key, and entries of earlier versions
+//! are never found again and are evicted. Only findings that do not depend on other objects are valid for all
+//! snapshots.
 //!
-//! Keys are keyed 128-bit hashes; objects themselves are not stored. An object is looked up by its text
-//! first and, if that misses, by its normalized value, which has none of the fields that the API server
-//! changes with every write.
+//! Keys are keyed 128-bit hashes; objects themselves are not stored. An object is looked up by its text first and, if
+//! that misses, by its normalized value, which has none of the fields that the API server changes with every write.
 
 use std::fmt;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
@@ -25,62 +23,62 @@ use quick_cache::sync::Cache;
 
 use crate::metrics::Metrics;
 
-/// Bound of the cache, in bytes.
+/// Maximum size of the cache, in bytes.
 const CAPACITY_BYTES: usize = 4 * 1024 * 1024;
-/// Estimate of what an entry takes besides its value: key, pointers, queue and hash table slots.
+/// Estimated size of an entry without its value: key, pointers, queue and hash table slots.
 const ENTRY_OVERHEAD: usize = 96;
-/// Size of a typical entry; the tables of the cache are made for as many as fit.
+/// Size of a typical entry, which determines the size of the cache's tables.
 const TYPICAL_ENTRY: usize = 1024;
-/// A larger entry is not cached: it would replace many others.
+/// Maximum size of an entry: a larger one would replace many others.
 const MAX_ENTRY_BYTES: usize = CAPACITY_BYTES / 64;
 
-/// What an evaluation depends on besides its object. Each version grows with every change.
+/// The versions on which an evaluation depends in addition to its object. Each increases with every change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Generation {
-    /// Of the configuration and the date.
+    /// Version of the configuration and the date.
     pub(crate) config: u64,
-    /// Of the index.
+    /// Version of the snapshot.
     pub(crate) snapshot: u64,
-    /// Of the kinds that are complete in the index.
+    /// Version of the set of kinds that are complete in the snapshot.
     pub(crate) complete: u64,
 }
 
-/// What of the cluster a value depends on.
+/// The part of the cluster on which a value depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Beside {
-    /// All of a snapshot.
-    Objects(u64),
-    /// Merely which kinds are complete.
-    Complete(u64),
+enum Scope {
+    /// A whole snapshot.
+    Snapshot(u64),
+    /// Only the set of complete kinds.
+    CompleteKinds(u64),
 }
 
-/// A value with the number of its version.
+/// A value with its version.
 #[derive(Debug)]
 pub(crate) struct Versioned<T> {
     pub(crate) version: u64,
     pub(crate) value: T,
 }
 
-/// A value that knows its size.
+/// A value with a known size.
 pub(crate) trait HeapSize {
-    /// Bytes that it takes, memory on the heap included.
+    /// Size in bytes, including memory on the heap.
     fn bytes(&self) -> usize;
 }
 
-/// Identifies an object by content.
+/// Identifies an object by its content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CacheKey(u64, u64);
 
-/// What the rules found, by object and generation, up to a number of bytes.
+/// The findings by object and generation, limited by size.
 pub(crate) struct EvaluationCache<V> {
     /// Random per process, so that a client cannot construct two objects with the same key.
     hashers: [RandomState; 2],
-    /// By the version of the configuration as well.
-    entries: Cache<(u64, Beside, CacheKey), Arc<V>, EntryWeight>,
+    /// The keys include the version of the configuration.
+    entries: Cache<(u64, Scope, CacheKey), Arc<V>, EntryWeight>,
     metrics: Arc<Metrics>,
 }
 
-/// Two hashers that are fed the same, so that an object is walked over once.
+/// Two hashers with the same input, so that an object is traversed once.
 struct Twice([DefaultHasher; 2]);
 
 impl Hasher for Twice {
@@ -117,7 +115,7 @@ impl<V: HeapSize> EvaluationCache<V> {
         }
     }
 
-    /// The key of an object as it was sent, in the namespace of its request, and as a new object or a stored one.
+    /// The key of an object as sent, in the namespace of its request, and as a new or a stored object.
     pub(crate) fn key_of_text(&self, namespace: Option<&str>, is_new: bool, text: &str) -> CacheKey {
         self.key(|hasher| {
             hasher.write_u8(u8::from(is_new) << 1);
@@ -126,7 +124,7 @@ impl<V: HeapSize> EvaluationCache<V> {
         })
     }
 
-    /// The key of an object as the rules see it.
+    /// The key of an object in the form that rules read.
     pub(crate) fn key_of_value(&self, value: &Draft) -> CacheKey {
         self.key(|hasher| {
             hasher.write_u8(1);
@@ -144,21 +142,22 @@ impl<V: HeapSize> EvaluationCache<V> {
     /// The value of an object in a generation.
     pub(crate) fn get(&self, generation: Generation, key: CacheKey) -> Option<Arc<V>> {
         let Generation { config, snapshot, complete } = generation;
-        let beside = [Beside::Objects(snapshot), Beside::Complete(complete)];
-        beside.into_iter().find_map(|beside| self.entries.get(&(config, beside, key)))
+        let scope = [Scope::Snapshot(snapshot), Scope::CompleteKinds(complete)];
+        scope.into_iter().find_map(|scope| self.entries.get(&(config, scope, key)))
     }
 
-    /// Adds the value of an object in a generation, and whether it depends on other objects.
+    /// Adds the value of an object in a generation. `reads_cluster`: it depends on other objects.
     pub(crate) fn insert(&self, generation: Generation, key: CacheKey, value: &Arc<V>, reads_cluster: bool) {
         if value.bytes() <= MAX_ENTRY_BYTES {
             let Generation { config, snapshot, complete } = generation;
-            let beside = if reads_cluster { Beside::Objects(snapshot) } else { Beside::Complete(complete) };
-            self.entries.insert((config, beside, key), Arc::clone(value));
+            let scope =
+                if reads_cluster { Scope::Snapshot(snapshot) } else { Scope::CompleteKinds(complete) };
+            self.entries.insert((config, scope, key), Arc::clone(value));
             self.metrics.cache_size(self.entries.len());
         }
     }
 
-    /// Counts an object that was evaluated.
+    /// Counts the lookup of an object.
     pub(crate) fn record_lookup(&self, hit: bool) {
         self.metrics.evaluated(hit);
     }
@@ -170,7 +169,6 @@ mod tests {
 
     use super::*;
 
-    /// A value of as many bytes.
     struct Bytes(usize);
 
     impl HeapSize for Bytes {

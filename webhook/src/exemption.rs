@@ -1,9 +1,9 @@
-//! Requests that are allowed without running rules: by who sends them, by their namespace, and because the object is
-//! made from another one that is checked.
+//! Requests that are allowed without running rules: because of their sender, their namespace, or because a controller
+//! created the object from one that is checked.
 //!
-//! An owner reference alone proves nothing, because everybody may write one. It counts where controllers make
+//! An owner reference alone is not a proof, because any client may write one. It is accepted if controllers create
 //! objects of that kind from owners of that kind, and the owner exists: the cache has it with the same uid. Objects
-//! that controllers of kube-system make need no proof, because the requests of these accounts are exempt.
+//! that controllers of kube-system create need no proof, because the requests of these accounts are exempt.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::kinds;
 use crate::wire::Request;
 
-/// The service accounts of kube-controller-manager, all of kube-system:
+/// The service accounts of kube-controller-manager, all in kube-system:
 /// <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#controller-roles>.
 pub(crate) const KUBE_CONTROLLERS: [&str; 38] = [
     "attachdetach-controller",
@@ -61,8 +61,8 @@ pub(crate) const KUBE_CONTROLLERS: [&str; 38] = [
 /// The user of a kube-controller-manager whose controllers have no accounts of their own.
 pub(crate) const KUBE_CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 
-/// Namespaced kinds that controllers make, by the kind of the owner: group and kind of the owner, then of what is
-/// made. Denying a Pod would not undo its Deployment; it would only prevent Pods that run already from being
+/// Namespaced kinds that controllers create, by the kind of the owner: group and kind of the owner, then of the
+/// created object. Denying a Pod would not undo its Deployment; it would only prevent running Pods from being
 /// replaced.
 const MADE_BY_CONTROLLERS: &[(Kind, &[Kind])] = &[
     (Kind::DEPLOYMENT, &[Kind::REPLICA_SET]),
@@ -98,8 +98,8 @@ const MADE_BY_CONTROLLERS: &[(Kind, &[Kind])] = &[
     (Kind::new("trainer.kubeflow.org", "TrainJob"), &[Kind::new("jobset.x-k8s.io", "JobSet")]),
 ];
 
-/// The uids of objects that controllers made, by kind, namespace and name. Rules do not see these objects, but they may
-/// own others: the ReplicaSet of a Deployment owns Pods.
+/// The uids of objects that were created by controllers, by kind, namespace and name. Rules do not see these objects,
+/// but they may own others: the ReplicaSet of a Deployment owns Pods.
 #[derive(Debug, Default)]
 pub(crate) struct DerivedOwners(BTreeMap<(Kind, String, String), String>);
 
@@ -109,7 +109,7 @@ impl DerivedOwners {
     }
 }
 
-/// Whether requests of this kind, sender and namespace are exempt, whatever object they hold.
+/// Whether requests of this kind, sender and namespace are exempt, regardless of their object.
 pub(crate) fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
     let is_write = matches!(request.operation.as_str(), "CREATE" | "UPDATE")
         && request.sub_resource.as_deref().unwrap_or_default().is_empty();
@@ -119,7 +119,7 @@ pub(crate) fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
 }
 
 /// Whether the sender is exempt. Karpenter annotates NodePools and creates NodeClaims; denying those would stop
-/// provisioning. Controllers act on what somebody else has written.
+/// provisioning. Controllers apply what others have written.
 fn is_exempt_sender(engine: &Engine, request: &Request<'_>) -> bool {
     let webhook = &engine.settings().webhook;
     let user = &request.user_info;
@@ -136,19 +136,19 @@ fn is_exempt_sender(engine: &Engine, request: &Request<'_>) -> bool {
     })
 }
 
-/// Whether a controller made the object of a request from an owner that is checked itself and is known by its uid.
+/// Whether a controller created the object of a request from a known owner, by uid, that is checked itself.
 pub(crate) fn is_derived(
     cluster: &Cluster,
     derived: Option<&DerivedOwners>,
     raw: Option<&RawValue>,
     request: &Request<'_>,
 ) -> bool {
-    // A cluster-scoped object has no namespace, and no controller makes one from an owner that is checked.
+    // Controllers create no cluster-scoped objects from an owner that is checked.
     let Some(namespace) = request.namespace.as_deref().filter(|n| !n.is_empty()) else {
         return false;
     };
-    // Pods of ReplicaSets and the like are most of a cluster's requests: only metadata is read of them, and nothing where there
-    // cannot be an owner.
+    // Pods of ReplicaSets and similar objects are most of a cluster's requests: only their metadata is parsed, and
+    // nothing if they cannot have an owner.
     let raw = raw.filter(|raw| raw.get().contains(r#""ownerReferences""#));
     let Some(object) = raw.and_then(|raw| serde_json::from_str::<PartialObjectMetadata<'_>>(raw.get()).ok())
     else {
@@ -179,7 +179,7 @@ fn exists(
     derived.and_then(|derived| derived.0.get(&key)).is_some_and(|uid| *uid == *owner.uid)
 }
 
-/// Whether the metadata of an object say that a controller made it from an owner of a kind that is checked.
+/// Whether the metadata of an object states that a controller created it from an owner of a kind that is checked.
 pub(crate) fn has_checked_controller(object: &Object) -> bool {
     let id = object.id();
     let owners = object.path(&["metadata", "ownerReferences"]);
@@ -194,13 +194,13 @@ pub(crate) fn has_checked_controller(object: &Object) -> bool {
         })
 }
 
-/// Whether controllers make objects from objects of this one's kind.
+/// Whether controllers create objects from objects of this kind.
 pub(crate) fn may_own(object: &Object) -> bool {
-    // A Pod owns hardly ever anything, and there are many of them.
+    // A Pod rarely owns objects, and there are many of them.
     !object.is(Kind::POD) && MADE_BY_CONTROLLERS.iter().any(|(owner, _)| object.is(*owner))
 }
 
-/// The kind of an owner, if it is checked and controllers make objects of the other kind from it.
+/// The kind of an owner, if it is checked and controllers create objects of the other kind from it.
 fn owner_kind(owner: (&str, &str), made: (&str, &str)) -> Option<Kind> {
     let is = |kind: &Kind, (group, name): (&str, &str)| kind.group == group && kind.kind == name;
     let (owner, kinds) = MADE_BY_CONTROLLERS.iter().find(|(kind, _)| is(kind, owner))?;
@@ -211,8 +211,8 @@ fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// The part of an object that tells its owners, deserialized without the rest. An object whose metadata have other
-/// types has no owner.
+/// The metadata of an object with its owners, deserialized without the rest. An object whose metadata has other types
+/// has no owner.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PartialObjectMetadata<'a> {
@@ -301,7 +301,7 @@ mod tests {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "90ab", "controller": true});
         assert!(is_derived(&pod(&known), "ml".into()));
         assert!(is_derived(&pod(&job), "ml".into()));
-        // Invented, or of another namespace, or of an earlier object of the name.
+        // Invented, or in another namespace, or of an earlier object with the same name.
         for (object, namespace) in [
             (with("name", "made-up".into()), "ml".into()),
             (with("uid", "made-up".into()), "ml".into()),
@@ -318,7 +318,7 @@ mod tests {
         ] {
             assert!(!is_derived(&object, namespace), "{object}");
         }
-        // No controller makes a NodePool, or a Deployment from a Job.
+        // Controllers create no NodePool, and no Deployment from a Job.
         for (version, kind) in [("karpenter.sh/v1", "NodePool"), ("apps/v1", "Deployment")] {
             let mut object = pod(&job);
             object["apiVersion"] = version.into();

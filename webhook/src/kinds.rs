@@ -8,16 +8,14 @@ use std::sync::OnceLock;
 
 use gpulint_rules::{Cluster, Kind, RULES, Rule};
 
-/// The kinds that rules check, in order.
-#[must_use]
+/// The kinds that rules check, sorted.
 pub fn checked() -> &'static [Kind] {
     static CHECKED: OnceLock<Vec<Kind>> = OnceLock::new();
     CHECKED.get_or_init(|| collect_kinds(Rule::kinds))
 }
 
-/// The kinds that rules look up in the snapshot, in order, and namespaces, whose labels the configuration selects by. These
-/// are watched.
-#[must_use]
+/// The watched kinds, sorted: those that rules look up in the snapshot, and namespaces, whose labels the configuration
+/// can select.
 pub fn watched() -> &'static [Kind] {
     static WATCHED: OnceLock<Vec<Kind>> = OnceLock::new();
     WATCHED.get_or_init(|| {
@@ -30,32 +28,28 @@ pub fn watched() -> &'static [Kind] {
 }
 
 /// Whether a rule checks objects of this group and kind.
-#[must_use]
 pub fn is_checked(group: &str, kind: &str) -> bool {
     checked().iter().any(|k| k.group == group && k.kind == kind)
 }
 
 /// Whether a rule for the kind has a fix, which the mutating webhook could send as a patch.
-#[must_use]
 pub fn is_mutated(kind: Kind) -> bool {
     RULES.iter().any(|rule| rule.fix.is_some() && rule.kinds().contains(&kind))
 }
 
-/// How a webhook asks about a kind.
+/// How important it is that requests for a kind are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Importance {
-    /// What decides how nodes, scaling and devices behave. It is written rarely and by people, and nothing that
-    /// brings nodes back depends on it: the failure policy may be chosen.
+    /// Kinds that determine the behaviour of nodes, scaling and devices. They are written rarely and by people, and no
+    /// recovery of nodes depends on them, so the failure policy can be configured.
     Guarded,
-    /// All else, Pods included: a server that hangs must not hold it up, so it is asked about for a second at
-    /// most, and admitted where nobody answers.
+    /// All other kinds, including Pods: a server that does not respond must not block them, so the timeout is one
+    /// second and requests are then allowed.
     Usual,
-    /// What clusters write all the time and rules hardly look at: it is asked about where somebody wants that.
+    /// Kinds that clusters write very often and few rules check: included only if configured.
     OnRequest,
 }
 
-/// How the webhooks ask about a kind.
-#[must_use]
 pub fn importance(kind: Kind) -> Importance {
     const GUARDED: &[(&str, &[&str])] = &[
         ("karpenter.sh", &["NodePool", "NodeOverlay"]),
@@ -74,7 +68,6 @@ pub fn importance(kind: Kind) -> Importance {
 }
 
 /// Whether the snapshot is complete for every kind that the rules for this kind read.
-#[must_use]
 pub(crate) fn is_synced_for(cluster: &Cluster, group: &str, kind: &str) -> bool {
     if cluster.is_complete() {
         return true;
@@ -83,7 +76,7 @@ pub(crate) fn is_synced_for(cluster: &Cluster, group: &str, kind: &str) -> bool 
     at.is_none_or(|at| read_for()[at].iter().all(|read| cluster.is_complete_for(*read)))
 }
 
-/// What the rules for each kind of [`checked`] read.
+/// The kinds that the rules for each kind of [`checked`] read.
 fn read_for() -> &'static [Vec<Kind>] {
     static READ: OnceLock<Vec<Vec<Kind>>> = OnceLock::new();
     READ.get_or_init(|| {

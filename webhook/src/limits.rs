@@ -6,34 +6,34 @@ use std::time::Duration;
 /// Sizes in bytes, numbers, and times.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Size of a body. The API server accepts objects of up to 3 MiB, and sends two of them on updates.
+    /// Maximum size of a body. The API server accepts objects of up to 3 MiB, and sends two of them on updates.
     pub body: usize,
-    /// Bytes of bodies and answers that are held for clients, counted as they arrive. One connection may
-    /// hold a quarter of them, one address half.
+    /// Maximum number of bytes of bodies and responses that are held for clients, counted as they arrive. One
+    /// connection may hold a quarter of them, one address half.
     pub held: usize,
-    /// Size of all large bodies that are checked at once. Checking a body takes about twenty times its size in
-    /// memory. Further bodies wait, at most until their deadline; a body above the limit waits for all others.
+    /// Maximum size of all large bodies that are checked at a time. Checking a body takes about twenty times its size
+    /// in memory. Further bodies wait, at most until their deadline; a body above the limit waits for all others.
     pub large: usize,
-    /// Reviews that are checked or wait for it, those of small bodies excepted. One address may have half of
-    /// them.
+    /// Maximum number of reviews that are running or waiting, except those of small bodies. One address may have half
+    /// of them.
     pub reviews: usize,
-    /// Open connections; further ones wait in the backlog. One address may have a quarter of them.
+    /// Maximum number of open connections; further ones wait in the backlog. One address may have a quarter of them.
     pub connections: usize,
-    /// The `timeoutSeconds` of the webhook configurations. Clients may ask for less, but not for more.
+    /// The `timeoutSeconds` of the webhook configurations. Clients may request less, but not more.
     pub timeout: Duration,
-    /// Time for a body to arrive, longer by a second for each [`BODY_RATE`] bytes of it.
+    /// Time for a body to arrive, extended by a second for each [`BODY_RATE`] bytes of it.
     pub read: Duration,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Time until the first request of a connection, and until the head of an HTTP/1.1 request is complete,
-    /// counted from the end of the request before.
+    /// Time until the first request of a connection, and until the head of an HTTP/1.1 request is complete, counted
+    /// from the end of the previous request.
     pub head: Duration,
     /// Time after which an idle connection is closed.
     pub idle: Duration,
-    /// Time between SIGTERM, when readiness fails, and the end of listening: endpoints of Services are
-    /// removed in the meantime.
+    /// Time between SIGTERM, when readiness fails, and the end of listening, in which endpoints of Services are
+    /// removed.
     pub drain_delay: Duration,
-    /// Time for requests in flight after that.
+    /// Time for requests in flight after [`Limits::drain_delay`].
     pub drain: Duration,
 }
 
@@ -56,12 +56,11 @@ impl Default for Limits {
     }
 }
 
-/// Bytes a second that a body has to arrive with after its first second.
+/// Minimum rate of a body in bytes per second, after its first second.
 pub(crate) const BODY_RATE: usize = 1024 * 1024;
 
-/// Time for a review, from the query of its request (`timeout=3s`), but never more than for `registered`, the
-/// timeout of the webhook configurations. It is shorter than the API server's timeout, so that the response
-/// arrives.
+/// Time for a review, from the query of its request (`timeout=3s`), but at most that for `registered`, the timeout of
+/// the webhook configurations. It is shorter than the API server's timeout, so that the response arrives.
 pub(crate) fn deadline(query: Option<&str>, registered: Duration) -> Duration {
     let timeout = query
         .unwrap_or_default()
@@ -72,16 +71,16 @@ pub(crate) fn deadline(query: Option<&str>, registered: Duration) -> Duration {
     timeout.saturating_sub((timeout / 10).max(Duration::from_millis(200)))
 }
 
-/// Bodies above this size, in bytes, share [`Limits::large`] and leave one thread to others. The objects that
-/// people write are far smaller.
+/// Maximum size in bytes of a body that does not count against [`Limits::large`]. Objects written by people are far
+/// smaller. Larger ones leave one thread to others.
 pub(crate) const MEDIUM_BODY_MAX: usize = 256 * 1024;
 
-/// Bytes a second of large bodies that one address may send; more of them wait before they are read on. Decrypting and
-/// copying them takes from what others need, and a large object is checked no faster.
+/// Maximum rate in bytes per second of large bodies from one address; reading is delayed above it. Decrypting and
+/// copying them takes time from other requests, and a large object is not checked faster.
 pub(crate) const LARGE_BODY_RATE: usize = 24 * 1024 * 1024;
 
 impl Limits {
-    /// Time from the head of a request until `received` bytes of its body and the rest have to be there.
+    /// Time from the head of a request until `received` bytes of its body and the rest must have arrived.
     pub(crate) fn read_time(&self, received: usize) -> Duration {
         self.read + Duration::from_secs((received / BODY_RATE) as u64)
     }

@@ -1,8 +1,8 @@
 //! Logs to standard error. They contain kinds, rules and file names, but neither Secrets nor objects.
 //!
-//! Some of what is logged comes from strangers: an error of the API server, a name in a request. A line is
-//! therefore bounded ([`MAX_LINE_BYTES`]), control characters in it are escaped, and what strangers can cause
-//! at will is logged through a [`RateLimit`].
+//! Some logged values come from untrusted sources: an error of the API server, a name in a request. A line is
+//! therefore bounded ([`MAX_LINE_BYTES`]), control characters in it are escaped, and lines that a client can cause at
+//! will are logged through a [`RateLimit`].
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,17 +13,14 @@ use serde_json::Value;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Plain text.
     Text,
     /// One JSON object per line.
     #[default]
     Json,
 }
 
-/// The filter is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("the log filter `{0}` is wrong: try `info` or `gpulint_webhook=debug`")]
 pub struct LogError(String);
@@ -43,9 +40,8 @@ pub fn start(format: LogFormat, filter: &str) -> Result<(), LogError> {
     Ok(())
 }
 
-/// The filter, with the lines left out that the API client writes about each failed request: the watches
-/// write one when that begins and one when it ends. A filter that names the client, or wants everything, is
-/// left alone.
+/// The filter without the lines that the API client writes about each failed request: the watches log when an error
+/// begins and when it ends. A filter that names the client, or enables everything, is not changed.
 fn with_client(filter: &str) -> String {
     if filter.contains("kube") || filter.contains("debug") || filter.contains("trace") {
         return filter.to_owned();
@@ -53,9 +49,9 @@ fn with_client(filter: &str) -> String {
     format!("{filter},kube_runtime=off,kube_client=off,kube_client::client::tls=warn")
 }
 
-/// Longest line, in bytes, give or take the last value.
+/// Maximum length of a line in bytes, except for the last value.
 const MAX_LINE_BYTES: usize = 4096;
-/// Longest value of a field in a line that is longer, in characters.
+/// Maximum length of the value of a field in a line that is too long, in characters.
 const MAX_VALUE_CHARS: usize = 256;
 
 /// Writes lines to standard error, bounded and without control characters.
@@ -89,14 +85,14 @@ impl io::Write for Bounded {
     }
 }
 
-/// A line of text with its end; what a terminal would obey is escaped.
+/// A line of text with its line end; control sequences of terminals are escaped.
 fn text_line(text: &str) -> String {
     let mut out = escaped(text, MAX_LINE_BYTES);
     out.push('\n');
     out
 }
 
-/// A line of JSON with its end. Values of a line that is too long are cut.
+/// A line of JSON with its line end. Values of a line that is too long are truncated.
 fn json_line(text: &str) -> String {
     if text.len() <= MAX_LINE_BYTES {
         return format!("{text}\n");
@@ -112,9 +108,8 @@ fn json_line(text: &str) -> String {
     format!("{}\n", Value::Object(fields))
 }
 
-/// The text without control characters and without those that change the direction of writing, and no longer
-/// than about `most` bytes.
-#[must_use]
+/// The text without control characters and without those that change the text direction, truncated at about `most`
+/// bytes.
 pub fn escaped(text: &str, most: usize) -> String {
     let mut out = String::with_capacity(text.len().min(most));
     for (at, c) in text.char_indices() {
@@ -138,8 +133,7 @@ pub fn escaped(text: &str, most: usize) -> String {
     out
 }
 
-/// The first `most` characters, with a mark where something is missing.
-#[must_use]
+/// The first `most` characters, with a mark if the text is longer.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -147,7 +141,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Lets so many lines of a kind through in each period, and counts those that it holds back.
+/// Lets a limited number of lines of a kind through in each period, and counts the others.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     lines: u32,
@@ -157,7 +151,7 @@ pub(crate) struct RateLimit {
 
 #[derive(Debug)]
 struct Window {
-    /// When the period began; `None` before the first line.
+    /// Start of the period; `None` before the first line.
     began: Option<Instant>,
     lines: u32,
     left_out: u64,
@@ -169,7 +163,7 @@ impl RateLimit {
         RateLimit { lines, period, state: Mutex::new(state) }
     }
 
-    /// Whether a line may be written now: the number of lines that were left out since the last one.
+    /// Whether a line may be written now; returns the number of lines that were left out since the last one.
     pub(crate) fn admit(&self) -> Option<u64> {
         self.admit_at(Instant::now())
     }

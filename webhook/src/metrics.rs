@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 /// The content type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -21,10 +21,9 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 const BUCKETS: [f64; 16] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// One label: name and value.
 type Label = (&'static str, &'static str);
 
-/// Counters and gauges of one name, told apart by `N` labels. An array needs no allocation per request.
+/// Counters and gauges of one name, distinguished by `N` labels. An array needs no allocation per request.
 type Counters<const N: usize> = Family<[Label; N], Counter>;
 type Gauges<const N: usize> = Family<[Label; N], Gauge>;
 
@@ -60,7 +59,13 @@ impl Failure {
     }
 }
 
-/// All metrics of a server.
+/// Registers a metric, and returns a handle of it.
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -72,7 +77,7 @@ pub(crate) struct Metrics {
     connections_refused: Counter,
     findings: Counters<1>,
     unsynced: Counter,
-    /// By the rules, and from the evaluation cache.
+    /// Evaluations by the rules, and from the evaluation cache.
     evaluations: [Counter; 2],
     cached_evaluations: Gauge,
     objects: Gauges<2>,
@@ -88,97 +93,65 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new() -> Metrics {
         let mut registry = Registry::with_prefix("gpulint");
-        let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
+        let all = &mut registry;
         let metrics = Metrics {
-            requests: Family::default(),
-            failures: Family::default(),
-            seconds: Family::new_with_constructor(histogram),
-            in_flight: Gauge::default(),
-            connections: Gauge::default(),
-            connections_refused: Counter::default(),
-            findings: Family::default(),
-            unsynced: Counter::default(),
-            evaluations: Default::default(),
-            cached_evaluations: Gauge::default(),
-            objects: Family::default(),
-            synced: Family::default(),
-            rebuilds: Counter::default(),
-            panics: Family::default(),
-            reloads: Family::default(),
-            expiry: Family::default(),
-            registered: Family::default(),
-            last_request: Family::default(),
-            registry: Registry::default(),
+            requests: register(
+                all,
+                "admission_requests",
+                "Reviews answered, by operation, kind and decision",
+            ),
+            failures: register(all, "admission_failures", "Requests answered with an HTTP error, by reason"),
+            seconds: {
+                let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
+                let family = Family::new_with_constructor(histogram);
+                all.register(
+                    "admission_duration_seconds",
+                    "Time from the head of a request to its response",
+                    family.clone(),
+                );
+                family
+            },
+            in_flight: register(all, "admission_in_flight", "Reviews in flight"),
+            connections: register(all, "connections", "Open TLS connections"),
+            connections_refused: register(
+                all,
+                "connections_refused",
+                "Connections closed at once because their address had its share",
+            ),
+            findings: register(all, "findings", "Findings sent as denials or warnings, by rule"),
+            unsynced: register(
+                all,
+                "unsynced_reviews",
+                "Reviews in which rules could not report because kinds that they read were not listed yet",
+            ),
+            evaluations: {
+                let family: Counters<1> =
+                    register(all, "evaluations", "Objects evaluated, by the rules or from the cache");
+                ["rules", "memory"].map(|by| family.get_or_create_owned(&[("by", by)]))
+            },
+            cached_evaluations: register(all, "evaluations_remembered", "Entries in the evaluation cache"),
+            objects: register(all, "cache_objects", "Objects in the cache, by kind"),
+            synced: register(all, "cache_synced", "1 if the objects of the kind are listed"),
+            rebuilds: register(all, "cache_rebuilds", "Snapshots built"),
+            panics: register(all, "task_panics", "Panics of background tasks, by task"),
+            reloads: register(all, "reloads", "Reloads of configuration and certificates, by result"),
+            expiry: register(
+                all,
+                "certificate_expiry_timestamp_seconds",
+                "When a certificate expires, in Unix time",
+            ),
+            registered: register(
+                all,
+                "registered",
+                "1 if the webhook configuration exists and leads to this server",
+            ),
+            last_request: register(
+                all,
+                "last_request_timestamp_seconds",
+                "When the last request arrived at a webhook, in Unix time; the start of the server before that",
+            ),
+            registry,
         };
-        registry.register(
-            "admission_requests",
-            "Reviews answered, by operation, kind and decision",
-            metrics.requests.clone(),
-        );
-        registry.register(
-            "admission_failures",
-            "Requests answered with an HTTP error, by reason",
-            metrics.failures.clone(),
-        );
-        registry.register(
-            "admission_duration_seconds",
-            "Time from the head of a request to its response",
-            metrics.seconds.clone(),
-        );
-        registry.register("admission_in_flight", "Reviews in flight", metrics.in_flight.clone());
-        registry.register("connections", "Open TLS connections", metrics.connections.clone());
-        registry.register(
-            "connections_refused",
-            "Connections closed at once because their address had its share",
-            metrics.connections_refused.clone(),
-        );
-        registry.register(
-            "findings",
-            "Findings sent as denials or warnings, by rule",
-            metrics.findings.clone(),
-        );
-        registry.register(
-            "unsynced_reviews",
-            "Reviews in which rules could not report because kinds that they read were not listed yet",
-            metrics.unsynced.clone(),
-        );
-        let evaluations: Counters<1> = Family::default();
-        registry.register(
-            "evaluations",
-            "Objects evaluated, by the rules or from the cache",
-            evaluations.clone(),
-        );
-        let by = |by| evaluations.get_or_create_owned(&[("by", by)]);
-        let evaluations = [by("rules"), by("memory")];
-        registry.register(
-            "evaluations_remembered",
-            "Entries in the evaluation cache",
-            metrics.cached_evaluations.clone(),
-        );
-        registry.register("cache_objects", "Objects in the cache, by kind", metrics.objects.clone());
-        registry.register("cache_synced", "1 if the objects of the kind are listed", metrics.synced.clone());
-        registry.register("cache_rebuilds", "Snapshots built", metrics.rebuilds.clone());
-        registry.register("task_panics", "Panics of background tasks, by task", metrics.panics.clone());
-        registry.register(
-            "reloads",
-            "Reloads of configuration and certificates, by result",
-            metrics.reloads.clone(),
-        );
-        registry.register(
-            "certificate_expiry_timestamp_seconds",
-            "When a certificate expires, in Unix time",
-            metrics.expiry.clone(),
-        );
-        registry.register(
-            "registered",
-            "1 if the webhook configuration exists and leads to this server",
-            metrics.registered.clone(),
-        );
-        registry.register(
-            "last_request_timestamp_seconds",
-            "When the last request arrived at a webhook, in Unix time; the start of the server before that",
-            metrics.last_request.clone(),
-        );
         // Exported as 0 from the start: `increase()` does not see the first increment of a series
         // that did not exist before.
         for what in ["configuration", "certificate"] {
@@ -186,7 +159,6 @@ impl Metrics {
                 drop(metrics.reloads.get_or_create(&[("what", what), ("result", result)]));
             }
         }
-        let metrics = Metrics { registry, evaluations, ..metrics };
         for webhook in ["validate", "mutate"] {
             metrics.requested(webhook);
         }
@@ -282,25 +254,25 @@ impl Metrics {
         self.reloads.get_or_create(&[("what", what), ("result", result)]).inc();
     }
 
-    /// Records whether a webhook configuration leads to this server.
+    /// Records whether a webhook configuration has this server as its target.
     pub(crate) fn registered(&self, configuration: &'static str, is: bool) {
         self.registered.get_or_create(&[("configuration", configuration)]).set(i64::from(is));
     }
 
-    /// Records that a request arrived at this moment.
+    /// Records the arrival of a request.
     pub(crate) fn requested(&self, webhook: &'static str) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         self.last_request.get_or_create(&[("webhook", webhook)]).set(now);
     }
 
-    /// Sets when a certificate expires.
+    /// Records when a certificate expires.
     pub(crate) fn expires(&self, certificate: &'static str, unix_seconds: i64) {
         self.expiry.get_or_create(&[("certificate", certificate)]).set(unix_seconds);
     }
 }
 
-/// Increments a gauge for as long as the value lives.
+/// Increments a gauge until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight(Gauge);
 
@@ -345,14 +317,14 @@ mod tests {
             include_str!("../chart/templates/monitoring.yaml"),
             include_str!("../chart/files/dashboard.json"),
         ];
-        let mut asked = 0;
+        let mut count = 0;
         for name in files.into_iter().flat_map(names) {
-            asked += 1;
+            count += 1;
             let family =
                 ["_total", "_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
             let known = exported.iter().any(|known| *known == name || Some(*known) == family);
             assert!(known, "{name}");
         }
-        assert!(asked > 10, "{asked}");
+        assert!(count > 10, "{count}");
     }
 }

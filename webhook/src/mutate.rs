@@ -1,9 +1,9 @@
 //! Mutation: the fixes of an object as one JSON Patch.
 //!
-//! Applied are safe fixes that replace no nodes, and fixes of rules that the configuration names. After
-//! each fix the rules run again, until none is left, so that the patched object gets no further patch
-//! (reinvocation is idempotent). Findings that the old object of an update has as well are not fixed: the
-//! change of a field that the client did not touch could make the update fail.
+//! Applies safe fixes that replace no nodes, and fixes of rules that the configuration names. After each fix the rules
+//! run again, until none is left, so that the patched object gets no further patch (reinvocation is idempotent).
+//! Findings that the old object of an update also has are not fixed: changing a field that the client did not touch
+//! could make the update fail.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use crate::exemption::{is_derived, is_exempt};
 use crate::review::{Decision, ReviewError, ReviewOutcome, bounded, encode, kind, operation, parse_request};
 use crate::wire::{Request, Response};
 
-/// Bound on the fixes of one object; more indicate fixes that undo each other.
+/// Maximum number of fixes of one object; more indicate fixes that undo each other.
 const MAX_FIXES: usize = 64;
 
 /// Members that a mutating webhook must not change.
@@ -36,7 +36,7 @@ pub fn mutate(engine: &Engine, cluster: &Cluster, body: &[u8]) -> Result<ReviewO
     mutate_with(Evaluator::new(engine, cluster), body)
 }
 
-/// As [`mutate()`], with an evaluator that may have a cache.
+/// Like [`mutate()`], with an evaluator that may have a cache.
 pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
     let request = parse_request(body)?;
     let mut response = Response { uid: request.uid.clone(), allowed: true, ..Response::default() };
@@ -74,19 +74,18 @@ pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<Revie
 struct Patch {
     operations: Vec<Operation>,
     rules: Vec<&'static str>,
-    /// What each fix does.
     descriptions: Vec<Description>,
 }
 
-/// What a fix does.
+/// The effect of a fix.
 enum Description {
-    /// It writes a scalar, in place of another one where there was one.
+    /// Sets a scalar, possibly replacing another one.
     Wrote { new: String, old: Option<String> },
-    /// Anything else, in the words of its title.
+    /// Any other fix, described by its title.
     Titled(String),
 }
 
-/// A warning for each fix, so that who applies the manifest mends it there.
+/// A warning for each fix, so that the manifest can be corrected.
 fn repair_warnings(patch: &Patch, sent: bool) -> Vec<String> {
     const HINT: &str = "change it in your manifest";
     let repairs = patch.rules.iter().zip(&patch.descriptions).map(|(rule, description)| {
@@ -131,7 +130,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
     if webhook.mutate == Mutation::Off && webhook.mutate_rules.is_empty() {
         return None;
     }
-    // Most objects have no fix, which the cached evaluation tells without parsing the object again.
+    // Most objects have no fix, which the cached evaluation shows without parsing the object again.
     let examined = evaluator.examine(request.object, request);
     if !examined.evaluation.findings().iter().any(|found| found.fixable) {
         return None;
@@ -145,7 +144,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
         return None;
     }
     let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
-    // The validating webhook asks about the old object as well.
+    // The validating webhook also evaluates the old object.
     let before = match request.operation.as_str() {
         "UPDATE" => evaluator.evaluate(request.old_object, request),
         _ => Arc::default(),
@@ -163,7 +162,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
     };
     let first = target.edit(&findings);
     let outcome = Engine::fix(&mut target, first);
-    // Where two rules undo each other's work, a person has to decide.
+    // If two rules undo each other's fixes, a person has to decide.
     let is_whole = outcome == FixOutcome::Stable && target.is_readable;
     let patch = target.patch;
     (is_whole && !patch.rules.is_empty() && patch.rules.len() <= MAX_FIXES).then_some(patch)
@@ -178,11 +177,11 @@ struct ObjectToFix<'r> {
     /// Findings of the old object, whose fixes are not applied.
     old_findings: BTreeSet<Identity>,
     patch: Patch,
-    /// Whether the patched value could be read as an object after each fix.
+    /// Whether the patched value could be parsed as an object after each fix.
     is_readable: bool,
 }
 
-/// One fix with the value that it gives.
+/// One fix with the resulting value.
 struct ObjectEdit {
     rule: &'static str,
     operations: Vec<Operation>,
@@ -191,7 +190,7 @@ struct ObjectEdit {
 }
 
 impl ObjectToFix<'_> {
-    /// The first fix that may be applied and changes something.
+    /// The first applicable fix that changes something.
     fn edit(&self, findings: &[Finding]) -> Vec<(usize, ObjectEdit)> {
         let new = findings.iter().filter(|finding| !self.old_findings.contains(&finding.identity()));
         let edits = new.filter_map(|finding| {
@@ -252,8 +251,8 @@ impl FixTarget for ObjectToFix<'_> {
     }
 }
 
-/// The fix of a finding if it is safe, or if the configuration names its rule. A fix that replaces nodes is
-/// applied to new objects only, whatever the configuration says.
+/// The fix of a finding if it is safe, or if the configuration names its rule. A fix that replaces nodes is only
+/// applied to new objects, regardless of the configuration.
 fn applicable_fix<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Finding) -> Option<&'f Fix> {
     let webhook = &engine.settings().webhook;
     let fix = finding.fix.as_ref()?;
@@ -334,20 +333,20 @@ mod tests {
         };
         let mut misspelt = pool(json!("5m"));
         misspelt["spec"]["template"]["spec"]["requirements"][0]["values"] = json!(["C6i", "m6i"]);
-        let (said, patched, decision) = warnings(Settings::default(), &misspelt);
+        let (warnings_sent, patched, decision) = warnings(Settings::default(), &misspelt);
         assert_eq!(
-            said,
+            warnings_sent,
             json!(["gpulint requirement-value-unknown: wrote `c6i` for `C6i`; change it in your manifest"])
         );
         assert!(patched && decision == Decision::Patched);
-        let (said, _, _) = warnings(Settings::default(), &pool(Value::Null));
-        assert!(said.to_string().contains("; change it in your manifest"), "{said}");
-        // Only said.
+        let (warnings_sent, _, _) = warnings(Settings::default(), &pool(Value::Null));
+        assert!(warnings_sent.to_string().contains("; change it in your manifest"), "{warnings_sent}");
+        // Only warned about.
         let mut only = Settings::default();
         only.webhook.mutate = Mutation::Warn;
-        let (said, patched, decision) = warnings(only, &misspelt);
+        let (warnings_sent, patched, decision) = warnings(only, &misspelt);
         assert_eq!(
-            said,
+            warnings_sent,
             json!([
                 "gpulint requirement-value-unknown: would write `c6i` for `C6i`; change it in your manifest"
             ])

@@ -1,8 +1,9 @@
-//! The webhook configurations: whether the API server asks this server, and the caBundle by which it trusts it.
+//! The webhook configurations: whether the API server sends requests to this server, and the caBundle by which it
+//! trusts it.
 //!
-//! If the server is registered by URL, the configurations are its own and kept whole by server-side apply. Those
-//! of a Service come from manifests or a chart: of them the caBundle is kept up to date, and what else takes
-//! effect on every request (that they exist, and whom they ask) is looked at.
+//! If the server is registered by URL, it owns the configurations and reconciles them by server-side apply. Those with
+//! a Service come from manifests or a chart: the server only updates their caBundle, and checks what affects every
+//! request (whether they exist, and the target of their webhooks).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,27 +19,26 @@ use crate::cause::Cause;
 use crate::manifests::{Install, webhook_configurations};
 use crate::metrics::Metrics;
 
-/// Who owns the fields that are applied.
+/// The field manager of applied fields.
 const FIELD_MANAGER: &str = "gpulint";
 const KINDS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
-/// The webhook configurations that the server looks at.
+/// The webhook configurations that the server checks.
 #[derive(Clone, Debug)]
 pub struct Registration {
     /// The name of both webhook configurations.
     pub name: String,
-    /// If set, the server makes the configurations, with this base URL instead of a Service. Example:
+    /// The base URL of configurations that the server creates itself; `None` if they refer to a Service. Example:
     /// `https://10.0.0.7:8443`.
     pub url: Option<String>,
 }
 
-/// Whether the API server asks this server.
+/// Whether the API server sends requests to this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Registered {
     Yes,
-    /// The configuration does not exist.
     Missing,
-    /// Its requests go elsewhere, or nowhere.
+    /// Its webhooks have another target, or none.
     Elsewhere,
     /// It cannot be read or written, with the cause.
     Unknown(Cause),
@@ -57,7 +57,7 @@ impl fmt::Display for Registered {
     }
 }
 
-/// What was found last of each configuration. Changes are logged and counted.
+/// The last result for each configuration. Changes are logged and counted.
 #[derive(Debug, Default)]
 pub(crate) struct RegistrationState {
     found: Mutex<BTreeMap<&'static str, Registered>>,
@@ -77,7 +77,7 @@ impl RegistrationState {
         found.insert(kind, now);
     }
 
-    /// The configurations with what was found of them; empty if nothing was looked at yet.
+    /// The last result for each configuration; empty before the first check.
     pub(crate) fn found(&self) -> BTreeMap<&'static str, Registered> {
         self.lock().clone()
     }
@@ -88,7 +88,7 @@ impl RegistrationState {
     }
 }
 
-/// Looks at the configurations, and keeps them up to date.
+/// Checks the configurations, and keeps them up to date.
 #[derive(Clone)]
 pub(crate) struct Registrar {
     client: Client,
@@ -101,9 +101,9 @@ impl Registrar {
         Registrar { client, registration, install }
     }
 
-    /// Looks at both configurations. With a bundle they are brought up to date: the caBundle of every webhook,
-    /// and all of a configuration that is registered by URL. Returns whether all webhooks have the bundle now:
-    /// after a write conflict that is left to the next call.
+    /// Checks both configurations. With a bundle they are updated: the caBundle of every webhook, and the whole
+    /// configuration if it is registered by URL. Returns whether all webhooks have the bundle now; a write conflict is
+    /// resolved in the next call.
     pub(crate) async fn keep(
         &self,
         bundle: Option<&[u8]>,
@@ -144,7 +144,7 @@ impl Registrar {
         Ok(found.map_or(Registered::Missing, |found| self.leads_here(&found)))
     }
 
-    /// Sets the caBundle of a configuration that somebody else made.
+    /// Sets the caBundle of a configuration that was created by others.
     async fn keep_bundle(&self, api: &Api<DynamicObject>, bundle: &[u8]) -> kube::Result<Registered> {
         let name = &self.registration.name;
         let Some(mut found) = api.get_opt(name).await? else {
@@ -156,7 +156,7 @@ impl Registrar {
         Ok(self.leads_here(&found))
     }
 
-    /// Applies a configuration of our own if it is not as it should be.
+    /// Applies a configuration that the server owns, if it differs.
     async fn keep_whole(&self, api: &Api<DynamicObject>, wanted: Value) -> kube::Result<Registered> {
         let name = &self.registration.name;
         let is_whole =
@@ -167,7 +167,7 @@ impl Registrar {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let mut applied = api.patch(name, &params, &Patch::Apply(&wanted)).await?;
         if !is_whole(&applied) {
-            // Apply leaves what others have added, such as a condition that no request meets.
+            // Server-side apply keeps what others have added, such as a condition that no request matches.
             applied.data["webhooks"] = wanted["webhooks"].clone();
             api.replace(name, &PostParams::default(), &applied).await?;
         }
@@ -175,7 +175,7 @@ impl Registrar {
         Ok(Registered::Yes)
     }
 
-    /// Whether every webhook of a configuration leads to this server, and there is one that matches something.
+    /// Whether all webhooks of a configuration have this server as their target, and one of them matches something.
     fn leads_here(&self, found: &DynamicObject) -> Registered {
         let webhooks = found.data["webhooks"].as_array().map_or(&[][..], Vec::as_slice);
         let leads = |webhook: &Value| {
@@ -221,7 +221,7 @@ fn set_bundle(configuration: &mut Value, bundle: &[u8]) -> bool {
     changed
 }
 
-/// The webhooks without what the API server adds to those of [`webhook_configurations`].
+/// The webhooks without the defaults that the API server adds to those of [`webhook_configurations`].
 fn without_defaults(webhooks: &Value) -> Value {
     let mut webhooks = webhooks.clone();
     for webhook in webhooks.as_array_mut().into_iter().flatten() {

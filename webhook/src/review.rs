@@ -1,4 +1,4 @@
-//! Validation: which findings deny a request, which only warn, and the text of the answer.
+//! Validation: which findings deny a request, which only warn, and the text of the response.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,18 +19,19 @@ use crate::kinds;
 use crate::logs::cut;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
 
-/// Longest warning, in characters. The API server may truncate longer ones:
+/// Maximum length of a warning, in characters. The API server may truncate longer ones:
 /// <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response>.
 const MAX_WARNING_CHARS: usize = 120;
-/// All warnings together, in bytes; the API server drops what exceeds it.
+/// Maximum size of all warnings together, in bytes; the API server drops the rest.
 const MAX_WARNINGS_BYTES: usize = 4096;
 
-/// Most causes of a denial; what else there is is counted.
+/// Maximum number of causes of a denial; further ones are counted.
 const MAX_CAUSES: usize = 100;
-/// Longest field and message of a cause, in characters: names and values of an object have no such limit.
+/// Maximum length of the field and of the message of a cause, in characters: names and values in an object have no
+/// such limit.
 const MAX_CAUSE_CHARS: usize = 1024;
-/// The age from which on an update of an object is warned that another object is absent. What is applied together
-/// with it exists by then.
+/// Minimum age of an object for warnings about absent other objects on its update. Objects that are applied together
+/// with it exist by then.
 const SETTLED_AFTER: Duration = Duration::from_secs(600);
 
 /// The body is not an AdmissionReview with a request.
@@ -39,15 +40,8 @@ pub enum ReviewError {
     /// Not JSON, or fields of the wrong type.
     #[error("this is no AdmissionReview: {0}")]
     Json(#[from] serde_json::Error),
-    /// Another version or kind.
     #[error("expected AdmissionReview admission.k8s.io/v1, got {kind} {version}")]
-    Kind {
-        /// The `apiVersion` of the body.
-        version: String,
-        /// The `kind` of the body.
-        kind: String,
-    },
-    /// It has no request.
+    Kind { version: String, kind: String },
     #[error("the AdmissionReview has no request")]
     NoRequest,
 }
@@ -55,13 +49,9 @@ pub enum ReviewError {
 /// The outcome of a review; a label value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Decision {
-    /// Allowed, without warnings.
     Allowed,
-    /// Allowed with warnings.
     Warned,
-    /// Allowed with a patch.
     Patched,
-    /// Denied.
     Denied,
     /// Allowed without running rules: a deletion, a subresource, an exempt namespace or account, an
     /// object whose controller is checked itself.
@@ -75,8 +65,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The label value.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Decision::Allowed => "allowed",
@@ -91,43 +79,42 @@ impl Decision {
     }
 }
 
-/// Who sends a review. The default is a person with `gpulint review`, before the API server has
-/// validated the object.
+/// The sender of a review. The default is a person with `gpulint review`, before the API server has validated the
+/// object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReviewContext {
-    /// The API server sends it. It calls validating webhooks after its own validation has passed, so
-    /// that a finding which says that the API server rejects the object is wrong (gpulint's schemas
-    /// are older than the cluster's), and warns instead of denying.
+    /// Whether the API server sends it. It calls validating webhooks after its own validation has passed, so a finding
+    /// that says that the API server rejects the object is wrong (gpulint's schemas are older than the cluster's), and
+    /// warns instead of denying.
     pub from_api_server: bool,
-    /// Watches fill the snapshot: a kind that is not complete in it has not been listed yet.
+    /// Whether watches fill the snapshot: a kind that is not complete in it has not been listed yet.
     pub cluster_is_fed: bool,
-    /// The time of the review, which tells how old the object of an update is; without it every object counts as new.
+    /// The time of the review, which determines the age of an updated object; without it every object counts as new.
     pub now: Option<SystemTime>,
 }
 
-/// An answer, with the values of its metrics.
+/// A response, with the values of its metrics.
 #[derive(Debug)]
 pub struct ReviewOutcome {
     /// The AdmissionReview to send back.
     pub body: Vec<u8>,
-    /// The operation: one of the four that exist, or `OTHER`.
+    /// The operation: one of the four known ones, or `OTHER`.
     pub operation: &'static str,
     /// The kind, if a rule checks it.
     pub kind: Option<Kind>,
-    /// What was decided.
     pub decision: Decision,
     /// The rule of each finding that was sent.
     pub rules: Vec<&'static str>,
-    /// Some rules could not report, because a kind that they read has not been listed yet.
+    /// Whether some rules could not report, because a kind that they read has not been listed yet.
     pub unsynced: bool,
-    /// The objects on which a refusal rests and that have to be read before: until then its findings warn.
+    /// The objects on which a denial depends and that have to be read first; until then its findings warn.
     pub(crate) to_confirm: Vec<ObjectRef>,
 }
 
-/// Answers an AdmissionReview v1: denies what the configuration denies, warns of the rest.
+/// Answers an AdmissionReview v1: denies or warns as configured.
 ///
-/// `cluster` holds the other objects of the cluster, as far as they are known. Requests that no rule
-/// can check (a deletion, a subresource, an object without `kind`) are allowed.
+/// `cluster` contains the other known objects of the cluster. Requests that no rule can check (a deletion, a
+/// subresource, an object without `kind`) are allowed.
 ///
 /// # Errors
 /// [`ReviewError`] if `body` is not an AdmissionReview v1 with a request.
@@ -135,7 +122,7 @@ pub fn review(engine: &Engine, cluster: &Cluster, body: &[u8]) -> Result<Vec<u8>
     review_in_context(engine, cluster, ReviewContext::default(), body).map(|outcome| outcome.body)
 }
 
-/// As [`review()`], in a context, with the values of the metrics.
+/// Like [`review()`], in a context, with the values of the metrics.
 ///
 /// # Errors
 /// [`ReviewError`] if `body` is not an AdmissionReview v1 with a request.
@@ -148,7 +135,7 @@ pub fn review_in_context(
     review_with(Evaluator::new(engine, cluster), context, body)
 }
 
-/// As [`review_in_context()`], with an evaluator that may have a cache.
+/// Like [`review_in_context()`], with an evaluator that may have a cache.
 pub(crate) fn review_with(
     evaluator: Evaluator<'_>,
     context: ReviewContext,
@@ -286,12 +273,12 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     let mut accepted_by_api_server = Vec::new();
     let is_settled = is_settled(context, request);
     for finding in findings {
-        // What is absent may be applied next: in which order, nobody promises.
+        // An absent object may be applied next, in any order.
         if finding.reports_absence && !is_settled {
             continue;
         }
-        // A finding that the old object has as well does not deny: an update must not be blocked by a
-        // problem that it did not introduce.
+        // A finding that the old object also has does not deny: an update must not be blocked by a problem that it did
+        // not introduce.
         let had = old.get_mut(&finding.identity).is_some_and(|n| {
             let had = *n > 0;
             *n = n.saturating_sub(1);
@@ -312,7 +299,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
             warned.push(finding);
         }
     }
-    // Owners come and go without anybody's doing, and finalizers have to.
+    // Owners change without user action, and finalizers have to be removable.
     let rejects = !denied.is_empty() || !unconfirmed.is_empty();
     let is_forced = rejects && request.operation == "UPDATE" && differ_in_bookkeeping_only(request);
     if is_forced {
@@ -349,7 +336,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     Decided { response, decision, rules, unsynced, to_confirm }
 }
 
-/// What denies and what warns in the namespace of a request.
+/// The thresholds for the namespace of a request.
 fn thresholds(evaluator: Evaluator<'_>, request: &Request<'_>) -> Thresholds {
     let name = request.namespace.as_deref().filter(|name| !name.is_empty());
     let webhook = &evaluator.engine.settings().webhook;
@@ -364,15 +351,14 @@ fn thresholds(evaluator: Evaluator<'_>, request: &Request<'_>) -> Thresholds {
     webhook.thresholds(name, labels.as_ref())
 }
 
-/// A suppression that does not count, because the sender of the request may not suppress.
+/// A suppression that is ignored, because the sender of the request may not suppress.
 struct RefusedSuppression {
     /// The object with the suppressions that it had before.
     object: Box<RawValue>,
     warning: String,
 }
 
-/// The suppression that a request adds or changes, if its sender may not. One that stays as it was counts, whoever
-/// sends the request.
+/// The suppression that a request adds or changes, if its sender may not. An unchanged one is valid for any sender.
 fn refused_suppression(engine: &Engine, request: &Request<'_>) -> Option<RefusedSuppression> {
     let suppressors = engine.settings().webhook.may_suppress.as_ref()?;
     let user = &request.user_info;
@@ -382,9 +368,9 @@ fn refused_suppression(engine: &Engine, request: &Request<'_>) -> Option<Refused
     let read = |raw: Option<&RawValue>| serde_json::from_str::<Value>(raw?.get()).ok();
     let allows = |object: &Value| object.get("metadata")?.get("annotations")?.get(ANNOTATION).cloned();
     let mut object = read(request.object)?;
-    let said = allows(&object)?;
+    let allowed = allows(&object)?;
     let before = read(request.old_object).and_then(|old| allows(&old));
-    if before.as_ref() == Some(&said) {
+    if before.as_ref() == Some(&allowed) {
         return None;
     }
     let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
@@ -426,8 +412,8 @@ fn count_by_identity(findings: &[FindingSummary]) -> BTreeMap<&Identity, usize> 
     counts
 }
 
-/// The status of a denial, in the form of the API server's own validation errors. It is bounded: an object may have
-/// ten thousand findings.
+/// The status of a denial, in the form of the API server's own validation errors. Its size is limited: an object may
+/// have ten thousand findings.
 fn denial_status(
     settings: &Settings,
     evaluation: &Evaluation,
@@ -473,7 +459,7 @@ fn denial_status(
     }
 }
 
-/// Where the reasons are written down, and how one object passes all the same.
+/// Where the reasons are documented, and how to let one object pass.
 fn what_to_do(settings: &Settings, may_suppress: bool, denied: &[&FindingSummary]) -> Option<String> {
     let rule = denied.first()?.rule;
     let mut text = format!("`gpulint explain {rule}` says why, and what to do");
@@ -505,7 +491,7 @@ fn warnings(findings: &[&FindingSummary], notes: impl Iterator<Item = String>) -
     bounded(notes.chain(findings).collect())
 }
 
-/// Warnings within Kubernetes' limits; the last one counts those that did not fit.
+/// Limits warnings to Kubernetes' sizes; the last one counts those that did not fit.
 pub(crate) fn bounded(texts: Vec<String>) -> Vec<String> {
     const TAIL: usize = 64;
     let mut out: Vec<String> = Vec::new();

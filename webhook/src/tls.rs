@@ -11,13 +11,10 @@ use rustls::{RootCertStore, ServerConfig};
 
 use crate::metrics::Metrics;
 
-/// The minimum TLS version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsFloor {
-    /// TLS 1.2 and 1.3.
     #[default]
     Tls12,
-    /// TLS 1.3 only.
     Tls13,
 }
 
@@ -26,30 +23,16 @@ pub enum TlsFloor {
 pub struct TlsFiles {
     /// The certificate chain, as PEM.
     pub certificate: PathBuf,
-    /// Its private key, as PEM.
     pub key: PathBuf,
 }
 
-/// A certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// No PEM, or no section of the expected type.
     #[error("{what}: {source}")]
-    Pem {
-        /// The expected content.
-        what: &'static str,
-        /// The cause.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// The PEM contains no certificate.
+    Pem { what: &'static str, source: rustls::pki_types::pem::Error },
     #[error("{0}: there is no certificate in it")]
     Empty(&'static str),
     /// Certificate and key do not belong together, or rustls rejects them.
@@ -58,12 +41,10 @@ pub enum TlsError {
     /// The CA of client certificates cannot be used.
     #[error("the CA of clients: {0}")]
     Clients(#[from] rustls::server::VerifierBuilderError),
-    /// Not an X.509 certificate.
     #[error("the certificate cannot be read")]
     X509,
 }
 
-/// The current TLS configuration.
 #[derive(Debug)]
 pub(crate) struct Tls {
     current: ArcSwapOption<ServerConfig>,
@@ -95,7 +76,7 @@ impl Tls {
         self.current.load_full()
     }
 
-    /// Uses a certificate from now on. Returns when it expires, in Unix time.
+    /// Uses a certificate for new connections. Returns when it expires, in Unix time.
     pub(crate) fn install(&self, pair: &Pair) -> Result<i64, TlsError> {
         let chain = certificates(&pair.certificate, "the certificate")?;
         let key = PrivateKeyDer::from_pem_slice(&pair.key)
@@ -144,8 +125,8 @@ pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Result<(i64, i64), T
     Ok((validity.not_before.timestamp(), validity.not_after.timestamp()))
 }
 
-/// Certificate files that somebody else renews. They are polled: an update of a mounted Secret swaps a
-/// symbolic link, which notification APIs report differently on every file system.
+/// Certificate files that are renewed by others. They are polled: an update of a mounted Secret swaps a symbolic link,
+/// which notification APIs report differently on every file system.
 #[derive(Debug)]
 pub(crate) struct Files {
     files: TlsFiles,
@@ -158,8 +139,8 @@ impl Files {
         Files { files, clients, seen: None }
     }
 
-    /// Installs the files if their content has changed. On an error the old certificate stays, and the same
-    /// content is not tried again.
+    /// Installs the files if their content has changed. On an error the old certificate stays, and the same content is
+    /// not tried again.
     pub(crate) fn refresh(&mut self, tls: &Tls, metrics: &Metrics) -> Result<bool, TlsError> {
         let clients = self.clients.as_deref().map(read).transpose()?;
         let pair = Pair { certificate: read(&self.files.certificate)?, key: read(&self.files.key)?, clients };

@@ -1,16 +1,16 @@
-//! The first review as fast as the hundredth: what rules build once and keep (schemas, patterns, tables of
-//! instance types) is built before the server is ready, by checking the examples of their manuals.
+//! Makes the first review as fast as later ones: the lazily built data of rules (schemas, patterns, tables of instance
+//! types) is built before the server is ready, by checking the examples in their manuals.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gpulint_rules::source::Source;
 use gpulint_rules::{Cluster, Engine, File, RULES};
 
-/// Checks the examples of all manuals. What comes of it is dropped.
+/// Checks the examples of all manuals, and discards the findings.
 pub(crate) fn warm_up(engine: &Engine, cluster: &Cluster) {
     for rule in RULES {
         for text in examples(&rule.markdown()) {
-            // A defect in one rule is not a reason not to serve.
+            // A defect in one rule must not prevent serving.
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 let file = File::read(Source::from_text(rule.id, &text));
                 engine.check_file(&file, cluster)
@@ -19,7 +19,7 @@ pub(crate) fn warm_up(engine: &Engine, cluster: &Cluster) {
     }
 }
 
-/// The manifests of a manual; of one with a diff the manifest before.
+/// The manifests of a manual; for a diff, the manifest before the change.
 fn examples(manual: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let (mut open, mut diff) = (false, false);

@@ -1,6 +1,6 @@
 //! The fields of `admission.k8s.io/v1` that gpulint reads and writes.
 //!
-//! Not the types of kube-core: here the object stays unparsed JSON until it is known that rules check it,
+//! These are not the types of kube-core: here the object stays unparsed JSON until it is known that rules check it,
 //! and a response has the `causes` that kubectl prints line by line.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// An AdmissionReview with a request.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ReviewIn<'a> {
     #[serde(rename = "apiVersion")]
@@ -18,13 +17,11 @@ pub(crate) struct ReviewIn<'a> {
     pub(crate) request: Option<Request<'a>>,
 }
 
-/// The request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Request<'a> {
     pub(crate) uid: String,
-    /// Kind of the object in the request: with `matchPolicy: Equivalent` the one that the webhook is
-    /// registered for.
+    /// Kind of the object in the request. With `matchPolicy: Equivalent`, the one for which the webhook is registered.
     #[serde(default)]
     pub(crate) kind: GroupKind,
     #[serde(default)]
@@ -59,7 +56,6 @@ pub(crate) struct User {
     pub(crate) groups: Vec<String>,
 }
 
-/// An AdmissionReview with a response.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReviewOut {
     #[serde(rename = "apiVersion")]
@@ -68,7 +64,6 @@ pub(crate) struct ReviewOut {
     pub(crate) response: Response,
 }
 
-/// The response.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Response {

@@ -1,7 +1,7 @@
 //! The watches that fill the cache, one per kind.
 //!
-//! kube's `default_backoff` begins anew with every event, and its watcher emits one (`Init`) before each list:
-//! a list that is refused would be repeated every second for ever. Here only a list that completes begins anew.
+//! kube's `default_backoff` is reset by every event, and its watcher emits one (`Init`) before each list: a rejected
+//! list would be repeated every second forever. Here only a completed list resets the backoff.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,17 +24,17 @@ use crate::cause::Cause;
 use crate::kinds;
 use crate::serve::supervise::catch_panic;
 
-/// Pause before discovery looks again for a kind that the cluster does not have.
+/// Interval of discovery for a kind that the cluster does not have.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
-/// Pauses after an error: from the first to the longest, each twice as long as the one before, give or take a
-/// quarter so that watches do not retry in step.
+/// Pauses after errors: the first and the longest one. Each is twice as long as the previous one, with a jitter of a
+/// quarter so that watches do not retry at the same time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// No rule reads this annotation, which contains the whole object once more.
+/// An annotation that contains the whole object again; no rule reads it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Watches every kind that rules read, for as long as it is polled.
+/// Watches every kind that rules read, as long as the future is polled.
 pub(crate) async fn run_watches(cache: Arc<Cache>, client: Client) {
     let log = Arc::new(WatchLog::default());
     let watches = kinds::watched()
@@ -66,14 +66,14 @@ async fn watch_with_retry(cache: Arc<Cache>, client: Client, kind: Kind, log: Ar
     }
 }
 
-/// The pauses of one watch.
+/// The exponential backoff of one watch.
 #[derive(Debug, Default)]
 struct Backoff {
     errors: u32,
 }
 
 impl Backoff {
-    /// The pause after one more error.
+    /// The pause after a further error.
     fn next(&mut self) -> Duration {
         let pause = FIRST_PAUSE.saturating_mul(1 << self.errors.min(16)).min(LONGEST_PAUSE);
         self.errors = self.errors.saturating_add(1);
@@ -87,7 +87,7 @@ impl Backoff {
     }
 }
 
-/// Writes a line when the state of a watch changes, not for each error.
+/// Logs changes of the state of watches, not each error.
 #[derive(Debug, Default)]
 struct WatchLog {
     state: Mutex<WatchState>,
@@ -95,14 +95,14 @@ struct WatchLog {
 
 #[derive(Debug, Default)]
 struct WatchState {
-    /// Why the API server is not reached; `None` while it is.
+    /// Why the API server cannot be reached; `None` if it can.
     disconnected: Option<String>,
-    /// Why kinds are not listed.
+    /// Why kinds cannot be listed.
     failing: BTreeMap<Kind, String>,
 }
 
 impl WatchLog {
-    /// A connection that fails is one line for all kinds.
+    /// A failed connection is logged once for all kinds.
     fn failed(&self, kind: Kind, cause: Cause) {
         let mut state = self.lock();
         match cause {
@@ -122,7 +122,6 @@ impl WatchLog {
         }
     }
 
-    /// A list was completed.
     fn synced(&self, kind: Kind) {
         let mut state = self.lock();
         reconnected(&mut state);
@@ -130,12 +129,11 @@ impl WatchLog {
         tracing::info!(%kind, "synced");
     }
 
-    /// The API server answered.
     fn answered(&self) {
         reconnected(&mut self.lock());
     }
 
-    /// A poisoned lock is usable: it is about the log alone.
+    /// A poisoned lock is usable, because it only affects the log.
     fn lock(&self) -> MutexGuard<'_, WatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,8 +163,8 @@ async fn discover(client: &Client, kind: Kind) -> kube::Result<Option<ApiResourc
     }
 }
 
-/// Watches a kind until the API server stops serving it. Other errors are retried with backoff; meanwhile
-/// the cache keeps the objects that it has.
+/// Watches a kind until the API server stops serving it. Other errors are retried with backoff; meanwhile the cache
+/// keeps its objects.
 async fn watch_kind(
     cache: &Cache,
     client: Client,
@@ -194,7 +192,7 @@ async fn watch_kind(
                 if let watcher::Error::InitialListFailed(kube::Error::Api(_)) = &error {
                     cache.list_failed(kind);
                 }
-                // Watches end and begin again all the time; only what goes on is worth a line.
+                // Watches end and restart all the time, so only persistent errors are logged.
                 if backoff.errors > 0 || !is_interruption(&error) {
                     log.failed(kind, Cause::of(&error));
                 }
@@ -204,7 +202,7 @@ async fn watch_kind(
     }
 }
 
-/// Whether a watch that worked has ended: the API server closed it, or keeps its history no longer.
+/// Whether a working watch has ended: the API server closed it, or no longer has its history.
 fn is_interruption(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_))
 }
@@ -230,10 +228,10 @@ fn is_not_found(error: &watcher::Error) -> bool {
     status.code == 404
 }
 
-/// An object of a list or a watch, without the fields that no rule reads.
+/// An object of a list or a watch, without fields that no rule reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
-    /// What kube's watcher reads: the resource version.
+    /// The metadata that kube's watcher reads: the resource version.
     metadata: ObjectMeta,
     draft: Draft,
 }

@@ -1,4 +1,4 @@
-//! The data of the Secret: its keys, and what is parsed from them.
+//! The data of the Secret: its keys, and the parsed values.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub(super) const SERVING_SINCE: &str = "tls-since";
 /// The names of the serving certificate, one per line.
 pub(super) const NAMES: &str = "tls-names";
 
-/// All of the above. Other keys of the Secret are left alone.
+/// All keys above. Other keys of the Secret are not changed.
 pub(super) const KEYS: [&str; 12] = [
     CA,
     CA_KEY,
@@ -112,9 +112,9 @@ impl Ca {
         is_usable(&ca.certificate, &ca.key, now).then_some(ca)
     }
 
-    /// Creates a CA. `last` is the serial number of the CA before, if there ever was one.
+    /// Creates a CA. `last` is the serial number of the previous CA, if there was one.
     pub(super) fn create(last: Option<i64>, spec: &CertificateSpec, now: i64) -> Result<Ca, MakeError> {
-        // Serial numbers grow even if several CAs are created within a second.
+        // Serial numbers increase even if several CAs are created within a second.
         let since = last.map_or(now, |last| now.max(last.saturating_add(1)));
         let made = make::ca(since, now, now + seconds(spec.lifetimes.ca))?;
         Ok(Ca { certificate: made.certificate, key: made.key, since })
@@ -152,8 +152,8 @@ pub(super) struct PreviousCa {
     pub(super) certificate: String,
     /// `None` after the current CA has taken over.
     pub(super) key: Option<String>,
-    /// Its Secret was deleted, perhaps because the key leaked: it is removed from the bundle as soon
-    /// as no replica serves a certificate of it any more, instead of when it expires.
+    /// Its Secret was deleted, perhaps because the key leaked: it is removed from the bundle as soon as no replica
+    /// serves a certificate issued by it, instead of when it expires.
     pub(super) deleted: bool,
     /// When it is removed from the bundle, if that is before it expires.
     pub(super) until: Option<i64>,
@@ -169,21 +169,21 @@ impl PreviousCa {
         })
     }
 
-    /// Whether it is to be removed from the bundle.
+    /// Whether it has to be removed from the bundle.
     pub(super) fn is_over(&self, now: i64) -> bool {
         let end = pem_validity(&self.certificate).map(|(_, end)| end);
         self.until.or(end).is_none_or(|end| end <= now)
     }
 
-    /// Its key, if it can sign.
+    /// The key, if it can sign.
     pub(super) fn signing_key(&self, now: i64) -> Option<&str> {
         self.key.as_deref().filter(|key| is_usable(&self.certificate, key, now))
     }
 
-    /// The current CA signs from now on.
+    /// Makes it the previous CA: the current one signs from now on.
     pub(super) fn retire(self, spec: &CertificateSpec, now: i64) -> PreviousCa {
         let until = if self.deleted {
-            // Until then every replica serves a certificate of the current CA.
+            // By then every replica serves a certificate issued by the current CA.
             Some(now + seconds(spec.lifetimes.propagation_delay))
         } else {
             self.until
@@ -205,7 +205,6 @@ impl PreviousCa {
     }
 }
 
-/// The serving certificate.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Serving {
     certificate: String,
@@ -254,10 +253,10 @@ impl Serving {
         !self.is_usable(now) || is_due(self.since, end, now)
     }
 
-    /// The names that a replacement needs, if one is needed.
+    /// The names for a replacement, if one is needed.
     ///
-    /// Replicas of two versions may want different names. Until the certificate is due each adds its
-    /// own, so that they do not take turns in replacing each other's certificate.
+    /// Replicas of two versions may need different names. Until the certificate is due each adds its own, so that they
+    /// do not alternate in replacing each other's certificate.
     pub(super) fn names_to_issue(&self, spec: &CertificateSpec, now: i64) -> Option<Vec<String>> {
         if self.is_due(now) {
             return Some(spec.names.clone());
@@ -289,8 +288,8 @@ fn is_usable(certificate: &str, key: &str, now: i64) -> bool {
         && make::is_pair(certificate, key)
 }
 
-/// Whether less than a third of the time from `since` to `end` is left; if `since` is unknown, whether
-/// none is.
+/// Whether less than a third of the time from `since` to `end` is left; if `since` is unknown, whether no time is
+/// left.
 fn is_due(since: Option<i64>, end: i64, now: i64) -> bool {
     let lifetime = since.map_or(0, |since| end - since);
     end - now <= lifetime / 3

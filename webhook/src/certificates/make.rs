@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 
 use super::MakeError;
 
-/// Seconds by which certificates are backdated, because clocks of a cluster differ a little.
+/// Number of seconds by which certificates are backdated, because the clocks of a cluster may differ.
 const SKEW: i64 = 300;
 
 /// A certificate and its key, as PEM.
@@ -53,7 +53,7 @@ pub(super) fn serving(
     Ok(IssuedCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// Whether a certificate, as PEM, is of this key.
+/// Whether a certificate, as PEM, has this key.
 pub(super) fn is_pair(certificate: &str, key: &str) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(certificate.as_bytes()) else {
         return false;

@@ -1,9 +1,9 @@
 //! Self-signed certificates: a CA and a serving certificate, in a Secret that all replicas share.
 //!
-//! What to do next follows from the Secret and the time alone ([`plan`]), so every replica computes the
-//! same; optimistic concurrency on the resource version lets one of them write it.
+//! The next step follows only from the Secret and the time ([`plan`]), so every replica computes the same; optimistic
+//! concurrency on the resource version lets one of them write it.
 //!
-//! A CA is replaced in two steps, so that API servers trust what is served at every moment:
+//! A CA is replaced in two steps, so that API servers trust the served certificate at any time:
 //!
 //! 1. Publish. The new CA is added to the caBundle of both webhook configurations; the old CA still
 //!    signs serving certificates. The Secret records when both configurations were seen to contain it.
@@ -23,14 +23,13 @@ use std::time::Duration;
 pub(crate) use data::SecretData;
 pub(crate) use secret::Store;
 
-/// Lifetimes of certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
-    /// The CA; it is replaced when a third of it is left.
+    /// Lifetime of the CA; it is replaced when a third of it is left.
     pub ca: Duration,
-    /// The serving certificate; it is replaced when a third of it is left.
+    /// Lifetime of the serving certificate; it is replaced when a third of it is left.
     pub serving: Duration,
-    /// How long a new CA is in the webhook configurations before it signs anything.
+    /// Time for which a new CA is in the webhook configurations before it signs certificates.
     pub propagation_delay: Duration,
 }
 
@@ -46,7 +45,7 @@ impl Default for Lifetimes {
     }
 }
 
-/// What certificates are issued for.
+/// The parameters of certificates.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateSpec {
     /// DNS names and IP addresses of the server.
@@ -56,7 +55,6 @@ pub(crate) struct CertificateSpec {
     pub(crate) published: Option<Vec<u8>>,
 }
 
-/// A certificate cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make a certificate: {0}")]
 pub(crate) struct MakeError(#[from] rcgen::Error);

@@ -18,7 +18,7 @@
 use super::data::{CA, CA_KEY, CA_PUBLISHED, CA_SINCE, Ca, KEYS, PreviousCa, SecretData, Serving, seconds};
 use super::{CertificateSpec, MakeError};
 
-/// What the Secret should hold now; `None` if it holds that already.
+/// The new data of the Secret; `None` if nothing has to change.
 pub(crate) fn plan(
     held: &SecretData,
     spec: &CertificateSpec,
@@ -28,8 +28,7 @@ pub(crate) fn plan(
     Ok((next != *held).then_some(next))
 }
 
-/// What is left of a Secret that was deleted: what is served, and the CA that signed it as the previous
-/// one.
+/// The data to start from if the Secret was deleted: the served certificate, and its CA as the previous one.
 pub(crate) fn after_deletion(held: &SecretData) -> SecretData {
     let mut left = Remains::of(held, PreviousCa::parse(held), Serving::parse(held));
     if let Some(previous) = &mut left.previous {
@@ -40,18 +39,18 @@ pub(crate) fn after_deletion(held: &SecretData) -> SecretData {
 
 #[derive(Clone, PartialEq, Eq)]
 enum State {
-    /// No CA can sign: a first start, or the CA was deleted, damaged, or has expired.
+    /// No CA can sign: at the first start, or if the CA was deleted, is damaged, or has expired.
     Empty(Remains),
-    /// The CA has signed what is served. The previous CA stays in the bundle until it expires, because
-    /// other replicas may serve a certificate of it for some time.
+    /// The CA has issued the served certificate. The previous CA stays in the bundle until it expires, because other
+    /// replicas may still serve a certificate issued by it.
     Steady { ca: Ca, published: Option<i64>, serving: Serving, previous: Option<PreviousCa> },
     /// A new CA is added to the webhook configurations.
     Publishing(Rollover),
-    /// The new CA has been in both configurations since then; API servers are reading it.
+    /// The new CA has been in both configurations since this time; API servers are reading it.
     Trusting(Rollover, i64),
 }
 
-/// What a Secret without a CA that can sign holds.
+/// The data of a Secret without a CA that can sign.
 #[derive(Clone, PartialEq, Eq)]
 struct Remains {
     serving: Option<Serving>,
@@ -60,7 +59,7 @@ struct Remains {
     last_serial: Option<i64>,
 }
 
-/// A new CA, beside what is served and the CA that has signed it.
+/// A new CA, the served certificate, and the CA that issued it.
 #[derive(Clone, PartialEq, Eq)]
 struct Rollover {
     ca: Ca,
@@ -120,7 +119,7 @@ impl State {
         }
     }
 
-    /// The Secret of this state. Keys of others are taken from `held`.
+    /// The Secret for this state. Keys of others are copied from `held`.
     fn write(&self, held: &SecretData) -> SecretData {
         let mut data = held.clone();
         data.0.retain(|key, _| !KEYS.contains(&key.as_str()));
@@ -151,8 +150,7 @@ impl State {
 }
 
 impl Remains {
-    /// The CA of the Secret becomes the previous one if it has signed what is served, and is dropped
-    /// otherwise.
+    /// Makes the CA of the Secret the previous one if it has issued the served certificate, and drops it otherwise.
     fn of(data: &SecretData, previous: Option<PreviousCa>, serving: Option<Serving>) -> Remains {
         let issuer = data.text(CA).filter(|ca| serving.as_ref().is_some_and(|s| s.is_issued_by(ca)));
         let demoted = issuer.map(|certificate| PreviousCa {
@@ -164,7 +162,7 @@ impl Remains {
         Remains { serving, previous: demoted.or(previous), last_serial: data.number(CA_SINCE) }
     }
 
-    /// Creates a CA. A certificate of the previous CA is served until the new one is trusted.
+    /// Creates a CA. A certificate issued by the previous CA is served until the new one is trusted.
     fn recover(self, spec: &CertificateSpec, now: i64) -> Result<State, MakeError> {
         let Remains { serving, previous, last_serial } = self;
         let ca = Ca::create(last_serial, spec, now)?;
@@ -180,9 +178,8 @@ impl Remains {
 }
 
 impl Rollover {
-    /// Switches to the new CA if it is trusted, or if nothing else can be served. Otherwise renews what
-    /// is served with the previous CA, as far as needed: a rollover may take longer than a serving
-    /// certificate lives.
+    /// Switches to the new CA if it is trusted, or if nothing else can be served. Otherwise renews the served
+    /// certificate with the previous CA if necessary: a rollover may take longer than a serving certificate lives.
     fn next(
         self,
         published: Option<i64>,

@@ -1,5 +1,5 @@
-//! Reads and writes the Secret. The resource version decides between replicas: the one that loses reads
-//! what the other one wrote and plans again.
+//! Reads and writes the Secret. Replicas are coordinated by the resource version: if a write conflicts, the replica
+//! reads the Secret again and computes a new plan.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,9 @@ use super::plan::{after_deletion, plan};
 use super::{CertificateSpec, MakeError, SecretData};
 use crate::cause::Cause;
 
-/// Write conflicts before the reconciliation is left to its next run.
+/// Maximum number of write conflicts before the reconciliation is left to the next run.
 const ATTEMPTS: usize = 8;
 
-/// The Secret cannot be reconciled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error(transparent)]
@@ -30,7 +29,7 @@ pub(crate) enum StoreError {
     Contended(String),
 }
 
-/// The Secret.
+/// Access to the Secret.
 #[derive(Clone)]
 pub(crate) struct Store {
     api: Api<Secret>,
@@ -44,8 +43,8 @@ impl Store {
         Store { api: Api::namespaced(client, &namespace), namespace, name }
     }
 
-    /// Brings the Secret up to date and returns its data. If the Secret was deleted, a new CA is created,
-    /// and the certificate of `before`, the data read last, is served until that CA is trusted.
+    /// Reconciles the Secret and returns its data. If the Secret was deleted, a new CA is created, and the certificate
+    /// in `before`, the last known data, is served until that CA is trusted.
     pub(crate) async fn reconcile(
         &self,
         wanted: &CertificateSpec,

@@ -1,10 +1,10 @@
-//! Generates the Helm chart's templates from the objects of `gpulint webhook manifests`, so that the two
-//! cannot differ in anything but the values that the chart leaves open.
+//! Generates the Helm chart's templates from the objects of `gpulint webhook manifests`, so that both only differ in
+//! the values that the chart leaves open.
 //!
-//! A template is the YAML of an object with edits: a value or a block of template text at a JSON Pointer.
-//! Names are replaced by making the objects for an [`Install`] whose name is a template expression.
-//! `_helpers.tpl` and what only the chart has (monitoring, cert-manager, notes, the schema of the values) are
-//! written by hand. The chart's list of kinds, which its `excludeKinds` is checked against, comes from the rule table.
+//! A template is the YAML of an object with edits: a value or a block of template text at a JSON Pointer. Names are
+//! replaced by generating the objects for an [`Install`] whose name is a template expression. `_helpers.tpl` and files
+//! that only the chart has (monitoring, cert-manager, notes, the schema of the values) are written by hand. The
+//! chart's list of kinds, against which its `excludeKinds` is checked, comes from the rule table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use super::{Install, objects, webhook_configurations};
 use crate::kinds;
 use crate::kinds::{Importance, importance};
 
-/// Where the text of an edit goes, relative to the field or item of its JSON Pointer.
+/// The position of the text of an edit, relative to the field or item of its JSON Pointer.
 #[derive(Clone, Copy)]
 enum Place {
     Before,
@@ -26,8 +26,8 @@ enum Place {
 }
 use Place::{After, Before, Instead};
 
-/// `{indent}` in the text stands for the indentation of what is nested in the edited place, `{here}` for that of
-/// the place.
+/// `{indent}` in the text is replaced by the indentation of the content of the edited place, `{here}` by that of the
+/// place.
 type Edit<'a> = (Place, &'a str, &'a str);
 
 const WITHOUT_CERT_MANAGER: &str = "{{- if not .Values.certManager.enabled }}";
@@ -186,7 +186,7 @@ const EXEMPT: Edit<'_> = (
     "{{ include \"gpulint.exemptNamespaces\" . }}",
 );
 
-/// A list of values as a list of CEL, and user names of service accounts as well.
+/// A list of values as a CEL list, with the user names of service accounts.
 const EXEMPT_ACCOUNTS: Edit<'_> = (
     Instead,
     "/webhooks/0/matchConditions/0/expression",
@@ -229,7 +229,7 @@ const MUTATING: &[Edit<'_>] = &[
     ),
 ];
 
-/// The edits of the first webhook for the second one, but for what is fixed there.
+/// The edits of the first webhook for the second one, except for fixed values.
 fn of_second(edits: &[Edit<'_>]) -> Vec<(Place, String, String)> {
     let is_fixed = |field: &str| matches!(field, "failurePolicy" | "timeoutSeconds");
     let of_first = edits.iter().filter_map(|(place, pointer, text)| {
@@ -251,11 +251,11 @@ fn chart_files() -> Vec<(&'static str, String)> {
     for object in objects::all(&install).into_iter().chain(webhook_configurations(&install)) {
         by_kind.insert(object["kind"].as_str().unwrap().to_owned(), object);
     }
-    // The last rule of the ClusterRole is about the webhook configurations, which are read to see that they are
-    // there. cert-manager, if it is enabled, keeps the caBundle.
+    // The last rule of the ClusterRole is for the webhook configurations, which are read to check that they exist. If
+    // cert-manager is enabled, it updates the caBundle.
     let last_rule = by_kind["ClusterRole"]["rules"].as_array().unwrap().len() - 1;
     let update = format!("/rules/{last_rule}/verbs/1");
-    // `After` first: an item that is inserted before another one moves it.
+    // `After` first: an inserted item moves the one after it.
     let configurations = format!("/rules/{last_rule}");
     let events = "{{- if .Values.events }}\n- apiGroups: [events.k8s.io]\n  resources: [events]\n  verbs: [create]\n{{- end }}";
     let cluster_role = [
@@ -331,7 +331,7 @@ fn kinds_file() -> String {
     )
 }
 
-/// The YAML of an object with template text at some places.
+/// The YAML of an object with template text in some places.
 fn edited(mut object: Value, edits: &[Edit<'_>]) -> String {
     let marker = |number: usize| format!("EDIT{number}EDIT");
     for (number, (place, pointer, _)) in edits.iter().enumerate() {
@@ -360,7 +360,7 @@ fn edited(mut object: Value, edits: &[Edit<'_>]) -> String {
     out
 }
 
-/// Puts a marker beside or instead of a value. Panics if nothing is at the pointer.
+/// Puts a marker next to or instead of a value. Panics if the pointer does not exist.
 fn mark(object: &mut Value, place: Place, pointer: &str, marker: String) {
     let (parent, child) = pointer.rsplit_once('/').unwrap();
     let child = &child.replace("~1", "/");
@@ -409,7 +409,7 @@ fn the_chart_is_what_the_manifests_say() {
     }
 }
 
-/// What the templates take from `values.yaml` is, by default, what the manifests say.
+/// The default values of the templates are those of the manifests.
 #[test]
 fn the_values_are_the_defaults_of_the_manifests() {
     let values: Value = serde_yaml::from_str(include_str!("../../chart/values.yaml")).unwrap();

@@ -1,7 +1,7 @@
 //! The objects that install the webhook in a cluster.
 //!
-//! Which kinds the webhooks match and the server may read follows from the rule table. The templates of the
-//! Helm chart are generated from the same objects.
+//! The kinds that the webhooks match and the server may read follow from the rule table. The templates of the Helm
+//! chart are generated from the same objects.
 
 #[cfg(test)]
 mod chart;
@@ -22,16 +22,13 @@ pub use webhooks::webhook_configurations;
 pub struct Install {
     /// The name of every object but the Namespace.
     pub name: String,
-    /// The namespace.
     pub namespace: String,
-    /// The container image.
     pub image: String,
-    /// The number of replicas.
     pub replicas: u32,
     /// Whether the validating webhook's `failurePolicy` is Fail instead of Ignore, for kinds that are
     /// [`Importance::Guarded`].
     pub fail: bool,
-    /// The `timeoutSeconds` of the webhooks for those kinds.
+    /// The `timeoutSeconds` of the webhooks for guarded kinds.
     pub timeout_seconds: u32,
     /// Namespaces that the webhooks do not match, besides their own.
     pub exempt_namespaces: Vec<String>,
@@ -41,11 +38,11 @@ pub struct Install {
     pub exempt_groups: Vec<String>,
     /// Names of kinds that the webhooks do not match.
     pub exclude_kinds: Vec<String>,
-    /// Names of kinds that the webhooks match on request only ([`Importance::OnRequest`]).
+    /// Names of kinds that the webhooks match only if included here ([`Importance::OnRequest`]).
     pub include_kinds: Vec<String>,
     /// Whether the pods may run on nodes of Karpenter.
     pub karpenter_nodes: bool,
-    /// Whether the pods are on the network of their nodes: where the API server does not reach that of pods.
+    /// Whether the pods use the network of their nodes, for API servers that cannot reach the pod network.
     pub host_network: bool,
     /// Container port of `/validate` and `/mutate`.
     pub port: u16,
@@ -87,13 +84,12 @@ impl Default for Install {
     }
 }
 
-/// The parameters are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
     /// An excluded kind that no rule checks.
     #[error("no rule is asked about the kind `{0}`")]
     UnknownKind(String),
-    /// An included kind that need not be included.
+    /// An included kind that the webhooks match anyway.
     #[error("`{0}` is not one of the kinds that are asked about on request: {1}")]
     NotOnRequest(String, String),
     /// A timeout outside of 1 to 10 seconds.
@@ -123,7 +119,7 @@ impl Install {
         Ok(())
     }
 
-    /// The kinds that the validating webhooks match: those of the first, or those of the second.
+    /// The kinds that the validating webhooks match: guarded ones, or all others.
     fn matched(&self, guarded: bool) -> impl Iterator<Item = Kind> {
         let names = |names: &[String], kind: &Kind| names.iter().any(|name| name == kind.kind);
         kinds::checked().iter().copied().filter(move |kind| {
@@ -134,7 +130,7 @@ impl Install {
     }
 }
 
-/// Every object, in the order in which to apply them.
+/// All objects, in the order in which to apply them.
 ///
 /// # Errors
 /// The first invalid parameter.
@@ -148,7 +144,7 @@ pub fn objects(install: &Install) -> Result<Vec<Value>, InstallError> {
 /// The objects as one YAML stream. Equal objects give equal bytes.
 ///
 /// # Errors
-/// An object that cannot be represented in YAML. None of [`objects()`] is.
+/// An object that cannot be represented in YAML; those of [`objects()`] can.
 pub fn yaml(objects: &[Value]) -> Result<String, serde_saphyr::ser::Error> {
     let mut out = String::new();
     for object in objects {

@@ -12,7 +12,6 @@ const OPERATIONS: u16 = 8080;
 /// Mount path of the configuration.
 const CONFIG: &str = "/etc/gpulint";
 
-/// The labels of every object.
 pub(super) fn labels(install: &Install) -> Value {
     json!({"app.kubernetes.io/name": "gpulint", "app.kubernetes.io/instance": install.name})
 }
@@ -59,8 +58,8 @@ pub(super) fn all(install: &Install) -> Vec<Value> {
     ]
 }
 
-/// Nothing but the two ports is reached. Who may reach them is left open: API servers have no pods that a policy
-/// could select, and nobody knows where metrics are scraped from.
+/// Restricts ingress to the two ports, from any source: a policy cannot select API servers, and the sources of metrics
+/// scraping are unknown.
 fn network_policy(install: &Install) -> Value {
     let port = |port: u16| json!({"ports": [{"port": port, "protocol": "TCP"}]});
     json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta(install),
@@ -77,8 +76,8 @@ fn namespace(install: &Install) -> Value {
            "metadata": {"name": install.namespace, "labels": labels}})
 }
 
-/// Permissions to watch the kinds that rules read, to update the caBundle of both configurations, and to write
-/// Events if they are asked for.
+/// Permissions to watch the kinds that rules read, to update the caBundle of both configurations, and to write Events
+/// if enabled.
 fn cluster_rules(install: &Install) -> Vec<Value> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in kinds::watched() {
@@ -120,7 +119,7 @@ fn secret(install: &Install) -> String {
 }
 
 fn deployment(install: &Install) -> Value {
-    // Two pods with ports of the node cannot be on one node.
+    // Two pods with host ports cannot run on one node.
     let (surge, unavailable) = if install.host_network { (0, 1) } else { (1, 0) };
     json!({
         "apiVersion": "apps/v1",

@@ -10,12 +10,11 @@ use super::objects::labels;
 use crate::exemption::{KUBE_CONTROLLER_MANAGER, KUBE_CONTROLLERS};
 use crate::kinds;
 
-/// The `timeoutSeconds` of the webhooks for kinds that are not [`Importance::Guarded`](crate::kinds::Importance):
-/// a request passes two of them, so that a server that hangs costs it two seconds at most.
+/// The `timeoutSeconds` of the webhooks for kinds that are not [`Importance::Guarded`](crate::kinds::Importance): a
+/// request passes two of them, so a server that does not respond delays it by two seconds at most.
 const USUAL_TIMEOUT: u32 = 1;
 
-/// The validating and the mutating configuration, each with a webhook for what is guarded and one for all else.
-#[must_use]
+/// The validating and the mutating configuration, each with one webhook for guarded kinds and one for all others.
 pub fn webhook_configurations(install: &Install) -> [Value; 2] {
     let policy = if install.fail { "Fail" } else { "Ignore" };
     let pair = |path: &str, policy: &str, mutated: bool| {
@@ -79,7 +78,7 @@ fn webhook(
     })
 }
 
-/// Conditions that spare calls. The server allows such requests as well, if they reach it.
+/// Conditions that avoid requests. The server also allows such requests if it receives them.
 fn match_conditions(install: &Install) -> Value {
     json!([
         {
@@ -104,7 +103,7 @@ fn match_conditions(install: &Install) -> Value {
     ])
 }
 
-/// The user names of service accounts, as a list of CEL.
+/// The user names of service accounts, as a CEL list.
 fn user_names(accounts: &[String]) -> String {
     cel_list(accounts.iter().map(|account| format!("system:serviceaccount:{}", account.replace('/', ":"))))
 }
@@ -115,7 +114,6 @@ fn kube_controllers() -> impl Iterator<Item = String> {
     accounts.chain([KUBE_CONTROLLER_MANAGER.to_owned()])
 }
 
-/// A list of strings in CEL.
 fn cel_list(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let quoted = |item: &str| format!("'{}'", item.replace('\\', "\\\\").replace('\'', "\\'"));
     let items: Vec<String> = items.into_iter().map(|item| quoted(item.as_ref())).collect();

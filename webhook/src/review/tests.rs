@@ -1,4 +1,4 @@
-//! Decisions on requests.
+//! Tests of the decisions on requests.
 
 use super::*;
 use gpulint_rules::Settings;
@@ -97,7 +97,7 @@ fn an_old_fault_that_moved_in_its_list_does_not_deny() {
     assert!(answer["status"]["message"].to_string().contains("requirements[0]"), "{answer}");
     let answer = ask("UPDATE", moved, old.clone());
     assert_eq!(answer["allowed"], true, "{answer}");
-    // Once more, or another one in its place, is a new fault.
+    // The same invalid value again, or another one in its place, is a new fault.
     let answer = ask("UPDATE", requirements(&[bad.clone(), good.clone(), bad]), old.clone());
     assert_eq!(answer["allowed"], false, "{answer}");
     let answer = ask("UPDATE", requirements(&[other, good]), old);
@@ -175,7 +175,7 @@ fn findings_that_the_api_server_rejects_an_object_do_not_deny_its_requests() {
     assert!(fields(&by_hand).contains("spec.fromTheFuture"), "{by_hand}");
 
     let (_, response) = live(Settings::default(), &complete, &request);
-    // Findings that do not say that the API server rejects the object still deny.
+    // Other findings still deny.
     assert!(fields(&response).contains("gpu-pool-untainted"), "{response}");
     assert!(!fields(&response).contains("fromTheFuture"), "{response}");
     let warnings = response["warnings"].to_string();
@@ -196,7 +196,7 @@ fn a_version_that_karpenter_does_not_read_denies_although_it_is_served() {
     let denied = decision("karpenter: \"1.14\"");
     assert_eq!(denied.decision, Decision::Denied);
     assert!(denied.rules.contains(&"karpenter-legacy-api"), "{:?}", denied.rules);
-    // Karpenter 1.0 reads it, and may be the one that runs.
+    // Karpenter 1.0 reads it, and may be installed.
     for karpenter in ["karpenter: \"1.0\"", ""] {
         let warned = decision(karpenter);
         assert_eq!(warned.decision, Decision::Warned, "{karpenter}: {warned:?}");
@@ -234,7 +234,7 @@ fn what_is_absent_denies_nothing_and_warns_on_updates_of_old_objects() {
             let denied = response["status"].to_string().contains(rule);
             (denied, response["warnings"].to_string().contains(rule))
         };
-        // Nothing of the old object is found, so that what is found of the new one is new.
+        // The old object has no findings, so that those of the new one are new.
         let old = |created: &str| {
             let mut old = stored(object.clone(), created);
             old["spec"] = json!({});
@@ -338,7 +338,7 @@ fn namespaces_have_thresholds_of_their_own() {
         ("other", false, Decision::Warned),
         ("lab", true, Decision::Allowed),
         ("try", true, Decision::Warned),
-        // Of a namespace that is not known, no label is known to be absent.
+        // An unknown namespace may have any labels.
         ("unseen", true, Decision::Denied),
         ("infra-dns", true, Decision::Exempt),
     ] {
@@ -373,10 +373,10 @@ fn suppressions_count_of_those_who_may_suppress() {
     assert_eq!(ask("somebody", &["sre"], allow, None), (false, false));
     assert_eq!(ask("somebody", &[], allow, None), (true, true));
     assert_eq!(ask("somebody", &[], "", None), (true, false));
-    // What stands already stays, and what was suppressed before stays so.
+    // An existing suppression stays valid for all senders.
     assert_eq!(ask("somebody", &[], allow, Some(allow)), (false, false));
     assert_eq!(ask("somebody", &[], "gpu-limit-mismatch: x", Some(allow)), (false, true));
-    // Nobody may, whatever the sender.
+    // Nobody may suppress, whoever sends the request.
     let request = json!({"uid": "u", "operation": "CREATE", "namespace": "tools", "object": pod(allow)});
     for forbidden in ["all", "[all]", "[disruption]", "[do-not-disrupt-invalid-value]"] {
         let settings = configured(&format!("webhook: {{forbid-suppressions: {forbidden}}}"));
@@ -427,7 +427,7 @@ fn an_invented_controller_exempts_nothing() {
 
 #[test]
 fn losing_an_owner_is_no_fault() {
-    // The Deployment that owned it is gone with `--cascade=orphan`.
+    // The Deployment that owned it was deleted with `--cascade=orphan`.
     let annotated = json!({"karpenter.sh/do-not-disrupt": "yes"});
     let orphan = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": "web-1", "namespace": "ml", "uid": "7e1a"},
@@ -439,7 +439,7 @@ fn losing_an_owner_is_no_fault() {
         {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "90ab", "controller": true}]);
     assert_eq!(ask("CREATE", orphan.clone(), Value::Null)["allowed"], false);
     assert_eq!(ask("UPDATE", orphan.clone(), owned.clone())["allowed"], true);
-    // Whatever else is said of the two: only bookkeeping differs.
+    // Only bookkeeping differs.
     let mut released = orphan.clone();
     released["metadata"]["finalizers"] = json!([]);
     let review =

@@ -1,11 +1,10 @@
-//! The accept loop: a limit on connections, timeouts for handshakes and idle connections, and a shutdown
-//! in two stages that loses no request.
+//! The accept loop: a limit on connections, timeouts for handshakes and idle connections, and a shutdown in two stages
+//! that loses no request.
 //!
-//! It is written by hand because neither `axum::serve` nor hyper-util's `GracefulShutdown` can drain in two
-//! stages. `GracefulShutdown` owns its connections and closes all of them at one moment. Here a connection
-//! is closed at one of three: HTTP/2 when draining begins, HTTP/1.1 with the next response after that or
-//! when the server closes, and any of them when it is idle. The swap of the certificate and the limit on
-//! connections belong to the same loop.
+//! It is written by hand because neither `axum::serve` nor hyper-util's `GracefulShutdown` can drain in two stages.
+//! `GracefulShutdown` owns its connections and closes all of them at the same time. Here a connection is closed at one
+//! of three times: HTTP/2 when draining begins, HTTP/1.1 with the next response after that or when the server closes,
+//! and any of them when it is idle. The swap of the certificate and the limit on connections belong to the same loop.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::tls::Tls;
 
-/// What a listener serves, and within which limits.
+/// The service of a listener, with its limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     pub(crate) router: Router,
@@ -45,11 +44,10 @@ pub(crate) struct Service {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Concurrent requests of one HTTP/2 connection. The API server multiplexes over few connections, so this
-/// is well above [`Limits::reviews`]: excess requests are answered with 429, not queued by the client.
+/// Maximum number of concurrent requests of one HTTP/2 connection. The API server multiplexes over few connections, so
+/// this is well above [`Limits::reviews`]: excess requests are answered with 429, not queued by the client.
 const MAX_CONCURRENT_STREAMS: u32 = 512;
 
-/// The stages of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// Requests and connections are accepted.
@@ -61,17 +59,16 @@ pub(crate) enum Stage {
     Closing,
 }
 
-/// How long a connection without any request is kept open in [`Stage::Closing`]: its first request may be
-/// on its way.
+/// How long a connection without any request is kept open in [`Stage::Closing`]: its first request may be on its way.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
-/// How long a connection may be idle while there is hardly room for another one.
+/// Maximum idle time of a connection while the connection limit is nearly reached.
 const CROWDED_IDLE: Duration = Duration::from_secs(5);
 
-/// How long a client may take for an answer. Work on one ends before [`Limits::timeout`].
+/// Maximum time for a client to receive a response. Work on the response ends before [`Limits::timeout`].
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// Serves until [`Stage::Closing`], then lets requests in flight finish.
+/// Serves until [`Stage::Closing`], then finishes requests in flight.
 pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: watch::Receiver<Stage>) {
     let mut open = JoinSet::new();
     let connection_slots = Arc::new(Semaphore::new(service.limits.connections));
@@ -105,7 +102,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: wa
             drop(slot);
         });
     }
-    // Connections in the backlog of the listener are established for their clients: they are answered.
+    // Connections in the backlog of the listener are established for their clients, so they are served.
     while let Some(Ok((stream, address))) = listener.accept().now_or_never() {
         let Some(peer) = service.peers.connect(address.ip()) else { continue };
         let (service, stage) = (service.clone(), stage.clone());
@@ -119,7 +116,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: wa
 }
 
 async fn stage_reached(stage: &mut watch::Receiver<Stage>, at: Stage) {
-    // An error means that the sender is gone, which ends the server as well.
+    // An error means that the sender was dropped, which also ends the server.
     let _ = stage.wait_for(|stage| *stage >= at).await;
 }
 
@@ -171,7 +168,7 @@ where
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
-                // In flight until the client has taken it.
+                // In flight until the client has received it.
                 response.map(|response| response.map(|body| Body::new(Guarded::new(body, in_flight))))
             }
         })
@@ -182,7 +179,7 @@ where
     };
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), counted_router));
     let done = tokio::select! {
-        // A request that has arrived is read before the connection is closed.
+        // A received request is read before the connection is closed.
         biased;
         done = connection.as_mut() => Some(done),
         () = shutdown_requested(stage, &activity) => None,
@@ -279,7 +276,7 @@ mod tests {
     async fn an_idle_connection_is_closed() {
         const IDLE: Duration = Duration::from_millis(600);
         let (address, _stop) = start(Limits { idle: IDLE, ..Limits::default() }).await;
-        // A machine that stalls for longer than the limit makes the connection idle: then it is repeated.
+        // If the machine stalls for longer than the limit, the connection becomes idle: the test is repeated.
         loop {
             let stream = TcpStream::connect(address).await.unwrap();
             let io = TokioIo::new(stream);
@@ -329,7 +326,7 @@ mod tests {
     #[tokio::test]
     async fn idle_connections_make_room_when_there_are_many() {
         let (address, _stop) = start(Limits { connections: 8, ..Limits::default() }).await;
-        // An address may have two of eight.
+        // An address may have two of eight connections.
         let connect = async |last: u8| {
             let socket = tokio::net::TcpSocket::new_v4().unwrap();
             socket.bind((std::net::Ipv4Addr::new(127, 0, 0, last), 0).into()).unwrap();

@@ -1,7 +1,7 @@
-//! What happens on a connection: which protocol it speaks, and whether it is in use.
+//! The activity of a connection: its protocol, and whether it is in use.
 //!
-//! hyper limits the time for the head of an HTTP/1.1 request. It has no limit for a connection that never
-//! sends a request over HTTP/2, or no further one; without one, such connections would hold their slots.
+//! hyper limits the time for the head of an HTTP/1.1 request. It has no limit for a connection that sends no request
+//! over HTTP/2, or no further one; without one, such connections would hold their slots.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// Longest pause until the limits of an idle connection are looked at again.
+/// Maximum pause between checks of the limits of an idle connection.
 const IDLE_CHECK: Duration = Duration::from_secs(1);
 
 /// The requests of a connection.
@@ -22,7 +22,7 @@ pub(super) struct ConnectionActivity {
 
 #[derive(Debug)]
 struct ActivityState {
-    /// When the requests began whose responses are not sent yet, by number.
+    /// Start times of the requests without a complete response, by number.
     in_flight: BTreeMap<u64, Instant>,
     /// The number of the next request.
     next: u64,
@@ -71,7 +71,6 @@ impl ConnectionActivity {
         self.lock().http2
     }
 
-    /// Waits for the first request of the connection.
     pub(super) async fn wait_for_first_request(&self) {
         // Created before the check, so that a request in between is not missed.
         let notified = self.first_request.notified();
@@ -80,8 +79,8 @@ impl ConnectionActivity {
         }
     }
 
-    /// Waits until there was no first request for the first of two times, or no further one for the second. They
-    /// are asked for again and again, because they are shorter while there are many connections.
+    /// Waits until the connection exceeds one of two limits: the time until its first request, or the time after the
+    /// last response. The limits are read repeatedly, because they are shorter while there are many connections.
     pub(super) async fn idle_timeout(&self, limits: impl Fn() -> (Duration, Duration)) {
         loop {
             let (first, later) = limits();
@@ -96,12 +95,12 @@ impl ConnectionActivity {
             if left.is_zero() {
                 return;
             }
-            // No longer than the shorter limit, because a request in the meantime selects the other.
+            // At most the shorter limit, because a request in the meantime selects the other one.
             tokio::time::sleep(left.min(later).min(IDLE_CHECK)).await;
         }
     }
 
-    /// Waits until a request is in flight for longer than `limit`.
+    /// Waits until a request has been in flight for longer than `limit`.
     pub(super) async fn stuck(&self, limit: Duration) {
         loop {
             let oldest = self.lock().in_flight.values().next().map(Instant::elapsed);

@@ -1,7 +1,7 @@
-//! Reads the body of a request, and holds the body of an answer.
+//! Reads the body of a request, and holds the body of a response.
 //!
-//! A body is read before anything else is taken for its request: a client that sends slowly, or announces
-//! much and sends nothing, holds its own bytes and nothing that others wait for.
+//! A body is read before other resources are allocated for its request: a client that sends slowly, or announces much
+//! and sends nothing, only uses its own bytes and no shared resources.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,8 +17,8 @@ use super::peers::Room;
 use crate::limits::{Limits, MEDIUM_BODY_MAX};
 use crate::metrics::Failure;
 
-/// Reads a body of up to [`Limits::body`] bytes within [`Limits::read_time`], at most until `deadline`. The
-/// room grows with what arrives.
+/// Reads a body of up to [`Limits::body`] bytes within [`Limits::read_time`], at most until `deadline`. The room grows
+/// with the received bytes.
 pub(super) async fn read(
     mut body: Body,
     limits: &Limits,
@@ -51,7 +51,7 @@ pub(super) async fn read(
             if pause > Duration::ZERO && timeout_at(deadline, sleep(pause)).await.is_err() {
                 return Err(Failure::Slow);
             }
-            // Waiting is not sending slowly.
+            // Pauses of the server are not counted as slow sending.
             began += pause;
         }
         match &mut rest {
@@ -68,7 +68,7 @@ pub(super) async fn read(
     Ok(rest.map_or(first, BytesMut::freeze))
 }
 
-/// A body with something that is dropped when the body was sent, or never will be.
+/// A body with a guard that is dropped when the body was sent, or when sending was aborted.
 pub(super) struct Guarded<G> {
     body: Body,
     _guard: G,

@@ -11,13 +11,13 @@ use kube::{Api, Client, Config};
 use super::Options;
 use crate::serve::Certificates;
 
-/// How long the start waits to hear which account it has.
+/// Maximum time at start to determine the own account.
 const ACCOUNT_TIME: Duration = Duration::from_secs(3);
 
-/// A client of the cluster of `context`, or of the current context, or of the cluster that this pod runs in.
+/// A client for the cluster of `context`, or of the current context, or of the cluster of this pod.
 ///
 /// # Errors
-/// What to do about it, for users.
+/// An instruction for users.
 pub(super) async fn connect(options: &Options) -> Result<Client, String> {
     let (config, context) = configuration(options.context.as_deref()).await?;
     let server = config.cluster_url.to_string();
@@ -41,7 +41,7 @@ pub(super) async fn connect(options: &Options) -> Result<Client, String> {
     Ok(client)
 }
 
-/// The configuration of a client, and the context that it comes from.
+/// The configuration of a client, and the name of its context.
 async fn configuration(context: Option<&str>) -> Result<(Config, Option<String>), String> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let error = match Config::from_kubeconfig(&options).await {
@@ -79,7 +79,7 @@ fn is_absent(error: &KubeconfigError) -> bool {
     }
 }
 
-/// Who the server is to the API server; `None` if that does not answer, or does not say.
+/// The user name of the server; `None` if the API server does not respond or does not support it.
 async fn account(client: &Client) -> Option<String> {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
     let (params, review) = (PostParams::default(), SelfSubjectReview::default());

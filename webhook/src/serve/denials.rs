@@ -1,5 +1,5 @@
-//! What a denial leaves behind on request: a log line, and an Event beside the object. Neither holds anything of
-//! the object but its name.
+//! Optional records of a denial: a log line, and an Event for the object. Neither contains anything of the object
+//! except its name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,15 @@ use crate::logs::{RateLimit, escaped};
 use crate::metrics::Metrics;
 use crate::review::{Decision, ReviewOutcome};
 
-/// Events that wait to be written; further ones are left out.
+/// Maximum number of waiting Events; further ones are dropped.
 const WAITING_EVENTS: usize = 32;
-/// Pause after an Event, so that denials are no load on the API server.
+/// Pause after an Event, so that denials put no load on the API server.
 const EVENT_PAUSE: Duration = Duration::from_millis(200);
-/// Longest value in a line or an Event, in bytes: who reaches the port may send any.
+/// Maximum length of a value in a line or an Event, in bytes: anyone who can reach the port may send any value.
 const MAX_VALUE_BYTES: usize = 256;
-/// Longest note of an Event, in bytes; the API server takes 1,024.
+/// Maximum length of the note of an Event, in bytes; the API server accepts 1,024.
 const MAX_NOTE_BYTES: usize = 900;
 
-/// Where denials go.
 #[derive(Debug)]
 pub(crate) struct Denials {
     log: bool,
@@ -34,7 +33,6 @@ pub(crate) struct Denials {
     limit: RateLimit,
 }
 
-/// A request that was denied.
 #[derive(Debug)]
 struct Denial {
     api_version: String,
@@ -47,7 +45,7 @@ struct Denial {
     dry_run: bool,
 }
 
-/// What is read of a request. Nothing of the object is, besides its name.
+/// The fields of a request that are read. Of the object only its name is read.
 #[derive(Deserialize)]
 struct Body {
     request: Request,
@@ -92,12 +90,12 @@ struct Names {
 }
 
 impl Denials {
-    /// Nothing is recorded unless `log` is set or [`writing_events`](Self::writing_events) is called.
+    /// Records nothing unless `log` is set or [`writing_events`](Self::writing_events) is called.
     pub(crate) fn new(log: bool) -> Denials {
         Denials { log, events: None, limit: RateLimit::new(100, Duration::from_secs(10)) }
     }
 
-    /// Has Events written as well, by the returned task.
+    /// Also writes Events, by the returned task.
     pub(crate) fn writing_events(
         &mut self,
         client: Client,
@@ -152,7 +150,7 @@ impl Denial {
         })
     }
 
-    /// The Event of `events.k8s.io/v1`. Those of objects without a namespace are in `default`.
+    /// The Event of `events.k8s.io/v1`. Those of cluster-scoped objects are in `default`.
     fn event(&self, now: OffsetDateTime) -> Value {
         let namespace = if self.namespace.is_empty() { "default" } else { &self.namespace };
         let note =
@@ -178,7 +176,7 @@ impl Denial {
     }
 }
 
-/// A time as Kubernetes writes it, with microseconds.
+/// A time in the format of Kubernetes, with microseconds.
 fn micro_time(now: OffsetDateTime) -> String {
     let (year, month, day) = (now.year(), u8::from(now.month()), now.day());
     let (hour, minute, second, micros) = (now.hour(), now.minute(), now.second(), now.microsecond());

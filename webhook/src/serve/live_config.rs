@@ -1,5 +1,5 @@
-//! The configuration in force. It is read again when one of its files or the date changes. An invalid configuration is
-//! logged and counted, and the old one stays in force.
+//! The current configuration. It is reloaded when one of its files or the date changes. If the new one is invalid,
+//! this is logged and counted, and the old one stays in use.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use crate::metrics::Metrics;
 /// Reads the configuration, including command line flags and today's date. The error is a message for users.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
 
-/// The engine with the configuration in force.
+/// The engine for the current configuration.
 pub(crate) struct LiveConfig {
     engine: ArcSwap<Versioned<Engine>>,
     read: ReadSettings,
-    /// The files that are polled.
     paths: Vec<PathBuf>,
     /// Namespaces that are exempt in every configuration.
     exempt: Vec<String>,
@@ -30,7 +29,7 @@ impl std::fmt::Debug for LiveConfig {
     }
 }
 
-/// The state on which the configuration depends; it is read again when this differs.
+/// The state on which the configuration depends; a change causes a reload.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     texts: Vec<Option<Vec<u8>>>,
@@ -38,7 +37,7 @@ pub(crate) struct Fingerprint {
 }
 
 impl LiveConfig {
-    /// Reads the configuration, which has to be valid at start.
+    /// Reads the configuration, which must be valid at start.
     pub(crate) fn new(
         read: ReadSettings,
         paths: Vec<PathBuf>,
@@ -54,7 +53,6 @@ impl LiveConfig {
         })
     }
 
-    /// The engine with its version.
     pub(crate) fn engine(&self) -> Arc<Versioned<Engine>> {
         self.engine.load_full()
     }
@@ -67,7 +65,7 @@ impl LiveConfig {
         }
     }
 
-    /// Reads the configuration again if the fingerprint differs from `seen`. Not called concurrently.
+    /// Reloads the configuration if the fingerprint differs from `seen`. Not called concurrently.
     pub(crate) fn refresh(&self, seen: &mut Fingerprint, unix_seconds: u64, metrics: &Metrics) {
         let now = self.fingerprint(unix_seconds);
         if now == *seen {
@@ -104,7 +102,7 @@ fn log_notes(settings: &Settings) {
 
 fn with_exempt(mut settings: Settings, exempt: &[String]) -> Settings {
     let patterns = settings.webhook.exempt_namespaces.patterns().iter().chain(exempt).cloned();
-    // The configuration's own are globs, and names of namespaces are.
+    // The configured patterns are valid globs, as are names of namespaces.
     if let Ok(globs) = Globs::new(&patterns.collect::<Vec<_>>()) {
         settings.webhook.exempt_namespaces = globs;
     }

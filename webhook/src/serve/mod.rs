@@ -46,36 +46,31 @@ use live_config::LiveConfig;
 use peers::Peers;
 use turns::Turns;
 
-/// The options of a server.
 #[derive(Clone)]
 pub struct Options {
     /// Address of `/validate` and `/mutate`, over TLS.
     pub listen: SocketAddr,
     /// Address of `/healthz`, `/readyz` and `/metrics`, over plain HTTP.
     pub operations: SocketAddr,
-    /// Sizes, numbers and times.
     pub limits: Limits,
-    /// The minimum TLS version.
     pub tls_floor: TlsFloor,
     /// The CA that has to have issued client certificates; `None` if they are not required.
     pub client_ca: Option<PathBuf>,
     /// The source of the serving certificate.
     pub certificates: Certificates,
-    /// The webhook configurations to look at, and to keep up to date if the certificates are self-signed.
+    /// The webhook configurations to check, and to update if the certificates are self-signed.
     pub registration: Option<Registration>,
     /// The parameters of the webhook configurations that are created.
     pub install: Install,
-    /// Reads the configuration.
     pub read: ReadSettings,
     /// The files of the configuration, which are polled.
     pub config: Vec<PathBuf>,
-    /// Whether denials are logged.
     pub log_denies: bool,
     /// Whether denials are written as Events.
     pub events: bool,
     /// The context of the kubeconfig file, if it is not the current one.
     pub context: Option<String>,
-    /// Whether to watch a cluster. Without one, rules that need to know other objects do not report.
+    /// Whether to watch a cluster. Otherwise, rules that depend on other objects report nothing.
     pub cluster: bool,
     /// Interval at which files, Secret and webhook configurations are polled.
     pub refresh: Duration,
@@ -84,22 +79,19 @@ pub struct Options {
 /// The source of the serving certificate.
 #[derive(Clone, Debug)]
 pub enum Certificates {
-    /// Files that somebody else renews.
+    /// Files that are renewed by others.
     Files(TlsFiles),
-    /// Created by the replicas, in a Secret that they share.
+    /// Created by the replicas, in a shared Secret.
     SelfSigned {
-        /// The Secret's namespace.
         namespace: String,
-        /// Its name.
         secret: String,
         /// DNS names and IP addresses of the server.
         names: Vec<String>,
-        /// Lifetimes of CA and certificate.
         lifetimes: Lifetimes,
     },
 }
 
-/// The server cannot start.
+/// The reasons why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Runtime or signal handlers cannot be created.
@@ -107,13 +99,7 @@ pub enum ServeError {
     Start(std::io::Error),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// The configuration is invalid.
+    Listen { address: SocketAddr, source: std::io::Error },
     #[error("{0}")]
     Config(String),
     /// The certificate files cannot be used.
@@ -122,7 +108,6 @@ pub enum ServeError {
     /// The client of the cluster cannot be configured.
     #[error("no cluster: {0}")]
     Cluster(String),
-    /// Options that exclude each other.
     #[error("{0}")]
     Options(&'static str),
 }
@@ -137,19 +122,19 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// The clients of the admission port.
     pub(crate) peers: Arc<Peers>,
-    /// Bytes of [`Limits::large`].
+    /// Budget of [`Limits::large`] bytes.
     pub(crate) large_body_budget: Arc<Semaphore>,
-    /// Very large bodies at once: less than threads, so that others need not wait for them.
+    /// Turns for very large bodies: fewer than threads, so that other bodies need not wait for them.
     pub(crate) large_turns: Arc<Turns>,
-    /// Blocking threads that evaluate bodies which are not small: no more than cores, so that the async
-    /// workers, which evaluate small ones, get their share of the CPU.
+    /// Turns for blocking threads that evaluate larger bodies: at most as many as cores, so that the async workers,
+    /// which evaluate small bodies, get their share of the CPU.
     pub(crate) threads: Arc<Turns>,
     pub(crate) tls: Arc<Tls>,
-    /// Reads objects on which refusals rest; `None` without a cluster.
+    /// Reads the objects on which denials depend; `None` without a cluster.
     pub(crate) reader: Option<Reader>,
     pub(crate) registration: RegistrationState,
     pub(crate) denials: Denials,
-    /// What rules build once is built.
+    /// Whether the lazily built data of rules exists.
     warm: AtomicBool,
     draining: AtomicBool,
 }
@@ -160,8 +145,8 @@ impl Shared {
         self.checks().into_iter().filter(|check| check.counts).filter_map(|check| check.fails).collect()
     }
 
-    /// What readiness consists of, and the registration, which it does not depend on: a Service without
-    /// endpoints would not bring a webhook configuration back.
+    /// The checks for readiness, and the registration, on which readiness does not depend: a Service without endpoints
+    /// would not restore a webhook configuration.
     pub(crate) fn checks(&self) -> Vec<Check> {
         let draining = self.draining.load(Ordering::Relaxed).then(|| "draining".to_owned());
         let certificate = self.tls.current().is_none().then(|| "no certificate yet".to_owned());
@@ -185,11 +170,10 @@ impl Shared {
     }
 }
 
-/// A check of `/readyz`.
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) name: String,
-    /// What is wrong.
+    /// The reason if the check fails.
     pub(crate) fails: Option<String>,
     /// Whether readiness depends on it.
     pub(crate) counts: bool,
@@ -204,12 +188,11 @@ pub struct Server {
     tasks: JoinSet<()>,
 }
 
-/// How a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// After [`Limits::drain_delay`], in which Services remove the endpoint: SIGTERM.
+    /// After [`Limits::drain_delay`], in which Services remove the endpoint (SIGTERM).
     Drain,
-    /// At once: SIGINT, from a terminal.
+    /// At once (SIGINT, from a terminal).
     Now,
 }
 
@@ -217,8 +200,7 @@ impl Server {
     /// Reads configuration and certificates, starts the tasks, and binds the listeners.
     ///
     /// # Errors
-    /// Errors that retrying cannot resolve. An API server that does not answer is not one: the server starts,
-    /// and is not ready.
+    /// Errors that a retry cannot resolve. If the API server does not respond, the server starts and is not ready.
     pub async fn start(options: Options) -> Result<Server, ServeError> {
         let needs_cluster = matches!(options.certificates, Certificates::SelfSigned { .. });
         if needs_cluster && !options.cluster {
@@ -281,7 +263,6 @@ impl Server {
         Ok(server)
     }
 
-    /// The bound addresses: admission, operations.
     pub fn addresses(&self) -> (std::io::Result<SocketAddr>, std::io::Result<SocketAddr>) {
         (self.admission.local_addr(), self.operations.local_addr())
     }
@@ -325,8 +306,8 @@ impl Server {
     }
 }
 
-/// Serves health and metrics on a thread of their own, so that probes are answered whatever the reviews do.
-/// Completes when that ends.
+/// Serves health and metrics on a thread of their own, so that probes are answered regardless of the reviews.
+/// Completes when that thread ends.
 fn operations_thread(
     listener: TcpListener,
     service: Service,

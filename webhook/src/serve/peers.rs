@@ -1,8 +1,8 @@
-//! Who is connected, and what each of them holds: connections, bytes of bodies and answers, reviews.
+//! The connected clients, and the resources of each: connections, bytes of bodies and responses, reviews.
 //!
-//! Whoever reaches the admission port may open connections and send slowly, send much, or never read an
-//! answer. Each connection and each address therefore has a share of what there is, so that one of them cannot
-//! take what the API servers need.
+//! Anyone who can reach the admission port may open connections and send slowly, send much, or never read a response.
+//! Each connection and each address therefore has a limited share of the resources, so that none can exhaust what the
+//! API servers need.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits::{LARGE_BODY_RATE, Limits};
 
-/// How far an address may be ahead of [`LARGE_BODY_RATE`]: one large body is read at once.
+/// How far an address may be ahead of [`LARGE_BODY_RATE`], so that a single large body is read at once.
 const AHEAD: Duration = Duration::from_millis(200);
 
 /// All clients of a listener.
@@ -26,21 +26,20 @@ struct State {
     connections: usize,
     bytes: usize,
     reviews: usize,
-    /// Addresses that are connected.
     addresses: BTreeMap<IpAddr, Used>,
 }
 
-/// What an address uses.
+/// The resources of an address.
 #[derive(Debug, Default)]
 struct Used {
     connections: usize,
     bytes: usize,
     reviews: usize,
-    /// When what it sent of large bodies would have arrived at [`LARGE_BODY_RATE`].
+    /// The time at which all received bytes of large bodies would have arrived at [`LARGE_BODY_RATE`].
     paced: Option<Instant>,
 }
 
-/// A client's connection. It counts as open until it and everything that was taken through it is dropped.
+/// A client's connection. It counts as open until it and all its rooms and reviews are dropped.
 #[derive(Debug)]
 pub(crate) struct Peer {
     peers: Arc<Peers>,
@@ -54,7 +53,7 @@ impl Peers {
         Arc::new(Peers { limits, state: Mutex::default() })
     }
 
-    /// A new connection of an address; `None` if the address has its share of connections already.
+    /// Registers a new connection of an address; `None` if the address has reached its limit.
     pub(crate) fn connect(self: &Arc<Peers>, address: IpAddr) -> Option<Arc<Peer>> {
         // An IPv4 client of an IPv6 socket is the same client.
         let address = address.to_canonical();
@@ -68,7 +67,7 @@ impl Peers {
         Some(Arc::new(Peer { peers: Arc::clone(self), address, bytes: Mutex::new(0) }))
     }
 
-    /// Whether there is soon no room for another connection.
+    /// Whether the limit of connections is nearly reached.
     pub(crate) fn are_crowded(&self) -> bool {
         4 * self.lock().connections >= 3 * self.limits.connections
     }
@@ -84,12 +83,12 @@ impl Peer {
         self.address
     }
 
-    /// Room for bytes that this connection makes the server hold, empty at first.
+    /// Room for bytes that the server holds because of this connection, initially empty.
     pub(crate) fn room(self: &Arc<Peer>) -> Room {
         Room { peer: Arc::clone(self), bytes: 0 }
     }
 
-    /// Counts a review that is checked or waits for it; `None` if there are too many.
+    /// Counts a review that is running or waiting; `None` if there are too many.
     pub(crate) fn review(self: &Arc<Peer>) -> Option<Review> {
         let most = self.peers.limits.reviews;
         let mut state = self.peers.lock();
@@ -126,9 +125,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Takes room for more bytes. False, and nothing is taken, if the connection, its address or all clients
+    /// Takes room for more bytes. Returns false and takes nothing if the connection, its address or all clients
     /// together would hold too much.
-    #[must_use]
     pub(crate) fn grow(&mut self, more: usize) -> bool {
         let most = self.peer.peers.limits.held;
         let mut own = self.peer.bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,7 +148,7 @@ impl Room {
 }
 
 impl Room {
-    /// Counts bytes of a large body; for how long its sender has to wait before more of it is read.
+    /// Counts bytes of a large body; returns how long to wait before more of it is read.
     pub(crate) fn pace(&self, bytes: usize) -> Duration {
         let now = Instant::now();
         let mut state = self.peer.peers.lock();
@@ -176,7 +174,7 @@ impl Drop for Room {
     }
 }
 
-/// A review that is checked or waits for it, until it is dropped.
+/// A review that is running or waiting, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Review {
     peer: Arc<Peer>,

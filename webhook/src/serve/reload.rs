@@ -13,7 +13,6 @@ use crate::certificates::{CertificateSpec, SecretData, Store};
 use crate::registration::Registrar;
 use crate::tls::{Files, Pair, TlsError, read};
 
-/// Unix time.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
@@ -31,8 +30,8 @@ pub(super) fn configuration(tasks: &mut JoinSet<()>, shared: &Arc<Shared>, every
     });
 }
 
-/// Spawns the task that installs the serving certificate and its renewals. Certificate files have to be
-/// valid at start; self-signed certificates are created when the API server answers.
+/// Spawns the task that installs the serving certificate and its renewals. Certificate files must be valid at start;
+/// self-signed certificates are created when the API server responds.
 pub(super) fn certificates(
     tasks: &mut JoinSet<()>,
     shared: &Arc<Shared>,
@@ -88,7 +87,7 @@ pub(super) fn certificates(
     Ok(())
 }
 
-/// Looks at webhook configurations whose caBundle somebody else keeps.
+/// Checks webhook configurations whose caBundle is maintained by others.
 async fn look_at_registration(registrar: Registrar, shared: Arc<Shared>, every: Duration) {
     loop {
         let look = registrar.keep(None, &shared.registration, &shared.metrics);
@@ -97,7 +96,6 @@ async fn look_at_registration(registrar: Registrar, shared: Arc<Shared>, every: 
     }
 }
 
-/// Reconciles self-signed certificates.
 struct SelfSigned {
     shared: Arc<Shared>,
     store: Store,
@@ -136,13 +134,13 @@ impl SelfSigned {
             Err(error) => return log.error("certificates stay as they are", &error),
         };
         self.last_secret = Some(keys.clone());
-        // Before the certificate is installed: one of a new CA is served only after that CA was published.
+        // Before the certificate is installed: a certificate of a new CA is served only after that CA was published.
         let published = match &self.registrar {
             Some(registrar) => {
                 let Shared { registration, metrics, .. } = &*self.shared;
                 registrar.keep(Some(&keys.bundle()), registration, metrics).await
             }
-            // Somebody else publishes the CA, and takes it from the Secret.
+            // Others publish the CA, which they read from the Secret.
             None => true,
         };
         if published {
@@ -188,7 +186,7 @@ impl LogOnce {
         }
     }
 
-    /// What failed before works now.
+    /// Resets the state after a success.
     fn ok(&mut self) {
         self.0 = None;
     }

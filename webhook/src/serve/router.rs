@@ -1,8 +1,7 @@
 //! The routes: `/validate` and `/mutate` over TLS, health and metrics on the plain port.
 //!
-//! The limits of an admission request are applied here by hand, not by layers of tower and tower-http
-//! (`load_shed`, `timeout`, `limit`, `catch_panic`), because each needs something that a layer does not
-//! have:
+//! The limits of an admission request are applied here by hand, not by layers of tower and tower-http (`load_shed`,
+//! `timeout`, `limit`, `catch_panic`), because each needs something that a layer does not have:
 //! - a body is read before anything is taken for its review, and what it holds counts against its sender;
 //! - what a review takes goes along into the blocking task, so that work which is abandoned at its deadline
 //!   still counts as work;
@@ -38,12 +37,10 @@ use crate::metrics::{CONTENT_TYPE, Failure, Metrics};
 use crate::mutate::mutate_with;
 use crate::review::{ReviewContext, ReviewError, ReviewOutcome, fail_open, review_with};
 
-/// Bodies up to this size, in bytes, are evaluated on the async worker: handing them to another thread
-/// takes longer than evaluating them. Larger ones run on a blocking thread, where they can be abandoned
-/// at the deadline.
+/// Maximum size in bytes of bodies that are evaluated on the async worker: handing them to another thread takes longer
+/// than evaluating them. Larger ones run on a blocking thread, where they can be abandoned at the deadline.
 const INLINE_BODY_MAX: usize = 16 * 1024;
 
-/// Routes of the admission port.
 pub(crate) fn admission(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/validate", post(validate_objects))
@@ -51,7 +48,6 @@ pub(crate) fn admission(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Routes of the operations port.
 pub(crate) fn operations(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -60,7 +56,7 @@ pub(crate) fn operations(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// `?verbose` names every check, as the API server's own endpoint does.
+/// With `?verbose`, lists every check, like the API server's endpoint.
 async fn ready(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
     let waiting = shared.not_ready_reasons();
     let mut text = String::new();
@@ -93,7 +89,7 @@ async fn mutate_objects(State(shared): State<Arc<Shared>>, request: Request) -> 
     admit(shared, "mutate", request, mutate).await
 }
 
-/// What is left of the time of a review when the reading of other objects ends.
+/// Time that is reserved for the second evaluation after other objects were read.
 const CONFIRMED_REVIEW: Duration = Duration::from_millis(200);
 
 type ReviewFn = fn(&Shared, &[u8]) -> Result<ReviewOutcome, ReviewError>;
@@ -106,7 +102,7 @@ fn validate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> 
     with_evaluator(shared, |evaluator| review_with(evaluator.with_confirmed(&none), context(shared), body))
 }
 
-/// As [`validate`], with what the API server has of the objects on which a refusal rests.
+/// Like [`validate`], with the current versions of the objects on which a denial depends.
 fn validate_confirmed(
     shared: &Shared,
     body: &[u8],
@@ -114,7 +110,7 @@ fn validate_confirmed(
 ) -> Result<ReviewOutcome, ReviewError> {
     with_evaluator(shared, |evaluator| match confirmed.applied_to(evaluator.cluster) {
         Some(cluster) => {
-            // Of this snapshot nothing is in the cache.
+            // The cache has no results for this modified snapshot.
             let evaluator = evaluator.on_index(&cluster).with_confirmed(confirmed);
             review_with(evaluator, context(shared), body)
         }
@@ -134,7 +130,7 @@ fn mutate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
     with_evaluator(shared, |evaluator| mutate_with(evaluator, body))
 }
 
-/// Calls `work` with the configuration and the snapshot of this moment. Nobody waits for either: both are replaced as a whole.
+/// Calls `work` with the current configuration and snapshot. It does not block: both are replaced as a whole.
 fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> T {
     let (engine, snapshot) = (shared.live_config.engine(), shared.cache.snapshot());
     let generation =
@@ -145,15 +141,15 @@ fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> 
     work(evaluator)
 }
 
-/// Answers an admission request, or fails with an HTTP error, on which the API server applies the
-/// webhook's `failurePolicy`. What a request holds, and its time, are limited.
+/// Answers an admission request, or fails with an HTTP error, on which the API server applies the webhook's
+/// `failurePolicy`. Memory and time of a request are limited.
 async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, review: ReviewFn) -> Response {
     let began = Instant::now();
     shared.metrics.requested(webhook);
     let answered = match handle(&shared, webhook, request, review).await {
         Ok((outcome, mut room)) => {
             count(&shared.metrics, webhook, &outcome);
-            // Held until the client takes it.
+            // Held until the client has received it.
             if room.grow(outcome.body.len()) { Ok((outcome.body, room)) } else { Err(Failure::Shed) }
         }
         Err(failure) => Err(failure),
@@ -178,7 +174,7 @@ fn count(metrics: &Metrics, webhook: &'static str, outcome: &ReviewOutcome) {
     }
 }
 
-/// The outcome of a review, and room of its client for the answer.
+/// The outcome of a review, and the room of its client for the response.
 async fn handle(
     shared: &Arc<Shared>,
     webhook: &'static str,
@@ -188,10 +184,9 @@ async fn handle(
     let limits = &shared.limits;
     let deadline = tokio::time::Instant::now() + deadline(request.uri().query(), limits.timeout);
     let in_flight = shared.metrics.in_flight();
-    // Every connection of the accept loop has one.
+    // The accept loop adds it to every connection.
     let peer = request.extensions().get::<Arc<Peer>>().cloned().ok_or(Failure::Malformed)?;
-    // Checked before reading: over HTTP/2, a client whose body is cut off may see a stream reset instead
-    // of the response.
+    // Checked before reading: an HTTP/2 client whose body is cut off may see a stream reset instead of the response.
     if content_length(&request).is_some_and(|length| length > limits.body) {
         return Err(Failure::TooLarge);
     }
@@ -227,8 +222,8 @@ async fn handle(
     }
 }
 
-/// Where a refusal rests on other objects: reads these, and checks once more. If they cannot be read in time, the
-/// request is allowed with warnings, as the first evaluation says.
+/// If a denial depends on other objects, reads these and evaluates again. If they cannot be read in time, the request
+/// is allowed with warnings, as in the first evaluation.
 async fn confirm_refusal(
     shared: &Arc<Shared>,
     webhook: &'static str,
@@ -258,7 +253,7 @@ async fn confirm_refusal(
     }
 }
 
-/// Runs the review of a body, which stops at the deadline. A panic in a rule allows this one request with a warning.
+/// Runs the review of a body until the deadline. After a panic in a rule this request is allowed with a warning.
 fn catch_review_panic(
     webhook: &'static str,
     review: impl FnOnce() -> Result<ReviewOutcome, ReviewError>,
@@ -285,7 +280,7 @@ fn catch_review_panic(
     })
 }
 
-/// What is wrong with a request, without a word of it: messages of parsers quote what they read.
+/// What is wrong with a request, without quoting it: messages of parsers quote their input.
 fn in_words(error: &ReviewError) -> &'static str {
     match error {
         ReviewError::Json(error) => match error.classify() {
@@ -305,7 +300,7 @@ fn content_length(request: &Request) -> Option<usize> {
     length.to_str().ok()?.parse().ok()
 }
 
-/// Waits for what a very large body takes while it is checked: a turn, and memory. A smaller one takes none.
+/// Waits for the resources to check a very large body: a turn, and memory. Smaller bodies need none.
 async fn memory_to_check(
     shared: &Shared,
     peer: &Peer,
@@ -321,14 +316,15 @@ async fn memory_to_check(
     Some((turn, memory))
 }
 
-/// The room is free when the body was sent.
+/// The room is released when the body was sent.
 fn json_response(body: Vec<u8>, room: Room) -> Response {
     let mut response = Response::new(Body::new(Guarded::new(Body::from(body), room)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// Without `Retry-After`: the API server would wait and retry instead of applying the failure policy.
+/// Responds without `Retry-After`, with which the API server would wait and retry instead of applying the failure
+/// policy.
 fn failure_response(failure: Failure) -> Response {
     let (status, text) = match failure {
         Failure::Shed => (StatusCode::TOO_MANY_REQUESTS, "too many reviews at once\n"),
@@ -363,7 +359,7 @@ mod tests {
     use crate::serve::turns::Turns;
     use crate::tls::{Tls, TlsFloor};
 
-    /// The registered timeout is the longest one that there is, unless `limits` say otherwise.
+    /// The registered timeout is the longest possible one, unless `limits` are set otherwise.
     fn patient() -> Limits {
         Limits { timeout: Duration::from_secs(30), ..Limits::default() }
     }
@@ -399,7 +395,7 @@ mod tests {
         .into_bytes()
     }
 
-    /// A request of a connection from an address.
+    /// A request on a connection from an address.
     fn request_from(shared: &Shared, address: [u8; 4], body: Body, timeout: &str) -> Request {
         let peer = shared.peers.connect(address.into()).unwrap();
         let mut request = http::Request::post(format!("/validate?timeout={timeout}")).body(body).unwrap();
@@ -525,7 +521,7 @@ mod tests {
         });
         until("two are evaluated", || AT_ONCE.load(Ordering::SeqCst) == 2).await;
         assert_eq!(send(&shared, 0, validate).await.0, StatusCode::OK);
-        // One that gets no thread fails at its deadline.
+        // A request that gets no thread fails at its deadline.
         let late = post_with_timeout(&shared, 2 * INLINE_BODY_MAX, "1s", validate).await;
         assert_eq!(late.0, StatusCode::GATEWAY_TIMEOUT);
         GATE.store(true, Ordering::SeqCst);
@@ -550,7 +546,7 @@ mod tests {
             AT_ONCE.fetch_sub(1, Ordering::SeqCst);
             validate(shared, body)
         };
-        // The last one is larger than all memory for them.
+        // The last one needs more than the memory limit.
         let sizes = [2, 2, 2, 2, 2, 9];
         let large = sizes.map(|size| {
             let shared = Arc::clone(&shared);
@@ -599,7 +595,7 @@ mod tests {
         let shared = shared(limits);
         let slow = (0..200).map(|number| {
             let shared = Arc::clone(&shared);
-            // Nothing, or a byte, and nothing more.
+            // Clients that send nothing, or one byte, and then wait.
             let begun =
                 (number % 2 == 0).then(|| Ok::<_, axum::Error>(Frame::data(Bytes::from_static(b"{"))));
             let frames = futures::stream::iter(begun);

@@ -1,4 +1,4 @@
-//! Background tasks survive panics. Without that, a defect would end the renewal of certificates silently,
+//! Keeps background tasks running after panics. Otherwise a defect could stop the renewal of certificates unnoticed,
 //! months before one expires.
 
 use std::future::Future;
@@ -8,7 +8,7 @@ use futures::FutureExt;
 
 use crate::metrics::Metrics;
 
-/// Runs one iteration of a task. A panic is logged and counted, and `None` is returned.
+/// Runs one iteration of a task. If it panics, the panic is logged and counted, and `None` is returned.
 pub(crate) async fn catch_panic<T>(
     task: &'static str,
     metrics: &Metrics,

@@ -1,7 +1,6 @@
-//! Turns at something of which there is little: addresses take turns, and each of them comes in order.
+//! Turns at a limited resource: addresses alternate, and the requests of each address are served in order.
 //!
-//! A semaphore serves whoever came first, so that a client with a thousand requests makes everybody else wait
-//! for all of them.
+//! A semaphore serves requests in order of arrival, so a client with a thousand requests would delay all others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -9,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// So many turns at once.
+/// A limited number of turns.
 #[derive(Debug)]
 pub(crate) struct Turns {
     state: Mutex<State>,
@@ -19,7 +18,7 @@ pub(crate) struct Turns {
 struct State {
     free: usize,
     waiting: BTreeMap<IpAddr, VecDeque<oneshot::Sender<Turn>>>,
-    /// The addresses that wait, in the order in which they are served next.
+    /// The waiting addresses, in the order in which they are served next.
     order: VecDeque<IpAddr>,
 }
 
@@ -36,7 +35,6 @@ impl Turns {
         Arc::new(Turns { state: Mutex::new(state) })
     }
 
-    /// Waits for a turn.
     pub(crate) async fn wait(self: &Arc<Turns>, address: IpAddr) -> Turn {
         let receiver = {
             let mut state = self.lock();
@@ -56,26 +54,26 @@ impl Turns {
         receiver.await.unwrap_or(Turn { turns: None })
     }
 
-    /// Hands a turn to the next one that still waits.
+    /// Hands a turn to the next waiting request.
     fn release(self: Arc<Turns>) {
         loop {
             let Some(next) = self.lock().next() else { return };
             match next.send(Turn { turns: Some(Arc::clone(&self)) }) {
                 Ok(()) => return,
-                // Nobody waits for it any more.
+                // The request no longer waits for it.
                 Err(mut turn) => drop(turn.turns.take()),
             }
         }
     }
 
-    /// A poisoned lock is usable: a turn that is lost in a panic costs nothing but that turn.
+    /// A poisoned lock is usable: a panic loses at most one turn.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Who is next; if nobody is, the turn becomes free.
+    /// The next waiting request; without one, the turn becomes free.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         while let Some(address) = self.order.pop_front() {
             let Some(queue) = self.waiting.get_mut(&address) else { continue };
@@ -104,7 +102,6 @@ impl Drop for Turn {
 
 #[cfg(test)]
 impl Turns {
-    /// Turns that nobody has.
     pub(crate) fn free(&self) -> usize {
         self.lock().free
     }
@@ -156,7 +153,7 @@ mod tests {
         drop(held);
         drop(waits.await);
         assert_eq!(turns.free(), 1);
-        // A turn that was handed over, but never looked at.
+        // A turn that was handed over but not received.
         let held = turns.wait(address(1)).await;
         let mut waits = Box::pin(turns.wait(address(2)));
         assert!(futures::poll!(waits.as_mut()).is_pending());

@@ -1,5 +1,5 @@
-//! The laws of the plan: whatever the Secret holds and whenever replicas look at it, API servers trust what
-//! is served.
+//! The invariants of the plan: whatever the Secret contains and whenever replicas read it, API servers trust the
+//! served certificate.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn wanted() -> CertificateSpec {
     }
 }
 
-/// What a replica writes that has published the CA it finds.
+/// The data written by a replica that has published the CA in the Secret.
 fn next(held: &SecretData, now: i64) -> SecretData {
     next_for(held, &CertificateSpec { published: held.ca(), ..wanted() }, now)
 }
@@ -122,7 +122,7 @@ fn replicas_that_want_different_names_converge() {
         }
     }
     assert_eq!(writes, 1);
-    // The next regular renewal drops names that no replica wants any more.
+    // The next regular renewal removes names that no replica uses any more.
     let renewed = next(&keys, START + 700);
     assert_eq!(renewed.text(NAMES), Some(wanted().names.join("\n").as_str()));
 }
@@ -134,7 +134,7 @@ fn certificates_that_are_not_valid_yet_are_replaced_once() {
     assert!(!is_trusted(&keys, &keys.bundle(), START));
     let repaired = next(&keys, START);
     assert!(is_trusted(&repaired, &repaired.bundle(), START));
-    // A clock that is ahead by less than the allowed skew replaces nothing.
+    // A clock that is ahead by less than the allowed skew causes no replacement.
     assert!(plan(&repaired, &wanted(), START + 60).unwrap().is_none());
     let little = next(&SecretData::default(), START + 200);
     assert!(plan(&little, &wanted(), START).unwrap().is_none());
@@ -178,14 +178,14 @@ fn what_is_served_is_renewed_during_a_long_rollover() {
 fn a_ca_that_is_not_published_signs_nothing() {
     let first = next(&SecretData::default(), START);
     let mut keys = first.clone();
-    // When the CA is due, the right to write the webhook configurations is missing.
+    // When the CA is due, permission to write the webhook configurations is missing.
     for now in (START..START + 8900).step_by(10) {
         let published = (now < START + 6000).then(|| first.ca()).flatten();
         keys = next_for(&keys, &CertificateSpec { published, ..wanted() }, now);
         assert!(is_trusted(&keys, &first.bundle(), now), "at {}", now - START);
     }
     assert_ne!(keys.0[CA], first.0[CA]);
-    // The CA expires: the new one has to sign, trusted or not.
+    // The CA expires: the new one has to sign, whether or not it is trusted.
     let late = next_for(&keys, &wanted(), START + 9001);
     assert!(is_trusted(&late, &late.bundle(), START + 9001));
 }
@@ -194,7 +194,7 @@ fn a_ca_that_is_not_published_signs_nothing() {
 fn after_a_deletion_the_old_certificate_is_served_until_the_new_ca_is_trusted() {
     let first = next(&SecretData::default(), START);
     for taken in [START + 10, START + 6010] {
-        // The second time during a rollover.
+        // The Secret is deleted again during a rollover.
         let mut held = first.clone();
         for now in (START..taken).step_by(10) {
             held = next(&held, now);
