@@ -347,7 +347,7 @@ impl<'a> NodePool<'a> {
     }
 
     /// The budgets of the manifest, or the default list. `None` if one cannot be read.
-    pub fn budgets(&self) -> Option<Vec<Budget>> {
+    fn budgets(&self) -> Option<Vec<Budget>> {
         let list = self.disruption().get("budgets");
         if !list.is_set() {
             return Some(Budget::default_list());
