@@ -20,6 +20,7 @@ mod mutate;
 mod registration;
 mod review;
 pub mod serve;
+mod supervise;
 mod tls;
 mod warm;
 mod wire;

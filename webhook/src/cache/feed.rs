@@ -22,7 +22,7 @@ use serde::{Deserialize, Deserializer};
 use super::Cache;
 use crate::cause::Cause;
 use crate::kinds;
-use crate::serve::supervise::catch_panic;
+use crate::supervise::catch_panic;
 
 /// Interval of discovery for a kind that the cluster does not have.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(30);

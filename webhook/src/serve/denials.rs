@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
 
-use super::supervise::catch_panic;
 use crate::cause::Cause;
 use crate::logs::{RateLimit, escaped};
 use crate::metrics::Metrics;
 use crate::review::{Decision, ReviewOutcome};
+use crate::supervise::catch_panic;
 
 /// Maximum number of waiting Events; further ones are dropped.
 const WAITING_EVENTS: usize = 32;

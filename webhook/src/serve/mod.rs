@@ -10,7 +10,6 @@ mod live_config;
 mod peers;
 mod reload;
 mod router;
-pub(crate) mod supervise;
 mod turns;
 
 use std::future::Future;

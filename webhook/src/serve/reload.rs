@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kube::Client;
 use tokio::task::JoinSet;
 
-use super::supervise::catch_panic;
 use super::{Certificates, Options, ServeError, Shared};
 use crate::certificates::{CertificateSpec, SecretData, Store};
 use crate::registration::Registrar;
+use crate::supervise::catch_panic;
 use crate::tls::{Files, Pair, TlsError, read};
 
 fn now() -> u64 {
