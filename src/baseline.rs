@@ -1,205 +1,278 @@
-//! `--baseline`, `--write-baseline` and `--update-baseline`.
+//! What a baseline knows: findings that were there before, which a run counts and does not report.
+//!
+//! An entry is the fingerprint of a finding, made with the path of its file relative to the folder of the baseline, so
+//! that it holds from every current folder.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use gpulint_rules::{CheckReport, find_rule};
+use gpulint_rules::source::{Source, read};
+use gpulint_rules::{CheckReport, Finding, Node, fingerprints_at};
 
-use crate::args::CheckArgs;
-use crate::batch::Batch;
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::{absolute, display_path};
-use crate::known::{Baseline, Baselines, Entry, MARK, entries_of, parse, save};
-use crate::render::Renders;
-use crate::report::total::count;
-use crate::terminal::print_note;
+use crate::files::{absolute, relative, short_path};
+use crate::output;
 
-/// What a run has looked at, which decides what may be said of entries without a finding.
-struct Coverage<'a> {
-    /// Checked files: whether all of them was read, and whether they were found in a folder.
-    files: HashMap<&'a Path, (bool, bool)>,
-    /// The folders that were given.
-    folders: Vec<PathBuf>,
-    /// Files that are checked as rendered.
-    covered: HashSet<&'a Path>,
-    /// Whether everything was rendered.
-    rendered: bool,
-    args: &'a CheckArgs,
+/// The version of the file.
+const VERSION: i64 = 1;
+/// In every baseline, also in one that a merge has broken.
+pub(crate) const MARK: &str = "gpulint check --write-baseline";
+const HEADER: &str = "\
+# Findings that gpulint does not report, because they were there before.
+# Made by `gpulint check --write-baseline FILE`. `gpulint check --update-baseline` removes what no longer matches.
+# Paths are relative to the folder of this file.
+";
+
+/// A finding that a baseline knows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    pub(crate) path: String,
+    pub(crate) object: String,
+    pub(crate) rule: String,
+    pub(crate) fingerprint: String,
+    /// Whether it was found in what a program rendered.
+    pub(crate) rendered: bool,
 }
 
-/// Reads the baselines of the flags or of the configurations.
-pub(crate) fn load(args: &CheckArgs, scopes: &Scopes) -> Result<Baselines, CliError> {
-    if args.write_baseline.is_some() || args.no_baseline || args.show_sets {
-        return Ok(Baselines { list: Vec::new(), of_scope: vec![None; scopes.all().len()] });
-    }
-    let (all, errors) = Baselines::load(scopes, args.baseline.as_ref());
-    if !errors.is_empty() {
-        return Err(CliError::Several(errors));
-    }
-    if args.update_baseline && all.list.is_empty() {
-        return Err(CliError::Usage(
-            "--update-baseline: there is no baseline; name it with --baseline or in gpulint.yaml".to_owned(),
-        ));
-    }
-    Ok(all)
+#[derive(Debug)]
+pub(crate) struct Baseline {
+    /// Its absolute path.
+    pub(crate) path: PathBuf,
+    /// As the user wrote it.
+    pub(crate) shown: String,
+    pub(crate) entries: Vec<Entry>,
+    /// The fingerprints of each file, by its absolute path.
+    by_file: HashMap<PathBuf, HashSet<String>>,
 }
 
-/// Says which entries no finding matched, by configuration and fingerprint, and removes them if that is asked for.
-pub(crate) fn finish(
-    baselines: &Baselines,
-    matched: &[(usize, String)],
-    args: &CheckArgs,
-    set: &Batch<'_>,
-    renders: &Renders,
-) -> Result<(), CliError> {
-    if baselines.list.is_empty() {
-        return Ok(());
-    }
-    let of = |scope: usize| baselines.of_scope.get(scope).copied().flatten();
-    let matched: HashSet<(usize, &str)> =
-        matched.iter().filter_map(|(scope, name)| Some((of(*scope)?, name.as_str()))).collect();
-    let coverage = Coverage::new(args, set, renders);
-    for (at, baseline) in baselines.list.iter().enumerate() {
-        let is_stale = |entry: &Entry| {
-            !matched.contains(&(at, entry.fingerprint.as_str()))
-                && coverage.includes(entry, &absolute(&baseline.folder().join(&entry.path)))
-        };
-        let (stale, left): (Vec<Entry>, Vec<Entry>) =
-            baseline.entries.iter().cloned().partition(|entry| is_stale(entry));
-        if args.update_baseline && !stale.is_empty() {
-            save(&baseline.path, &baseline.shown, &left)?;
-        }
-        if !args.quiet {
-            say(baseline, &stale, args);
-        }
-    }
-    Ok(())
+/// The baselines of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Baselines {
+    pub(crate) list: Vec<Baseline>,
+    /// The baseline of each configuration.
+    pub(crate) of_scope: Vec<Option<usize>>,
 }
 
-fn say(baseline: &Baseline, stale: &[Entry], args: &CheckArgs) {
-    let shown = &baseline.shown;
-    let (entries, matches, them) = match stale.len() {
-        1 => ("1 entry".to_owned(), "matches", "it"),
-        n => (format!("{n} entries"), "match", "them"),
-    };
-    match (stale.is_empty(), args.update_baseline) {
-        (true, false) => {}
-        (true, true) => print_note(&format!("note: {shown}: no entry to remove")),
-        (false, true) => print_note(&format!("note: {shown}: removed {entries} that no longer {matches}")),
-        (false, false) => print_note(&format!(
-            "note: {shown}: {entries} of the baseline no longer {matches}; --update-baseline removes {them}"
-        )),
-    }
-    if args.verbose {
-        for entry in stale {
-            print_note(&format!("  {}: {} {}", entry.path, entry.rule, entry.object));
-        }
-    }
-}
-
-impl<'a> Coverage<'a> {
-    fn new(args: &'a CheckArgs, set: &'a Batch<'_>, renders: &Renders) -> Coverage<'a> {
-        let mut files = HashMap::new();
-        for (one, read) in set.inputs.iter().zip(&set.reads) {
-            let parsed = |file: &gpulint_rules::File| file.documents.iter().all(|d| d.tree.is_some());
-            let whole = read.error.is_none() && read.file.as_ref().is_none_or(parsed);
-            let is_checked = !one.is_context && one.input.unapplied.is_none();
-            files.insert(one.input.absolute.as_path(), (whole && is_checked, !one.input.named));
-        }
-        let folders = args.paths.iter().filter(|path| path.is_dir()).map(|path| absolute(path)).collect();
-        let covered = set.covered.iter().map(|at| set.inputs[*at].input.absolute.as_path()).collect();
-        Coverage { files, folders, covered, rendered: renders.failures() == 0 && renders.has_runs(), args }
-    }
-
-    /// Whether the run would have found what an entry names.
-    fn includes(&self, entry: &Entry, file: &Path) -> bool {
-        let flags = &self.args.rules;
-        let rule = find_rule(&entry.rule);
-        let named = |names: &[String]| {
-            let group = rule.map(|rule| rule.group.name());
-            names.iter().any(|name| *name == entry.rule || name == "all" || Some(name.as_str()) == group)
-        };
-        let other_versions = flags.karpenter.or(flags.keda).or(flags.kubernetes).is_some();
-        if other_versions || (!flags.select.is_empty() && !named(&flags.select)) || named(&flags.ignore) {
-            return false;
-        }
-        if if entry.rendered { !self.rendered } else { self.covered.contains(file) } {
-            return false;
-        }
-        match self.files.get(file) {
-            // A file alone does not show what its rules would have read of others.
-            Some((whole, from_folder)) => {
-                *whole && (*from_folder || rule.is_none_or(|rule| rule.reads.is_empty()))
+impl Baselines {
+    /// The baseline of each configuration, or the same for all, and what is wrong with them.
+    pub(crate) fn load(scopes: &Scopes, given: Option<&PathBuf>) -> (Baselines, Vec<String>) {
+        let mut all = Baselines { list: Vec::new(), of_scope: vec![None; scopes.all().len()] };
+        let mut errors = Vec::new();
+        let mut failed = HashSet::new();
+        for (number, scope) in scopes.all().iter().enumerate() {
+            let Some(path) = given.or(scope.baseline.as_ref()) else { continue };
+            let known = all.list.iter().position(|baseline| baseline.path == absolute(path));
+            if known.is_some() || failed.contains(path) {
+                all.of_scope[number] = known;
+                continue;
             }
-            None => self.folders.iter().any(|folder| file.starts_with(folder)),
+            match Baseline::load(path) {
+                Ok(baseline) => {
+                    all.of_scope[number] = Some(all.list.len());
+                    all.list.push(baseline);
+                }
+                Err(error) => {
+                    failed.insert(path);
+                    errors.push(error);
+                }
+            }
         }
+        (all, errors)
     }
-}
 
-/// `--write-baseline`: writes the findings of a run, and takes them out of its reports.
-pub(crate) fn write(
-    path: &Path,
-    args: &CheckArgs,
-    set: &mut Batch<'_>,
-    renders: &Renders,
-    reports: &mut [Option<CheckReport>],
-) -> Result<(), CliError> {
-    let target = absolute(path);
-    let shown = display_path(path);
-    let folder = target.parent().unwrap_or(Path::new("/")).to_owned();
-    let mut entries = Vec::new();
-    for (at, report) in reports.iter().enumerate() {
-        let Some(report) = report else { continue };
-        entries.extend(entries_of(&folder, &set.inputs[at].input.absolute, report.findings.iter()));
-    }
-    let rendered = renders.check(set);
-    for (file, numbers) in renders.by_file(&rendered.findings) {
-        entries.extend(entries_of(&folder, &file, numbers.iter().map(|at| &rendered.findings[*at].1)));
-    }
-    let found = entries.len();
-    // What this run did not look at stays as it is.
-    let coverage = Coverage::new(args, set, renders);
-    let is_kept = |entry: &Entry| !coverage.includes(entry, &absolute(&folder.join(&entry.path)));
-    entries.extend(existing(&target, &shown)?.into_iter().filter(is_kept));
-    entries.sort();
-    entries.dedup();
-    let kept = entries.len() - found.min(entries.len());
-    save(&target, &shown, &entries)?;
-    if !args.quiet {
-        let kept = if kept > 0 {
-            format!("; {kept} of other files or rules {}", if kept == 1 { "stays" } else { "stay" })
-        } else {
-            String::new()
+    /// The fingerprint of each finding of a file that the baseline of a configuration has.
+    pub(crate) fn known<'f>(
+        &self,
+        scope: usize,
+        file: &Path,
+        findings: impl ExactSizeIterator<Item = &'f Finding>,
+    ) -> Vec<Option<String>> {
+        let count = findings.len();
+        let baseline = self.of_scope.get(scope).copied().flatten().map(|at| &self.list[at]);
+        let Some((baseline, known)) = baseline.and_then(|all| Some((all, all.by_file.get(file)?))) else {
+            return vec![None; count];
         };
-        print_note(&format!("note: wrote {} to {shown}{kept}", count(found, "finding")));
+        let path = relative(baseline.folder(), file);
+        let findings: Vec<&Finding> = findings.collect();
+        let names = fingerprints_at(findings.iter().map(|finding| (*finding, path.as_str())));
+        let pairs = names.into_iter().zip(findings);
+        pairs.map(|(name, found)| (known.contains(&name) && may_be_known(found)).then_some(name)).collect()
     }
-    let baseline = Baseline::load(path).map_err(CliError::Usage)?;
-    set.baselines = Baselines { list: vec![baseline], of_scope: vec![Some(0); set.engines.len()] };
-    for (at, report) in reports.iter_mut().enumerate() {
-        if let Some(report) = report {
-            let one = &set.inputs[at];
-            set.baselines.filter(one.scope, &one.input.absolute, report);
+
+    /// Takes what the baseline knows out of the report of a file.
+    pub(crate) fn filter(&self, scope: usize, file: &Path, report: &mut CheckReport) {
+        if self.list.is_empty() || report.findings.is_empty() {
+            return;
         }
+        let mut known = self.known(scope, file, report.findings.iter()).into_iter();
+        report.findings.retain(|_| match known.next().flatten() {
+            Some(fingerprint) => {
+                report.baselined.push(fingerprint);
+                false
+            }
+            None => true,
+        });
     }
-    Ok(())
 }
 
-/// The entries of a file that is about to be replaced: none if it cannot be read as a baseline, but is one.
-fn existing(path: &Path, shown: &str) -> Result<Vec<Entry>, CliError> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(CliError::Usage(format!("{shown}: {error}"))),
+impl Baseline {
+    pub(crate) fn load(path: &Path) -> Result<Baseline, String> {
+        let shown = short_path(path);
+        let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                format!("{shown}: there is no such baseline; `{MARK} {shown}` makes it")
+            }
+            _ => format!("{shown}: {error}"),
+        })?;
+        let path = absolute(path);
+        let entries = parse(&shown, &text)?;
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let mut by_file: HashMap<PathBuf, HashSet<String>> = HashMap::new();
+        for entry in &entries {
+            let file = absolute(&folder.join(&entry.path));
+            by_file.entry(file).or_default().insert(entry.fingerprint.clone());
+        }
+        Ok(Baseline { path, shown, entries, by_file })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+pub(crate) fn entries_of<'f>(
+    folder: &Path,
+    file: &Path,
+    findings: impl Iterator<Item = &'f Finding>,
+) -> Vec<Entry> {
+    let path = relative(folder, file);
+    let findings: Vec<&Finding> = findings.collect();
+    let names = fingerprints_at(findings.iter().map(|finding| (*finding, path.as_str())));
+    let pairs = findings.into_iter().zip(names).filter(|(finding, _)| may_be_known(finding));
+    pairs
+        .map(|(finding, fingerprint)| Entry {
+            path: path.clone(),
+            object: finding.location.object().map_or_else(String::new, |object| {
+                let id = object.id();
+                match id.namespace() {
+                    Some(namespace) => format!("{namespace}/{}/{}", id.kind, id.name),
+                    None => format!("{}/{}", id.kind, id.name),
+                }
+            }),
+            rule: finding.rule.id.to_owned(),
+            fingerprint,
+            rendered: finding.location.rendered().is_some(),
+        })
+        .collect()
+}
+
+/// Whether a finding may be in a baseline: what could not be rendered was not checked.
+fn may_be_known(finding: &Finding) -> bool {
+    finding.rule.id != "render-failed"
+}
+
+pub(crate) fn parse(shown: &str, text: &str) -> Result<Vec<Entry>, String> {
+    let source = Source::from_text(shown, text);
+    let documents = read(&source);
+    let fail = |at: u32, message: &str| {
+        let place = source.lines().position(text, at);
+        format!(
+            "{shown}:{}:{}: {message}; `{MARK} {shown}` writes the baseline anew",
+            place.line, place.column
+        )
     };
-    match parse(shown, &text) {
-        Ok(entries) => Ok(entries),
-        Err(_) if text.trim().is_empty() => Ok(Vec::new()),
-        Err(error) if error.contains("is newer than this gpulint") => Err(CliError::Usage(error)),
-        Err(_) if text.contains(MARK) => Ok(Vec::new()),
-        Err(_) => {
-            Err(CliError::Usage(format!("{shown} exists and is not a baseline: it is not overwritten")))
+    let fault = documents.iter().flat_map(|document| &document.diagnostics).next();
+    if let Some(fault) = fault {
+        return Err(fail(fault.span.start, &fault.message));
+    }
+    let (Some(root), 1) = (documents.first().and_then(|d| d.root()), documents.len()) else {
+        return Err(fail(0, "this is not a baseline"));
+    };
+    let at = |node: &Node<'_>| node.span().or_else(|| node.key_span()).map_or(0, |span| span.start);
+    match root.get("version").int() {
+        Some(VERSION) => {}
+        Some(newer) if newer > VERSION => {
+            return Err(format!(
+                "{shown}: a baseline of version {newer} is newer than this gpulint, which reads version {VERSION}"
+            ));
+        }
+        _ => return Err(fail(at(&root.get("version")), "expected `version: 1` of a baseline")),
+    }
+    let list = root.get("findings");
+    if !list.is_sequence() {
+        return Err(fail(at(&list), "expected a list of `findings`"));
+    }
+    let entry = |node: Node<'_>| {
+        let text = |key: &str| node.get(key).raw_text().map(str::to_owned);
+        let (Some(path), Some(rule), Some(fingerprint)) = (text("path"), text("rule"), text("fingerprint"))
+        else {
+            return Err(fail(at(&node), "expected `fingerprint`, `rule` and `path` of a finding"));
+        };
+        if fingerprint.len() != 16 || !fingerprint.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(fail(at(&node.get("fingerprint")), "a fingerprint has 16 hexadecimal digits"));
+        }
+        let rendered = node.get("rendered").bool() == Some(true);
+        Ok(Entry { path, object: text("object").unwrap_or_default(), rule, fingerprint, rendered })
+    };
+    list.items().map(entry).collect()
+}
+
+/// Writes a baseline, as a whole or not at all.
+pub(crate) fn save(path: &Path, shown: &str, entries: &[Entry]) -> Result<(), CliError> {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut out = HEADER.to_owned();
+    let _ = writeln!(out, "version: {VERSION}");
+    out.push_str(if entries.is_empty() { "findings: []\n" } else { "findings:\n" });
+    for entry in entries {
+        let Entry { path, object, rule, fingerprint, rendered } = entry;
+        let _ = write!(out, "- {{fingerprint: \"{fingerprint}\", rule: {rule}, path: {}", quoted(path));
+        if !object.is_empty() {
+            let _ = write!(out, ", object: {}", quoted(object));
+        }
+        out.push_str(if *rendered { ", rendered: true}\n" } else { "}\n" });
+    }
+    replace(path, &out).map_err(|error| CliError::Usage(format!("cannot write {shown}: {error}")))
+}
+
+/// Replaces or makes a file, as a whole or not at all.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    match fs::read(&target) {
+        Ok(now) if now == text.as_bytes() => return Ok(()),
+        Ok(_) if fs::metadata(&target)?.permissions().readonly() => {
+            return Err(io::Error::other("it is read-only"));
+        }
+        _ => {}
+    }
+    output::replace(&target, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn what_is_wrong_with_a_baseline_is_said_with_its_place() {
+        let entry = "- {fingerprint: \"0123456789abcdef\", rule: r, path: a.yaml}\n";
+        assert_eq!(parse("b.yaml", &format!("version: 1\nfindings:\n{entry}")).unwrap().len(), 1);
+        assert_eq!(parse("b.json", "{\"version\": 1, \"findings\": []}").unwrap().len(), 0);
+        for (text, error) in [
+            ("", "b.yaml:1:1: this is not a baseline; "),
+            ("kind: Pod\n", "expected `version: 1` of a baseline; "),
+            ("version: 1\n", "expected a list of `findings`; "),
+            ("version: 2\nfindings: []\n", "a baseline of version 2 is newer than this gpulint"),
+            ("version: 1\nfindings:\n- {rule: r}\n", "b.yaml:3:3: expected `fingerprint`, `rule` and `path`"),
+            (
+                "version: 1\nfindings:\n- {fingerprint: abc, rule: r, path: p}\n",
+                "b.yaml:3:17: a fingerprint has 16",
+            ),
+            ("version: 1\nfindings:\n<<<<<<< HEAD\n- {}\n", "b.yaml:3:"),
+        ] {
+            let said = parse("b.yaml", text).unwrap_err();
+            assert!(said.contains(error), "{said}");
         }
     }
 }

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use gpulint_rules::source::Source;
 use gpulint_rules::{CheckReport, Engine, RunInput, check_run};
 
+use crate::baseline::Baselines;
 use crate::config::Scopes;
 use crate::files;
-use crate::files::sets::{SetFile, Sets};
 use crate::files::{
-    Directories, Disk, Folders, FoundFiles, Input, ReadOutcome, SkipReason, Skipped, display_path,
+    Directories, Disk, Folders, FoundFiles, Input, ReadOutcome, SetFile, Sets, SkipReason, Skipped,
 };
-use crate::known::Baselines;
 use crate::progress::Progress;
 
 /// What is reported of a file that is checked as rendered: what is wrong with its text.
@@ -74,7 +73,8 @@ pub(crate) struct Batch<'e> {
     pub(crate) engines: &'e [Engine],
     /// The findings that are not reported.
     pub(crate) baselines: Baselines,
-    folders: Folders,
+    /// Which charts and kustomizations are around the inputs.
+    pub(crate) folders: Folders,
 }
 
 impl<'e> Batch<'e> {
@@ -132,10 +132,9 @@ impl<'e> Batch<'e> {
                 charts.entry(chart).or_default().push(at);
             }
         }
-        let here = files::absolute(Path::new("."));
         for (chart, files) in charts {
             if files.iter().any(|at| !self.inputs[*at].is_context) {
-                let name = display_path(chart.strip_prefix(&here).unwrap_or(&chart));
+                let name = files::short_path(&chart);
                 self.sets.add_chart(&name, chart, &files);
             }
         }
@@ -163,26 +162,6 @@ impl<'e> Batch<'e> {
     /// The text of an input that is checked.
     pub(crate) fn source(&self, at: usize) -> Option<&Arc<Source>> {
         self.reads[at].file.as_ref().map(|file| &file.source)
-    }
-
-    /// The charts around the inputs that are no part of another one.
-    pub(crate) fn root_charts(&self) -> Vec<PathBuf> {
-        self.folders.root_charts()
-    }
-
-    /// The folders with a kustomization.
-    pub(crate) fn kustomization_folders(&self) -> Vec<PathBuf> {
-        self.folders.kustomization_folders()
-    }
-
-    /// The chart that is rendered for a file of it that it applies: a template, or one of its folder `crds`.
-    pub(crate) fn root_chart_of_applied(&self, path: &Path) -> Option<PathBuf> {
-        self.folders.root_chart_of_template(path).or_else(|| self.folders.root_chart_of_crd(path))
-    }
-
-    /// The chart that a file gives default values to.
-    pub(crate) fn root_chart_of_values(&self, path: &Path) -> Option<PathBuf> {
-        self.folders.root_chart_of_values(path)
     }
 
     /// The path of the chart that has to be rendered for an input that was skipped as a template.
@@ -257,7 +236,7 @@ fn discover_sets(
         objects: read.file.as_ref().filter(|_| read.manifest).map_or(&[], |file| &file.objects),
         clusters: clusters(one, &engines[one.scope]),
     });
-    files::sets::discover(&files.collect::<Vec<_>>(), folders)
+    files::discover_sets(&files.collect::<Vec<_>>(), folders)
 }
 
 /// Keeps the entries that are marked.

@@ -1,4 +1,4 @@
-//! Finds the configuration of each file: the nearest `gpulint.yaml`, or another of [`NAMES`], in its folder or above.
+//! Finds the configuration of each file: the nearest `gpulint.yaml`, or another of [`CONFIGURATIONS`], in its folder or above.
 //!
 //! Flags take precedence over every configuration. The engine defines what a configuration may contain.
 
@@ -9,35 +9,27 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::facts::suggest;
 use gpulint_rules::lint::config::{Config, RenderConfig};
-use gpulint_rules::{Group, Platform, Product, RULES, Settings};
+use gpulint_rules::{Engine, Group, Platform, Product, RULES, Settings};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::args::{CheckArgs, LspArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
-use crate::files::{Directories, absolute, display_path, relative};
-
-/// The names that the configuration file may have. A folder has one.
-pub(crate) const NAMES: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];
-
-/// Whether a file has the name of a configuration.
-pub(crate) fn is_named(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| NAMES.iter().any(|known| name == *known))
-}
+use crate::files::{CONFIGURATIONS, Directories, absolute, display_path, relative, short_path};
 
 /// The configuration file of a folder.
 ///
 /// # Errors
 /// Both names if it has several.
 pub(crate) fn in_folder(folder: &Path, directories: &Directories) -> Result<Option<PathBuf>, String> {
-    let names = NAMES.iter().filter(|name| directories.has_file(folder, name));
+    let names = CONFIGURATIONS.iter().filter(|name| directories.has_file(folder, name));
     let mut files = names.map(|name| folder.join(name));
     match (files.next(), files.next()) {
         (Some(one), Some(other)) => Err(format!(
             "{} and {} are configurations of one folder: remove one",
-            display_config_path(&one),
-            display_config_path(&other)
+            short_path(&one),
+            short_path(&other)
         )),
         (first, _) => Ok(first),
     }
@@ -55,7 +47,6 @@ pub(crate) struct Scope {
     pub(crate) settings: Settings,
     /// The platform without the flags.
     pub(crate) configured: Platform,
-    /// What is rendered.
     pub(crate) render: RenderConfig,
     /// The absolute path of its baseline.
     pub(crate) baseline: Option<PathBuf>,
@@ -317,7 +308,7 @@ impl Scopes {
 
     /// Reads a configuration; its errors are kept for [`Scopes::finish`].
     fn load(&mut self, path: &Path) -> usize {
-        let named = display_config_path(path);
+        let named = short_path(path);
         let mut files = Vec::new();
         let read = read_with_base(path, None, &mut files);
         self.found.extend(files.iter().cloned());
@@ -376,14 +367,17 @@ impl Scopes {
         self.found.extend(other.found.iter().cloned());
     }
 
-    /// All scopes.
     pub(crate) fn all(&self) -> &[Scope] {
         &self.list
     }
 
-    /// The scope with an index.
     pub(crate) fn get(&self, scope: usize) -> &Scope {
         &self.list[scope]
+    }
+
+    /// The rules under each configuration, or the errors in their files.
+    pub(crate) fn engines(&mut self) -> Result<Vec<Engine>, CliError> {
+        Ok(self.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect())
     }
 
     /// The scopes, or the errors in their files.
@@ -403,13 +397,13 @@ pub(crate) fn read_with_base(
     place: Option<&str>,
     files: &mut Vec<PathBuf>,
 ) -> Result<Config, Vec<String>> {
-    let named = display_config_path(path);
+    let named = short_path(path);
     let at = place.map_or_else(String::new, |place| format!("{place}: "));
     let own = absolute(path);
     // Two paths may lead to one file.
     let identity = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if files.iter().any(|known| identity(known) == identity(&own)) {
-        let chain: Vec<String> = files.iter().map(|file| display_config_path(file)).collect();
+        let chain: Vec<String> = files.iter().map(|file| short_path(file)).collect();
         return Err(vec![format!("{at}configurations extend each other: {} -> {named}", chain.join(" -> "))]);
     }
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -438,18 +432,12 @@ fn relative_to(folder: Option<&Path>, path: &str) -> PathBuf {
     whole.strip_prefix(&here).map(Path::to_owned).unwrap_or(whole)
 }
 
-/// The path of a configuration, relative to the current folder if that is shorter.
-pub(crate) fn display_config_path(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    display_path(path.strip_prefix(here).unwrap_or(path))
-}
-
 /// The settings of a command that reads no manifests from files: the configuration given by the flags, or the
 /// nearest one to the current folder.
 #[cfg(feature = "webhook")]
 pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, CliError> {
     let mut scopes = Scopes::new(args, Flags::new(args)?)?;
-    let scope = scopes.scope_of(&absolute(Path::new(NAMES[0])), &Directories::default());
+    let scope = scopes.scope_of(&absolute(Path::new(CONFIGURATIONS[0])), &Directories::default());
     scopes.finish()?;
     Ok(scopes.get(scope).settings.clone())
 }

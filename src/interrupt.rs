@@ -12,9 +12,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// What is removed when a signal arrives.
 struct Leftovers {
-    /// Files and folders.
     paths: BTreeSet<PathBuf>,
-    /// Process groups.
     groups: BTreeSet<u32>,
 }
 
@@ -43,7 +41,6 @@ impl Temporary {
         Ok((Temporary(path), made))
     }
 
-    /// A new file.
     pub(crate) fn file(path: PathBuf) -> io::Result<(Temporary, fs::File)> {
         Temporary::create(path, |path| fs::OpenOptions::new().write(true).create_new(true).open(path))
     }
@@ -81,7 +78,6 @@ fn remove(path: &Path) {
 pub(crate) struct Group(u32);
 
 impl Group {
-    /// Starts the program.
     pub(crate) fn spawn(command: &mut Command) -> io::Result<(Group, Child)> {
         let mut all = leftovers();
         let child = command.spawn()?;

@@ -5,39 +5,24 @@
 
 #![forbid(unsafe_code)]
 
+mod allow_comment;
 mod args;
 mod baseline;
 mod batch;
 mod check;
+mod commands;
 mod config;
-mod context;
 mod crds;
-mod docs;
 mod error;
-mod explain;
 mod files;
-mod fix;
-mod init;
 mod interrupt;
-mod known;
-mod loaded;
 mod lsp;
 mod markdown;
 mod output;
-mod pools;
-mod preview;
 mod progress;
 mod render;
 mod report;
-#[cfg(feature = "webhook")]
-mod review;
-mod schema;
-mod show;
-mod suppressions;
 mod terminal;
-#[cfg(feature = "webhook")]
-mod webhook;
-mod why;
 
 use std::process::ExitCode;
 
@@ -64,20 +49,20 @@ fn run(args: Args) -> Result<ExitCode, CliError> {
     let color = args.color;
     match args.command {
         Command::Check(args) => check::run(&args, color),
-        Command::Why(args) => why::run(&args, color),
-        Command::Pools(args) => pools::run(&args, color),
-        Command::Explain(args) => explain::explain(&args, color),
+        Command::Why(args) => commands::why::run(&args, color),
+        Command::Pools(args) => commands::pools::run(&args, color),
+        Command::Explain(args) => commands::explain::explain(&args, color),
         Command::Lsp(args) => lsp::run(args),
-        Command::Init(args) => init::run(&args),
-        Command::Config(args) => show::run(&args),
-        Command::Rules(args) => explain::rules(&args),
+        Command::Init(args) => commands::init::run(&args),
+        Command::Config(args) => commands::show::run(&args),
+        Command::Rules(args) => commands::explain::rules(&args),
         #[cfg(feature = "webhook")]
-        Command::Review(args) => review::run(&args),
+        Command::Review(args) => commands::review::run(&args),
         #[cfg(feature = "webhook")]
-        Command::Webhook(args) => webhook::run(args),
-        Command::Schema(args) => schema::schema(&args),
-        Command::Completions(args) => schema::completions(&args),
-        Command::Man => schema::man(),
-        Command::Docs(args) => docs::run(&args),
+        Command::Webhook(args) => commands::webhook::run(args),
+        Command::Schema(args) => commands::schema::schema(&args),
+        Command::Completions(args) => commands::schema::completions(&args),
+        Command::Man => commands::schema::man(),
+        Command::Docs(args) => commands::docs::run(&args),
     }
 }

@@ -51,7 +51,6 @@ impl Progress {
         Progress { done, thread }
     }
 
-    /// Counts one file.
     pub(crate) fn step(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }

@@ -114,3 +114,9 @@ pub(crate) fn printable(text: &str, lines: bool) -> std::borrow::Cow<'_, str> {
 pub(crate) fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
+
+/// `1 file`, `2 files`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{s}")
+}

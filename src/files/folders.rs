@@ -7,11 +7,9 @@ use std::sync::{Arc, OnceLock};
 use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 use rayon::prelude::*;
 
-use crate::config;
-
 use super::filled::{FilledFolders, flux_paths, has_placeholders, read_small};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
-use super::{Directories, Disk, Input, SkipReason, display_path};
+use super::{Directories, Disk, Input, SkipReason, display_path, is_configuration};
 
 /// Kustomizations below each other are followed to this depth.
 const MAX_KUSTOMIZE_DEPTH: usize = 16;
@@ -45,7 +43,6 @@ pub(crate) struct Folders {
     inputs: Vec<Input>,
     /// What the folders contained when the inputs were found.
     pub(super) directories: Directories,
-    /// What files contain.
     pub(super) disk: Disk,
 }
 
@@ -258,7 +255,6 @@ impl Folders {
         shared(of_files)
     }
 
-    /// What files contain.
     pub(crate) fn disk(&self) -> &Disk {
         &self.disk
     }
@@ -280,7 +276,7 @@ impl Folders {
             return Some(reason);
         }
         let name = path.file_name()?.to_string_lossy();
-        if config::is_named(path) {
+        if is_configuration(path) {
             return Some(SkipReason::Config);
         }
         if KUSTOMIZATIONS.contains(&&*name) {

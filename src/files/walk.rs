@@ -17,7 +17,6 @@ pub(crate) struct Input {
     pub(crate) display_path: String,
     /// The path to open.
     pub(crate) path: PathBuf,
-    /// The absolute path.
     pub(crate) absolute: PathBuf,
     /// Whether it was given as an argument, not found in a folder.
     pub(crate) named: bool,

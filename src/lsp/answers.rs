@@ -27,7 +27,6 @@ pub(crate) struct Refusal {
 
 type Answer = Result<Value, Refusal>;
 
-/// Answers a request.
 pub(crate) fn answer(session: &mut Session, method: &str, params: Value) -> Answer {
     match method {
         request::DocumentDiagnosticRequest::METHOD => {

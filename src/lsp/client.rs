@@ -20,7 +20,6 @@ use super::position::Encoding;
 
 /// What the client said that it can do.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a capability of the protocol")]
 pub(crate) struct Capabilities {
     /// It asks for diagnostics.
     pub(crate) pulls_diagnostics: bool,
@@ -153,7 +152,6 @@ impl Client {
         let _ = self.connection.sender.send(message);
     }
 
-    /// Answers a request.
     pub(crate) fn answer(&self, id: RequestId, result: impl Serialize) {
         match serde_json::to_value(result) {
             Ok(value) => self.send(Response::new_ok(id, value).into()),
@@ -189,12 +187,10 @@ impl Client {
         self.notify::<notification::ShowMessage>(ShowMessageParams { typ: kind, message: message.into() });
     }
 
-    /// Begins the handshake.
     pub(crate) fn begin(connection: &Connection) -> Result<(RequestId, Value), CliError> {
         connection.initialize_start().map_err(|error| CliError::Usage(error.to_string()))
     }
 
-    /// Ends the handshake.
     pub(crate) fn finish(&self, id: RequestId, result: Value) -> Result<(), CliError> {
         self.connection.initialize_finish(id, result).map_err(|error| CliError::Usage(error.to_string()))
     }
@@ -246,7 +242,6 @@ impl Progress {
         }
     }
 
-    /// Ends it.
     pub(crate) fn end(self, client: &Client) {
         if self.begun {
             self.send(client, WorkDoneProgress::End(WorkDoneProgressEnd { message: None }));

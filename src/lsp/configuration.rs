@@ -14,9 +14,8 @@ use lsp_types::{
 };
 use serde_json::json;
 
-use crate::config::{NAMES, is_named};
-use crate::files::{absolute, display_path};
-use crate::report::total::count;
+use crate::files::{CONFIGURATIONS, absolute, display_path, is_configuration};
+use crate::terminal::count;
 
 use super::diagnostics::SOURCE;
 use super::position::{Encoding, Positions};
@@ -26,7 +25,6 @@ const CODE: &str = "configuration";
 /// So many places of another file are shown.
 const MAX_RELATED: usize = 12;
 
-/// A configuration file.
 pub(crate) struct Edited<'a> {
     /// Its absolute path.
     pub(crate) path: &'a Path,
@@ -115,10 +113,10 @@ impl Edited<'_> {
 
     /// Other configurations of its folder.
     fn rivals(&self, exists: &dyn Fn(&Path) -> bool) -> Vec<Diagnostic> {
-        if !is_named(self.path) {
+        if !is_configuration(self.path) {
             return Vec::new();
         }
-        let others = NAMES.iter().map(|name| self.path.with_file_name(name));
+        let others = CONFIGURATIONS.iter().map(|name| self.path.with_file_name(name));
         let others = others.filter(|other| other != self.path && exists(other));
         let message = |other: PathBuf| {
             format!("{} is a configuration of this folder too: remove one", self.name(&other))

@@ -10,7 +10,7 @@ use lsp_types::{
 
 use gpulint_rules::Location;
 
-use crate::config;
+use crate::files;
 
 use super::completion::{self, Item, ItemKind};
 use super::convert::{Places, path_of};
@@ -40,7 +40,7 @@ fn items(session: &Session, at: &TextDocumentPositionParams) -> Option<Vec<Compl
         }
     };
     let offset = positions.offset(text, at.position, encoding);
-    let found = if config::is_named(&path) {
+    let found = if files::is_configuration(&path) {
         completion::configuration(text, offset)
     } else {
         let report = project.and_then(|project| project.report(&path));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lsp_types::Diagnostic;
 
-use crate::config;
+use crate::files;
 
 use super::configuration;
 use super::configuration::{Edited, Files};
@@ -27,7 +27,7 @@ pub(crate) fn of_file(session: &Session, path: &Path) -> Vec<Diagnostic> {
 
 /// Whether a file is a configuration of a project, or one that another is based on.
 pub(crate) fn is_configuration(project: &Project, path: &Path) -> bool {
-    config::is_named(path) || project.configurations().any(|known| known == path)
+    files::is_configuration(path) || project.configurations().any(|known| known == path)
 }
 
 fn of_configuration(session: &Session, project: &Project, path: &Path) -> Vec<Diagnostic> {

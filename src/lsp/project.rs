@@ -18,13 +18,14 @@ use gpulint_rules::{
 use rayon::prelude::*;
 
 use crate::args::LspArgs;
+use crate::baseline::Baselines;
 use crate::batch::{ScopedInput, clusters, scope};
-use crate::config::{self, Scopes};
+use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files;
-use crate::files::sets::{SetFile, Sets};
-use crate::files::{Directories, Disk, FileContext, Folders, Input, KUSTOMIZATIONS, ReadOutcome};
-use crate::known::Baselines;
+use crate::files::{
+    Directories, Disk, FileContext, Folders, Input, KUSTOMIZATIONS, ReadOutcome, SetFile, Sets,
+};
 
 use super::view::{SetView, View};
 
@@ -74,7 +75,6 @@ struct FileState {
     objects: Vec<ObjectId>,
 }
 
-/// What has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The text of a buffer: it was opened, edited or closed.
@@ -97,7 +97,6 @@ impl Change {
 enum Reach {
     /// No file of the project.
     Nothing,
-    /// Its own file.
     Text,
     /// What surrounding folders say about files.
     Folders,
@@ -185,7 +184,6 @@ impl Project {
         Ok(project)
     }
 
-    /// The folder.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -283,7 +281,7 @@ impl Project {
     /// Whether a file is a configuration, or one that a configuration reads: a base, a baseline, a definition of kinds.
     pub(crate) fn is_part_of_configuration(&self, path: &Path) -> bool {
         let is_part = |file: &PathBuf| file == path;
-        config::is_named(path)
+        files::is_configuration(path)
             || self.scopes.found().contains(path)
             || self
                 .scopes
@@ -514,7 +512,7 @@ impl Project {
             objects: if state.is_manifest { objects(at) } else { &[] },
             clusters: clusters(one, &self.engines[one.scope]),
         });
-        files::sets::discover(&files.collect::<Vec<_>>(), &self.folders)
+        files::discover_sets(&files.collect::<Vec<_>>(), &self.folders)
     }
 }
 

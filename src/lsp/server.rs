@@ -453,7 +453,7 @@ impl Server {
 }
 
 /// The folders that the client has open.
-#[allow(deprecated, reason = "older clients name one root only")]
+#[expect(deprecated, reason = "older clients name one root only")]
 fn roots(params: &InitializeParams) -> Vec<PathBuf> {
     let folders = params.workspace_folders.iter().flatten();
     let folders: Vec<PathBuf> = folders.filter_map(|folder| path_of(&folder.uri)).collect();

@@ -7,9 +7,7 @@ use gpulint_rules::{CheckReport, Cluster, Engine, File, Node, Object};
 pub(crate) struct View<'a> {
     /// Its source, documents and objects, as they were parsed last.
     pub(crate) file: &'a File,
-    /// Its findings.
     pub(crate) report: &'a CheckReport,
-    /// Its configuration.
     pub(crate) engine: &'a Engine,
     /// The sets that it is applied with, at least one.
     pub(crate) sets: Vec<SetView<'a>>,

@@ -19,7 +19,6 @@ use rayon::prelude::*;
 use crate::batch::Batch;
 use crate::config::{Scope, Scopes};
 use crate::files;
-use crate::files::{Folders, Input};
 
 use super::process;
 use super::process::{Failure, TempFolder};
@@ -27,7 +26,7 @@ use super::sources::Sources;
 use super::template::{LineOrigin, Template, take_marks};
 use super::values;
 use super::values::ValuesFile;
-use super::{Locate, Place, RenderFailure, RenderOptions, RenderedFile, Rendering, Run, failure_words};
+use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, failure_words};
 
 /// Kinds of the table that no cluster of today serves: a chart that asks for them makes objects for old clusters.
 const NOT_SERVED: [(&str, &str); 7] = [
@@ -59,25 +58,16 @@ struct Chart {
 }
 
 /// Renders the charts of a batch.
-pub(super) fn render(
-    batch: &Batch<'_>,
-    scopes: &Scopes,
-    options: &RenderOptions<'_>,
-    sources: &Arc<Sources>,
-) -> Rendering {
-    let charts = discover(batch, scopes, options, sources);
-    let all: Vec<Rendering> = (charts.par_iter())
-        .map(|chart| {
-            let settings = &scopes.get(chart.scope).settings;
-            render_chart(chart, scopes, settings, options.limit, sources)
-        })
-        .collect();
+pub(super) fn render(job: &Job<'_>) -> Rendering {
+    let charts = discover(job);
+    let all: Vec<Rendering> = charts.par_iter().map(|chart| render_chart(chart, job)).collect();
+    let batch = job.batch;
     let mut out = Rendering::default();
     for (chart, one) in charts.iter().zip(all) {
         if !one.runs.is_empty() {
             let templates = batch.inputs.iter().map(|one| &one.input.absolute);
             let templates =
-                templates.filter(|path| batch.root_chart_of_applied(path) == Some(chart.folder.clone()));
+                templates.filter(|path| root_chart_of_applied(batch, path) == Some(chart.folder.clone()));
             out.covered.extend(templates.cloned());
         }
         if !one.failures.is_empty() {
@@ -89,30 +79,31 @@ pub(super) fn render(
     out
 }
 
+/// The chart that is rendered for a file of it that it applies: a template, or one of its folder `crds`.
+fn root_chart_of_applied(batch: &Batch<'_>, path: &Path) -> Option<PathBuf> {
+    batch.folders.root_chart_of_template(path).or_else(|| batch.folders.root_chart_of_crd(path))
+}
+
 /// The charts of the input that are no part of another one.
-fn discover(
-    batch: &Batch<'_>,
-    scopes: &Scopes,
-    options: &RenderOptions<'_>,
-    sources: &Sources,
-) -> Vec<Chart> {
+fn discover(job: &Job<'_>) -> Vec<Chart> {
+    let Job { batch, scopes, options, sources } = job;
     let mut charts = Vec::new();
     let configured = charts_of_values(batch, scopes);
     let folders: BTreeSet<PathBuf> =
-        batch.root_charts().into_iter().chain(configured.keys().cloned()).collect();
+        batch.folders.root_charts().into_iter().chain(configured.keys().cloned()).collect();
     for folder in folders {
         let inputs =
             || batch.inputs.iter().filter(|one| !one.is_context && one.input.absolute.starts_with(&folder));
         let own = inputs().find(|one| one.input.absolute == folder.join("Chart.yaml"));
         let is_part = |path: &Path| {
-            batch.root_chart_of_applied(path).or_else(|| batch.root_chart_of_values(path)).is_some()
+            root_chart_of_applied(batch, path).or_else(|| batch.folders.root_chart_of_values(path)).is_some()
         };
         let part = inputs().find(|one| is_part(&one.input.absolute));
         let values = configured.get(&folder).map(|at| &batch.inputs[*at]);
         // A chart is rendered for itself, for what it applies and for its values, not for a file that only lies below it.
         let Some(input) = own.or(part).or(values) else { continue };
         let configuration = scopes.get(input.scope);
-        if !options.requested && !configuration.render.enabled {
+        if !job.renders(input.scope) {
             continue;
         }
         let Some(source) = sources.get(&folder.join("Chart.yaml")) else { continue };
@@ -125,10 +116,7 @@ fn discover(
         }
         let span = name.as_ref().and_then(Node::span).unwrap_or_default();
         let name = name.and_then(|name| name.text().map(str::to_owned)).unwrap_or_default();
-        let shown = match sources.shown(&folder) {
-            shown if shown.is_empty() => ".".to_owned(),
-            shown => shown,
-        };
+        let shown = sources.shown_folder(&folder);
         let mut values = vec![Vec::new()];
         for entry in &configuration.render.helm {
             if configuration.resolve(&entry.chart).is_some_and(|path| path == folder)
@@ -174,18 +162,11 @@ fn values_file(chart: &Path, configuration: &Scope, file: &str) -> Option<PathBu
     paths.into_iter().flatten().find(|path| path.is_file())
 }
 
-fn render_chart(
-    chart: &Chart,
-    scopes: &Scopes,
-    settings: &Settings,
-    limit: Duration,
-    sources: &Arc<Sources>,
-) -> Rendering {
+fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
     let mut out = Rendering::default();
     let marked = OnceMarked::new(chart);
-    let results: Vec<_> = (chart.values.par_iter())
-        .map(|values| render_with(chart, values, scopes, settings, limit, sources, &marked))
-        .collect();
+    let results: Vec<_> =
+        chart.values.par_iter().map(|values| render_with(chart, values, job, &marked)).collect();
     // A chart that needs values is not applied with its own alone.
     let others = results.iter().skip(1).any(Result::is_ok);
     for (at, result) in results.into_iter().enumerate() {
@@ -265,7 +246,6 @@ fn is_template(path: &Path) -> bool {
     below && !name.starts_with('_') && (name.ends_with(".yaml") || name.ends_with(".yml"))
 }
 
-/// Runs `helm template`.
 fn template(
     chart: &Path,
     values: &[PathBuf],
@@ -297,12 +277,11 @@ fn template(
 fn render_with(
     chart: &Chart,
     values: &[String],
-    scopes: &Scopes,
-    settings: &Settings,
-    limit: Duration,
-    sources: &Arc<Sources>,
+    job: &Job<'_>,
     marked: &OnceMarked,
 ) -> Result<Run, RenderFailure> {
+    let Job { scopes, sources, .. } = job;
+    let (settings, limit) = (&scopes.get(chart.scope).settings, job.options.limit);
     let mut command = format!("helm template {}", chart.shown);
     for file in values {
         command.push_str(&format!(" -f {file}"));
@@ -344,23 +323,12 @@ fn render_with(
             Some(path) => sources.shown(path),
             None => from.to_owned(),
         };
-        let input = Input {
-            display_path: reported.clone(),
-            path: PathBuf::new(),
-            absolute: PathBuf::from("rendered.yaml"),
-            named: true,
-            stream: None,
-            unapplied: None,
-        };
-        let scope = match &found.template {
+        let name = match &found.template {
             Some(path) => scopes.get(chart.scope).path(path, &reported),
-            None => reported,
+            None => reported.clone(),
         };
-        let read = files::read_bytes(&input, &scope, &Folders::default(), text.into_bytes());
-        if read.file.is_none() {
-            continue;
-        }
-        files.push(RenderedFile { read, scope: chart.scope });
+        let Some(file) = RenderedFile::read(text, reported, &name, chart.scope) else { continue };
+        files.push(file);
         let chain = values_of(chart, &paths, &found, sources);
         let template = found.template.as_ref().and_then(|path| sources.get(path));
         origins.push(FileOrigin { template, lines, values: chain, dependency: found.dependency });

@@ -8,7 +8,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source;
@@ -19,17 +18,14 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::batch::Batch;
-use crate::config::Scopes;
 use crate::files;
-use crate::files::sets::Sign;
-use crate::files::{Directories, Disk, Folders, Input, Kustomization, SkipReason, Skipped};
+use crate::files::{Directories, Disk, Kustomization, Sign, SkipReason, Skipped};
 
 use super::origin;
 use super::origin::{BuiltBy, Origin, Written};
 use super::process;
 use super::process::{Failure, TempFolder};
-use super::sources::Sources;
-use super::{Locate, Place, RenderFailure, RenderOptions, RenderedFile, Rendering, Run, failure_words};
+use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, failure_words};
 
 /// Kustomizations that include each other are followed to this depth.
 const MAX_DEPTH: usize = 32;
@@ -75,18 +71,13 @@ fn files_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
 }
 
 /// Builds the top kustomizations of a batch.
-pub(super) fn render(
-    batch: &Batch<'_>,
-    scopes: &Scopes,
-    options: &RenderOptions<'_>,
-    sources: &Arc<Sources>,
-) -> Rendering {
-    let tops = discover(batch, scopes, options, sources);
+pub(super) fn render(job: &Job<'_>) -> Rendering {
+    let Job { batch, sources, .. } = job;
+    let tops = discover(job);
     let scope_of: HashMap<&Path, (usize, &str)> = (batch.inputs.iter())
         .map(|one| (one.input.absolute.as_path(), (one.scope, one.path.as_str())))
         .collect();
-    let results: Vec<_> =
-        (tops.par_iter()).map(|top| build(top, scopes, &scope_of, options.limit, sources)).collect();
+    let results: Vec<_> = tops.par_iter().map(|top| build(top, job, &scope_of)).collect();
     let numbers: HashMap<&Path, usize> =
         batch.inputs.iter().enumerate().map(|(at, one)| (one.input.absolute.as_path(), at)).collect();
     let mut out = Rendering::default();
@@ -102,12 +93,12 @@ pub(super) fn render(
             }
         }
         match result {
-            Ok((run, written)) => {
+            Ok(built) => {
                 let set = set_of(&top, batch, &numbers);
                 out.covered.extend(top.files);
                 let by = BuiltBy { kustomizations: top.all, sources: Arc::clone(sources) };
-                let origin = KustomizeOrigin { written, by };
-                out.runs.push(Run { set, origin: Box::new(origin), ..run });
+                let origin = Box::new(KustomizeOrigin { written: built.written, by });
+                out.runs.push(Run { command: built.command, set, files: built.files, origin });
             }
             // What it patches may be in what was left out.
             Err(_) if top.has_remote() => out.uncertain.extend(top.files),
@@ -142,13 +133,9 @@ fn set_of(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Opti
     if common.len() == 1 { common.first().copied() } else { None }
 }
 
-fn discover(
-    batch: &Batch<'_>,
-    scopes: &Scopes,
-    options: &RenderOptions<'_>,
-    sources: &Arc<Sources>,
-) -> Vec<Top> {
-    let folders = batch.kustomization_folders();
+fn discover(job: &Job<'_>) -> Vec<Top> {
+    let Job { batch, options, sources, .. } = job;
+    let folders = batch.folders.kustomization_folders();
     let all: BTreeMap<PathBuf, Kustomization> =
         (folders.iter()).filter_map(|folder| Some((folder.clone(), read(folder, sources)?))).collect();
     let included: HashSet<&PathBuf> = all.values().flat_map(folders_of).collect();
@@ -177,7 +164,7 @@ fn discover(
         else {
             continue;
         };
-        if !options.requested && !scopes.get(scope).render.enabled {
+        if !job.renders(scope) {
             continue;
         }
         if named.is_some() {
@@ -185,16 +172,9 @@ fn discover(
             let files = files.iter().chain(reached.iter().map(|one| &one.file)).filter(excluded);
             files.for_each(|file| sources.include(file));
         }
-        tops.push(Top { all: reached, files, shown: shown(folder, sources), scope });
+        tops.push(Top { all: reached, files, shown: sources.shown_folder(folder), scope });
     }
     tops
-}
-
-fn shown(folder: &Path, sources: &Sources) -> String {
-    match sources.shown(folder) {
-        shown if shown.is_empty() => ".".to_owned(),
-        shown => shown,
-    }
 }
 
 /// Where a top kustomization is built: a folder with the one that asks for origins, and maybe a copy.
@@ -304,16 +284,19 @@ fn without_remote(kustomization: &Kustomization) -> io::Result<String> {
     Ok(value.to_string())
 }
 
+/// What a program printed.
+struct Built {
+    command: Arc<str>,
+    files: Vec<RenderedFile>,
+    /// Where each document of a file was written.
+    written: Vec<Vec<Written>>,
+}
+
 /// The programs that build kustomizations, with what they are called with.
 const PROGRAMS: [(&str, &str); 2] = [("kustomize", "build"), ("kubectl", "kustomize")];
 
-fn build(
-    top: &Top,
-    scopes: &Scopes,
-    scope_of: &HashMap<&Path, (usize, &str)>,
-    limit: Duration,
-    sources: &Arc<Sources>,
-) -> Result<(Run, Vec<Vec<Written>>), RenderFailure> {
+fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> Result<Built, RenderFailure> {
+    let Job { scopes, sources, .. } = job;
     let mut command = format!("kustomize build {}", top.shown);
     let failed = |failure: &Failure, command: &str, temporary: &[(&Path, &str)]| {
         let (mut message, mut help) = failure_words(failure, "kustomize", command, temporary);
@@ -331,7 +314,7 @@ fn build(
     for (program, verb) in PROGRAMS {
         let mut child = process::command(program, &workplace.folder.path().join("home"));
         child.arg(verb).arg("--load-restrictor").arg("LoadRestrictionsNone").arg(workplace.wrapper());
-        output = process::run(child, limit);
+        output = process::run(child, job.options.limit);
         if output != Err(Failure::Missing) {
             command = format!("{program} {verb} {}", top.shown);
             break;
@@ -370,26 +353,16 @@ fn build(
     let mut origins = Vec::new();
     for (path, (text, written)) in by_file {
         let reported = sources.shown(&path);
-        let input = Input {
-            display_path: reported.clone(),
-            path: PathBuf::new(),
-            absolute: PathBuf::from("rendered.yaml"),
-            named: true,
-            stream: None,
-            unapplied: None,
-        };
         let (scope, name) = match scope_of.get(path.as_path()) {
             Some((scope, name)) => (*scope, (*name).to_owned()),
             None => (top.scope, scopes.get(top.scope).path(&path, &reported)),
         };
-        let read = files::read_bytes(&input, &name, &Folders::default(), text.into_bytes());
-        if read.file.is_some() {
-            files.push(RenderedFile { read, scope });
+        if let Some(file) = RenderedFile::read(text, reported, &name, scope) {
+            files.push(file);
             origins.push(written);
         }
     }
-    let run = Run { command: Arc::from(command), set: None, files, origin: Box::new(Nowhere) };
-    Ok((run, origins))
+    Ok(Built { command: Arc::from(command), files, written: origins })
 }
 
 /// The documents of the output of `kustomize build`.
@@ -459,19 +432,6 @@ fn first_line(source: &Source) -> Span {
         at += line.len();
     }
     Span::new(0, 0)
-}
-
-/// Before it is known what a kustomization reaches.
-struct Nowhere;
-
-impl Locate for Nowhere {
-    fn locate(&self, _: usize, _: &Location) -> Option<Place> {
-        None
-    }
-
-    fn repair(&self, _: usize, _: &Location, _: &Fix) -> Option<(Arc<Source>, Repair)> {
-        None
-    }
 }
 
 /// Where what a kustomization gives was written.

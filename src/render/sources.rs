@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gpulint_rules::source::Source;
 
 use crate::batch::ScopedInput;
-use crate::files::{absolute, display_path};
+use crate::files::{display_path, short_path};
 
 /// The files that were read so far.
 #[derive(Debug, Default)]
@@ -70,8 +70,13 @@ impl Sources {
                 };
             }
         }
-        let here = absolute(Path::new("."));
-        display_path(path.strip_prefix(&here).unwrap_or(path))
+        short_path(path)
+    }
+
+    /// The path that a folder is reported with, which may be the current one.
+    pub(crate) fn shown_folder(&self, path: &Path) -> String {
+        let shown = self.shown(path);
+        if shown.is_empty() { ".".to_owned() } else { shown }
     }
 
     /// The text of a file.

@@ -10,9 +10,11 @@ use gpulint_rules::karpenter::scheduling::Uncertainty;
 use serde_json::{Value, json};
 
 use crate::error::CliError;
-use crate::report::pools::{dollars, name, number, object_json, price_note};
-use crate::report::why::{place_of, uncertainty_json, wrapped};
 use crate::terminal::printable;
+
+use super::answer::{
+    dollars, number, object_json, place_of, price_note, uncertainty_json, workload_name, wrapped,
+};
 
 /// The capacity of a set, with its name where the input has several.
 pub(crate) type InSet = (Option<Arc<str>>, Capacity);
@@ -21,7 +23,7 @@ pub(crate) type InSet = (Option<Arc<str>>, Capacity);
 const MAX_WORKLOADS: usize = 12;
 
 /// The capacity of a set as JSON.
-pub(crate) fn json((set, capacity): &InSet) -> Value {
+pub(super) fn json((set, capacity): &InSet) -> Value {
     json!({"set": set.as_deref(), "floor": load_json(&capacity.floor), "ceiling": load_json(&capacity.ceiling)})
 }
 
@@ -71,7 +73,7 @@ fn load_json(load: &Load) -> Value {
 }
 
 /// Writes the capacities for people.
-pub(crate) fn text(
+pub(super) fn text(
     out: &mut dyn Write,
     capacities: &[InSet],
     platform: &Platform,
@@ -147,7 +149,7 @@ fn load_text(page: &mut String, head: &str, load: &Load, width: usize) {
         wrapped(
             page,
             "  unknown       ",
-            &format!("{}{count}: {}", name(workload), doubts_text(doubts)),
+            &format!("{}{count}: {}", workload_name(workload), doubts_text(doubts)),
             width,
         );
     }
@@ -157,7 +159,12 @@ fn load_text(page: &mut String, head: &str, load: &Load, width: usize) {
 /// What was assumed; the most replicas have all that the fewest have.
 fn notes_text(page: &mut String, load: &Load, width: usize) {
     for (workload, doubts) in load.notes.iter().take(MAX_WORKLOADS) {
-        wrapped(page, "  note          ", &format!("{}: {}", name(workload), doubts_text(doubts)), width);
+        wrapped(
+            page,
+            "  note          ",
+            &format!("{}: {}", workload_name(workload), doubts_text(doubts)),
+            width,
+        );
     }
     more(page, "  note          ", load.notes.len());
 }
@@ -188,7 +195,7 @@ fn misfit_text(misfit: &Misfit) -> String {
     let at = if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };
     let why = if misfit.places.is_empty() { " (`gpulint why` says why)" } else { "" };
     let noun = if misfit.of == 1 { "pod" } else { "pods" };
-    let workload = name(&misfit.workload);
+    let workload = workload_name(&misfit.workload);
     format!("{workload}, {} of {} {noun}: {}{at}{why}", misfit.pods, misfit.of, misfit.reason)
 }
 

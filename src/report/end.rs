@@ -6,12 +6,12 @@ use std::io::Write;
 use gpulint_rules::find_rule;
 
 use crate::error::CliError;
-use crate::terminal::printable;
+use crate::terminal::{count, printable};
 
 use super::fold::Folded;
 use super::layout::{Heading, Layout};
 use super::paint::{Line, Style};
-use super::total::{count, summary_line, unrendered_line};
+use super::total::{summary_line, unrendered_line};
 use super::{Fixed, Report, table};
 
 /// Of more fixes, some of each rule are listed.

@@ -6,10 +6,10 @@ use std::io::Write;
 use gpulint_rules::Severity;
 
 use crate::error::CliError;
+use crate::terminal::count;
 
+use super::Report;
 use super::place::{Place, point, words, worst_first};
-use super::total::count;
-use super::{Outcome, Report};
 
 /// GitHub shows so many annotations of a level for a step.
 const SHOWN: usize = 10;
@@ -18,29 +18,29 @@ const SHOWN: usize = 10;
 ///
 /// Where there are more than GitHub shows, a notice says so. It comes before the findings of severity info,
 /// because it is one of ten notices that are shown.
-pub(crate) fn write(out: &mut dyn Write, report: &Report, outcome: &Outcome) -> Result<(), CliError> {
-    for problem in &outcome.problems {
+pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
+    for problem in &report.failures {
         command(out, "error", &[("title", "gpulint".to_owned())], problem)?;
     }
     let mut told = false;
     for at in worst_first(report) {
         if report.findings[at].severity == Severity::Info && !told {
             told = true;
-            write_rest(out, report, outcome)?;
+            write_rest(out, report)?;
         }
-        finding(out, report, outcome, at)?;
+        finding(out, report, at)?;
     }
     if !told {
-        write_rest(out, report, outcome)?;
+        write_rest(out, report)?;
     }
     Ok(())
 }
 
-fn finding(out: &mut dyn Write, report: &Report, outcome: &Outcome, at: usize) -> Result<(), CliError> {
+fn finding(out: &mut dyn Write, report: &Report, at: usize) -> Result<(), CliError> {
     let finding = &report.findings[at];
     let mut properties: Vec<(&str, String)> = Vec::new();
     let mut lines = words(report, at);
-    let place = finding.location.path().map(|path| outcome.root.place(report, path));
+    let place = finding.location.path().map(|path| report.place(path));
     match (place, finding.location.resolve_span()) {
         // No file of the repository, so that the place is part of the words.
         (Some(Place::Stream(name)), Some((source, _, span))) => {
@@ -49,7 +49,7 @@ fn finding(out: &mut dyn Write, report: &Report, outcome: &Outcome, at: usize) -
         }
         (Some(_), Some((source, _, span))) => {
             let (start, end) = (point(source, span.start), point(source, span.end));
-            properties.push(("file", outcome.root.path(report, source.path())));
+            properties.push(("file", report.path(source.path())));
             properties.push(("line", start.line.to_string()));
             properties.push(("endLine", end.line.to_string()));
             // Columns count only within one line.
@@ -60,7 +60,7 @@ fn finding(out: &mut dyn Write, report: &Report, outcome: &Outcome, at: usize) -
         }
         (Some(_), None) => {
             let path = finding.location.path().unwrap_or_default();
-            properties.push(("file", outcome.root.path(report, path)));
+            properties.push(("file", report.path(path)));
         }
         (None, _) => {}
     }
@@ -79,9 +79,9 @@ fn level(severity: Severity) -> &'static str {
 }
 
 /// Says how many findings there are, where GitHub does not show all of them.
-fn write_rest(out: &mut dyn Write, report: &Report, outcome: &Outcome) -> Result<(), CliError> {
+fn write_rest(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     let summary = &report.summary;
-    let errors = summary.errors + outcome.problems.len();
+    let errors = summary.errors + report.failures.len();
     // The notice that says so is one of ten.
     if errors <= SHOWN && summary.warnings <= SHOWN && summary.infos <= SHOWN {
         return Ok(());

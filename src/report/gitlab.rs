@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::terminal::printable;
 
 use super::place::{point, words};
-use super::{Outcome, Report, manual};
+use super::{Report, manual};
 
 #[derive(Serialize)]
 struct Issue {
@@ -47,7 +47,7 @@ struct Lines {
 }
 
 /// Writes the findings in the order of the report.
-pub(crate) fn write(out: &mut dyn Write, report: &Report, outcome: &Outcome) -> Result<(), CliError> {
+pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     let issues = report.findings.iter().zip(fingerprints(&report.findings));
     let issues = issues.enumerate().map(|(at, (finding, fingerprint))| Issue {
         r#type: "issue",
@@ -60,10 +60,10 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, outcome: &Outcome) -> 
         }],
         severity: severity(finding.severity),
         fingerprint,
-        location: place(report, outcome, &finding.location),
+        location: place(report, &finding.location),
         other_locations: {
             let related = finding.related.iter().filter(|related| related.location.path().is_some());
-            related.map(|related| place(report, outcome, &related.location)).collect()
+            related.map(|related| place(report, &related.location)).collect()
         },
     });
     let mut separator = "[";
@@ -86,8 +86,8 @@ fn severity(severity: Severity) -> &'static str {
 }
 
 /// GitLab requires a path and a line: what has none is at the first line.
-fn place(report: &Report, outcome: &Outcome, location: &Location) -> Place {
-    let path = location.path().map_or_else(|| ".".to_owned(), |path| outcome.root.path(report, path));
+fn place(report: &Report, location: &Location) -> Place {
+    let path = location.path().map_or_else(|| ".".to_owned(), |path| report.path(path));
     let lines = location.resolve_span().map_or(Lines { begin: 1, end: 1 }, |(source, _, span)| {
         let (start, end) = (point(source, span.start), point(source, span.end));
         Lines { begin: start.line, end: end.line }

@@ -19,12 +19,11 @@ use crate::error::CliError;
 
 use super::Report;
 use super::counts::{Row, rows};
-use crate::preview::Preview;
+use super::preview::Preview;
 
 /// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("diagnostics.schema.json");
 
-/// The whole report.
 #[derive(Serialize)]
 pub(super) struct Root<'a> {
     version: u32,
@@ -162,7 +161,6 @@ impl Formatter for Indented {
     }
 }
 
-/// A finding.
 #[derive(Serialize)]
 pub(super) struct Diagnostic<'a> {
     rule: &'static str,
@@ -205,7 +203,6 @@ struct Range {
     end: Point,
 }
 
-/// What was rendered.
 #[derive(Serialize)]
 struct RenderedPlace<'a> {
     commands: Vec<&'a str>,
@@ -266,7 +263,6 @@ struct Change<'a> {
 /// The list of findings where it is empty.
 const NO_DIAGNOSTICS: &str = "\n  \"diagnostics\": []";
 
-/// Writes the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     let mut root = root(report);
     let diagnostics = std::mem::replace(&mut root.diagnostics, Diagnostics { findings: &[], report });
@@ -474,7 +470,6 @@ struct ChangeJson<'a> {
     range: Option<Range>,
 }
 
-/// The preview.
 fn preview<'a>(preview: &'a Preview, report: &'a Report) -> PreviewJson<'a> {
     let fingerprints = fingerprints(&report.findings);
     PreviewJson {

@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use crate::error::CliError;
-use crate::terminal::printable;
+use crate::terminal::{count, printable};
 
 use super::place::{point, words};
-use super::{Outcome, Report, manual};
+use super::{Report, manual};
 
 /// A suite: a file, and its tests.
 #[derive(Default)]
@@ -32,9 +32,8 @@ enum State {
     Broken(String),
 }
 
-/// Writes the suites.
-pub(crate) fn write(out: &mut dyn Write, report: &Report, outcome: &Outcome) -> Result<(), CliError> {
-    let suites = suites(report, outcome);
+pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
+    let suites = suites(report);
     let tests = || suites.iter().flat_map(|(_, suite)| &suite.tests);
     let count = |of: fn(&State) -> bool| tests().filter(|test| of(&test.state)).count();
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
@@ -96,12 +95,12 @@ fn is_broken(state: &State) -> bool {
 }
 
 /// The suites in the order of the report.
-fn suites(report: &Report, outcome: &Outcome) -> Vec<(String, Suite)> {
+fn suites(report: &Report) -> Vec<(String, Suite)> {
     let mut suites: Vec<(String, Suite)> = Vec::new();
     let mut by_path: HashMap<String, usize> = HashMap::new();
     let mut names: HashMap<(usize, String), usize> = HashMap::new();
-    let run = outcome
-        .problems
+    let run = report
+        .failures
         .iter()
         .map(|problem| Test { name: "reads its input".to_owned(), state: State::Broken(problem.clone()) });
     let run: Vec<Test> = run.collect();
@@ -111,7 +110,7 @@ fn suites(report: &Report, outcome: &Outcome) -> Vec<(String, Suite)> {
     for (at, finding) in report.findings.iter().enumerate() {
         let reported = finding.location.path().unwrap_or("gpulint");
         let suite = *by_path.entry(reported.to_owned()).or_insert_with(|| {
-            suites.push((outcome.root.path(report, reported), Suite::default()));
+            suites.push((report.path(reported), Suite::default()));
             suites.len() - 1
         });
         let mut name = finding.rule.id.to_owned();
@@ -134,7 +133,7 @@ fn suites(report: &Report, outcome: &Outcome) -> Vec<(String, Suite)> {
                 let said = printable(&related.message, false);
                 if let Some((source, _, span)) = related.location.resolve_span() {
                     let start = point(source, span.start);
-                    let path = outcome.root.path(report, source.path());
+                    let path = report.path(source.path());
                     let _ = writeln!(text, "{path}:{}:{}: {said}", start.line, start.column);
                 }
             }
@@ -147,7 +146,7 @@ fn suites(report: &Report, outcome: &Outcome) -> Vec<(String, Suite)> {
     }
     if suites.is_empty() {
         // Programs complain of a report without tests.
-        let name = super::total::count(report.summary.files, "file") + " without findings";
+        let name = count(report.summary.files, "file") + " without findings";
         suites.push(("gpulint".to_owned(), Suite { tests: vec![Test { name, state: State::Passed }] }));
     }
     suites

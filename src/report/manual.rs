@@ -42,7 +42,7 @@ pub(super) fn why(rule: &Rule, max: usize) -> String {
 
 /// The first paragraph under a heading, as one line unless it has a list, up to the last sentence that ends within `max`
 /// bytes. `None` where there is no such heading.
-pub(crate) fn first_of(rule: &Rule, heading: &str, max: usize) -> Option<String> {
+pub(crate) fn manual_paragraph(rule: &Rule, heading: &str, max: usize) -> Option<String> {
     let manual = rule.markdown();
     let (_, section) = manual.split_once(&format!("# {heading}\n"))?;
     let section = section.split("\n# ").next().unwrap_or_default();
@@ -62,13 +62,13 @@ pub(crate) fn first_of(rule: &Rule, heading: &str, max: usize) -> Option<String>
 mod tests {
     use gpulint_rules::RULES;
 
-    use super::first_of;
+    use super::manual_paragraph;
 
     #[test]
     fn every_rule_says_why_in_a_paragraph() {
         for rule in RULES {
-            assert!(first_of(rule, "Why", 700).is_some(), "{}", rule.id);
-            assert!(first_of(rule, "Fix", 700).is_some(), "{}", rule.id);
+            assert!(manual_paragraph(rule, "Why", 700).is_some(), "{}", rule.id);
+            assert!(manual_paragraph(rule, "Fix", 700).is_some(), "{}", rule.id);
         }
     }
 }

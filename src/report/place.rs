@@ -8,7 +8,7 @@ use gpulint_rules::lint::fix::text;
 use gpulint_rules::lint::fix::text::Edit;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Finding, Location};
+use gpulint_rules::{Finding, Location, Object, Pointer};
 
 use crate::files;
 use crate::files::display_path;
@@ -19,9 +19,21 @@ use super::json::rendered_line;
 
 /// The folder that paths of a report are relative to: the one that the user names, or the nearest one above the current
 /// folder that has `.git`, otherwise the current folder.
-#[derive(Debug)]
-pub(crate) struct Root {
-    folder: PathBuf,
+pub(crate) fn root_folder(named: Option<&Path>) -> PathBuf {
+    if let Some(folder) = named {
+        return files::absolute(folder);
+    }
+    let here = files::absolute(Path::new("."));
+    let root = here.ancestors().find(|folder| folder.join(".git").exists());
+    root.unwrap_or(&here).to_owned()
+}
+
+/// The file, line and column of a field.
+pub(crate) fn position(object: &Object, pointer: &Pointer) -> Option<(String, u32, u32)> {
+    let place = Location::Field { object: object.clone(), pointer: pointer.clone(), key: false };
+    let (source, _, span) = place.resolve_span()?;
+    let at = source.lines().position(source.text(), span.start);
+    Some((source.path().to_owned(), at.line, at.column))
 }
 
 /// A path as programs read it.
@@ -34,40 +46,25 @@ pub(super) enum Place {
     Stream(String),
 }
 
-impl Root {
-    /// The root, given the folder that the user names.
-    pub(crate) fn new(named: Option<&Path>) -> Root {
-        if let Some(folder) = named {
-            return Root { folder: files::absolute(folder) };
-        }
-        let here = files::absolute(Path::new("."));
-        let root = here.ancestors().find(|folder| folder.join(".git").exists());
-        Root { folder: root.unwrap_or(&here).to_owned() }
-    }
-
-    /// The folder itself.
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
+impl Report {
     /// The place of a file that is reported under a path.
-    pub(super) fn place(&self, report: &Report, path: &str) -> Place {
+    pub(super) fn place(&self, path: &str) -> Place {
         if path.starts_with('<') {
             return Place::Stream(path.to_owned());
         }
-        let absolute = match report.paths.get(path) {
+        let absolute = match self.paths.get(path) {
             Some(absolute) => absolute.clone(),
             None => files::absolute(Path::new(path)),
         };
-        match absolute.strip_prefix(&self.folder) {
+        match absolute.strip_prefix(&self.root) {
             Ok(below) => Place::Below(below.to_owned()),
             Err(_) => Place::Elsewhere(absolute),
         }
     }
 
     /// The path relative to the root, or the absolute path of a file elsewhere. What is not UTF-8 is replaced.
-    pub(super) fn path(&self, report: &Report, path: &str) -> String {
-        match self.place(report, path) {
+    pub(super) fn path(&self, path: &str) -> String {
+        match self.place(path) {
             Place::Below(path) | Place::Elsewhere(path) => display_path(&path),
             Place::Stream(name) => name,
         }

@@ -6,13 +6,18 @@ use std::sync::Arc;
 
 use gpulint_rules::catalog::price_list;
 use gpulint_rules::fit::{GpuModel, PoolOverview, PoolSummary, Tenant, amount, uncertainty_text};
-use gpulint_rules::{Object, Platform, Pointer};
+use gpulint_rules::{Platform, Pointer};
 use serde_json::{Value, json};
 
+use crate::args::ExplainFormat;
 use crate::error::CliError;
-use crate::loaded::position;
-use crate::report::why::{place_of, uncertainty_json, wrapped};
-use crate::terminal::{RenderOptions, printable};
+use crate::terminal::{RenderOptions, count, printable};
+
+use super::answer::{
+    dollars, number, object_json, place_of, price_note, uncertainty_json, workload_name, wrapped,
+};
+use super::capacity::{self, InSet};
+use super::place::position;
 
 /// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("pools.schema.json");
@@ -20,61 +25,81 @@ pub(crate) const SCHEMA: &str = include_str!("pools.schema.json");
 /// So many workloads of a pool are in the text.
 const MAX_WORKLOADS: usize = 12;
 
-/// The overview of each set, with its name where the input has several.
-pub(crate) type Overviews = [(Option<Arc<str>>, PoolOverview)];
-
-/// Writes the overviews and capacities as JSON, version 1.
-pub(crate) fn json(
-    out: &mut dyn Write,
-    overviews: &Overviews,
-    capacity: Vec<Value>,
-    platform: &Platform,
-) -> Result<(), CliError> {
-    serde_json::to_writer_pretty(&mut *out, &value(overviews, capacity, platform))?;
-    writeln!(out)?;
-    Ok(())
+/// The NodePools of each set, with its name where the input has several.
+pub(crate) struct PoolsAnswer<'a> {
+    pub(crate) overviews: Vec<(Option<Arc<str>>, PoolOverview)>,
+    /// Whether everything fits at once, if that was asked for.
+    pub(crate) capacities: Option<Vec<InSet>>,
+    pub(crate) platform: &'a Platform,
 }
 
-/// The overviews and capacities as a value.
-pub(crate) fn value(overviews: &Overviews, capacity: Vec<Value>, platform: &Platform) -> Value {
-    let region = platform.region.as_deref();
-    let mut pools = Vec::new();
-    let mut homeless = Vec::new();
-    let mut unknown = Vec::new();
-    for (set, overview) in overviews {
-        let in_set = |mut value: Value| {
-            value["set"] = json!(set.as_deref());
-            value
-        };
-        pools.extend(overview.pools.iter().map(|pool| in_set(pool_json(pool, region))));
-        homeless.extend(overview.homeless.iter().map(|workload| in_set(object_json(workload))));
-        unknown.extend(overview.undecided.iter().map(|(workload, doubts)| {
-            let mut value = in_set(object_json(workload));
-            value["uncertainties"] = doubts.iter().map(uncertainty_json).collect();
-            value
-        }));
+impl PoolsAnswer<'_> {
+    /// Writes the answer; as text, the capacities take the place of the overviews.
+    pub(crate) fn write(
+        &self,
+        out: &mut dyn Write,
+        format: ExplainFormat,
+        options: RenderOptions,
+    ) -> Result<(), CliError> {
+        match (format, &self.capacities) {
+            (ExplainFormat::Text, Some(all)) => capacity::text(out, all, self.platform, options.width),
+            (ExplainFormat::Text, None) => self.text(out, options),
+            (ExplainFormat::Json, _) => {
+                serde_json::to_writer_pretty(&mut *out, &self.json())?;
+                Ok(writeln!(out)?)
+            }
+        }
     }
-    json!({
-        "version": 1,
-        "tool": {"name": "gpulint", "version": env!("CARGO_PKG_VERSION")},
-        "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
-        "pools": pools,
-        "fitNoPool": homeless,
-        "unknown": unknown,
-        "capacity": capacity,
-    })
-}
 
-pub(super) fn object_json(object: &Object) -> Value {
-    let (file, line) = place_of(object, &Pointer::root());
-    json!({
-        "kind": object.id().kind, "namespace": object.id().namespace(), "name": object.name(), "file": file, "line": line,
-    })
+    /// The answer as JSON, version 1.
+    pub(crate) fn json(&self) -> Value {
+        let region = self.platform.region.as_deref();
+        let mut pools = Vec::new();
+        let mut homeless = Vec::new();
+        let mut unknown = Vec::new();
+        for (set, overview) in &self.overviews {
+            let in_set = |mut value: Value| {
+                value["set"] = json!(set.as_deref());
+                value
+            };
+            pools.extend(overview.pools.iter().map(|pool| in_set(pool_json(pool, region))));
+            homeless.extend(overview.homeless.iter().map(|workload| in_set(object_json(workload))));
+            unknown.extend(overview.undecided.iter().map(|(workload, doubts)| {
+                let mut value = in_set(object_json(workload));
+                value["uncertainties"] = doubts.iter().map(uncertainty_json).collect();
+                value
+            }));
+        }
+        json!({
+            "version": 1,
+            "tool": {"name": "gpulint", "version": env!("CARGO_PKG_VERSION")},
+            "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
+            "pools": pools,
+            "fitNoPool": homeless,
+            "unknown": unknown,
+            "capacity": self.capacities.iter().flatten().map(capacity::json).collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self, out: &mut dyn Write, options: RenderOptions) -> Result<(), CliError> {
+        let region = self.platform.region.as_deref();
+        let mut page = String::new();
+        for (set, overview) in &self.overviews {
+            if let Some(set) = set {
+                let _ = writeln!(page, "In {set}:\n");
+            }
+            of_set(&mut page, overview, region, options.width);
+            page.push('\n');
+        }
+        wrapped(&mut page, "", &price_note(region), options.width);
+        out.write_all(printable(&page, true).as_bytes())?;
+        Ok(())
+    }
 }
 
 fn pool_json(pool: &PoolSummary, region: Option<&str>) -> Value {
     let (file, line) = place_of(&pool.object, &Pointer::root());
-    let prices = prices(pool, region);
+    let prices = list_prices(pool, region);
     json!({
         "name": pool.object.name(),
         "file": file,
@@ -115,53 +140,12 @@ fn pool_json(pool: &PoolSummary, region: Option<&str>) -> Value {
     })
 }
 
-/// A count; those beyond what JSON holds exactly are cut.
-pub(super) fn number(count: i128) -> u64 {
-    u64::try_from(count.clamp(0, 1 << 53)).unwrap_or_default()
-}
-
-#[allow(clippy::cast_precision_loss)]
-pub(crate) fn dollars(micro: i128) -> f64 {
-    number(micro) as f64 / 1e6
-}
-
 /// The lowest and the highest list price of the types of a pool.
-pub(crate) fn prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f64, f64)> {
+pub(crate) fn list_prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f64, f64)> {
     let mut known = pool.types.iter().filter_map(|t| t.list_price(region));
     let first = known.next()?;
     let last = known.next_back().unwrap_or(first);
     Some((first.dollars(), last.dollars()))
-}
-
-/// Writes the overviews for people.
-pub(crate) fn text(
-    out: &mut dyn Write,
-    overviews: &Overviews,
-    platform: &Platform,
-    options: RenderOptions,
-) -> Result<(), CliError> {
-    let region = platform.region.as_deref();
-    let mut page = String::new();
-    for (set, overview) in overviews {
-        if let Some(set) = set {
-            let _ = writeln!(page, "In {set}:\n");
-        }
-        of_set(&mut page, overview, region, options.width);
-        page.push('\n');
-    }
-    wrapped(&mut page, "", &price_note(region), options.width);
-    out.write_all(printable(&page, true).as_bytes())?;
-    Ok(())
-}
-
-/// Which prices these are.
-pub(crate) fn price_note(region: Option<&str>) -> String {
-    match price_list(region) {
-        Some((region, date)) => {
-            format!("Prices are on-demand list prices of {region} on {date}; Spot prices are not known.")
-        }
-        None => "There are no list prices for this region.".to_owned(),
-    }
 }
 
 /// The pools of one set.
@@ -171,8 +155,9 @@ fn of_set(page: &mut String, overview: &PoolOverview, region: Option<&str>, widt
         page.push('\n');
         details(page, pool, region, width);
     }
-    let homeless: Vec<String> = overview.homeless.iter().map(name).collect();
-    let undecided: Vec<String> = overview.undecided.iter().map(|(workload, _)| name(workload)).collect();
+    let homeless: Vec<String> = overview.homeless.iter().map(workload_name).collect();
+    let undecided: Vec<String> =
+        overview.undecided.iter().map(|(workload, _)| workload_name(workload)).collect();
     for (head, names) in [("fit no NodePool: ", homeless), ("may or may not fit: ", undecided)] {
         if !names.is_empty() {
             page.push('\n');
@@ -196,7 +181,7 @@ fn table(page: &mut String, overview: &PoolOverview, region: Option<&str>) {
     let _ = writeln!(page, "{:width$}  WEIGHT  {price:>15}  {gpus:>8}  {dollar:>9}  {runs}", "POOL");
     for pool in &overview.pools {
         let name: String = pool.object.name().chars().take(width).collect();
-        let price = match prices(pool, region) {
+        let price = match list_prices(pool, region) {
             Some((least, most)) => format!("{least:.2} - {most:.2}"),
             None => "-".to_owned(),
         };
@@ -207,13 +192,6 @@ fn table(page: &mut String, overview: &PoolOverview, region: Option<&str>) {
         let _ =
             writeln!(page, "{name:width$}  {:>6}  {price:>15}  {gpus:>8}  {most:>9}  {runs:>4}", pool.weight);
     }
-}
-
-/// A workload, as `gpulint why` names it.
-pub(crate) fn name(object: &Object) -> String {
-    let id = object.id();
-    let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
-    format!("{namespace}{}/{}", id.kind.to_lowercase(), object.display_name())
 }
 
 fn details(page: &mut String, pool: &PoolSummary, region: Option<&str>, width: usize) {
@@ -229,17 +207,16 @@ fn details(page: &mut String, pool: &PoolSummary, region: Option<&str>, width: u
         line(page, "note", &uncertainty_text(doubt));
     }
     if !pool.types.is_empty() {
-        let count =
-            if pool.types.len() == 1 { "1 type".to_owned() } else { format!("{} types", pool.types.len()) };
-        let mut parts = vec![count, pool.architectures.join(", "), pool.capacity_types.join(" then ")];
-        if let Some((least, most)) = prices(pool, region) {
+        let types = count(pool.types.len(), "type");
+        let mut parts = vec![types, pool.architectures.join(", "), pool.capacity_types.join(" then ")];
+        if let Some((least, most)) = list_prices(pool, region) {
             parts.push(format!("${least:.2} to ${most:.2} an hour"));
         }
         line(page, "admits", &parts.join("; "));
     }
     let without = pool.types.iter().any(|t| gpulint_rules::fit::gpu_name(t).is_none());
     if !pool.gpus.is_empty() {
-        let mut models: Vec<String> = pool.gpus.iter().map(gpu).collect();
+        let mut models: Vec<String> = pool.gpus.iter().map(gpu_text).collect();
         if without {
             models.push("and types without".to_owned());
         }
@@ -248,7 +225,7 @@ fn details(page: &mut String, pool: &PoolSummary, region: Option<&str>, width: u
     if !pool.taints.is_empty() {
         line(page, "taints", &pool.taints.join(", "));
     }
-    line(page, "limits", &limits(pool));
+    line(page, "limits", &limits_text(pool));
     for week in &pool.weeks {
         let lines = week.lines();
         if let [one] = lines.as_slice() {
@@ -261,7 +238,7 @@ fn details(page: &mut String, pool: &PoolSummary, region: Option<&str>, width: u
         }
     }
     for keeper in &pool.keepers {
-        line(page, "kept by", &format!("{}: {}", name(&keeper.workload), keeper.reason));
+        line(page, "kept by", &format!("{}: {}", workload_name(&keeper.workload), keeper.reason));
     }
     for tenant in pool.tenants.iter().take(MAX_WORKLOADS) {
         line(page, "takes", &tenant_text(tenant));
@@ -271,7 +248,7 @@ fn details(page: &mut String, pool: &PoolSummary, region: Option<&str>, width: u
     }
 }
 
-pub(crate) fn gpu(model: &GpuModel) -> String {
+pub(crate) fn gpu_text(model: &GpuModel) -> String {
     if model.counts == [0] {
         return format!("a share of {}, {:.0} GiB", model.name, f64::from(model.memory_mib) / 1024.0);
     }
@@ -284,7 +261,7 @@ pub(crate) fn gpu(model: &GpuModel) -> String {
     format!("{} x {}{memory}", counts.join(", "), model.name)
 }
 
-pub(crate) fn limits(pool: &PoolSummary) -> String {
+pub(crate) fn limits_text(pool: &PoolSummary) -> String {
     if pool.limits.is_empty() {
         return "none".to_owned();
     }
@@ -304,7 +281,7 @@ pub(crate) fn limits(pool: &PoolSummary) -> String {
     format!("{}{most}", written.join(", "))
 }
 
-pub(crate) fn tenant_text(tenant: &Tenant) -> String {
+fn tenant_text(tenant: &Tenant) -> String {
     let replicas = match tenant.replicas {
         Some((least, most)) if least == most => format!(", {least} replicas"),
         Some((least, most)) => format!(", {least} to {most} replicas"),
@@ -317,5 +294,5 @@ pub(crate) fn tenant_text(tenant: &Tenant) -> String {
         (Some(room), _) => format!(", the limits have room for {room}"),
         (None, _) => String::new(),
     };
-    format!("{}{replicas}{room}", name(&tenant.workload))
+    format!("{}{replicas}{room}", workload_name(&tenant.workload))
 }

@@ -1,14 +1,61 @@
-//! What another version changes, as text.
+//! What another version changes in a report: an upgrade before it is made.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use gpulint_rules::Location;
+use gpulint_rules::lint::preview::VersionChange;
+use gpulint_rules::{Finding, Location, Product, Version};
 
-use crate::preview::Preview;
 use crate::terminal::RenderOptions;
 
 /// So many entries of a kind are in the text.
 const MAX_LINES: usize = 20;
+
+/// A product in two versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) product: Product,
+    pub(crate) from: Version,
+    pub(crate) to: Version,
+}
+
+/// What the versions of the command line change.
+#[derive(Debug)]
+pub(crate) struct Preview {
+    pub(crate) steps: Vec<Step>,
+    /// The findings that the other versions do not have, or have with a lower severity, by their numbers.
+    pub(crate) new: BTreeSet<usize>,
+    /// The findings that only the other versions have.
+    pub(crate) gone: Vec<Finding>,
+    /// What changes beside the findings.
+    pub(crate) changes: Vec<VersionChange>,
+}
+
+impl Step {
+    /// `Karpenter 1.9 → 1.13`.
+    pub(crate) fn title(self, unicode: bool) -> String {
+        let arrow = if unicode { "→" } else { "->" };
+        format!("{} {} {arrow} {}", self.product.name(), self.from, self.to)
+    }
+
+    /// `Karpenter 1.13`.
+    pub(crate) fn target(self) -> String {
+        format!("{} {}", self.product.name(), self.to)
+    }
+
+    /// What is to be said of the version: that it is newer than gpulint.
+    pub(crate) fn note(self) -> Option<String> {
+        self.product.note_on(self.to).ok().flatten()
+    }
+}
+
+impl Preview {
+    /// `new with Karpenter 1.13`, for a finding that is.
+    pub(crate) fn mark(&self, finding: usize) -> Option<String> {
+        let targets: Vec<String> = self.steps.iter().map(|step| step.target()).collect();
+        self.new.contains(&finding).then(|| format!("new with {}", targets.join(" and ")))
+    }
+}
 
 /// The block below the findings.
 pub(super) fn text(preview: &Preview, options: RenderOptions) -> String {

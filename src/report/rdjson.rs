@@ -11,8 +11,8 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::terminal::printable;
 
+use super::Report;
 use super::place::{Point, byte_point, edits, slice, words};
-use super::{Outcome, Report};
 
 #[derive(Serialize)]
 struct DiagnosticResult {
@@ -72,11 +72,11 @@ struct Related {
 }
 
 /// Writes the findings in the order of the report.
-pub(crate) fn write(out: &mut dyn Write, report: &Report, outcome: &Outcome) -> Result<(), CliError> {
+pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     let place = |location: &Location| {
         let path = location.path()?;
         let range = location.resolve_span().map(|(source, _, span)| range(source, span));
-        Some(Place { path: outcome.root.path(report, path), range })
+        Some(Place { path: report.path(path), range })
     };
     let nowhere = || Place { path: String::new(), range: None };
     let diagnostics = report.findings.iter().enumerate().map(|(at, finding)| Diagnostic {

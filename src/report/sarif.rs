@@ -16,12 +16,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::error::CliError;
-use crate::terminal::{print_note, printable};
+use crate::terminal::{count, print_note, printable};
 
 use super::line_hash::line_hashes;
 use super::place::{Place, Utf16, edits, file_uri, words_of, worst_first};
-use super::total::count;
-use super::{Outcome, Report, manual};
+use super::{Report, manual};
 
 /// What GitHub accepts.
 #[derive(Clone, Copy, Debug)]
@@ -214,12 +213,8 @@ struct Replacement {
 }
 
 /// Writes the log. What goes beyond the limits of GitHub is left out, and said in the log and on standard error.
-pub(crate) fn write(
-    out: &mut dyn Write,
-    report: &Report,
-    outcome: &Outcome,
-) -> std::result::Result<(), CliError> {
-    let (text, left_out) = log(report, outcome, GITHUB)?;
+pub(crate) fn write(out: &mut dyn Write, report: &Report) -> std::result::Result<(), CliError> {
+    let (text, left_out) = log(report, GITHUB)?;
     if let Some(note) = left_out {
         print_note(&format!("note: SARIF: {note}"));
     }
@@ -228,11 +223,7 @@ pub(crate) fn write(
 }
 
 /// The log, and what was left out of it.
-fn log(
-    report: &Report,
-    outcome: &Outcome,
-    limits: Limits,
-) -> std::result::Result<(Vec<u8>, Option<String>), CliError> {
+fn log(report: &Report, limits: Limits) -> std::result::Result<(Vec<u8>, Option<String>), CliError> {
     let entries = entries(report);
     let all = entries.len();
     let mut kept = all.min(limits.results);
@@ -248,7 +239,7 @@ fn log(
                 limits.bytes / 1_000_000
             )
         });
-        let text = serialize(report, outcome, &entries[..kept], note.as_deref())?;
+        let text = serialize(report, &entries[..kept], note.as_deref())?;
         let size = if text.len() <= limits.bytes { 0 } else { compressed_size(&text)? };
         if size <= limits.bytes || kept == 0 {
             return Ok((text, note));
@@ -308,7 +299,6 @@ fn compressed_size(text: &[u8]) -> io::Result<usize> {
 
 fn serialize(
     report: &Report,
-    outcome: &Outcome,
     entries: &[Entry<'_>],
     left_out: Option<&str>,
 ) -> std::result::Result<Vec<u8>, CliError> {
@@ -316,19 +306,18 @@ fn serialize(
         entries.iter().map(|entry| (entry.finding.rule.id, entry.finding.rule)).collect();
     let mut maker = Maker {
         report,
-        outcome,
         indices: rules.keys().copied().zip(0..).collect(),
         lines: hashes_of_lines(entries.iter().map(|entry| entry.finding)),
         columns: Utf16::default(),
     };
     let results: Vec<Result> = entries.iter().map(|entry| maker.result(entry)).collect();
     let descriptors: Vec<Descriptor> = rules.values().map(|rule| descriptor(rule)).collect();
-    let problems = outcome.problems.iter().map(|problem| ("error", problem.as_str()));
+    let problems = report.failures.iter().map(|problem| ("error", problem.as_str()));
     let notifications = problems
         .chain(left_out.map(|note| ("warning", note)))
         .map(|(level, text)| Notification { level, message: message(text) });
     let root = ArtifactLocation {
-        uri: with_slash(file_uri(outcome.root.folder())),
+        uri: with_slash(file_uri(&report.root)),
         uri_base_id: None,
         description: Some(message("The root of the repository, or the folder in which gpulint was run")),
     };
@@ -343,8 +332,8 @@ fn serialize(
                 "rules": descriptors,
             }}),
             invocations: [Invocation {
-                execution_successful: outcome.exit_code < 2,
-                exit_code: outcome.exit_code,
+                execution_successful: report.exit_code < 2,
+                exit_code: report.exit_code,
                 tool_execution_notifications: notifications.collect(),
             }],
             original_uri_base_ids: BTreeMap::from([(SOURCE_ROOT, root)]),
@@ -386,7 +375,6 @@ fn hashes_of_lines<'f>(findings: impl Iterator<Item = &'f Finding>) -> HashMap<(
 /// Makes results of findings.
 struct Maker<'a> {
     report: &'a Report,
-    outcome: &'a Outcome,
     /// The place of each rule in the list of rules.
     indices: HashMap<&'a str, usize>,
     lines: HashMap<(*const Source, u32), String>,
@@ -460,7 +448,7 @@ impl Maker<'_> {
     }
 
     fn artifact(&self, path: &str) -> ArtifactLocation {
-        let place = self.outcome.root.place(self.report, path);
+        let place = self.report.place(path);
         let uri_base_id = matches!(place, Place::Below(_)).then_some(SOURCE_ROOT);
         ArtifactLocation { uri: place.uri(), uri_base_id, description: None }
     }
@@ -557,7 +545,7 @@ mod tests {
     use gpulint_rules::{Engine, Settings};
     use serde_json::Value;
 
-    use super::super::{Outcome, Report, Root};
+    use super::super::Report;
     use super::{Limits, compressed_size, log};
 
     /// GPU pools with an error and a warning each.
@@ -585,15 +573,14 @@ mod tests {
     #[test]
     fn errors_are_kept_where_github_would_not_take_all() {
         let report = report(30);
-        let outcome = Outcome { problems: Vec::new(), exit_code: 1, root: Root::new(None) };
         let all = report.findings.len();
-        let (text, note) = log(&report, &outcome, Limits { results: all, bytes: 10_000_000 }).unwrap();
+        let (text, note) = log(&report, Limits { results: all, bytes: 10_000_000 }).unwrap();
         assert_eq!(note, None);
         let (every, notifications) = levels(&text);
         assert_eq!((every.len(), notifications), (all, Value::Null));
 
         let errors = every.iter().filter(|level| *level == "error").count();
-        let (text, note) = log(&report, &outcome, Limits { results: errors + 3, bytes: 10_000_000 }).unwrap();
+        let (text, note) = log(&report, Limits { results: errors + 3, bytes: 10_000_000 }).unwrap();
         let (kept, notifications) = levels(&text);
         assert_eq!(kept, every[..errors + 3]);
         let note = note.unwrap();
@@ -604,7 +591,7 @@ mod tests {
         );
 
         let size = compressed_size(&text).unwrap();
-        let (text, note) = log(&report, &outcome, Limits { results: all, bytes: size * 2 / 3 }).unwrap();
+        let (text, note) = log(&report, Limits { results: all, bytes: size * 2 / 3 }).unwrap();
         assert!(compressed_size(&text).unwrap() <= size * 2 / 3);
         let (kept, _) = levels(&text);
         assert!(kept.len() < errors + 3 && kept == every[..kept.len()] && note.is_some(), "{}", kept.len());

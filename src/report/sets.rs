@@ -7,13 +7,11 @@ use std::path::Path;
 use gpulint_rules::{Bond, Membership};
 use serde::Serialize;
 
+use crate::args::Style;
 use crate::batch::Batch;
 use crate::error::CliError;
-use crate::files::display_path;
-use crate::files::sets::{Evidence, Sign};
-use crate::terminal::printable;
-
-use super::total::count;
+use crate::files::{Evidence, Sign, short_path};
+use crate::terminal::{count, printable};
 
 /// So many places that say what a set is are named.
 const MAX_PLACES: usize = 3;
@@ -73,14 +71,24 @@ fn path<'b>(batch: &'b Batch<'_>, file: usize) -> &'b str {
 }
 
 /// A path as short as it can be written here.
-fn short(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    let short = display_path(path.strip_prefix(here).unwrap_or(path));
+pub(super) fn short(path: &Path) -> String {
+    let short = short_path(path);
     if short.is_empty() { ".".to_owned() } else { short }
 }
 
+/// Prints the sets in the formats that have them.
+pub(crate) fn write(out: &mut dyn Write, style: Style, batch: &Batch<'_>) -> Result<(), CliError> {
+    match style {
+        Style::Json => json(out, batch),
+        Style::Text | Style::Concise => text(out, batch),
+        other => {
+            Err(CliError::Usage(format!("--show-sets has no format `{}`; use text or json", other.name())))
+        }
+    }
+}
+
 /// Prints the sets for people.
-pub(crate) fn text(out: &mut dyn Write, batch: &Batch<'_>) -> Result<(), CliError> {
+pub(super) fn text(out: &mut dyn Write, batch: &Batch<'_>) -> Result<(), CliError> {
     let sets = shown(batch);
     let files = (0..batch.inputs.len()).filter(|file| objects(batch, *file) > 0).count();
     if sets.is_empty() {
@@ -289,7 +297,7 @@ struct Removed<'a> {
 }
 
 /// Prints the sets for programs. There are none where the whole input is one.
-pub(crate) fn json(out: &mut dyn Write, batch: &Batch<'_>) -> Result<(), CliError> {
+fn json(out: &mut dyn Write, batch: &Batch<'_>) -> Result<(), CliError> {
     let sets = shown(batch).into_iter().map(|set| Set {
         name: set.name,
         sign: set.evidence.sign.name(),

@@ -13,7 +13,6 @@ use super::paint::Style;
 /// A summary of a rule that has less room is left out.
 const MIN_SUMMARY: usize = 16;
 
-/// Prints the table.
 pub(super) fn write(out: &mut dyn Write, findings: &[Finding], layout: &Layout) -> Result<(), CliError> {
     let rows = rows(findings);
     let fixable: Vec<String> = rows.iter().map(|row| row.fixable(layout.with_unsafe)).collect();

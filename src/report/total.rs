@@ -1,15 +1,9 @@
 //! The total of a report in words.
 
 use crate::files::SkipReason;
-use crate::terminal::printable;
+use crate::terminal::{count, printable};
 
 use super::Summary;
-
-/// `1 file`, `2 files`.
-pub(crate) fn count(n: usize, what: &str) -> String {
-    let s = if n == 1 { "" } else { "s" };
-    format!("{n} {what}{s}")
-}
 
 /// `3 errors, 1 warning in 2 files (5 objects); 1 skipped: --verbose lists them`
 pub(crate) fn summary_line(summary: &Summary) -> String {

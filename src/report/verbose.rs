@@ -7,12 +7,11 @@ use std::path::Path;
 use crate::batch::Batch;
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::{self, SkipReason, Skipped, display_path};
+use crate::files::{SkipReason, Skipped};
 use crate::output;
-use crate::terminal::printable;
+use crate::terminal::{count, printable};
 
 use super::sets;
-use super::total::count;
 
 /// Of more files without a configuration, the folders are counted.
 const MAX_FOLDERS: usize = 5;
@@ -39,11 +38,7 @@ pub(crate) fn write<'s>(
 /// Which configuration judges which folder.
 fn configurations(out: &mut dyn Write, set: &Batch<'_>, scopes: &Scopes) -> Result<(), CliError> {
     writeln!(out, "configurations:")?;
-    let here = files::absolute(Path::new("."));
-    let shown = |folder: &Path| match display_path(folder.strip_prefix(&here).unwrap_or(folder)) {
-        path if path.is_empty() => ".".to_owned(),
-        path => printable(&path, false).into_owned(),
-    };
+    let shown = |folder: &Path| printable(&sets::short(folder), false).into_owned();
     for (number, scope) in scopes.all().iter().enumerate() {
         let inputs = set.inputs.iter().filter(|one| one.scope == number && !one.is_context);
         let folders: Vec<&Path> = inputs.filter_map(|one| one.input.absolute.parent()).collect();

@@ -7,15 +7,18 @@ use std::sync::Arc;
 use gpulint_rules::catalog::{InstanceType, price_list};
 use gpulint_rules::fit::{
     self, Change, Explanation, FitVerdict, Obstacle, Place, PoolReport, amount, gpu_name, gpus_of,
-    uncertainty_code, uncertainty_text,
+    uncertainty_text,
 };
 use gpulint_rules::karpenter::scheduling::ResourceList;
 use gpulint_rules::{Object, Platform, Pointer};
 use serde_json::{Value, json};
 
+use crate::args::ExplainFormat;
 use crate::error::CliError;
-use crate::loaded::position;
-use crate::terminal::{RenderOptions, printable};
+use crate::terminal::{RenderOptions, count, printable};
+
+use super::answer::{place_of, uncertainty_json, wrapped};
+use super::place::position;
 
 /// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("why.schema.json");
@@ -24,7 +27,7 @@ pub(crate) const SCHEMA: &str = include_str!("why.schema.json");
 const MAX_TYPES: usize = 8;
 
 /// Where the pods of a workload go.
-pub(crate) struct Answer<'a> {
+pub(crate) struct WhyAnswer<'a> {
     pub(crate) workload: &'a Object,
     /// One for each set that applies the workload and each pod template, with the name of the set.
     pub(crate) pods: Vec<(Option<Arc<str>>, Explanation)>,
@@ -33,8 +36,22 @@ pub(crate) struct Answer<'a> {
     pub(crate) complete: bool,
 }
 
+impl WhyAnswer<'_> {
+    pub(crate) fn write(
+        &self,
+        out: &mut dyn Write,
+        format: ExplainFormat,
+        options: RenderOptions,
+    ) -> Result<(), CliError> {
+        match format {
+            ExplainFormat::Text => text(out, self, options),
+            ExplainFormat::Json => json(out, self),
+        }
+    }
+}
+
 /// Writes the answer as JSON, version 1.
-pub(crate) fn json(out: &mut dyn Write, answer: &Answer<'_>) -> Result<(), CliError> {
+fn json(out: &mut dyn Write, answer: &WhyAnswer<'_>) -> Result<(), CliError> {
     let region = answer.platform.region.as_deref();
     let id = answer.workload.id();
     let (file, line) = place_of(answer.workload, &Pointer::root());
@@ -57,13 +74,6 @@ pub(crate) fn json(out: &mut dyn Write, answer: &Answer<'_>) -> Result<(), CliEr
     serde_json::to_writer_pretty(&mut *out, &report)?;
     writeln!(out)?;
     Ok(())
-}
-
-pub(crate) fn place_of(object: &Object, pointer: &Pointer) -> (Option<String>, Option<u32>) {
-    match position(object, pointer) {
-        Some((file, line, _)) => (Some(file), Some(line)),
-        None => (None, None),
-    }
 }
 
 fn pod_json(set: Option<&str>, pod: &Explanation, region: Option<&str>) -> Value {
@@ -90,10 +100,6 @@ fn pod_json(set: Option<&str>, pod: &Explanation, region: Option<&str>) -> Value
         "pools": pod.pools.iter().map(pool_json).collect::<Vec<_>>(),
         "nearest": pod.nearest().iter().map(|at| pod.pools[*at].object.name()).collect::<Vec<_>>(),
     })
-}
-
-pub(crate) fn uncertainty_json(uncertainty: &gpulint_rules::karpenter::scheduling::Uncertainty) -> Value {
-    json!({"code": uncertainty_code(uncertainty), "text": uncertainty_text(uncertainty)})
 }
 
 fn type_json(instance: &InstanceType, region: Option<&str>) -> Value {
@@ -175,7 +181,7 @@ fn change_json(change: &Change) -> Value {
 }
 
 /// Writes the answer for people.
-pub(crate) fn text(out: &mut dyn Write, answer: &Answer<'_>, options: RenderOptions) -> Result<(), CliError> {
+fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> Result<(), CliError> {
     let id = answer.workload.id();
     let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
     let at = position(answer.workload, &Pointer::root());
@@ -212,7 +218,7 @@ pub(crate) fn request_list(requests: &ResourceList) -> Vec<String> {
     requests.map(|(name, milli)| format!("{} {name}", amount(name, *milli))).collect()
 }
 
-fn explain(page: &mut String, pod: &Explanation, answer: &Answer<'_>, options: RenderOptions) {
+fn explain(page: &mut String, pod: &Explanation, answer: &WhyAnswer<'_>, options: RenderOptions) {
     let needs = request_list(&pod.requests);
     if !needs.is_empty() {
         wrapped(page, "  needs ", &needs.join(", "), options.width);
@@ -249,7 +255,7 @@ fn table(page: &mut String, pod: &Explanation, width: usize) {
         let (verdict, why) = match &pool.answer {
             fit::Answer::Admits { types, capacity_types, relaxations } => {
                 let verdict = if pod.first == Some(at) { "first" } else { "fits" };
-                let mut why = format!("{}, {}", types_count(types.len()), capacity_types.join(" then "));
+                let mut why = format!("{}, {}", count(types.len(), "type"), capacity_types.join(" then "));
                 if *relaxations > 0 {
                     why.push_str(", once alternatives and preferences before are given up");
                 }
@@ -272,10 +278,6 @@ fn table(page: &mut String, pod: &Explanation, width: usize) {
         let head = format!("  {:name_width$}  {:>6}  {verdict:10}  ", pool.object.name(), pool.weight);
         wrapped(page, &head, &why, width);
     }
-}
-
-fn types_count(count: usize) -> String {
-    if count == 1 { "1 type".to_owned() } else { format!("{count} types") }
 }
 
 fn types(page: &mut String, pool: &PoolReport, region: Option<&str>, width: usize) {
@@ -330,27 +332,4 @@ fn nearest_miss(page: &mut String, pod: &Explanation, width: usize) {
             wrapped(page, head, &format!("{}{at}", change.text), width);
         }
     }
-}
-
-/// Text after a head, with further lines below the text.
-pub(crate) fn wrapped(page: &mut String, head: &str, text: &str, width: usize) {
-    let indent = head.chars().count();
-    let room = width.saturating_sub(indent).max(24);
-    page.push_str(head);
-    let mut used = 0;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if used > 0 && used + 1 + length > room {
-            page.push('\n');
-            page.extend(std::iter::repeat_n(' ', indent));
-            used = 0;
-        }
-        if used > 0 {
-            page.push(' ');
-            used += 1;
-        }
-        page.push_str(word);
-        used += length;
-    }
-    page.push('\n');
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gpulint_rules::lint::settings::Globs;
 use gpulint_rules::{Kind, Node};
 
-use super::claimer::{ARGO_CD, Checkout, Claimer, Destination, GitOpsObject, Tool};
+use super::claimer::{ARGO_CD, Checkout, Claimer, Destination, GitOpsObject, Tool, repository};
 use super::kustomize::Expansion;
 use super::transform::Transform;
 
@@ -90,13 +90,6 @@ fn retain_own(sources: &mut Vec<SourcePath>) {
         let name = repository(&source.repository);
         is_unknown(name) && !source.is_everywhere || own.as_deref() == Some(name)
     });
-}
-
-/// The name of a repository in its address.
-fn repository(url: &str) -> &str {
-    let url = url.trim_end_matches('/');
-    let url = url.strip_suffix(".git").unwrap_or(url);
-    url.rsplit(['/', ':']).next().unwrap_or(url)
 }
 
 fn add_sources(

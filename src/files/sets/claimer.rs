@@ -46,6 +46,13 @@ pub(super) struct Claimer {
     pub(super) reach: Reach,
 }
 
+/// The name of a repository in its address.
+pub(super) fn repository(url: &str) -> &str {
+    let url = url.trim_end_matches('/');
+    let url = url.strip_suffix(".git").unwrap_or(url);
+    url.rsplit(['/', ':']).next().unwrap_or(url)
+}
+
 /// An object of Flux or Argo CD.
 pub(super) struct GitOpsObject<'a> {
     /// The number of its file.

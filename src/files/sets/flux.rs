@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpulint_rules::{Kind, Node, Object};
 use rayon::prelude::*;
 
-use super::claimer::{Checkout, Claimer, Destination, FLUX_OPERATOR, GitOpsObject, Tool};
+use super::claimer::{Checkout, Claimer, Destination, FLUX_OPERATOR, GitOpsObject, Tool, repository};
 use super::kustomize::Expansion;
 use super::transform::Transform;
 use crate::files::kustomization::removed_by_patch;
@@ -64,13 +64,6 @@ fn source_of(copies: &[(&str, &str)], path: &str) -> Option<String> {
     });
     let (_, from, rest) = found.max_by_key(|(length, _, _)| *length)?;
     Some(format!("{from}/{}", rest.trim_start_matches('/')))
-}
-
-/// The name of a repository in its address.
-fn repository(url: &str) -> &str {
-    let url = url.trim_end_matches('/');
-    let url = url.strip_suffix(".git").unwrap_or(url);
-    url.rsplit(['/', ':']).next().unwrap_or(url)
 }
 
 /// The Kustomizations of an input that apply files of the input.

@@ -12,7 +12,6 @@ use crate::lsp::view::View;
 pub(super) struct Cursor<'a> {
     pub(super) sketch: &'a Sketch<'a>,
     pub(super) view: Option<&'a View<'a>>,
-    /// The object.
     pub(super) object: usize,
     pub(super) kind: Option<&'a str>,
     pub(super) api_version: Option<&'a str>,

@@ -11,7 +11,6 @@ use super::sketch::ValuePlace;
 /// Something that can be written at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// What is replaced.
     pub(crate) span: Span,
     /// What the list shows.
     pub(crate) label: String,

@@ -11,9 +11,7 @@ use super::item::{ItemKind, Values};
 /// At most so many names are listed.
 const MAX_NAMES: usize = 1_000;
 
-/// PriorityClass.
 const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
-/// ServiceAccount.
 const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
 
 /// The kind that a field names an object of.

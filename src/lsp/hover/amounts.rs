@@ -12,7 +12,7 @@ use super::pool::alone;
 use super::words::{code, count, thousands};
 use super::{InSet, Place, in_sets};
 use crate::lsp::view::View;
-use crate::report::pools::limits;
+use crate::report::limits_text;
 
 pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
     let path = place.path();
@@ -45,7 +45,6 @@ fn of_request(view: &View<'_>, place: &Place<'_>, resource: &str) -> Option<Stri
     match resource {
         "cpu" => {
             // Whole numbers say enough.
-            #[allow(clippy::cast_precision_loss)]
             let vcpu = quantity.milli() as f64 / 1000.0;
             (!quantity.is_whole()).then(|| format!("{vcpu} vCPU."))
         }
@@ -147,7 +146,7 @@ fn of_limit(view: &View<'_>, place: &Place<'_>, resource: &str) -> Option<String
 fn of_limits(cluster: &Cluster, set: &InSet<'_>) -> Option<String> {
     let object: &Object = set.object;
     let summary = alone(cluster, set.platform, object)?;
-    let text = limits(&summary);
+    let text = limits_text(&summary);
     let (_, most) = text.split_once(": at most about ")?;
     let is_known = summary.uncertainties.iter().all(|doubt| matches!(doubt, Uncertainty::NoClass(_)));
     (summary.closed.is_none() && is_known).then(|| format!("- all limits together: at most about {most}"))
@@ -155,7 +154,6 @@ fn of_limits(cluster: &Cluster, set: &InSet<'_>) -> Option<String> {
 
 /// `64 GiB (68.7 GB)`.
 fn bytes_in_words(bytes: i128) -> String {
-    #[allow(clippy::cast_precision_loss)]
     let number = bytes as f64;
     for (unit, power) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
         let size = f64::from(2.0_f32.powi(power));

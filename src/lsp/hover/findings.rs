@@ -5,7 +5,7 @@ use gpulint_rules::{Finding, Rule};
 
 use super::Hover;
 use crate::lsp::view::View;
-use crate::report::manual;
+use crate::report::manual_paragraph;
 
 /// The longest text of why and what to write, in bytes.
 const MAX_WHY: usize = 700;
@@ -52,7 +52,7 @@ fn of_finding(finding: &Finding, is_explained: bool) -> String {
         format!("**{}** · {} · [{}]({})", rule.summary(), finding.severity.name(), rule.id, rule.url());
     if is_explained {
         out.push_str("\n\n");
-        out.push_str(&manual::first_of(rule, "Why", MAX_WHY).unwrap_or_default());
+        out.push_str(&manual_paragraph(rule, "Why", MAX_WHY).unwrap_or_default());
     }
     if let Some(what) = what_to_write(finding, rule) {
         out.push_str("\n\n**Fix:** ");
@@ -63,5 +63,5 @@ fn of_finding(finding: &Finding, is_explained: bool) -> String {
 
 /// What the finding says itself, otherwise what the manual says.
 fn what_to_write(finding: &Finding, rule: &Rule) -> Option<String> {
-    finding.help.clone().or_else(|| manual::first_of(rule, "Fix", MAX_WHY))
+    finding.help.clone().or_else(|| manual_paragraph(rule, "Fix", MAX_WHY))
 }

@@ -9,7 +9,7 @@ use super::schedule::of_week;
 use super::words::{code, count, dollars, name};
 use super::{InSet, Place, in_sets};
 use crate::lsp::view::View;
-use crate::report::pools::{gpu, limits, prices};
+use crate::report::{gpu_text, limits_text, list_prices};
 
 /// So many workloads are named.
 const MAX_TENANTS: usize = 6;
@@ -42,11 +42,11 @@ fn of_summary(set: &InSet<'_>, pool: &PoolSummary) -> String {
     lines.extend(pool.closed.as_ref().map(|reason| format!("starts no nodes: {reason}")));
     if !pool.types.is_empty() {
         let mut parts = vec![
-            types_count(pool.types.len()),
+            count(pool.types.len(), "type"),
             pool.architectures.join(", "),
             pool.capacity_types.join(" then "),
         ];
-        if let (Some((least, most)), Some((region, date))) = (prices(pool, region), price_list(region)) {
+        if let (Some((least, most)), Some((region, date))) = (list_prices(pool, region), price_list(region)) {
             let range = if least < most {
                 format!("{} to {}", dollars(least), dollars(most))
             } else {
@@ -65,7 +65,7 @@ fn of_summary(set: &InSet<'_>, pool: &PoolSummary) -> String {
     lines.push(if pool.limits.is_empty() {
         "no limits".to_owned()
     } else {
-        format!("limits: {}", limits(pool))
+        format!("limits: {}", limits_text(pool))
     });
     for keeper in &pool.keepers {
         lines.push(format!("{} keeps its nodes: {}", name(&keeper.workload), keeper.reason));
@@ -118,24 +118,19 @@ fn of_tenant(tenant: &Tenant) -> String {
     format!("{}{replicas}{room}", name(&tenant.workload))
 }
 
-/// `12 types`.
-pub(super) fn types_count(types: usize) -> String {
-    count(types, "type")
-}
-
 /// The GPUs of the types of a pool.
 fn gpus_line(pool: &PoolSummary) -> Option<String> {
     if pool.gpus.is_empty() {
         return None;
     }
     let mut models: Vec<String> =
-        pool.gpus.iter().take(MAX_MODELS).map(|model| gpu(model).replace(" x ", " × ")).collect();
+        pool.gpus.iter().take(MAX_MODELS).map(|model| gpu_text(model).replace(" x ", " × ")).collect();
     if pool.gpus.len() > MAX_MODELS {
         models.push(format!("{} more models", pool.gpus.len() - MAX_MODELS));
     }
     let without = pool.types.iter().filter(|instance: &&&InstanceType| gpu_name(instance).is_none()).count();
     if without > 0 {
-        models.push(format!("{} without GPUs", types_count(without)));
+        models.push(format!("{} without GPUs", count(without, "type")));
     }
     Some(format!("GPUs: {}", models.join("; ")))
 }

@@ -2,7 +2,7 @@
 
 use gpulint_rules::{Object, Pointer};
 
-use crate::loaded::position;
+use crate::report::{position, workload_name};
 
 /// A name from a manifest as code: on one line, cut where it is long, so that it cannot end the code early.
 pub(super) fn code(text: &str) -> String {
@@ -35,9 +35,7 @@ pub(super) fn thousands(number: u128) -> String {
 
 /// A workload as `gpulint why` names it.
 pub(super) fn name(object: &Object) -> String {
-    let id = object.id();
-    let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
-    code(&format!("{namespace}{}/{}", id.kind.to_lowercase(), object.display_name()))
+    code(&workload_name(object))
 }
 
 /// The first few names, and how many others there are.

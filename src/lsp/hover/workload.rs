@@ -11,11 +11,10 @@ use gpulint_rules::workload::template::{Template, templates, workload_kind};
 use gpulint_rules::{Kind, Object};
 
 use super::catalogue::of_types;
-use super::pool::types_count;
 use super::words::{code, count, more, name, names, sentence, written_at};
 use super::{InSet, Place, in_sets};
 use crate::lsp::view::View;
-use crate::report::why::request_list;
+use crate::report::request_list;
 
 /// So many pools that reject the pods are looked at closely.
 const MAX_MISSES: usize = 4;
@@ -110,7 +109,7 @@ fn of_first(first: &PoolReport, pod: &Explanation, set: &InSet<'_>) -> Vec<Strin
         };
         lines.push(format!(
             "on {}, {}{given_up}: {}",
-            types_count(types.len()),
+            count(types.len(), "type"),
             capacity_types.join(" then "),
             of_types(types, set.platform)
         ));

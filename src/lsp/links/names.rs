@@ -13,7 +13,6 @@ const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 /// A field that names an object.
 #[derive(Debug)]
 pub(super) struct Reference<'o> {
-    /// The name.
     pub(super) node: Node<'o>,
     /// What the name is a part of: the name itself, or a mapping such as `nodeClassRef`.
     pub(super) block: Node<'o>,

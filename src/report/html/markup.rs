@@ -48,7 +48,6 @@ impl Markup {
         self
     }
 
-    /// Code.
     pub(super) fn code(&mut self, text: &str) -> &mut Markup {
         self.raw("<code>").text(text).raw("</code>")
     }
@@ -82,13 +81,11 @@ impl Markup {
         self
     }
 
-    /// Other markup.
     pub(super) fn append(&mut self, other: &Markup) -> &mut Markup {
         self.0.push_str(&other.0);
         self
     }
 
-    /// The HTML.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }

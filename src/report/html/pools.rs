@@ -23,7 +23,6 @@ fn sets(pools: &Value) -> Vec<Option<&str>> {
     sets
 }
 
-/// Both sections.
 pub(super) fn sections(out: &mut Markup, pools: &Value) {
     let sets = sets(pools);
     let all: Vec<(usize, &Value)> = list(pools, "pools").iter().enumerate().collect();
@@ -118,7 +117,6 @@ fn prices(pool: &Value) -> Option<(f64, f64)> {
     Some((prices["least"].as_f64()?, prices["most"].as_f64()?))
 }
 
-#[allow(clippy::float_cmp, reason = "both are the same number of the report where there is one price")]
 fn range(out: &mut Markup, least: f64, most: f64) -> &mut Markup {
     if least == most { out.dollars(least) } else { out.dollars(least).raw(" – ").dollars(most) }
 }
@@ -236,7 +234,6 @@ fn gpus(out: &mut Markup, models: &[Value]) {
             out.raw("; ");
         }
         let counts: Vec<u64> = list(model, "counts").iter().filter_map(Value::as_u64).collect();
-        #[allow(clippy::cast_precision_loss, reason = "the memory of a GPU is small")]
         let memory = model["memoryMiB"].as_u64().filter(|mib| *mib > 0).map(|mib| mib as f64 / 1024.0);
         if counts == [0] {
             out.raw("a share of ").text(text(model, "name"));

@@ -59,7 +59,6 @@ pub(crate) struct KeyPlace {
 /// Where a scalar can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValuePlace {
-    /// The value.
     pub(crate) node: usize,
     /// The word under the cursor.
     pub(crate) word: Span,
@@ -79,7 +78,6 @@ pub(crate) struct Sketch<'t> {
 }
 
 impl<'t> Sketch<'t> {
-    /// An empty document.
     pub(super) fn new(text: &'t str, offset: usize) -> Sketch<'t> {
         let root = SketchNode {
             parent: 0,

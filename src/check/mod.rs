@@ -1,0 +1,317 @@
+//! `gpulint check` in five stages: files and configurations are selected, files are read, charts and kustomizations
+//! rendered, objects checked, and the findings presented. A stage is a function of what the one before it gives.
+
+mod baseline;
+mod context;
+mod fix;
+mod outcome;
+mod pools;
+mod preview;
+mod run;
+mod suppressions;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use gpulint_rules::CheckReport;
+
+use crate::args::{CheckArgs, Color, Format, Style};
+use crate::batch::{Batch, ScopedInput, scope};
+use crate::config::Scopes;
+use crate::error::CliError;
+use crate::files::{self, CONFIGURATIONS, FoundFiles};
+use crate::output;
+use crate::render::Renders;
+use crate::report::{Diff, Layout, environment_note, unrendered_line, write_sets, write_verbose};
+use crate::terminal::{self, count, print_error, print_note};
+
+use outcome::Outcome;
+use preview::Before;
+use run::{Done, Rendered, Run};
+
+/// What is to be read.
+struct Selected {
+    inputs: Vec<ScopedInput>,
+    found: FoundFiles,
+    context: context::Origin,
+}
+
+/// What was read.
+struct Read<'r> {
+    batch: Batch<'r>,
+    found: FoundFiles,
+    /// The names of the sets that the context belongs to.
+    claimed: Vec<String>,
+}
+
+/// What was found.
+struct Checked<'r> {
+    batch: Batch<'r>,
+    renders: Renders,
+    outcome: Outcome,
+    diff: Option<Diff>,
+}
+
+/// Checks files and folders, and fixes them if requested.
+pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> {
+    validate(args)?;
+    if let Some(threads) = args.threads {
+        // Fails only if the thread pool has already been created, which is not the case.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
+    }
+    let (run, selected) = select(args, color)?;
+    let read = read(&run, selected)?;
+    if args.show_sets {
+        return show_sets(&read.batch, args);
+    }
+    let rendered = render(&run, read)?;
+    let checked = check(&run, rendered)?;
+    present(&run, &checked)
+}
+
+/// Finds the files, and the configuration of each.
+fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliError> {
+    let mut scopes = Scopes::for_check(args)?;
+    let mut found = files::find(&args.paths, &args.stdin_filename);
+    let streams = found.inputs.iter().filter(|input| input.stream.is_some()).count();
+    if streams > 1 && Action::of(args) == Action::Fix {
+        return Err(CliError::Usage(
+            "--fix writes the fixed text of a pipe to standard output, which has room for one pipe"
+                .to_owned(),
+        ));
+    }
+    let mut inputs = scope(&mut found, &mut scopes, args.no_default_ignore);
+    let context = context::add(args, &mut inputs, &mut found, &mut scopes);
+    if let Some(folder) = &args.relative_to {
+        report_relative_to(folder, &mut inputs, &mut found)?;
+    }
+    let engines = scopes.engines()?;
+    let before = Before::of(&scopes);
+    let platform = args.formats.iter().any(|format| format.style.has_pools()).then(|| {
+        let here = scopes.scope_of(&files::absolute(Path::new(CONFIGURATIONS[0])), &found.directories);
+        scopes.get(here).settings.platform.clone()
+    });
+    let run = Run { args, color, scopes, engines, before, platform };
+    run.scopes.notes().into_iter().for_each(|note| run.note(note));
+    Ok((run, Selected { inputs, found, context }))
+}
+
+/// Reads the files, and decides which are applied together.
+fn read<'r>(run: &'r Run<'_>, selected: Selected) -> Result<Read<'r>, CliError> {
+    let Selected { inputs, mut found, context } = selected;
+    let directories = std::mem::take(&mut found.directories);
+    let mut batch = Batch::read(inputs, directories, &run.engines, !run.args.quiet);
+    batch.baselines = baseline::load(run.args, &run.scopes)?;
+    let mut claimed = Vec::new();
+    match context {
+        context::Origin::Found => claimed = batch.retain_claimed_context(),
+        context::Origin::Given => found.errors.extend(batch.context_errors()),
+        context::Origin::None => {}
+    }
+    for place in empty_clusters(run, &batch) {
+        run.note(&format!("{place}: no file belongs to this cluster"));
+    }
+    Ok(Read { batch, found, claimed })
+}
+
+/// Renders charts and kustomizations.
+fn render<'r>(run: &'r Run<'_>, read: Read<'r>) -> Result<Rendered<'r>, CliError> {
+    let Read { mut batch, found, claimed } = read;
+    if let Some(note) = environment_note(&batch) {
+        run.note(&note);
+    }
+    let renders = {
+        let _progress = run.progress("rendering charts and kustomizations");
+        run.render(&batch, &found)
+    };
+    batch.covered = renders.covered(&batch);
+    context::say(run.args, &batch, claimed, renders.context());
+    if run.args.verbose {
+        let skipped = found.skipped.iter().chain(renders.skipped());
+        write_verbose(&batch, &run.scopes, skipped, &found.ignored)?;
+    }
+    Ok(Rendered { batch, found, renders })
+}
+
+/// Runs the rules, and does with the findings what was asked for.
+fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>, CliError> {
+    let action = Action::of(run.args);
+    let reports = {
+        let checking = format!("checking {}", count(rendered.batch.inputs.len(), "file"));
+        let _progress = run.progress(&checking);
+        rendered.batch.check(None)
+    };
+    let mut done = action.perform(run, &mut rendered, reports)?;
+    let diff = done.diff.take();
+    let Rendered { mut batch, found, renders } = rendered;
+    let mut outcome = Outcome::new(run, &batch, &renders, found, done);
+    if !matches!(action, Action::Diff | Action::AddSuppressions(_)) {
+        let before = run.before.as_ref();
+        let findings = &outcome.report.findings;
+        outcome.report.preview = before.map(|before| before.compare(&mut batch, &renders, findings));
+    }
+    outcome.report.pools = run.platform.as_ref().map(|platform| pools::of_run(&batch, platform));
+    Ok(Checked { batch, renders, outcome, diff })
+}
+
+/// Prints the report, and what else there is to say.
+fn present(run: &Run<'_>, checked: &Checked<'_>) -> Result<ExitCode, CliError> {
+    let Checked { batch, renders, outcome, diff } = checked;
+    let args = run.args;
+    // The fixed text of a stream, or a diff, takes the place of the report.
+    let stream = batch.stream().filter(|_| Action::of(args) == Action::Fix);
+    if let Some(diff) = diff {
+        let color = terminal::RenderOptions::for_stdout(run.color).color;
+        output::to_stdout(|out| diff.write(out, color))?;
+    }
+    if let Some(text) = stream {
+        output::to_stdout(|out| Ok(out.write_all(text)?))?;
+    }
+    if diff.is_none() || !args.formats.is_empty() {
+        write(run, outcome, diff.is_none() && stream.is_none())?;
+    }
+    // A report on standard error is not mixed with other text.
+    if let Some(diff) = diff
+        && outcome.has_summary(args)
+        && args.formats.iter().all(|format| format.file.is_some())
+    {
+        print_note(&format!("{} would be fixed: {}", diff.count, outcome.summary()));
+    }
+    outcome.errors.iter().for_each(|error| print_error(error));
+    baseline::finish(&outcome.baselined, args, batch, renders)?;
+    if let Some(nothing) = &outcome.nothing {
+        print_error(nothing);
+        unrendered_line(&outcome.report.summary).iter().for_each(|line| print_note(line));
+    }
+    Ok(ExitCode::from(outcome.report.exit_code))
+}
+
+/// What is done with the findings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action<'a> {
+    Report,
+    /// They become a baseline, in this file.
+    WriteBaseline(&'a Path),
+    /// Comments suppress them, with this reason.
+    AddSuppressions(Option<&'a str>),
+    /// What fixes would change is shown.
+    Diff,
+    Fix,
+}
+
+impl<'a> Action<'a> {
+    fn of(args: &'a CheckArgs) -> Action<'a> {
+        match &args.write_baseline {
+            Some(path) => Action::WriteBaseline(path),
+            None if args.add_suppressions => Action::AddSuppressions(args.reason.as_deref()),
+            None if args.diff => Action::Diff,
+            None if args.fix => Action::Fix,
+            None => Action::Report,
+        }
+    }
+
+    fn perform(
+        self,
+        run: &Run<'_>,
+        rendered: &mut Rendered<'_>,
+        mut reports: Vec<Option<CheckReport>>,
+    ) -> Result<Done, CliError> {
+        match self {
+            Action::Report => {}
+            Action::WriteBaseline(path) => baseline::write(path, run.args, rendered, &mut reports)?,
+            Action::AddSuppressions(reason) => return suppressions::add(run, rendered, reports, reason),
+            Action::Diff => return Ok(fix::diff(run, rendered, reports)),
+            Action::Fix => return Ok(fix::apply(run, rendered, reports)),
+        }
+        Ok(Done { reports, errors: Vec::new(), fixed: None, diff: None })
+    }
+}
+
+/// Rejects what the arguments alone show to be wrong.
+fn validate(args: &CheckArgs) -> Result<(), CliError> {
+    for (at, format) in args.formats.iter().enumerate() {
+        if args.formats[..at].iter().any(|f| f.file == format.file) {
+            let place = match &format.file {
+                Some(file) => file.display().to_string(),
+                None => "standard output".to_owned(),
+            };
+            return Err(CliError::Usage(format!(
+                "two formats for {place}; write one of them as --format FORMAT=FILE"
+            )));
+        }
+    }
+    if args.statistics && args.formats.iter().any(|format| !format.style.has_statistics()) {
+        return Err(CliError::Usage("--statistics needs the format text, concise or json".to_owned()));
+    }
+    Ok(())
+}
+
+/// Reports the paths of files relative to a folder, and sorts the files by them.
+fn report_relative_to(
+    folder: &Path,
+    inputs: &mut [ScopedInput],
+    found: &mut FoundFiles,
+) -> Result<(), CliError> {
+    if !folder.is_dir() {
+        return Err(CliError::Usage(format!("--relative-to {}: not a folder", folder.display())));
+    }
+    let folder = files::absolute(folder);
+    let is_path = |shown: &str| !shown.starts_with('<');
+    for one in inputs.iter_mut().filter(|one| is_path(&one.input.display_path)) {
+        one.input.display_path = files::relative(&folder, &one.input.absolute);
+    }
+    for skipped in found.skipped.iter_mut().filter(|skipped| is_path(&skipped.file)) {
+        skipped.file = files::relative(&folder, &files::absolute(Path::new(&skipped.file)));
+    }
+    inputs.sort_by(|a, b| {
+        let key = |one: &'_ ScopedInput| (one.is_context, one.input.display_path.clone());
+        key(a).cmp(&key(b))
+    });
+    Ok(())
+}
+
+/// Where configurations name clusters without files, if all files below the configuration are in the input.
+fn empty_clusters<'b>(run: &Run<'_>, batch: &'b Batch<'_>) -> Vec<&'b str> {
+    let given: Vec<_> = run.args.paths.iter().map(|path| files::absolute(path)).collect();
+    let is_whole = |folder: &Path| given.iter().any(|given| folder.starts_with(given));
+    let scopes = run.scopes.all().iter().enumerate();
+    let whole = scopes.filter(|(_, scope)| scope.folder.as_deref().is_some_and(is_whole));
+    whole.flat_map(|(number, _)| batch.empty_clusters(number)).collect()
+}
+
+/// Prints what is applied together.
+fn show_sets(batch: &Batch<'_>, args: &CheckArgs) -> Result<ExitCode, CliError> {
+    for format in formats(args) {
+        let print = |out: &mut dyn Write| write_sets(out, format.style, batch);
+        match &format.file {
+            Some(path) => output::to_file(path, print)?,
+            None => output::to_stdout(print)?,
+        }
+    }
+    let errors: Vec<&String> = batch.reads.iter().filter_map(|read| read.error.as_ref()).collect();
+    errors.iter().for_each(|error| print_error(error));
+    Ok(if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+/// Writes the report in each format. What is not for a file goes to standard output, if that is free.
+fn write(run: &Run<'_>, outcome: &Outcome, stdout_is_free: bool) -> Result<(), CliError> {
+    for format in formats(run.args) {
+        let is_stdout = format.file.is_none() && stdout_is_free;
+        let summary = outcome.has_summary(run.args);
+        let layout = Layout { summary, ..Layout::of(run.args, run.color, is_stdout) };
+        let print = |out: &mut dyn Write| format.style.write(out, &outcome.report, &layout);
+        match &format.file {
+            Some(path) => output::to_file(path, print)?,
+            None if is_stdout => output::to_stdout(print)?,
+            None => output::to_stderr(print)?,
+        }
+    }
+    Ok(())
+}
+
+/// The formats of the report, and where each goes.
+fn formats(args: &CheckArgs) -> &[Format] {
+    const DEFAULT: &[Format] = &[Format { style: Style::Text, file: None }];
+    if args.formats.is_empty() { DEFAULT } else { &args.formats }
+}

@@ -1,0 +1,219 @@
+//! What a run has found: the report, and the exit code.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use gpulint_rules::lint::report::sort;
+use gpulint_rules::{CheckReport, Safety};
+
+use crate::args::CheckArgs;
+use crate::batch::Batch;
+use crate::config::Scopes;
+use crate::files::{self, FoundFiles, SkipReason};
+use crate::render::{RenderReport, Renders};
+use crate::report::{Report, root_folder, summary_line};
+use crate::terminal::count;
+
+use super::fix;
+use super::run::{Done, Run};
+
+/// The result of a run.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) report: Report,
+    /// Paths that could not be read or written, with the reason.
+    pub(super) errors: Vec<String>,
+    /// The findings that the baselines took away, by configuration and fingerprint.
+    pub(super) baselined: Vec<(usize, String)>,
+    /// Why no object was found, if that is an error.
+    pub(super) nothing: Option<String>,
+    /// Whether there is a finding with a severity that makes the run fail.
+    failed: bool,
+    /// Number of findings that say that something could not be rendered.
+    render_failed: usize,
+    /// Number of documents that do not parse.
+    unparsable: usize,
+}
+
+impl Outcome {
+    pub(super) fn new(
+        run: &Run<'_>,
+        batch: &Batch<'_>,
+        renders: &Renders,
+        found: FoundFiles,
+        done: Done,
+    ) -> Outcome {
+        let args = run.args;
+        let mut outcome = Outcome { errors: found.errors, ..Outcome::default() };
+        outcome.report.summary.skipped = found.skipped;
+        outcome.add_files(batch, renders);
+        outcome.add_reports(batch, done.reports);
+        outcome.report.configurations = configurations(batch, &run.scopes);
+        outcome.add_rendered(batch, &run.scopes, renders.check(batch));
+        outcome.errors.extend(done.errors);
+        outcome.nothing = outcome.empty_input_message(args, &found.ignored);
+        let report = &mut outcome.report;
+        report.summary.count(&report.findings);
+        report.summary.baselined = outcome.baselined.len();
+        report.summary.with_unsafe = args.max_safety() == Safety::Unsafe;
+        if let Some(fixed) = done.fixed {
+            report.summary.fixed = Some(fixed.len());
+            report.fixed = fixed;
+            report.unfixed = fix::unfixed_reasons(&report.findings, args.max_safety());
+        }
+        report.statistics = args.statistics;
+        report.root = root_folder(args.relative_to.as_deref());
+        outcome.report.failures = outcome.failures();
+        outcome.report.exit_code = outcome.exit_code();
+        outcome
+    }
+
+    /// Counts what was read.
+    fn add_files(&mut self, batch: &Batch<'_>, renders: &Renders) {
+        let summary = &mut self.report.summary;
+        for (at, read) in batch.reads.iter().enumerate().filter(|(at, _)| !batch.inputs[*at].is_context) {
+            self.errors.extend(read.error.clone());
+            let rendered = batch.covered.contains(&at);
+            if !rendered {
+                if let Some(chart) = batch.chart_to_render(at) {
+                    *summary.unrendered.entry(chart).or_default() += 1;
+                }
+                summary.files += usize::from(read.manifest);
+                summary.skipped.extend(read.skipped.iter().cloned());
+            }
+            if let Some(file) = &read.file {
+                summary.objects += if rendered { 0 } else { file.objects.len() };
+                self.unparsable += file.documents.iter().filter(|d| d.tree.is_none()).count();
+            }
+        }
+        summary.files += renders.files();
+        summary.objects += renders.objects();
+        summary.skipped.extend(renders.skipped().cloned());
+        summary.skipped.sort();
+        let here = files::absolute(Path::new("."));
+        let inputs = batch.inputs.iter().map(|one| &one.input);
+        self.report.paths = inputs
+            // A path that is not UTF-8, or relative to another folder.
+            .filter(|input| here.join(&input.display_path) != input.absolute)
+            .map(|input| (input.display_path.clone(), input.absolute.clone()))
+            .collect();
+    }
+
+    /// Adds the findings in files.
+    fn add_reports(&mut self, batch: &Batch<'_>, reports: Vec<Option<CheckReport>>) {
+        // There may be hundreds of thousands of findings: a growing list would be copied, and have unused
+        // capacity.
+        let count: usize = reports.iter().flatten().map(|report| report.findings.len()).sum();
+        let all = &mut self.report;
+        for (at, report) in reports.into_iter().enumerate() {
+            let Some(report) = report else { continue };
+            let from = batch.engine(at).settings().fail_on;
+            self.failed |= from.is_some_and(|from| report.findings.iter().any(|f| f.severity >= from));
+            if !report.findings.is_empty() {
+                all.fail_on.insert(batch.inputs[at].input.display_path.clone(), from);
+            }
+            all.summary.suppressed += report.suppressed;
+            let scope = batch.inputs[at].scope;
+            self.baselined.extend(report.baselined.into_iter().map(|name| (scope, name)));
+            all.suppressed.extend(report.kept);
+            if report.findings.len() == count {
+                all.findings = report.findings;
+            } else {
+                all.findings.reserve_exact(count - all.findings.len());
+                all.findings.extend(report.findings);
+            }
+        }
+    }
+
+    /// Adds the findings in what was rendered.
+    fn add_rendered(&mut self, batch: &Batch<'_>, scopes: &Scopes, rendered: RenderReport) {
+        let all = &mut self.report;
+        all.summary.suppressed += rendered.suppressed;
+        all.suppressed.extend(rendered.kept);
+        self.baselined.extend(rendered.baselined);
+        let is_sorted = rendered.findings.is_empty();
+        for (scope, finding) in rendered.findings {
+            let from = batch.engines[scope].settings().fail_on;
+            self.failed |= from.is_some_and(|from| finding.severity >= from);
+            let path = finding.location.path().unwrap_or_default();
+            all.fail_on.insert(path.to_owned(), from);
+            self.render_failed += usize::from(finding.rule.id == "render-failed");
+            let name = &scopes.get(scope).name;
+            if finding.location.path().is_some() && !name.is_empty() {
+                all.configurations.entry(path.to_owned()).or_insert_with(|| name.clone());
+            }
+            all.findings.push(finding);
+        }
+        if !is_sorted {
+            sort(&mut all.findings);
+        }
+    }
+
+    pub(super) fn summary(&self) -> String {
+        summary_line(&self.report.summary)
+    }
+
+    /// Whether nothing was there to be checked.
+    fn is_empty(&self) -> bool {
+        self.report.summary.objects == 0
+            && self.unparsable == 0
+            && self.report.findings.is_empty()
+            && self.baselined.is_empty()
+    }
+
+    /// 0 nothing that fails the run, 1 findings, 2 the work could not be done.
+    fn exit_code(&self) -> u8 {
+        if self.report.failures.is_empty() { u8::from(self.failed) } else { 2 }
+    }
+
+    /// Whether the text ends in a summary: "no findings" would contradict an error that says why nothing was checked.
+    pub(super) fn has_summary(&self, args: &CheckArgs) -> bool {
+        let has_error = self.is_empty() && (!self.errors.is_empty() || !args.allow_empty);
+        !args.quiet && !has_error
+    }
+
+    /// Why the exit code is 2, if it is.
+    fn failures(&self) -> Vec<String> {
+        let mut failures = self.errors.clone();
+        failures.extend(self.nothing.clone());
+        if self.render_failed > 0 {
+            let renders = count(self.render_failed, "render");
+            failures.push(format!("{renders} failed: see the findings of render-failed"));
+        }
+        failures
+    }
+
+    /// The message if the input contains no object. `ignored` are the numbers of files that each configuration ignores.
+    fn empty_input_message(&self, args: &CheckArgs, ignored: &BTreeMap<String, usize>) -> Option<String> {
+        if args.allow_empty || !self.is_empty() || !self.errors.is_empty() {
+            return None;
+        }
+        let mut reasons: Vec<String> = Vec::new();
+        for (config, files) in ignored {
+            reasons.push(format!("{} ignored by `ignore` of {config}", count(*files, "file")));
+        }
+        let hidden = files::count_hidden(&args.paths);
+        if hidden > 0 {
+            reasons.push(format!("{} ignored by .gitignore and the like", count(hidden, "file")));
+        }
+        let skipped = &self.report.summary.skipped;
+        let others = skipped.iter().filter(|skipped| skipped.reason != SkipReason::Ignored);
+        match others.collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [one] => reasons.push(format!("{}: {}", one.file, one.reason.name())),
+            all @ [first, ..] if all.iter().all(|s| s.reason == first.reason) => {
+                reasons.push(format!("{} skipped, all {}", all.len(), first.reason.name()));
+            }
+            more => reasons.push(format!("{} skipped: --verbose lists them", more.len())),
+        }
+        let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
+        Some(format!("no Kubernetes object found{reasons}; --allow-empty makes this a success"))
+    }
+}
+
+/// The configuration of each file that has one, by their reported paths.
+fn configurations(batch: &Batch<'_>, scopes: &Scopes) -> HashMap<String, String> {
+    let inputs = batch.inputs.iter().map(|one| (&one.input.display_path, &scopes.get(one.scope).name));
+    let configured = inputs.filter(|(_, name)| !name.is_empty());
+    configured.map(|(path, name)| (path.clone(), name.clone())).collect()
+}

@@ -1,0 +1,85 @@
+//! What another version changes in the findings: an upgrade before it is made.
+
+use std::collections::{BTreeSet, HashMap};
+
+use gpulint_rules::lint::preview::{VersionChange, karpenter_changes};
+use gpulint_rules::{Engine, Finding, Product, fingerprints};
+
+use crate::batch::Batch;
+use crate::config::Scopes;
+use crate::render::Renders;
+use crate::report::{Preview, Step};
+
+/// The rules under the versions that the configuration has, if the command line names others.
+pub(super) struct Before {
+    steps: Vec<Step>,
+    engines: Vec<Engine>,
+}
+
+impl Before {
+    /// `None`: the command line names no other versions.
+    pub(super) fn of(scopes: &Scopes) -> Option<Before> {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut engines = Vec::new();
+        for scope in scopes.all() {
+            let mut settings = scope.settings.clone();
+            for product in Product::ALL {
+                let (from, to) = (scope.configured.version(product), settings.platform.version(product));
+                // An older version without one in the configuration says what the cluster has.
+                if from == to || (to < from && !scope.configured.is_stated(product)) {
+                    continue;
+                }
+                settings.platform.state(product, from);
+                let step = Step { product, from, to };
+                if !steps.contains(&step) {
+                    steps.push(step);
+                }
+            }
+            engines.push(Engine::new(settings));
+        }
+        // The first scope is that of files without a configuration, which may have none.
+        (!steps.is_empty()).then_some(Before { steps, engines })
+    }
+
+    /// Compares the findings of a run with those under the other versions.
+    pub(super) fn compare<'e>(
+        &'e self,
+        batch: &mut Batch<'e>,
+        renders: &Renders,
+        findings: &[Finding],
+    ) -> Preview {
+        let engines = std::mem::replace(&mut batch.engines, &self.engines);
+        let reports = batch.check(None);
+        let rendered = renders.check(batch);
+        batch.engines = engines;
+        let before: Vec<Finding> = reports
+            .into_iter()
+            .flatten()
+            .flat_map(|report| report.findings)
+            .chain(rendered.findings.into_iter().map(|(_, finding)| finding))
+            .collect();
+        let now = fingerprints(findings);
+        let then = fingerprints(&before);
+        let known: HashMap<&str, &Finding> = then.iter().map(String::as_str).zip(&before).collect();
+        let is_new = |(at, finding): (usize, &Finding)| {
+            let same = known.get(now[at].as_str());
+            same.is_none_or(|same| same.severity < finding.severity).then_some(at)
+        };
+        let new = findings.iter().enumerate().filter_map(is_new).collect();
+        let now: BTreeSet<&str> = now.iter().map(String::as_str).collect();
+        let gone = before.iter().zip(&then).filter(|(_, print)| !now.contains(print.as_str()));
+        let gone = gone.map(|(finding, _)| finding.clone()).collect();
+        Preview { steps: self.steps.clone(), new, gone, changes: self.changes(batch) }
+    }
+
+    fn changes(&self, batch: &Batch<'_>) -> Vec<VersionChange> {
+        let mut changes = Vec::new();
+        for (at, read) in batch.reads.iter().enumerate().filter(|(at, _)| !batch.inputs[*at].is_context) {
+            let versions = |engines: &[Engine]| engines[batch.inputs[at].scope].settings().platform.karpenter;
+            let (from, to) = (versions(&self.engines), versions(batch.engines));
+            let objects = read.file.iter().flat_map(|file| &file.objects);
+            changes.extend(objects.flat_map(|object| karpenter_changes(object, from, to)));
+        }
+        changes
+    }
+}

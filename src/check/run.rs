@@ -1,0 +1,67 @@
+//! What the stages of a run and its actions share.
+
+use std::time::Duration;
+
+use gpulint_rules::{CheckReport, Engine, Platform};
+
+use crate::args::{CheckArgs, Color};
+use crate::batch::Batch;
+use crate::config::Scopes;
+use crate::files::FoundFiles;
+use crate::progress::Progress;
+use crate::render::{RenderOptions, Renders};
+use crate::report::{Diff, Fixed};
+use crate::terminal::print_note;
+
+use super::preview::Before;
+
+/// What all stages of a run know.
+pub(super) struct Run<'a> {
+    pub(super) args: &'a CheckArgs,
+    pub(super) color: Color,
+    pub(super) scopes: Scopes,
+    /// The rules under each configuration.
+    pub(super) engines: Vec<Engine>,
+    /// The rules under the versions of the configurations, if the command line names others.
+    pub(super) before: Option<Before>,
+    /// The platform of the current folder, if a format shows the NodePools.
+    pub(super) platform: Option<Platform>,
+}
+
+/// What was read, and what charts and kustomizations give.
+pub(super) struct Rendered<'r> {
+    pub(super) batch: Batch<'r>,
+    pub(super) found: FoundFiles,
+    pub(super) renders: Renders,
+}
+
+/// What an action leaves to report.
+pub(super) struct Done {
+    pub(super) reports: Vec<Option<CheckReport>>,
+    /// Files that could not be written.
+    pub(super) errors: Vec<String>,
+    pub(super) fixed: Option<Vec<Fixed>>,
+    pub(super) diff: Option<Diff>,
+}
+
+impl Run<'_> {
+    pub(super) fn note(&self, note: &str) {
+        if !self.args.quiet {
+            print_note(&format!("note: {note}"));
+        }
+    }
+
+    pub(super) fn progress(&self, what: &str) -> Progress {
+        Progress::waiting(what, !self.args.quiet)
+    }
+
+    pub(super) fn render(&self, batch: &Batch<'_>, found: &FoundFiles) -> Renders {
+        let options = RenderOptions {
+            requested: self.args.render,
+            limit: Duration::from_secs(self.args.render_limit),
+            excluded: &found.excluded,
+            is_alone: self.args.no_context,
+        };
+        Renders::of(batch, &self.scopes, &options)
+    }
+}

@@ -1,0 +1,78 @@
+//! `gpulint docs`: the pages of the manual that follow from the rule table, the schemas and the arguments. `docs/` has the
+//! others, and mdBook makes one site of all.
+
+mod commands;
+mod configuration;
+mod rules;
+
+use std::fs;
+use std::process::ExitCode;
+
+use crate::args::DocsArgs;
+use crate::error::CliError;
+use crate::report;
+
+use super::schema;
+
+/// A page: its path below the folder of the manual, and its text.
+type Page = (String, String);
+
+/// Writes the pages. A file that has its text already is left alone.
+pub(crate) fn run(args: &DocsArgs) -> Result<ExitCode, CliError> {
+    for (name, text) in pages()? {
+        let path = args.out.join(name);
+        if fs::read_to_string(&path).is_ok_and(|known| known == text) {
+            continue;
+        }
+        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
+        written.map_err(|error| CliError::Usage(format!("cannot write {}: {error}", path.display())))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn pages() -> Result<Vec<Page>, CliError> {
+    let mut pages = rules::pages();
+    pages.push(("reference/configuration.md".to_owned(), configuration::page()));
+    pages.push(("reference/command-line.md".to_owned(), commands::page()));
+    // At the addresses that the schemas name as theirs.
+    for (name, text) in [
+        ("config", schema::config()?),
+        ("diagnostics.v1", report::DIAGNOSTICS_SCHEMA.to_owned()),
+        ("why.v1", report::WHY_SCHEMA.to_owned()),
+        ("pools.v1", report::POOLS_SCHEMA.to_owned()),
+    ] {
+        pages.push((format!("schemas/{name}.json"), text));
+    }
+    Ok(pages)
+}
+
+/// Prose for a paragraph of Markdown: code in backticks as it is, everything else without a meaning in Markdown.
+fn prose(text: &str) -> String {
+    let mut code = false;
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        code ^= letter == '`';
+        match letter {
+            '<' if !code => out.push_str("&lt;"),
+            '*' | '[' | ']' if !code => out.extend(['\\', letter]),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Text for a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cell, prose};
+
+    #[test]
+    fn prose_is_not_markup_and_code_stays() {
+        assert_eq!(prose("a <b> `<c> *` [default: *]"), "a &lt;b> `<c> *` \\[default: \\*\\]");
+        assert_eq!(cell("a|b\nc"), "a\\|b c");
+    }
+}

@@ -1,0 +1,90 @@
+//! The objects below some paths, by the sets that are applied together, for the commands that explain instead of check.
+
+use std::path::{Path, PathBuf};
+
+use gpulint_rules::facts::suggest;
+use gpulint_rules::{Cluster, FilledSet, Object, Settings, fill_sets};
+
+use crate::args::SetArgs;
+use crate::batch::{Batch, scope};
+use crate::config::Scopes;
+use crate::error::CliError;
+use crate::files;
+use crate::terminal::print_error;
+
+/// The objects of the files below some paths.
+pub(crate) struct Loaded {
+    /// All of them.
+    pub(crate) cluster: Cluster,
+    /// Those that are applied together; one set without a name where the whole input is one.
+    pub(crate) sets: Vec<FilledSet>,
+    /// Each file as reported, with its absolute path and its configuration.
+    files: Vec<(String, PathBuf, usize)>,
+    scopes: Scopes,
+}
+
+impl Loaded {
+    /// Reads the files. What cannot be read is said on standard error.
+    pub(crate) fn read(args: &SetArgs, paths: &[PathBuf]) -> Result<Loaded, CliError> {
+        let mut scopes = Scopes::for_set(args)?;
+        let mut found = files::find(paths, Path::new("<stdin>"));
+        let inputs = scope(&mut found, &mut scopes, false);
+        let engines = scopes.engines()?;
+        let batch = Batch::read(inputs, std::mem::take(&mut found.directories), &engines, false);
+        let complete = engines.iter().any(|engine| engine.settings().complete);
+        let mut cluster = Cluster::new(complete);
+        let mut files = Vec::new();
+        for (one, read) in batch.inputs.iter().zip(&batch.reads) {
+            found.errors.extend(read.error.clone());
+            files.push((one.input.display_path.clone(), one.input.absolute.clone(), one.scope));
+            for object in read.file.iter().flat_map(|file| &file.objects) {
+                cluster.apply(object.clone());
+            }
+        }
+        let sets = fill_sets(&batch.run_inputs(), &batch.sets.partition);
+        if !found.errors.is_empty() && cluster.objects().is_empty() {
+            return Err(CliError::Several(found.errors));
+        }
+        for error in &found.errors {
+            print_error(error);
+        }
+        Ok(Loaded { cluster, sets, files, scopes })
+    }
+
+    /// The set with a name, or all of them.
+    pub(crate) fn chosen(&self, name: Option<&str>) -> Result<Vec<&FilledSet>, CliError> {
+        let Some(name) = name else {
+            return Ok(self.sets.iter().collect());
+        };
+        if let Some(set) = self.sets.iter().find(|set| set.name.as_deref() == Some(name)) {
+            return Ok(vec![set]);
+        }
+        let names: Vec<&str> = self.sets.iter().filter_map(|set| set.name.as_deref()).collect();
+        let hint = match (suggest::nearest(name, names.iter().copied()), names.is_empty()) {
+            (Some(meant), _) => format!("; did you mean `{meant}`?"),
+            (None, true) => "; the whole input is one".to_owned(),
+            (None, false) => format!("; there are {}", names.join(", ")),
+        };
+        Err(CliError::Usage(format!("there is no set `{name}`{hint}")))
+    }
+
+    /// The settings for an object: those of its file, or of the current folder.
+    pub(crate) fn settings(&mut self, object: Option<&Object>) -> Result<Settings, CliError> {
+        let path = object.and_then(Object::origin).map(|origin| origin.source.path().to_owned());
+        let known = path.and_then(|path| self.files.iter().find(|(name, _, _)| *name == path));
+        let scope = match known {
+            Some((_, _, scope)) => *scope,
+            None => self
+                .scopes
+                .scope_of(&files::absolute(Path::new("gpulint.yaml")), &files::Directories::default()),
+        };
+        self.scopes.finish()?;
+        Ok(self.scopes.get(scope).settings.clone())
+    }
+
+    /// The reported path of a file, given as the user wrote it.
+    pub(crate) fn reported(&self, path: &Path) -> Option<&str> {
+        let absolute = files::absolute(path);
+        self.files.iter().find(|(_, known, _)| *known == absolute).map(|(name, _, _)| name.as_str())
+    }
+}

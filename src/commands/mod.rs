@@ -1,0 +1,14 @@
+//! The commands beside `gpulint check` and `gpulint lsp`, a file or folder each.
+
+pub(crate) mod docs;
+pub(crate) mod explain;
+pub(crate) mod init;
+mod loaded;
+pub(crate) mod pools;
+#[cfg(feature = "webhook")]
+pub(crate) mod review;
+pub(crate) mod schema;
+pub(crate) mod show;
+#[cfg(feature = "webhook")]
+pub(crate) mod webhook;
+pub(crate) mod why;

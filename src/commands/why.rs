@@ -1,0 +1,268 @@
+//! `gpulint why`: which NodePool takes a pod, and what keeps it out of the others.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use gpulint_rules::facts::suggest;
+use gpulint_rules::fit::{FitVerdict, Situation, workloads};
+use gpulint_rules::source::Source;
+use gpulint_rules::{Cluster, File, FilledSet, Kind, Object, Pointer};
+
+use crate::args::{Color, WhyArgs};
+use crate::error::CliError;
+use crate::files::display_path;
+use crate::output;
+use crate::report::{WhyAnswer, position};
+use crate::terminal::RenderOptions;
+
+use super::loaded::Loaded;
+
+/// Explains where the pods of a workload go. The exit code is 0 if all of them fit.
+pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
+    let place = Target::parse(&args.pod);
+    let mut paths = args.paths.clone();
+    if let Target::File { path, .. } = &place
+        && path.is_file()
+    {
+        paths.push(path.clone());
+    }
+    let mut loaded = Loaded::read(&args.set, &paths)?;
+    let workload = match &place {
+        Target::Stdin => from_stdin(&mut loaded)?,
+        other => find(other, &loaded)?,
+    };
+    let settings = loaded.settings(Some(&workload))?;
+    let around = surroundings(&loaded, &workload, args.set.only.as_deref())?;
+    let mut pods = Vec::new();
+    let mut known: Vec<String> = Vec::new();
+    let mut complete = true;
+    for place in around {
+        let situation = Situation::read(place.cluster, &settings.platform, Some(&place.workload));
+        known.extend(situation.pool_names().map(str::to_owned));
+        let situation = match &args.pool {
+            None => (!situation.is_empty()).then_some(situation),
+            Some(name) => situation.only(name),
+        };
+        let Some(situation) = situation else { continue };
+        complete &= place.cluster.is_complete();
+        pods.extend(situation.explain(&place.workload).into_iter().map(|pod| (place.set.clone(), pod)));
+    }
+    if pods.is_empty() {
+        return Err(CliError::Usage(match &args.pool {
+            Some(name) if !known.is_empty() => {
+                let hint = suggest::nearest(name, known.iter().map(String::as_str));
+                let hint = hint.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+                format!("there is no NodePool `{name}`{hint}")
+            }
+            _ => format!(
+                "no NodePool found in {}",
+                paths.iter().map(|path| display_path(path)).collect::<Vec<_>>().join(", ")
+            ),
+        }));
+    }
+    let answer = WhyAnswer { workload: &workload, pods, platform: &settings.platform, complete };
+    output::to_stdout(|out| answer.write(out, args.format, RenderOptions::for_stdout(color)))?;
+    let fits = answer.pods.iter().all(|(_, pod)| pod.verdict == FitVerdict::Fits);
+    Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// A workload in one of its sets.
+struct Surroundings<'l> {
+    /// The name of the set; none where the whole input is one.
+    set: Option<Arc<str>>,
+    /// The workload as the set applies it.
+    workload: Object,
+    cluster: &'l Cluster,
+}
+
+/// The sets that apply a workload and have a NodePool, or the one that is asked for. A workload that none of them applies
+/// may be of any cluster: for it, all files are one.
+fn surroundings<'l>(
+    loaded: &'l Loaded,
+    workload: &Object,
+    only: Option<&str>,
+) -> Result<Vec<Surroundings<'l>>, CliError> {
+    if only.is_some() {
+        let chosen = loaded.chosen(only)?.into_iter();
+        let place = |set: &'l FilledSet| {
+            let applied = workloads(&set.cluster).find(|object| object.is_same_manifest(workload));
+            let workload = applied.unwrap_or(workload).clone();
+            Surroundings { set: set.name.clone(), workload, cluster: &set.cluster }
+        };
+        return Ok(chosen.map(place).collect());
+    }
+    let with_pools = loaded.sets.iter().filter(|set| set.cluster.has_any(Kind::NODE_POOL));
+    let found: Vec<Surroundings<'_>> = with_pools
+        .flat_map(|set| {
+            let applied = workloads(&set.cluster).filter(|object| object.is_same_manifest(workload));
+            applied.map(|workload| Surroundings {
+                set: set.name.clone(),
+                workload: workload.clone(),
+                cluster: &set.cluster,
+            })
+        })
+        .collect();
+    if found.is_empty() {
+        return Ok(vec![Surroundings { set: None, workload: workload.clone(), cluster: &loaded.cluster }]);
+    }
+    Ok(found)
+}
+
+/// What the user asks about.
+enum Target {
+    /// The pod on standard input.
+    Stdin,
+    /// `kind/name` or `namespace/kind/name`, or a name alone.
+    Name { namespace: Option<String>, kind: Option<String>, name: String },
+    /// A file with one workload, or the line of one.
+    File { path: PathBuf, line: Option<u32> },
+}
+
+impl Target {
+    fn parse(text: &str) -> Target {
+        if text == "-" {
+            return Target::Stdin;
+        }
+        if let Some((file, line)) = text.rsplit_once(':')
+            && let Ok(line) = line.parse()
+        {
+            return Target::File { path: PathBuf::from(file), line: Some(line) };
+        }
+        if Path::new(text).is_file() {
+            return Target::File { path: PathBuf::from(text), line: None };
+        }
+        let parts: Vec<&str> = text.split('/').collect();
+        let own = |part: &str| Some(part.to_owned());
+        match parts.as_slice() {
+            [kind, name] => Target::Name { namespace: None, kind: own(kind), name: (*name).to_owned() },
+            [namespace, kind, name] => {
+                Target::Name { namespace: own(namespace), kind: own(kind), name: (*name).to_owned() }
+            }
+            _ => Target::Name { namespace: None, kind: None, name: text.to_owned() },
+        }
+    }
+}
+
+/// The workload on standard input. What comes with it is part of the set.
+fn from_stdin(loaded: &mut Loaded) -> Result<Object, CliError> {
+    let mut bytes = Vec::new();
+    let failed = |error: std::io::Error| CliError::Usage(format!("<stdin>: {error}"));
+    std::io::stdin().read_to_end(&mut bytes).map_err(failed)?;
+    let file = File::read(Source::new("<stdin>", bytes));
+    let mut cluster = Cluster::new(false);
+    for object in &file.objects {
+        cluster.apply(object.clone());
+        loaded.cluster.apply(object.clone());
+        loaded.sets.iter_mut().for_each(|set| set.cluster.apply(object.clone()));
+    }
+    let found: Vec<&Object> = workloads(&cluster).collect();
+    match without_daemonsets(found).as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => Err(CliError::Usage("no pod and no workload on standard input".to_owned())),
+        more => Err(CliError::Usage(format!("{} workloads on standard input; give one", more.len()))),
+    }
+}
+
+/// The workloads that can be meant where none is named: DaemonSets are beside the others for what they take of nodes.
+fn without_daemonsets(all: Vec<&Object>) -> Vec<&Object> {
+    let others: Vec<&Object> = all.iter().filter(|object| !object.is(Kind::DAEMON_SET)).copied().collect();
+    if others.is_empty() { all } else { others }
+}
+
+/// The names under which kubectl knows kinds, besides the kind and its plural.
+const SHORT_NAMES: [(&str, &str); 8] = [
+    ("po", "pod"),
+    ("deploy", "deployment"),
+    ("sts", "statefulset"),
+    ("ds", "daemonset"),
+    ("rs", "replicaset"),
+    ("cj", "cronjob"),
+    ("sj", "scaledjob"),
+    ("isvc", "inferenceservice"),
+];
+
+fn is_kind(object: &Object, written: &str) -> bool {
+    let written = written.to_lowercase();
+    let kind = object.id().kind.to_lowercase();
+    let singular = SHORT_NAMES.iter().find(|(short, _)| *short == written).map(|(_, kind)| *kind);
+    written == kind || written == format!("{kind}s") || singular == Some(kind.as_str())
+}
+
+fn find(target: &Target, loaded: &Loaded) -> Result<Object, CliError> {
+    let all: Vec<&Object> = workloads(&loaded.cluster).collect();
+    let (found, what) = match target {
+        Target::Name { namespace, kind, name } => {
+            let is = |object: &&&Object| {
+                object.name() == name
+                    && kind.as_ref().is_none_or(|kind| is_kind(object, kind))
+                    && namespace.as_ref().is_none_or(|wanted| object.id().namespace_or_default() == wanted)
+            };
+            let parts = [namespace.as_deref(), kind.as_deref(), Some(name.as_str())];
+            let what = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
+            (all.iter().filter(is).copied().collect::<Vec<_>>(), what)
+        }
+        Target::File { path, line } => {
+            let reported = loaded.reported(path).map(str::to_owned);
+            let in_file = |object: &&&Object| {
+                object.origin().is_some_and(|origin| Some(origin.source.path()) == reported.as_deref())
+            };
+            let of_file: Vec<&Object> = all.iter().filter(in_file).copied().collect();
+            match line {
+                None => (without_daemonsets(of_file), display_path(path)),
+                Some(line) => (at_line(&of_file, *line), format!("{}:{line}", display_path(path))),
+            }
+        }
+        Target::Stdin => (Vec::new(), "-".to_owned()),
+    };
+    match found.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => {
+            let names: Vec<String> = all.iter().map(|object| written(object)).collect();
+            let hint = suggest::nearest(&what.to_lowercase(), names.iter().map(String::as_str));
+            let hint = match (hint, names.len()) {
+                (Some(meant), _) => format!("; did you mean {meant}?"),
+                (None, 1..=8) => format!("; there are {}", names.join(", ")),
+                (None, count) => format!("; there are {count} others"),
+            };
+            Err(CliError::Usage(format!("no workload {what} found{hint}")))
+        }
+        several => {
+            let named = |object: &&Object| {
+                let at = position(object, &Pointer::root());
+                at.map_or_else(|| written(object), |(file, line, _)| format!("{file}:{line}"))
+            };
+            let places: Vec<String> = several.iter().take(8).map(named).collect();
+            Err(CliError::Usage(format!(
+                "{what} names {} workloads; give one by its place: {}",
+                several.len(),
+                places.join(", ")
+            )))
+        }
+    }
+}
+
+/// A workload as the argument names it.
+fn written(object: &Object) -> String {
+    let id = object.id();
+    let name = format!("{}/{}", id.kind.to_lowercase(), object.name());
+    id.namespace().map_or(name.clone(), |namespace| format!("{namespace}/{name}"))
+}
+
+/// The workload whose document holds a line.
+fn at_line<'o>(objects: &[&'o Object], line: u32) -> Vec<&'o Object> {
+    let holds = |object: &&&'o Object| {
+        object.origin().is_some_and(|origin| {
+            let lines = origin.source.lines();
+            let at = |byte: u32| lines.position(origin.source.text(), byte).line;
+            at(origin.span.start) <= line && line <= at(origin.span.end)
+        })
+    };
+    // The last one that begins at the line or above it: a list holds several objects.
+    let starts = |object: &&'o Object| position(object, &Pointer::root()).map_or(0, |(_, line, _)| line);
+    let of_document: Vec<&Object> = objects.iter().filter(holds).copied().collect();
+    let above =
+        of_document.iter().filter(|object| starts(object) <= line).max_by_key(|object| starts(object));
+    above.or_else(|| of_document.first()).map(|object| vec![*object]).unwrap_or_default()
+}

@@ -1,0 +1,201 @@
+//! Finds files, classifies them, and reads their objects.
+//!
+//! `walk` finds files, `folders` recognizes charts and kustomizations, `read` parses bytes to objects. Files
+//! that are not manifests are skipped with a reason, never with an error.
+
+mod directories;
+mod disk;
+mod filled;
+mod folders;
+mod ignores;
+mod kustomization;
+mod near;
+mod read;
+mod sets;
+mod unapplied;
+mod walk;
+mod walker;
+
+use std::path::{Component, Path, PathBuf};
+
+use rayon::prelude::*;
+
+pub(crate) use directories::Directories;
+pub(crate) use disk::Disk;
+pub(crate) use filled::{fills_placeholders, is_script};
+pub(crate) use folders::{FileContext, Folders};
+pub(crate) use kustomization::{KUSTOMIZATIONS, Kustomization, Patch, patches};
+pub(crate) use near::Near;
+pub(crate) use read::{ReadOutcome, read, read_all, read_bytes};
+pub(crate) use sets::{Evidence, SetFile, Sets, Sign, discover_sets};
+pub(crate) use walk::{FoundFiles, Input, count_hidden, find};
+
+/// The names that a configuration of gpulint may have. A folder has one.
+pub(crate) const CONFIGURATIONS: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];
+
+/// Whether a file has the name of a configuration.
+pub(crate) fn is_configuration(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| CONFIGURATIONS.iter().any(|known| name == *known))
+}
+
+/// A file or document that was not read as a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Skipped {
+    /// The path of the file as reported.
+    pub(crate) file: String,
+    /// The document; absent for the whole file.
+    pub(crate) document: Option<u32>,
+    pub(crate) reason: SkipReason,
+    /// Whether rules that do not depend on absent fields ran nevertheless.
+    pub(crate) partial: bool,
+}
+
+/// Why a file or document is not a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SkipReason {
+    /// A template of a chart, or `{{` that prevents a document from being parsed.
+    HelmTemplate,
+    /// The values of a chart.
+    HelmValues,
+    /// A kustomization.
+    Kustomization,
+    /// A patch of a kustomization.
+    KustomizePatch,
+    /// A pod template of Spark.
+    PodTemplate,
+    /// A CustomResourceDefinition.
+    Crd,
+    /// A template of Terraform that does not parse as YAML.
+    TerraformTemplate,
+    /// An entry of a kustomization that is not in the file system.
+    RemoteBase,
+    /// No `kind` and `apiVersion`.
+    Foreign,
+    /// Only comments and separators.
+    Empty,
+    /// Binary.
+    NotText,
+    /// A link whose target does not exist.
+    DanglingLink,
+    /// A pipe, a socket or a device.
+    NotAFile,
+    /// The configuration of gpulint.
+    Config,
+    /// Ignored by the configuration, although it was given as an argument.
+    Ignored,
+    /// In a folder of tests, below a folder that was given as an argument.
+    TestData,
+    /// In a folder of what is out of use, or a backup.
+    Archived,
+}
+
+impl SkipReason {
+    /// What it means, for people.
+    pub(crate) fn description(self) -> &'static str {
+        self.words().1
+    }
+
+    /// The name used in the JSON report.
+    pub(crate) fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            SkipReason::HelmTemplate => {
+                ("helm-template", "a template of a chart; --render checks what it gives")
+            }
+            SkipReason::HelmValues => ("helm-values", "the values of a chart"),
+            SkipReason::Kustomization => ("kustomization", "a kustomization"),
+            SkipReason::KustomizePatch => ("kustomize-patch", "a patch: only what is there is checked"),
+            SkipReason::PodTemplate => {
+                ("pod-template", "a pod template of Spark: only what is there is checked")
+            }
+            SkipReason::Crd => ("crd", "a CustomResourceDefinition; --crds checks objects against it"),
+            SkipReason::TerraformTemplate => ("terraform-template", "a template of Terraform"),
+            SkipReason::RemoteBase => {
+                ("remote-base", "an entry of a kustomization that is not in the file system")
+            }
+            SkipReason::Foreign => ("foreign", "not a Kubernetes object"),
+            SkipReason::Empty => ("empty", "only comments and separators"),
+            SkipReason::NotText => ("not-text", "binary"),
+            SkipReason::DanglingLink => ("dangling-link", "a link to what is not there"),
+            SkipReason::NotAFile => ("not-a-file", "a pipe, a socket or a device"),
+            SkipReason::Config => ("config", "the configuration of gpulint"),
+            SkipReason::Ignored => ("ignored", "named by `ignore` of its configuration"),
+            SkipReason::TestData => ("test-data", "test data; --no-default-ignore checks it"),
+            SkipReason::Archived => ("archived", "out of use, or a backup; --no-default-ignore checks it"),
+        }
+    }
+}
+
+/// What a function gives for each item, in their order, on all threads of the pool. A thread of the pool does all of it
+/// alone: while it waited for others it could begin a task that waits for what it is to give.
+fn map_on_all_threads<T: Send, R: Send>(items: Vec<T>, of: impl Fn(T) -> R + Sync + Send) -> Vec<R> {
+    match rayon::current_thread_index() {
+        None => items.into_par_iter().map(of).collect(),
+        Some(_) => items.into_iter().map(of).collect(),
+    }
+}
+
+/// The absolute path, with `.` and `..` removed without accessing the file system.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut out = PathBuf::new();
+    for part in whole.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// The path with `/` between its parts.
+pub(crate) fn display_path(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if std::path::MAIN_SEPARATOR == '/' {
+        text.into_owned()
+    } else {
+        text.replace(std::path::MAIN_SEPARATOR, "/")
+    }
+}
+
+/// The path from the current folder on for what is below it, with `/` between its parts.
+pub(crate) fn short_path(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    display_path(path.strip_prefix(here).unwrap_or(path))
+}
+
+/// The path of a file from a folder on, with `/` between its parts.
+pub(crate) fn relative(folder: &Path, file: &Path) -> String {
+    let common = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
+    let mut parts: Vec<String> = folder.components().skip(common).map(|_| "..".to_owned()).collect();
+    parts.extend(file.components().skip(common).filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+        _ => None,
+    }));
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::relative;
+
+    #[test]
+    fn paths_are_relative_to_a_folder() {
+        for (folder, file, path) in [
+            ("/a/b", "/a/b/c/d.yaml", "c/d.yaml"),
+            ("/a/b", "/a/d.yaml", "../d.yaml"),
+            ("/a/b", "/x/d.yaml", "../../x/d.yaml"),
+            ("/", "/d.yaml", "d.yaml"),
+        ] {
+            assert_eq!(relative(Path::new(folder), Path::new(file)), path);
+        }
+    }
+}

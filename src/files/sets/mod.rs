@@ -1,0 +1,39 @@
+//! Which files are applied to one cluster together: the sets of an input.
+//!
+//! The signs, the surest first: `clusters` of the configuration, Flux and Argo CD, kustomizations, folders that are
+//! called like environments. What none of them claims belongs to the sets of its folder, or is a set of its own.
+
+mod argo;
+mod claimer;
+mod draft;
+mod environments;
+mod flux;
+mod gitops;
+mod identity;
+mod index;
+mod kustomize;
+mod names;
+mod transform;
+
+use super::Folders;
+use draft::Draft;
+use index::Files;
+
+pub(crate) use draft::{Evidence, Sets, Sign};
+pub(crate) use index::SetFile;
+
+/// Finds the sets of an input.
+pub(crate) fn discover_sets(list: &[SetFile<'_>], folders: &Folders) -> Sets {
+    let files = Files::new(list, folders);
+    if files.is_empty() {
+        return Sets::default();
+    }
+    let mut draft = Draft::new(&files);
+    draft.add_configured();
+    let (tops, claimers) = rayon::join(|| kustomize::tops(&files), || gitops::claimers(&files));
+    gitops::add(&mut draft, claimers, &tops);
+    kustomize::add(&mut draft, tops);
+    draft.add_configured_files();
+    environments::add(&mut draft);
+    draft.finish()
+}

@@ -1,0 +1,552 @@
+//! `--render`: charts and kustomizations are checked as `helm template` and `kustomize build` print them.
+//!
+//! `helm` and `kustomize` run the programs and know which text of the user each rendered line comes from; here their output is
+//! checked, and every finding is moved to that text. What is rendered is a set of its own, and is not checked a second
+//! time as plain files.
+
+mod helm;
+mod kustomize;
+mod origin;
+mod process;
+mod sources;
+mod template;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpulint_rules::lint::fix::text::Repair;
+use gpulint_rules::source::Source;
+use gpulint_rules::tree::Span;
+use gpulint_rules::{
+    Bond, Engine, Finding, Fix, Location, ManifestSet, Membership, Partition, Related, Rendered, Rule,
+    RunInput, SuppressedFinding, check_run,
+};
+use rayon::prelude::*;
+
+use crate::batch::Batch;
+use crate::config::Scopes;
+use crate::files::{self, Folders, Input, KUSTOMIZATIONS, ReadOutcome, Skipped};
+
+use process::Failure;
+use sources::Sources;
+
+/// What is to be rendered, and how.
+#[derive(Debug)]
+pub(crate) struct RenderOptions<'o> {
+    /// Whether the command line asks for it; otherwise the configuration of each chart and kustomization decides.
+    pub(crate) requested: bool,
+    /// How long a program may run.
+    pub(crate) limit: Duration,
+    /// The absolute paths of files that the configuration excludes.
+    pub(crate) excluded: &'o [PathBuf],
+    /// Whether single files are checked without what is rendered beside them.
+    pub(crate) is_alone: bool,
+}
+
+/// Where a rendered place stands in the text of the user.
+struct Place {
+    source: Arc<Source>,
+    span: Span,
+    is_literal: bool,
+}
+
+/// The output of one run of a program.
+struct Run {
+    /// What one would type.
+    command: Arc<str>,
+    /// The set of the input that it belongs to, if one claims it.
+    set: Option<usize>,
+    files: Vec<RenderedFile>,
+    origin: Box<dyn Locate + Send + Sync>,
+}
+
+/// Whether a place is in a kustomization itself, not in what it lists.
+fn is_kustomization(rendered: &Rendered) -> bool {
+    let name = rendered.source.path().rsplit('/').next().unwrap_or_default();
+    KUSTOMIZATIONS.contains(&name)
+}
+
+/// Finds where rendered text comes from.
+trait Locate {
+    /// The place of the user's text. `None` where it is not known.
+    fn locate(&self, file: usize, location: &Location) -> Option<Place>;
+
+    /// The edits of the user's text after which the object is rendered with a fix. `None` where it is not certain that there
+    /// are any.
+    fn repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)>;
+}
+
+/// What was rendered from one file of the user.
+struct RenderedFile {
+    read: ReadOutcome,
+    /// The configuration that it is checked under.
+    scope: usize,
+}
+
+impl RenderedFile {
+    /// Reads what was rendered from a file that is reported under a path, and that its configuration knows by a name. `None`
+    /// if it is nothing to check.
+    fn read(text: String, reported: String, name: &str, scope: usize) -> Option<RenderedFile> {
+        let input = Input {
+            display_path: reported,
+            path: PathBuf::new(),
+            absolute: PathBuf::from("rendered.yaml"),
+            named: true,
+            stream: None,
+            unapplied: None,
+        };
+        let read = files::read_bytes(&input, name, &Folders::default(), text.into_bytes());
+        read.file.is_some().then_some(RenderedFile { read, scope })
+    }
+}
+
+/// What both renderers work with.
+struct Job<'a> {
+    batch: &'a Batch<'a>,
+    scopes: &'a Scopes,
+    options: &'a RenderOptions<'a>,
+    sources: &'a Arc<Sources>,
+}
+
+impl Job<'_> {
+    /// Whether charts and kustomizations of a configuration are rendered.
+    fn renders(&self, scope: usize) -> bool {
+        self.options.requested || self.scopes.get(scope).render.enabled
+    }
+}
+
+/// A program that gave nothing.
+struct RenderFailure {
+    scope: usize,
+    /// The `Chart.yaml` or the kustomization.
+    source: Arc<Source>,
+    span: Span,
+    message: String,
+    help: String,
+}
+
+/// What a renderer made of the input.
+#[derive(Default)]
+struct Rendering {
+    runs: Vec<Run>,
+    failures: Vec<RenderFailure>,
+    /// The files that are checked as rendered.
+    covered: HashSet<PathBuf>,
+    /// Files and folders that a failed render has as well, so that nobody knows what a fix does to it.
+    uncertain: HashSet<PathBuf>,
+    skipped: Vec<Skipped>,
+}
+
+/// Everything that was rendered.
+#[derive(Default)]
+pub(crate) struct Renders {
+    charts: Rendering,
+    kustomizations: Rendering,
+    /// Files whose findings are reported; the findings of others are left out.
+    visible: HashSet<PathBuf>,
+    /// Whether files are checked without what is rendered beside them.
+    is_alone: bool,
+    sources: Arc<Sources>,
+}
+
+/// What the rendered objects have to say.
+#[derive(Default)]
+pub(crate) struct RenderReport {
+    /// Each with the configuration that it was found under.
+    pub(crate) findings: Vec<(usize, Finding)>,
+    pub(crate) suppressed: usize,
+    /// The fingerprints of those that a baseline took away.
+    pub(crate) baselined: Vec<(usize, String)>,
+    /// These findings, if they are kept.
+    pub(crate) kept: Vec<SuppressedFinding>,
+}
+
+impl RenderReport {
+    fn suppress(&mut self, engine: &Engine, finding: Finding, reason: String) {
+        self.suppressed += 1;
+        if engine.settings().keep_suppressed {
+            self.kept.push(SuppressedFinding { finding, reason });
+        }
+    }
+}
+
+impl Renders {
+    /// Renders the charts and kustomizations of a batch.
+    pub(crate) fn of(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions<'_>) -> Renders {
+        let is_asked = options.requested || scopes.all().iter().any(|scope| scope.render.enabled);
+        if !is_asked {
+            return Renders::default();
+        }
+        let sources = Arc::new(Sources::new(&batch.inputs));
+        let job = Job { batch, scopes, options, sources: &sources };
+        let (charts, kustomizations) = rayon::join(|| helm::render(&job), || kustomize::render(&job));
+        let inputs = batch.inputs.iter().filter(|one| one.input.unapplied.is_none() && !one.is_context);
+        let visible = inputs.map(|one| one.input.absolute.clone()).collect();
+        Renders { charts, kustomizations, visible, is_alone: options.is_alone, sources }
+    }
+
+    /// The inputs that are checked as rendered, by their numbers.
+    pub(crate) fn covered(&self, batch: &Batch<'_>) -> BTreeSet<usize> {
+        let is_covered = |path: &PathBuf| self.parts().any(|part| part.covered.contains(path));
+        let inputs = batch.inputs.iter().enumerate();
+        inputs.filter(|(_, one)| is_covered(&one.input.absolute)).map(|(at, _)| at).collect()
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Rendering> {
+        [&self.charts, &self.kustomizations].into_iter()
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.parts().flat_map(|part| &part.runs)
+    }
+
+    /// How many renders failed.
+    pub(crate) fn failures(&self) -> usize {
+        self.parts().map(|part| part.failures.len()).sum()
+    }
+
+    /// Whether anything was rendered.
+    pub(crate) fn has_runs(&self) -> bool {
+        self.runs().next().is_some()
+    }
+
+    /// The numbers of findings by the file of the user that has them.
+    pub(crate) fn by_file(&self, findings: &[(usize, Finding)]) -> BTreeMap<PathBuf, Vec<usize>> {
+        let mut files: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+        for (at, (_, finding)) in findings.iter().enumerate() {
+            if let Some(path) = finding.location.path().and_then(|path| self.sources.absolute(path)) {
+                files.entry(path).or_default().push(at);
+            }
+        }
+        files
+    }
+
+    /// Takes out what the baselines know.
+    fn without_baselined(&self, report: &mut RenderReport, batch: &Batch<'_>) {
+        let mut known: Vec<Option<String>> = vec![None; report.findings.len()];
+        for (file, numbers) in self.by_file(&report.findings) {
+            let scope = report.findings[numbers[0]].0;
+            let own = numbers.iter().map(|at| &report.findings[*at].1);
+            for (at, name) in numbers.iter().zip(batch.baselines.known(scope, &file, own)) {
+                known[*at] = name;
+            }
+        }
+        let mut known = known.into_iter();
+        report.findings.retain(|(scope, _)| match known.next().flatten() {
+            Some(name) => {
+                report.baselined.push((*scope, name));
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// The file that a text was read from.
+    pub(crate) fn path_of(&self, source: &Source) -> Option<PathBuf> {
+        self.sources.absolute(source.path())
+    }
+
+    /// What was left out of the renders.
+    pub(crate) fn skipped(&self) -> impl Iterator<Item = &Skipped> {
+        self.parts().flat_map(|part| &part.skipped)
+    }
+
+    /// The number of objects that were rendered and are checked.
+    pub(crate) fn objects(&self) -> usize {
+        let files = self.runs().flat_map(|run| self.checked(run));
+        files.filter_map(|file| file.read.file.as_ref()).map(|file| file.objects.len()).sum()
+    }
+
+    /// The files that are checked as what was rendered from them.
+    pub(crate) fn files(&self) -> usize {
+        let files = self.runs().flat_map(|run| self.checked(run));
+        let paths = files.filter(|file| file.read.manifest).filter_map(|file| file.read.file.as_ref());
+        paths.map(|file| file.source.path()).collect::<BTreeSet<_>>().len()
+    }
+
+    /// How many files were rendered only for what they say about others, and the commands that did it.
+    pub(crate) fn context(&self) -> (usize, Vec<String>) {
+        let mut paths = BTreeSet::new();
+        let mut commands = Vec::new();
+        for run in self.runs() {
+            let context = run.files.iter().filter(|file| !self.is_checked(run, file));
+            let sources = context.filter_map(|file| Some(file.read.file.as_ref()?.source.path()));
+            let before = paths.len();
+            paths.extend(sources);
+            if paths.len() > before {
+                commands.push(run.command.to_string());
+            }
+        }
+        (paths.len(), commands)
+    }
+
+    fn checked<'r>(&'r self, run: &'r Run) -> impl Iterator<Item = &'r RenderedFile> {
+        run.files.iter().filter(|file| self.is_checked(run, file))
+    }
+
+    /// Whether what was rendered from a file is checked: the file is one of the input, or none of the run is, because the
+    /// input has only values. What is in a package is checked with all else.
+    fn is_checked(&self, run: &Run, file: &RenderedFile) -> bool {
+        let is_input = |file: &RenderedFile| {
+            let path = self.sources.absolute(file.read.file.as_ref()?.source.path())?;
+            Some(self.is_input(&path))
+        };
+        match is_input(file) {
+            Some(true) => true,
+            Some(false) => !run.files.iter().any(|other| is_input(other) == Some(true)),
+            None => !run.files.iter().any(|other| is_input(other) == Some(false)),
+        }
+    }
+
+    /// Checks what was rendered.
+    pub(crate) fn check(&self, batch: &Batch<'_>) -> RenderReport {
+        let engines = batch.engines;
+        let mut report = RenderReport::default();
+        for failure in self.parts().flat_map(|part| &part.failures) {
+            let place = Location::Text {
+                source: Arc::clone(&failure.source),
+                document: 0,
+                object: None,
+                span: failure.span,
+            };
+            let engine = &engines[failure.scope];
+            let message = failure.message.clone();
+            let Some(mut finding) = engine.finding_of_caller("render-failed", place, message) else {
+                continue;
+            };
+            finding.help(failure.help.clone());
+            let line = failure.source.lines().line_of(failure.span.start);
+            match engine.allowed_on_line(&failure.source, line, finding.rule) {
+                Some(reason) => report.suppress(engine, finding, reason),
+                None => report.findings.push((failure.scope, finding)),
+            }
+        }
+        let alone = self.charts.runs.par_iter().map(|run| self.check_runs(std::slice::from_ref(run), batch));
+        let mut checked: Vec<RenderReport> = alone.collect();
+        checked.push(self.check_runs(&self.kustomizations.runs, batch));
+        let mut by_place: HashMap<MergeKey, usize> = HashMap::new();
+        // How many runs have each file of the user.
+        let mut renders: BTreeMap<String, usize> = BTreeMap::new();
+        for run in self.runs() {
+            let files = run.files.iter().filter_map(|file| file.read.file.as_ref());
+            for path in files.map(|file| file.source.path()).collect::<BTreeSet<_>>() {
+                *renders.entry(path.to_owned()).or_default() += 1;
+            }
+        }
+        for one in checked {
+            report.suppressed += one.suppressed;
+            report.kept.extend(one.kept);
+            for (scope, mut finding) in one.findings {
+                let Location::Rendered(rendered) = &mut finding.location else { continue };
+                let from = rendered.place.path().unwrap_or_default();
+                rendered.renders = renders.get(from).copied().unwrap_or(1);
+                let key = MergeKey::of(rendered, finding.rule, &finding.message);
+                match by_place.get(&key) {
+                    Some(at) => {
+                        let known = &mut report.findings[*at].1;
+                        known.sets.join(&finding.sets);
+                        if let Location::Rendered(known) = &mut known.location {
+                            let commands = std::mem::take(&mut rendered.commands);
+                            let new =
+                                commands.into_iter().filter(|command| !known.commands.contains(command));
+                            let new: Vec<Arc<str>> = new.collect();
+                            known.commands.extend(new);
+                            if known.repair != rendered.repair {
+                                known.repair = None;
+                            }
+                        }
+                    }
+                    None => {
+                        by_place.insert(key, report.findings.len());
+                        report.findings.push((scope, finding));
+                    }
+                }
+            }
+        }
+        // Where one render does not have the finding, nobody knows what the fix does to it.
+        for (_, finding) in &mut report.findings {
+            if let Location::Rendered(rendered) = &mut finding.location {
+                let path = self.sources.absolute(rendered.source.path());
+                let is_uncertain = |path: &Path| self.parts().any(|part| part.uncertain.contains(path));
+                let fails = |path: &PathBuf| path.ancestors().any(is_uncertain);
+                if rendered.commands.len() < rendered.renders || path.as_ref().is_some_and(fails) {
+                    rendered.repair = None;
+                }
+                if rendered.repair.is_none() {
+                    finding.fix = None;
+                }
+            }
+        }
+        // A comment that is rendered several times is used where one of them is.
+        report.findings.retain(|(_, finding)| {
+            let whole = finding.location.rendered().is_none_or(|r| r.commands.len() >= r.renders);
+            finding.rule.id != "suppression-unused" || whole
+        });
+        self.without_baselined(&mut report, batch);
+        report
+    }
+
+    /// Checks the output of some runs beside each other. What a kustomization gives meets the other files of a set
+    /// that claims it; otherwise each run is a set of its own.
+    fn check_runs(&self, runs: &[Run], batch: &Batch<'_>) -> RenderReport {
+        let engines = batch.engines;
+        let known = &batch.sets.partition;
+        let mut sets = known.sets.clone();
+        let mut inputs: Vec<Option<RunInput<'_>>> = Vec::new();
+        let mut files: Vec<Vec<Membership>> = Vec::new();
+        let mut from: Vec<(&Run, usize)> = Vec::new();
+        for run in runs {
+            let set = run.set.unwrap_or(sets.len());
+            if run.set.is_none() {
+                let name = Arc::clone(&run.command);
+                sets.push(ManifestSet { name, bond: Bond::Certain, may_be_complete: false });
+            }
+            let rendered = run.files.iter().enumerate();
+            for (at, one) in rendered.filter(|(_, one)| !self.is_alone || self.is_checked(run, one)) {
+                let input = one.read.file.as_ref().map(|file| RunInput { engine: &engines[one.scope], file });
+                inputs.push(input);
+                files.push(vec![Membership { set, ..Membership::default() }]);
+                from.push((run, at));
+            }
+        }
+        let rendered: BTreeSet<usize> = (0..inputs.len()).collect();
+        if runs.iter().any(|run| run.set.is_some()) {
+            for (at, read) in batch.reads.iter().enumerate().filter(|(at, _)| !batch.covered.contains(at)) {
+                let Some(file) = &read.file else { continue };
+                inputs.push(Some(RunInput { engine: batch.engine(at), file }));
+                files.push(known.memberships(at).to_vec());
+            }
+        }
+        let reports = check_run(&inputs, &Partition { sets, files }, Some(&rendered));
+        let by_source: HashMap<*const Source, (&Run, usize)> = (from.iter())
+            .filter_map(|(run, at)| {
+                Some((Arc::as_ptr(&run.files[*at].read.file.as_ref()?.source), (*run, *at)))
+            })
+            .collect();
+        let locate = |location: &Location| {
+            let (source, ..) = location.resolve_span()?;
+            let Some((run, file)) = by_source.get(&Arc::as_ptr(source)) else {
+                // Not rendered.
+                return Some(location.clone());
+            };
+            let place = run.origin.locate(*file, location)?;
+            Some(Location::Rendered(Box::new(Rendered {
+                place: location.clone(),
+                source: place.source,
+                span: place.span,
+                is_literal: place.is_literal,
+                commands: vec![Arc::clone(&run.command)],
+                renders: 1,
+                repair: None,
+            })))
+        };
+        let mut out = RenderReport::default();
+        for (at, report) in reports.into_iter().enumerate() {
+            let (Some(report), Some((run, at))) = (report, from.get(at)) else { continue };
+            let (at, scope) = (*at, run.files[*at].scope);
+            out.suppressed += report.suppressed;
+            for mut finding in report.findings {
+                let Some(location) = locate(&finding.location) else { continue };
+                let Location::Rendered(rendered) = &location else { continue };
+                // kustomize gives a namespace also to objects of kinds that have none.
+                let is_given = finding.rule.id == "cluster-scoped-namespace" && is_kustomization(rendered);
+                if is_given || !self.is_visible(rendered.source.path()) {
+                    continue;
+                }
+                let line = rendered.source.lines().line_of(rendered.span.start);
+                if let Some(reason) = engines[scope].allowed_on_line(&rendered.source, line, finding.rule) {
+                    finding.location = location;
+                    out.suppress(&engines[scope], finding, reason);
+                    continue;
+                }
+                let Location::Rendered(mut rendered) = location else { continue };
+                let repair =
+                    finding.fix.as_ref().and_then(|fix| run.origin.repair(at, &finding.location, fix));
+                // The fix belongs where the finding is.
+                rendered.repair = repair
+                    .filter(|(source, _)| Arc::ptr_eq(source, &rendered.source))
+                    .map(|(_, repair)| repair);
+                if rendered.repair.is_none() {
+                    finding.fix = None;
+                }
+                finding.location = Location::Rendered(rendered);
+                finding.related = (finding.related.into_iter())
+                    .filter_map(|one| {
+                        Some(Related { location: locate(&one.location)?, message: one.message })
+                    })
+                    .collect();
+                out.findings.push((scope, finding));
+            }
+        }
+        out
+    }
+
+    /// Whether what is found in a file is reported: it is one of the input.
+    fn is_visible(&self, shown: &str) -> bool {
+        self.sources.absolute(shown).is_none_or(|path| self.is_input(&path))
+    }
+
+    /// Whether a file is part of the input.
+    fn is_input(&self, path: &Path) -> bool {
+        self.visible.contains(path) || self.sources.is_part(path)
+    }
+}
+
+/// What findings of several renders have in common that are one.
+#[derive(PartialEq, Eq, Hash)]
+struct MergeKey {
+    path: String,
+    span: Span,
+    rule: &'static str,
+    /// The message, where one text gives several; otherwise what it says of no object in particular.
+    words: Vec<String>,
+}
+
+impl MergeKey {
+    fn of(rendered: &Rendered, rule: &'static Rule, message: &str) -> MergeKey {
+        let words = if rendered.is_literal {
+            // A name that a kustomization changes is another one in each render.
+            message.split('`').step_by(2).map(str::to_owned).collect()
+        } else {
+            vec![message.to_owned()]
+        };
+        MergeKey { path: rendered.source.path().to_owned(), span: rendered.span, rule: rule.id, words }
+    }
+}
+
+/// The finding for a program that gave nothing.
+fn failure_words(
+    failure: &Failure,
+    program: &str,
+    command: &str,
+    temporary: &[(&Path, &str)],
+) -> (String, String) {
+    match failure {
+        Failure::Missing => (
+            format!("`{command}` was not run: there is no `{program}` in PATH"),
+            format!("install {program}, or check without --render"),
+        ),
+        Failure::Failed(words) => {
+            let words = process::one_line(words, temporary);
+            let help = if words.contains("missing in charts/") {
+                "run `helm dependency build`: gpulint downloads nothing".to_owned()
+            } else if program == "helm" {
+                "repair it, or name the values that the chart needs in `render.helm` of gpulint.yaml"
+                    .to_owned()
+            } else {
+                "repair it, or check without --render".to_owned()
+            };
+            (format!("`{command}` failed: {words}"), help)
+        }
+        Failure::TooSlow(limit) => (
+            format!("`{command}` did not end within {} s", limit.as_secs_f32()),
+            "repair what goes on without end".to_owned(),
+        ),
+        Failure::TooLarge => {
+            (format!("`{command}` printed more than 256 MiB"), "repair what goes on without end".to_owned())
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What commands print: the report of `gpulint check` in each format, and the answers of `gpulint why` and `gpulint pools`.
+
+mod answer;
+mod capacity;
+mod concise;
+mod counts;
+mod diff;
+mod end;
+mod excerpt;
+mod fold;
+mod github;
+mod gitlab;
+mod html;
+mod json;
+mod junit;
+mod layout;
+mod line_hash;
+mod manual;
+mod paint;
+mod place;
+mod pools;
+mod preview;
+mod rdjson;
+mod sarif;
+mod sets;
+mod table;
+mod text;
+mod total;
+mod verbose;
+mod why;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::PathBuf;
+
+use gpulint_rules::{Finding, Safety, Severity, SuppressedFinding};
+use serde_json::Value;
+
+use crate::args::Style;
+use crate::error::CliError;
+use crate::files::Skipped;
+
+pub(crate) use answer::workload_name;
+pub(crate) use diff::Diff;
+pub(crate) use json::SCHEMA as DIAGNOSTICS_SCHEMA;
+pub(crate) use layout::Layout;
+pub(crate) use manual::manual_paragraph;
+pub(crate) use place::{position, root_folder};
+pub(crate) use pools::{PoolsAnswer, SCHEMA as POOLS_SCHEMA, gpu_text, limits_text, list_prices};
+pub(crate) use preview::{Preview, Step};
+pub(crate) use sets::{environment_note, write as write_sets};
+pub(crate) use total::{summary_line, unrendered_line};
+pub(crate) use verbose::write as write_verbose;
+pub(crate) use why::{SCHEMA as WHY_SCHEMA, WhyAnswer, request_list};
+
+/// The result of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) summary: Summary,
+    /// Sorted by file, position and rule.
+    pub(crate) findings: Vec<Finding>,
+    /// Why a finding with a suitable fix was not fixed, by index in `findings`.
+    pub(crate) unfixed: BTreeMap<usize, String>,
+    /// What the versions of the command line change, if they are not those of the configuration.
+    pub(crate) preview: Option<Preview>,
+    /// What suppressions took away, if it is to be shown.
+    pub(crate) suppressed: Vec<SuppressedFinding>,
+    /// From which severity on a finding makes the run fail, by the reported path of its file.
+    pub(crate) fail_on: BTreeMap<String, Option<Severity>>,
+    /// The files that the reported path does not lead to, because it is not UTF-8 or relative to another folder: that
+    /// path, and the absolute one.
+    pub(crate) paths: BTreeMap<String, PathBuf>,
+    /// The NodePools as `gpulint pools` says them, where a format shows them.
+    pub(crate) pools: Option<Value>,
+    pub(crate) fixed: Vec<Fixed>,
+    /// Why the run failed: the exit code is 2 where there is a reason.
+    pub(crate) failures: Vec<String>,
+    pub(crate) exit_code: u8,
+    /// The folder that reports for programs name paths from.
+    pub(crate) root: PathBuf,
+    /// The configuration of each file that has one, by their reported paths.
+    pub(crate) configurations: HashMap<String, String>,
+    /// Whether only counts were asked for.
+    pub(crate) statistics: bool,
+}
+
+/// A finding that was fixed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fixed {
+    /// The id of the rule.
+    pub(crate) rule: &'static str,
+    /// The file, and the place in it after the fixes.
+    pub(crate) path: String,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+    /// What the fix did.
+    pub(crate) title: String,
+}
+
+impl Report {
+    /// Whether a finding makes the run fail.
+    fn fails(&self, finding: &Finding) -> bool {
+        let path = finding.location.path().unwrap_or_default();
+        let from = self.fail_on.get(path).copied().unwrap_or(Some(Severity::Warning));
+        from.is_some_and(|from| finding.severity >= from)
+    }
+
+    /// What is to be said of a finding that is new with a version.
+    fn mark(&self, finding: usize) -> Option<String> {
+        self.preview.as_ref()?.mark(finding)
+    }
+}
+
+impl Style {
+    /// Writes a report in this format.
+    pub(crate) fn write(self, out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
+        match self {
+            Style::Text => text::write(out, report, layout),
+            Style::Concise => concise::write(out, report, layout),
+            Style::Json => json::write(out, report),
+            Style::Sarif => sarif::write(out, report),
+            Style::Github => github::write(out, report),
+            Style::Gitlab => gitlab::write(out, report),
+            Style::Junit => junit::write(out, report),
+            Style::Rdjson => rdjson::write(out, report),
+            Style::Html => html::write(out, report),
+        }
+    }
+
+    /// Whether the format can have the counts alone.
+    pub(crate) fn has_statistics(self) -> bool {
+        matches!(self, Style::Text | Style::Concise | Style::Json)
+    }
+
+    /// Whether the format shows [`Report::pools`], which take long to find.
+    pub(crate) fn has_pools(self) -> bool {
+        self == Style::Html
+    }
+}
+
+/// Counts of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Summary {
+    /// Files that were read as manifests.
+    pub(crate) files: usize,
+    /// Number of objects checked.
+    pub(crate) objects: usize,
+    /// Files and documents that are not manifests.
+    pub(crate) skipped: Vec<Skipped>,
+    /// How many templates of each chart were not rendered, by the path of the chart.
+    pub(crate) unrendered: BTreeMap<String, usize>,
+    pub(crate) errors: usize,
+    pub(crate) warnings: usize,
+    /// Number of findings of severity info.
+    pub(crate) infos: usize,
+    /// Findings that have a fix.
+    pub(crate) fixable: usize,
+    /// Findings whose fix is safe.
+    pub(crate) safely_fixable: usize,
+    /// Findings that were fixed, if fixing was requested.
+    pub(crate) fixed: Option<usize>,
+    /// Whether fixes that need a review are requested as well.
+    pub(crate) with_unsafe: bool,
+    /// Findings that were suppressed.
+    pub(crate) suppressed: usize,
+    /// Findings that are in the baseline.
+    pub(crate) baselined: usize,
+}
+
+impl Summary {
+    pub(crate) fn count(&mut self, findings: &[Finding]) {
+        for finding in findings {
+            match finding.severity {
+                Severity::Error => self.errors += 1,
+                Severity::Warning => self.warnings += 1,
+                Severity::Info => self.infos += 1,
+            }
+            let safety = finding.fix.as_ref().map(|fix| fix.safety);
+            self.fixable += usize::from(safety.is_some());
+            self.safely_fixable += usize::from(safety == Some(Safety::Safe));
+        }
+    }
+}
+
+/// `only in `prod``: the sets that a finding holds in, where its file is in others as well.
+pub(crate) fn only_in(finding: &Finding) -> Option<String> {
+    const MAX_NAMES: usize = 3;
+    if !finding.sets.partial {
+        return None;
+    }
+    let names: Vec<String> = finding.sets.names.iter().map(|name| format!("`{name}`")).collect();
+    Some(match names.as_slice() {
+        names if names.len() > MAX_NAMES => {
+            format!("only in {} and {} more sets", names[..MAX_NAMES].join(", "), names.len() - MAX_NAMES)
+        }
+        [names @ .., last] if !names.is_empty() => format!("only in {} and {last}", names.join(", ")),
+        names => format!("only in {}", names.concat()),
+    })
+}
