@@ -1,6 +1,6 @@
 //! The built binary from outside: the command line, the admission server, and what a real API server says.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod baseline;
 mod cli;
@@ -12,6 +12,7 @@ mod fix;
 mod fixtures;
 mod formats;
 mod html;
+mod layers;
 mod lsp;
 mod noise;
 mod pools;

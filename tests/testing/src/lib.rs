@@ -3,6 +3,7 @@
 mod definition;
 mod dice;
 mod expected;
+mod imports;
 mod manifests;
 mod run;
 mod walk;
@@ -10,6 +11,7 @@ mod walk;
 pub use definition::thing_definition;
 pub use dice::Dice;
 pub use expected::expect_file;
+pub use imports::Imports;
 pub use manifests::FIXABLE_POOL;
 pub use run::{check, check_files, cluster, objects, position, values};
 pub use walk::{children, fixtures, relative, yaml_below};

@@ -8,7 +8,7 @@ pub fn fixtures() -> PathBuf {
     root().join("fixtures")
 }
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here)
 }
