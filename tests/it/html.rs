@@ -248,7 +248,7 @@ fn nothing_is_loaded() {
 // With a browser.
 
 /// The browser, if there is one.
-#[allow(clippy::print_stdout, reason = "says that a test is skipped")]
+#[expect(clippy::print_stdout, reason = "says that a test is skipped")]
 fn browser() -> Option<PathBuf> {
     let found = std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join("chromium"))

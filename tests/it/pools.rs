@@ -1,10 +1,8 @@
 //! `gpulint pools` from outside.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
-use crate::support::{Folder, run_in};
+use crate::support::Folder;
 
 const POOLS: &str = "\
 apiVersion: karpenter.sh/v1
@@ -101,19 +99,10 @@ fn the_table_fits_a_terminal() {
     assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
 }
 
-/// What the schema says against a report.
-fn errors(report: &Value) -> Vec<String> {
-    let schema = run_in(Path::new("."), &["schema", "pools"], "").exits(0);
-    let schema: Value = serde_json::from_str(&schema.out).unwrap();
-    let validator = jsonschema::draft202012::new(&schema).unwrap();
-    validator.iter_errors(report).map(|e| format!("{}: {e}", e.instance_path())).collect()
-}
-
 #[test]
 fn the_overview_as_json() {
     let run = folder().run(&["pools", "--format", "json"]).exits(0);
-    let overview: Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!(errors(&overview), Vec::<String>::new(), "{overview:#}");
+    let overview = run.json_of("pools");
     let pool = &overview["pools"][0];
     assert_eq!(pool["instanceTypes"], json!(["g6.xlarge", "g6.12xlarge"]));
     assert_eq!(pool["gpus"], json!([{"name": "l4", "memoryMiB": 22888, "counts": [1, 4]}]));
@@ -135,9 +124,8 @@ fn each_cluster_has_its_own_pools() {
         .with("stage/pools.yaml", POOLS);
     let run = folder.run(&["pools"]).exits(0).prints("In prod:\n").prints("In stage:\n");
     assert_eq!(run.out.matches("Prices are").count(), 1, "{run:#?}");
-    let json: Value = serde_json::from_str(&folder.run(&["pools", "-f", "json"]).exits(0).out).unwrap();
-    let whole: Value =
-        serde_json::from_str(&self::folder().run(&["pools", "-f", "json"]).exits(0).out).unwrap();
+    let json = folder.run(&["pools", "-f", "json"]).exits(0).json_of("pools");
+    let whole = self::folder().run(&["pools", "-f", "json"]).exits(0).json_of("pools");
     let runs = |json: &Value, set: Value| -> Vec<usize> {
         let pools = json["pools"].as_array().unwrap().iter().filter(|pool| pool["set"] == set);
         pools.map(|pool| pool["workloads"].as_array().unwrap().len()).collect()
@@ -227,8 +215,7 @@ fn whether_everything_fits_at_once() {
         .prints("on-demand list prices of us-east-1 on 2026-07-06");
     assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
     let run = folder.run(&["pools", "--capacity", "--format", "json"]).exits(1);
-    let report: Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!(errors(&report), Vec::<String>::new(), "{report:#}");
+    let report = run.json_of("pools");
     let (floor, ceiling) = (&report["capacity"][0]["floor"], &report["capacity"][0]["ceiling"]);
     assert_eq!((&floor["verdict"], &ceiling["verdict"]), (&json!("fits"), &json!("does-not-fit")));
     assert_eq!(ceiling["doNotFit"][0]["places"][0]["line"], 5);

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Folder, Run, run_in};
-use std::path::Path;
+use crate::support::Folder;
 
 const POOLS: &str = "\
 apiVersion: karpenter.sh/v1
@@ -67,17 +66,6 @@ fn folder() -> Folder {
 }
 
 /// The answer, which must be valid under the schema that the binary prints.
-fn answer(run: &Run) -> Value {
-    let answer: Value = serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}: {run:#?}"));
-    let schema = run_in(Path::new("."), &["schema", "why"], "").exits(0);
-    let schema: Value = serde_json::from_str(&schema.out).unwrap();
-    let validator = jsonschema::draft202012::new(&schema).unwrap();
-    let errors: Vec<String> =
-        validator.iter_errors(&answer).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:#?}\n{answer:#}");
-    answer
-}
-
 #[test]
 fn what_keeps_a_pod_out_is_said_with_the_change() {
     folder()
@@ -104,7 +92,7 @@ fn a_pod_that_fits_gets_types_with_prices() {
 #[test]
 fn the_answer_as_json() {
     let run = folder().run(&["why", "ml/job/train", "--format", "json"]).exits(0);
-    let json = answer(&run);
+    let json = run.json_of("why");
     let pod = &json["pods"][0];
     assert_eq!((&pod["verdict"], &pod["pool"]), (&"fits".into(), &"gpu-spot".into()));
     let names: Vec<&str> =
@@ -114,7 +102,7 @@ fn the_answer_as_json() {
     assert_eq!(json["prices"]["date"], "2026-07-06");
 
     let run = folder().run(&["why", "deploy/llm", "-f", "json"]).exits(1);
-    let json = answer(&run);
+    let json = run.json_of("why");
     let pool = &json["pods"][0]["pools"][0];
     assert_eq!((&pool["stage"], &pool["changes"]), (&"taint".into(), &1.into()));
     let sides =
@@ -161,7 +149,7 @@ fn each_cluster_has_its_own_answer() {
     assert_eq!(run.out.matches("POOL ").count(), 2, "{run:#?}");
     folder.run(&["why", "deployment/llm", "--set", "stage"]).exits(0).prints("in stage goes to");
     folder.run(&["why", "deployment/llm", "--set", "stagee"]).exits(2).complains("did you mean `stage`?");
-    let json = answer(&folder.run(&["why", "deployment/llm", "-f", "json"]).exits(1));
+    let json = folder.run(&["why", "deployment/llm", "-f", "json"]).exits(1).json_of("why");
     let sets: Vec<&Value> = json["pods"].as_array().unwrap().iter().map(|pod| &pod["set"]).collect();
     assert_eq!(sets, ["prod", "stage"]);
     // What is read from standard input may be of any of them.

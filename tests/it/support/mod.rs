@@ -70,12 +70,18 @@ impl Run {
         self
     }
 
-    /// The JSON report, which must be valid under the schema that the binary prints.
+    /// The JSON report of `gpulint check`.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        let report: Value = serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"));
-        validate(&report);
-        report
+        self.json_of("diagnostics")
+    }
+
+    /// What was printed as JSON, which must be valid under a schema that the binary prints.
+    #[track_caller]
+    pub(crate) fn json_of(&self, schema: &str) -> Value {
+        let printed: Value = serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"));
+        validate_as(schema, &printed);
+        printed
     }
 }
 
@@ -111,8 +117,15 @@ pub(crate) fn finish(output: Output) -> Run {
     }
 }
 
+/// A report of `gpulint check` has to be valid.
+#[track_caller]
 pub(crate) fn validate(report: &Value) {
-    let schema = run_in(Path::new("."), &["schema", "diagnostics"], "").exits(0);
+    validate_as("diagnostics", report);
+}
+
+#[track_caller]
+fn validate_as(schema: &str, report: &Value) {
+    let schema = run_in(Path::new("."), &["schema", schema], "").exits(0);
     let schema: Value = serde_json::from_str(&schema.out).unwrap();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let errors: Vec<String> =

@@ -61,35 +61,41 @@ fn the_environment_names_formats_that_arguments_replace() {
 }
 
 #[test]
-fn the_help_and_the_completions_name_the_formats() {
+fn help_completions_and_manual_name_the_formats() {
     let folder = Folder::new();
-    let help = folder.run(&["check", "--help"]).exits(0);
-    for format in FORMATS {
+    let help = folder.run(&["check", "--help"]).exits(0).prints("GPULINT_FORMAT");
+    folder.run(&["completions", "bash"]).exits(0).prints(&formats().join(" "));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+    let (manual, readme) = (read("docs/src/formats.md"), read("README.md"));
+    for format in formats() {
         assert!(help.out.contains(&format!("- {format}:")), "{format}: {}", help.out);
+        assert!(manual.contains(&format!("\n| `{format}` |")), "docs/src/formats.md has no line of {format}");
+        assert!(readme.contains(&format!("`{format}`")), "README.md does not name {format}");
     }
-    assert!(help.out.contains("GPULINT_FORMAT"));
-    folder
-        .run(&["completions", "bash"])
-        .exits(0)
-        .prints("text concise json sarif github gitlab junit rdjson html");
 }
 
 /// The rules of the fixes of [`SAFE`].
 const FIXES: &str = "consolidate-after-missing,capacity-type-invalid";
 
-/// All formats but text.
-const FORMATS: [&str; 7] = ["concise", "json", "sarif", "github", "gitlab", "junit", "rdjson"];
+/// The names of all formats.
+fn formats() -> Vec<String> {
+    let said = Folder::new().run(&["check", "--format", "?"]).exits(2).err;
+    let names = said.split_once("the formats are ").and_then(|(_, rest)| rest.lines().next()).unwrap();
+    names.replace(" and ", ", ").split(", ").map(str::to_owned).collect()
+}
 
 impl Folder {
-    /// The report in each format, by its name.
-    fn reports(&self, args: &[&str]) -> BTreeMap<&'static str, String> {
-        let formats: Vec<String> = FORMATS.iter().map(|name| format!("{name}=report.{name}")).collect();
-        let formats = formats.join(",");
-        let run = self.run(&[&["check", "-f", formats.as_str()], args].concat());
+    /// The report in each format but text and HTML, by its name.
+    fn reports(&self, args: &[&str]) -> BTreeMap<String, String> {
+        let names: Vec<String> =
+            formats().into_iter().filter(|name| !["text", "html"].contains(&name.as_str())).collect();
+        assert!(names.len() > 6, "{names:?}");
+        let files: Vec<String> = names.iter().map(|name| format!("{name}=report.{name}")).collect();
+        let run = self.run(&[&["check", "-f", &files.join(",")], args].concat());
         assert!(matches!(run.code, Some(0 | 1)), "{run:#?}");
-        let read =
-            |name: &&'static str| (*name, fs::read_to_string(self.0.join(format!("report.{name}"))).unwrap());
-        FORMATS.iter().map(read).collect()
+        let read = |name| fs::read_to_string(self.0.join(format!("report.{name}"))).unwrap();
+        names.into_iter().map(|name| (name.clone(), read(name))).collect()
     }
 }
 
@@ -192,7 +198,7 @@ fn a_manifest_cannot_break_a_format() {
     let text = "apiVersion: v1\nkind: ConfigMap\n\"\\e\\0\\u202E]]><a&'\\r\\n::error::x%0A\": 1\n\"\\e\\0\\u202E]]><a&'\\r\\n::error::x%0A\": 2\n";
     let folder = Folder::new().with("a.yaml", text);
     let reports = folder.reports(&["--select", "yaml-duplicate-key"]);
-    for (format, report) in reports.iter().filter(|(format, _)| **format != "json") {
+    for (format, report) in reports.iter().filter(|(format, _)| *format != "json") {
         let bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202E}';
         assert!(!report.contains(bad), "{format}: {report:?}");
     }
