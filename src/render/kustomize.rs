@@ -25,6 +25,7 @@ use super::origin;
 use super::origin::{BuiltBy, Origin, Written};
 use super::process;
 use super::process::{Failure, TempFolder};
+use super::sources::Sources;
 use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, failure_words};
 
 /// Kustomizations that include each other are followed to this depth.
