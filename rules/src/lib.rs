@@ -4,7 +4,7 @@
 //! bytes ─► Source ─► Document (Tree: values + spans) ─► Object ─► Cluster
 //!                                                          │        │
 //!                                                          ▼        ▼
-//!                                         Engine::check_object(object, index)
+//!                                         Engine::check_object(object, cluster)
 //!                                                          │
 //!                                                          ▼
 //!                                  Vec<Finding>   object + pointer + message + fix

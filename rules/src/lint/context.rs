@@ -24,7 +24,7 @@ pub struct Context<'a> {
     engine: &'a ResolvedRules,
     platform: &'a Platform,
     rule_settings: &'a RuleSettings,
-    index: &'a Cluster,
+    cluster: &'a Cluster,
     findings: &'a mut Vec<Finding>,
     dropped: Option<Finding>,
     reads_earlier_findings: Cell<bool>,
@@ -36,7 +36,7 @@ impl<'a> Context<'a> {
         object: &'a Object,
         engine: &'a ResolvedRules,
         rule_settings: &'a RuleSettings,
-        index: &'a Cluster,
+        cluster: &'a Cluster,
         findings: &'a mut Vec<Finding>,
     ) -> Context<'a> {
         Context {
@@ -45,7 +45,7 @@ impl<'a> Context<'a> {
             engine,
             platform: &engine.settings().platform,
             rule_settings,
-            index,
+            cluster,
             findings,
             dropped: None,
             reads_earlier_findings: Cell::new(false),
@@ -101,18 +101,18 @@ impl<'a> Context<'a> {
     }
 
     /// The objects of the cluster.
-    pub fn index(&self) -> &'a Cluster {
-        self.index
+    pub fn cluster(&self) -> &'a Cluster {
+        self.cluster
     }
 
     /// Whether a finding about the object may depend on `other`: whether both are in one cluster as far as is known.
     pub(crate) fn pairs_with(&self, other: &Object) -> bool {
-        self.index.pairs(self.object, other)
+        self.cluster.pairs(self.object, other)
     }
 
     /// The only object with this identity that a finding about the object may depend on; `None` if there are several.
     pub(crate) fn partner(&self, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
-        let all = self.index.all(kind.group, kind.kind, namespace, name);
+        let all = self.cluster.all(kind.group, kind.kind, namespace, name);
         let mut near = all.iter().filter(|other| self.pairs_with(other));
         near.next().filter(|_| near.next().is_none())
     }

@@ -31,7 +31,7 @@ pub(super) fn spot_use(template: &Template<'_>, ctx: &Context<'_>) -> Option<Spo
             return Some(SpotUse::Required);
         }
     }
-    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     let pools = feasibility.feasible_pools_of(template)?;
     let has_spot =
         |pool: &&Arc<CandidatePool>| ctx.pairs_with(pool.object()) && pool.allows_capacity_type("spot");

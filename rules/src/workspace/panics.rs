@@ -67,7 +67,7 @@ const READING: Rule = Rule {
 static STEADY: Rule = Rule {
     id: "steady",
     check: Check::Object(|object, ctx| {
-        let count = ctx.index().of(Kind::NODE_POOL).count();
+        let count = ctx.cluster().of(Kind::NODE_POOL).count();
         report(object, ctx, count)
     }),
     ..READING
@@ -94,7 +94,7 @@ static PANICS: Rule = Rule {
 static IN_VIEW: Rule = Rule {
     id: "in-view",
     check: Check::Object(|object, ctx| {
-        let count = ctx.index().table::<Fragile>().get(&()).len();
+        let count = ctx.cluster().table::<Fragile>().get(&()).len();
         report(object, ctx, count)
     }),
     ..READING
@@ -103,7 +103,7 @@ static IN_VIEW: Rule = Rule {
 static IN_QUERY: Rule = Rule {
     id: "in-query",
     check: Check::Object(|object, ctx| {
-        let count = ctx.index().query::<Count>(&());
+        let count = ctx.cluster().query::<Count>(&());
         report(object, ctx, count)
     }),
     ..READING

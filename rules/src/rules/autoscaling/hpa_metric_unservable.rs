@@ -119,7 +119,7 @@ fn custom(object: &Object, name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     if object.path(&["metadata", "ownerReferences"]).is_set() || !uses_accelerators(target) {
         return None;
     }
-    if !ctx.index().satisfying::<MetricsAdapters>().is_empty() {
+    if !ctx.cluster().satisfying::<MetricsAdapters>().is_empty() {
         return None;
     }
     let message =

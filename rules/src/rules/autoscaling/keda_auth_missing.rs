@@ -83,12 +83,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .fix(Fix::unsafe_(format!("name the {}", other.kind)).set(&kind, json!(other.kind)));
             continue;
         }
-        if !(namespaced || wanted == ALL) || !ctx.index().is_complete_for(wanted) {
+        if !(namespaced || wanted == ALL) || !ctx.cluster().is_complete_for(wanted) {
             continue;
         }
         let names: Vec<&str> = match wanted {
-            ALL => ctx.index().of(ALL).map(Object::name).collect(),
-            _ => ctx.index().in_namespace(wanted, &namespace).map(Object::name).collect(),
+            ALL => ctx.cluster().of(ALL).map(Object::name).collect(),
+            _ => ctx.cluster().in_namespace(wanted, &namespace).map(Object::name).collect(),
         };
         let near = nearest(name, names.iter().copied());
         let message = match wanted {
@@ -107,5 +107,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
     let is_here = |found: &&Object| kind == ALL || found.namespace_or_default() == namespace;
-    ctx.index().written_as(kind, name).find(is_here)
+    ctx.cluster().written_as(kind, name).find(is_here)
 }

@@ -232,7 +232,7 @@ fn own_service<'a>(object: &Object, url: &str, ctx: &Context<'a>) -> Option<Dead
             });
             selected.then(|| DeadSignal {
                 what: what(),
-                certain: ctx.index().is_complete(),
+                certain: ctx.cluster().is_complete(),
                 service: Some(found),
             })
         }

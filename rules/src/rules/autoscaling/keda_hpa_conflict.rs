@@ -64,7 +64,7 @@ const SKIP: &str = "validations.keda.sh/hpa-ownership";
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let key = Arc::new(scale_target(object)?);
     let reference = object.path(&["spec", "scaleTargetRef", "name"]);
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let same = if object.is(Kind::HPA) { views.hpas_of(&key) } else { views.scaled_objects_of(&key) };
     if let Some(first) = rival(object, same, ctx) {
         let kind = object.kind();
@@ -140,7 +140,7 @@ fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&
 /// An error if both are certainly applied together, information if a kustomization lists only one of two files in its
 /// folder.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
-    if ctx.index().is_complete() || ctx.index().surely_pairs(object, other) {
+    if ctx.cluster().is_complete() || ctx.cluster().surely_pairs(object, other) {
         Severity::Error
     } else if company(object, other) == Company::Folder
         && routes(object).is_empty() != routes(other).is_empty()
@@ -156,7 +156,7 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
     let Some(name) = hpa_name(object) else {
         return;
     };
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let all = views.scaled_objects_of_hpa(object.namespace_or_default(), &name);
     let Some(first) = all.iter().find(|other| ctx.pairs_with(other)) else {
         return;

@@ -92,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let (_, instead) = NOT_SCALABLE.iter().find(|(k, _)| *k == format!("{group}/{name}"))?;
     // Where the input is not the whole cluster, something in it may serve `/scale` for the kind.
-    let severity = if ctx.index().is_complete() { Severity::Error } else { Severity::Warning };
+    let severity = if ctx.cluster().is_complete() { Severity::Error } else { Severity::Warning };
     ctx.report(&kind, format!("a {name} has no replicas that KEDA could set"))
         .help(*instead)
         .rejected_by(None)

@@ -74,10 +74,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let wanted = SCALABLE.iter().find(|k| k.group == group && k.kind == kind)?;
     // An invalid API version is reported by keda-target-invalid.
-    if api_version.matches('/').count() > 1 || ctx.index().has(*wanted, &namespace, &name) {
+    if api_version.matches('/').count() > 1 || ctx.cluster().has(*wanted, &namespace, &name) {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     // In a snapshot of a cluster the target may be applied a moment later.
     let certain = index.is_complete();
     if certain && may_be_target(object, index.of(*wanted), &name) {

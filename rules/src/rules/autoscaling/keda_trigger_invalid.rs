@@ -110,7 +110,7 @@ fn authentication<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>)
             ctx.partner(Kind::TRIGGER_AUTHENTICATION, namespace, name)
         }
         Some(_) => {
-            let all = ctx.index().written_as(Kind::CLUSTER_TRIGGER_AUTHENTICATION, name);
+            let all = ctx.cluster().written_as(Kind::CLUSTER_TRIGGER_AUTHENTICATION, name);
             let mut near = all.filter(|other| ctx.pairs_with(other));
             near.next().filter(|_| near.next().is_none())
         }

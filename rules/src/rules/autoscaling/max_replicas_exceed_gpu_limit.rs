@@ -109,7 +109,7 @@ pub(crate) static RULE: Rule = Rule {
 const MOST_SHOWN: usize = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || has_controller(object) || !ctx.index().has_any(Kind::NODE_POOL) {
+    if object.is_partial() || has_controller(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
     }
     let (workload, field, most) = replicas(object, ctx)?;
@@ -166,7 +166,7 @@ fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, No
         _ if object.is(Kind::HPA) => spec.get("maxReplicas"),
         _ if object.is(Kind::SCALED_OBJECT) => spec.get("maxReplicaCount"),
         _ => {
-            let replicas = ctx.index().views().replicas(object).filter(|replicas| !replicas.autoscaled)?;
+            let replicas = ctx.cluster().views().replicas(object).filter(|replicas| !replicas.autoscaled)?;
             let field = spec.get("replicas");
             return field.is_set().then_some((object, field, replicas.max));
         }
@@ -177,7 +177,7 @@ fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, No
 
 /// The pools that admit the pods of a workload, if all pools are known and limit the resource.
 fn limited_pools(workload: &Object, resource: &str, ctx: &Context<'_>) -> Option<Vec<Arc<CandidatePool>>> {
-    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     if feasibility.has_other_pools() {
         return None;
     }

@@ -72,7 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     // A LimitRange that is not in the input may set the request, and only KEDA rejects the object.
-    let certain = ctx.index().is_complete() && !object.is(Kind::HPA);
+    let certain = ctx.cluster().is_complete() && !object.is(Kind::HPA);
     let templates = templates(workload);
     for metric in resource_metrics(object) {
         let resource = metric.resource;
@@ -115,7 +115,7 @@ fn lacks(container: &Node<'_>, resource: &str) -> bool {
 }
 
 fn limit_range_gives(resource: &str, namespace: &str, ctx: &Context<'_>) -> bool {
-    ctx.index()
+    ctx.cluster()
         .in_namespace(LIMIT_RANGE, namespace)
         .flat_map(|range| range.path(&["spec", "limits"]).items().collect::<Vec<_>>())
         .filter(|limit| limit.get("type").text() == Some("Container"))

@@ -63,7 +63,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let target = as_target(object);
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let mut scalers = views.scaled_objects_of(&target).iter().chain(views.hpas_of(&target));
     let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;
     let kind = scaler.kind();

@@ -29,7 +29,7 @@ pub(super) const CLASSIFIED_TARGETS: [Kind; 4] = [
 pub(super) fn unique_target<'i>(object: &Object, ctx: &Context<'i>) -> Option<&'i Object> {
     let (namespace, kind, name) = scale_target(object)?;
     let kind = CLASSIFIED_TARGETS.iter().find(|known| kind == format!("{}/{}", known.group, known.kind))?;
-    ctx.index().unique(*kind, &namespace, &name)
+    ctx.cluster().unique(*kind, &namespace, &name)
 }
 
 /// The target of an HPA or ScaledObject, if exactly one object that may be in its cluster has its name.

@@ -91,8 +91,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     let (resource, each) = devices(template)?;
-    let replicas = ctx.index().views().replicas(object)?;
-    let autoscaler = ctx.index().views().autoscaler_of(object);
+    let replicas = ctx.cluster().views().replicas(object)?;
+    let autoscaler = ctx.cluster().views().autoscaler_of(object);
     if replicas.floor == 0 && !replicas.autoscaled {
         return None;
     }
@@ -168,7 +168,7 @@ struct Room<'a> {
 /// The GPUs that the limits of all pools that admit the pods allow; `None` where these are enough, and where a pool has no
 /// limit or is not known.
 fn room_below<'a>(need: i64, template: &Template<'_>, resource: &str, ctx: &Context<'a>) -> Option<Room<'a>> {
-    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     let pools = feasibility.feasible_pools_of(template)?;
     if pools.is_empty() || feasibility.has_unreadable_pools() {
         return None;

@@ -62,8 +62,8 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let classified = model_server(object, ctx)?;
-    let replicas = ctx.index().views().replicas(object);
-    let autoscaler = ctx.index().views().autoscaler_of(object);
+    let replicas = ctx.cluster().views().replicas(object);
+    let autoscaler = ctx.cluster().views().autoscaler_of(object);
     for template in serving_templates(object) {
         let grace = template.spec.get("terminationGracePeriodSeconds");
         let is_default = !grace.is_set() || grace.int().is_some_and(|seconds| seconds <= 30);

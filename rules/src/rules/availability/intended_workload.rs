@@ -26,7 +26,7 @@ pub(super) fn intended_workload<'i>(
     selector: &[(&str, Node<'_>)],
     ctx: &Context<'i>,
 ) -> Option<&'i Object> {
-    let index = ctx.index();
+    let index = ctx.cluster();
     let namespace = service.namespace_or_default();
     let mut candidates: Vec<&'i Object> = Vec::new();
     for suffix in SUFFIXES.iter().chain(&[""]) {
@@ -56,7 +56,7 @@ fn is_intended(
         || workload.is_patched_by_kustomize()
         || has_added_labels(workload)
         || service.namespace() != workload.namespace()
-        || !ctx.index().surely_pairs(service, workload);
+        || !ctx.cluster().surely_pairs(service, workload);
     let templates = templates(workload);
     let runs = workload_kind(workload).is_some_and(|row| !row.replicas.is_empty());
     let ([template], true, false) = (templates.as_slice(), runs, unclear) else {

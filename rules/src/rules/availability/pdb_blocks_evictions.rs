@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let (workloads, unknown) =
-        if object.is_partial() { (Vec::new(), true) } else { ctx.index().views().selected_by(object) };
+        if object.is_partial() { (Vec::new(), true) } else { ctx.cluster().views().selected_by(object) };
     let training =
         !workloads.is_empty() && workloads.iter().all(|w| w.classified.is(WorkloadClass::Training));
     let jobs = if workloads.is_empty() {
@@ -94,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             let shown = most.string_or_number().unwrap_or_default();
             let none_runs =
-                !unknown && selected_pods(&workloads, ctx.index()).is_some_and(|pods| pods.ceiling == 0);
+                !unknown && selected_pods(&workloads, ctx.cluster()).is_some_and(|pods| pods.ceiling == 0);
             let finding = ctx.report(&most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
             let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
             finish(finding, advice, fix);
@@ -117,7 +117,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if unknown {
         return None;
     }
-    let pods = selected_pods(&workloads, ctx.index())?;
+    let pods = selected_pods(&workloads, ctx.cluster())?;
     if pods.floor <= 0 || keep.disruptions_allowed(pods.floor) > 0 {
         return None;
     }
@@ -136,7 +136,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         format!("`minAvailable: {shown}` allows no eviction: {whose} runs {}", pods.floor)
     };
-    let sure = blocked && (pods.written || ctx.index().is_complete());
+    let sure = blocked && (pods.written || ctx.cluster().is_complete());
     let finding = ctx.report(&least, message);
     finish(finding, advice, fix);
     if !sure {

@@ -81,7 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
         return None;
     }
-    let classified = ctx.index().views().class_of(object);
+    let classified = ctx.cluster().views().class_of(object);
     if !classified.serves_requests() {
         return None;
     }
@@ -90,7 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if classified.confidence < Confidence::High && !templates.iter().any(has_device) {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     let views = index.views();
     let replicas = views.replicas(object)?;
     // Scaled to zero on purpose: it is allowed to be away.

@@ -63,7 +63,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || most.is_set() == least.is_set() || allows_none(object) {
         return None;
     }
-    let (workloads, unknown) = ctx.index().views().selected_by(object);
+    let (workloads, unknown) = ctx.cluster().views().selected_by(object);
     let jobs = || workloads.iter().map(|workload| &workload.object).filter(|object| runs_as_job(object));
     let first = jobs().next();
     let whose = match first {

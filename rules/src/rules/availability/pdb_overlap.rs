@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || !node.is_mapping() || object.is_patched_by_kustomize() {
         return None;
     }
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let namespace = object.namespace_or_default();
     let (workloads, _) = views.selected_by(object);
     let mut said: Vec<&str> = Vec::new();
@@ -104,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// An error where both are applied together for certain; `None` where they may belong to two clusters.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Option<Severity> {
-    if ctx.index().is_complete() || ctx.index().surely_pairs(object, other) {
+    if ctx.cluster().is_complete() || ctx.cluster().surely_pairs(object, other) {
         return Some(Severity::Error);
     }
     let folder = |object: &Object| {

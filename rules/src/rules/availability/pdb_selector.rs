@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !node.is_mapping() {
         return None;
     }
-    let (workloads, unknown) = ctx.index().views().selected_by(object);
+    let (workloads, unknown) = ctx.cluster().views().selected_by(object);
     let has_terms = |field: &str| {
         let part = node.get(field);
         part.is_unknown() || !part.entries().is_empty() || part.items().next().is_some()
@@ -79,12 +79,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
-    if !workloads.is_empty() || unknown || !ctx.index().is_complete() {
+    if !workloads.is_empty() || unknown || !ctx.cluster().is_complete() {
         return None;
     }
     // Operators create pods from custom resources whose pod templates are not known.
     let namespace = object.namespace_or_default();
-    let may_create_pods = ctx.index().objects().iter().any(|other| {
+    let may_create_pods = ctx.cluster().objects().iter().any(|other| {
         let id = other.id();
         id.namespace_or_default() == namespace
             && (other.is_partial() || (id.group.contains('.') && workload_kind(other).is_none()))

@@ -79,14 +79,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if most.is_set() == least.is_set() {
         return None;
     }
-    let (workloads, _) = ctx.index().views().selected_by(object);
+    let (workloads, _) = ctx.cluster().views().selected_by(object);
     // A training run that is not ready is lost with its pod.
     let workload = workloads.iter().find(|workload| {
         !workload.classified.is(WorkloadClass::Training)
             && templates(&workload.object).iter().any(uses_device)
     })?;
     // A budget that allows all evictions does not protect pods that are not ready.
-    let count = most.int().zip(selected_pods(&workloads, ctx.index()));
+    let count = most.int().zip(selected_pods(&workloads, ctx.cluster()));
     if count.is_some_and(|(most, pods)| most >= pods.ceiling) {
         return None;
     }

@@ -113,7 +113,7 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     if has_probe(&container) || (server.is_none() && !listens) {
         return None;
     }
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     // Switched off.
     if views.replicas(object).is_some_and(|replicas| replicas.max == 0) {
         return None;
@@ -154,7 +154,7 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     if template.containers().any(|container| has_probe(&container)) {
         return None;
     }
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     // The pods of a StatefulSet start one by one, and may need each other to become ready: a probe would block the first.
     let one_by_one = object.is(Kind::STATEFUL_SET)
         && object.path(&["spec", "podManagementPolicy"]).text() != Some("Parallel");

@@ -85,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let namespace = object.namespace_or_default();
     for clash in CLASHES {
-        let named = ctx.index().all("", "Service", namespace, clash.service);
+        let named = ctx.cluster().all("", "Service", namespace, clash.service);
         let explicit = object.namespace().is_some();
         let Some(service) = named.iter().find(|service| {
             let spec = service.get("spec");
@@ -93,7 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             // A headless Service and an external name have no address, and set no variables.
             let has_address = spec.get("clusterIP").text() != Some("None") && kind != Some("ExternalName");
             has_address
-                && ((explicit && ctx.pairs_with(service)) || ctx.index().surely_pairs(object, service))
+                && ((explicit && ctx.pairs_with(service)) || ctx.cluster().surely_pairs(object, service))
                 && !spec.get("clusterIP").is_unknown()
                 && !routes(service).iter().any(|route| route.renames)
         }) else {

@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if selector.is_empty() || selector.iter().any(|(key, value)| may_be_set_later(key, value)) {
         return None;
     }
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let (found, unknown) = views.selected_by_service(object);
     if !found.is_empty() || unknown {
         return None;
@@ -124,7 +124,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     match intended_workload(object, &selector, ctx) {
         Some(workload) if !others_make_pods(object, ctx) => report_difference(&selector, workload, ctx),
-        None if ctx.index().is_complete() && !others_make_pods(object, ctx) => {
+        None if ctx.cluster().is_complete() && !others_make_pods(object, ctx) => {
             let message = format!(
                 "no workload of namespace `{namespace}` has pods that Service `{}` selects",
                 object.display_name()
@@ -182,14 +182,14 @@ fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Opt
     let own = service.namespace()?;
     let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
     let named = kinds.iter().flat_map(|kind| {
-        ctx.index().named(kind.group, kind.kind, service.name()).flatten().collect::<Vec<&'i Object>>()
+        ctx.cluster().named(kind.group, kind.kind, service.name()).flatten().collect::<Vec<&'i Object>>()
     });
     let found = named.into_iter().find(|workload| {
         let explicit = workload.namespace().is_some_and(|namespace| namespace != own);
         let known = !workload.is_namespace_unknown() && !workload.is_partial();
         explicit
             && known
-            && ctx.index().surely_pairs(service, workload)
+            && ctx.cluster().surely_pairs(service, workload)
             && templates(workload).iter().any(|t| selector::includes(wanted, &t.labels()) == Some(true))
     });
     found.filter(|workload| !sets_namespace(service) && !sets_namespace(workload))
@@ -198,10 +198,10 @@ fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Opt
 /// Whether the input has an object, applied with the Service, from which an operator may create pods.
 fn others_make_pods(service: &Object, ctx: &Context<'_>) -> bool {
     let namespace = service.namespace_or_default();
-    let makers = ctx.index().views().pod_makers();
+    let makers = ctx.cluster().views().pod_makers();
     makers.0.iter().any(|other| {
         let id = other.id();
         (id.namespace_or_default() == namespace || id.namespace().is_none())
-            && ctx.index().surely_pairs(service, other)
+            && ctx.cluster().surely_pairs(service, other)
     })
 }

@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !templates(object).iter().any(claims) {
         return None;
     }
-    let replicas = ctx.index().views().replicas(object)?;
+    let replicas = ctx.cluster().views().replicas(object)?;
     let update = rollout(object, replicas.max)?;
     // Of more replicas than one, the others would have the same trouble without a rollout.
     if replicas.max != 1 || update.surge == 0 || update.unavailable > 0 {
@@ -96,11 +96,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for volume in template.spec.get("volumes").items() {
             let source = volume.get("persistentVolumeClaim");
             let name = source.get("claimName");
-            let Some(claim) = name.text().and_then(|name| ctx.index().unique(CLAIM, namespace, name)) else {
+            let Some(claim) = name.text().and_then(|name| ctx.cluster().unique(CLAIM, namespace, name))
+            else {
                 continue;
             };
             if claim.is_partial()
-                || !ctx.index().surely_pairs(object, claim)
+                || !ctx.cluster().surely_pairs(object, claim)
                 || source.get("readOnly").is_set()
             {
                 continue;
@@ -188,7 +189,7 @@ fn is_block_storage(claim: &Object, ctx: &Context<'_>) -> bool {
         let text = text.to_ascii_lowercase();
         words.iter().any(|word| text.contains(word))
     };
-    if let Some(class) = ctx.index().unique(STORAGE_CLASS, "default", name) {
+    if let Some(class) = ctx.cluster().unique(STORAGE_CLASS, "default", name) {
         let driver = class.get("provisioner");
         return driver.text().is_some_and(|driver| !has(driver, &OTHERS) && has(driver, &BLOCK));
     }

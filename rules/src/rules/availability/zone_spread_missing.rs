@@ -70,8 +70,8 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let classified = model_server(object, ctx)?;
-    let replicas = ctx.index().views().replicas(object)?;
-    let autoscaler = ctx.index().views().autoscaler_of(object);
+    let replicas = ctx.cluster().views().replicas(object)?;
+    let autoscaler = ctx.cluster().views().autoscaler_of(object);
     // A volume is in one zone, so its pods are where their volumes are.
     if replicas.min < 2 || object.path(&["spec", "volumeClaimTemplates"]).is_set() {
         return None;

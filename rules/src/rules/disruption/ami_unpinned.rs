@@ -76,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         } else {
             continue;
         };
-        let views = ctx.index().views();
+        let views = ctx.cluster().views();
         let pools = views.class_pools().pools_of(object).pools;
         let is_training = |object: &Object| {
             let pool = NodePool::new(object)?;

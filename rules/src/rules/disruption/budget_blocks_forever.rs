@@ -134,7 +134,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             None => list.clone(),
         };
         let training =
-            ctx.index().views().purpose(pool).is_some_and(|(class, _)| class == WorkloadClass::Training);
+            ctx.cluster().views().purpose(pool).is_some_and(|(class, _)| class == WorkloadClass::Training);
         let expires = pool.expire_after().is_some_and(|span| span.seconds().is_some());
         let what = if shut.contains(&DisruptionReason::Drifted) {
             "replaces a drifted node"

@@ -76,7 +76,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    if let Some((WorkloadClass::Training, _)) = ctx.index().views().purpose(pool) {
+    if let Some((WorkloadClass::Training, _)) = ctx.cluster().views().purpose(pool) {
         return None;
     }
     if pool.calendar()?.coverage(DisruptionReason::Underutilized).permanently_zero {

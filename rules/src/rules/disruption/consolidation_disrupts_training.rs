@@ -66,7 +66,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     let name = object.display_name();
-    let index = ctx.index();
+    let index = ctx.cluster();
     match index.views().purpose(pool) {
         Some((WorkloadClass::Training, _)) => {}
         _ => return None,

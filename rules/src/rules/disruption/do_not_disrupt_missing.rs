@@ -82,8 +82,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let templates = templates(object);
     let bare: Vec<&Template<'_>> = templates.iter().filter(|t| is_bare(t)).collect();
     let first = bare.first()?;
-    let classified = ctx.index().views().class_of(object);
-    if !classified.is(WorkloadClass::Training) || ctx.index().views().is_on_protected_nodes(object) {
+    let classified = ctx.cluster().views().class_of(object);
+    if !classified.is(WorkloadClass::Training) || ctx.cluster().views().is_on_protected_nodes(object) {
         return None;
     }
     let node = first.annotation(DO_NOT_DISRUPT);

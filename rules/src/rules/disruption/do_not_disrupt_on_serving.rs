@@ -62,12 +62,12 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let classified = ctx.index().views().class_of(object);
+    let classified = ctx.cluster().views().class_of(object);
     if !classified.serves_requests() {
         return None;
     }
     // A single replica cannot be replaced without downtime, so the annotation may be justified.
-    let replicas = ctx.index().views().replicas(object);
+    let replicas = ctx.cluster().views().replicas(object);
     if replicas.is_none_or(|r| r.min < 2) {
         return None;
     }

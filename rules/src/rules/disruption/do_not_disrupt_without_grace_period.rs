@@ -78,7 +78,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if limit.is_none() && !expires {
         return None;
     }
-    let guests = ctx.index().views().blockers_on(object, ctx.platform());
+    let guests = ctx.cluster().views().blockers_on(object, ctx.platform());
     let concerned = |guest: &&EvictionBlocker| match limit {
         None => guest.protected,
         Some(limit) => guest.grace > limit,

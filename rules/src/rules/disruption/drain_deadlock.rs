@@ -79,7 +79,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !period.is_set() && !expires {
         return None;
     }
-    let guests = ctx.index().views().blockers_on(object, ctx.platform());
+    let guests = ctx.cluster().views().blockers_on(object, ctx.platform());
     let concerned = |guest: &&EvictionBlocker| {
         runs_forever(&guest.workload)
             && match &guest.pdb_block {

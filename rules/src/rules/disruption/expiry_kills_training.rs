@@ -61,7 +61,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    let (what, run) = match ctx.index().views().purpose(pool) {
+    let (what, run) = match ctx.cluster().views().purpose(pool) {
         Some((WorkloadClass::Training, run)) => ("training pool", run),
         // The annotation is set to prevent disruption, but it does not prevent expiration.
         _ if pool_annotation(object).text() == Some("true") => ("protected pool", None),

@@ -12,7 +12,7 @@ pub(super) const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len() + 1] =
 
 /// Whether the input or the configuration shows that Karpenter starts the nodes.
 pub(super) fn uses_karpenter(ctx: &Context<'_>) -> bool {
-    let index = ctx.index();
+    let index = ctx.cluster();
     ctx.platform().is_stated(Product::Karpenter)
         || KARPENTERS.iter().any(|kind| index.has_any(*kind))
         || index.views().referenced_labels().name_karpenter()

@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         };
         // A device class may stand for the extended resource: then the pod requests the same devices twice on purpose.
-        let mut classes = ctx.index().of(DEVICE_CLASS);
+        let mut classes = ctx.cluster().of(DEVICE_CLASS);
         if classes.any(|class| class.path(&["spec", "extendedResourceName"]).is_set()) {
             return None;
         }

@@ -110,7 +110,7 @@ fn missing(object: &Object, claim: &Node<'_>, ctx: &mut Context<'_>) -> Option<(
     let (kind, node) = target(claim)?;
     let name = node.text()?;
     let namespace = object.namespace_or_default();
-    let index = ctx.index();
+    let index = ctx.cluster();
     let noun = kind.kind;
     match index.find(kind, namespace, name) {
         Lookup::Found(_) => {}

@@ -128,7 +128,7 @@ fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let namespace = object.namespace_or_default();
-    let index = ctx.index();
+    let index = ctx.cluster();
     // Charts that the input installs may use it.
     if CHARTS.iter().any(|kind| index.has_any(*kind)) {
         return None;

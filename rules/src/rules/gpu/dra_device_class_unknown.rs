@@ -55,7 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !vendors || NVIDIA_CLASSES.contains(&name) {
             continue;
         }
-        if matches!(ctx.index().find(DEVICE_CLASS, "default", name), Lookup::Found(_)) {
+        if matches!(ctx.cluster().find(DEVICE_CLASS, "default", name), Lookup::Found(_)) {
             continue;
         }
         let finding =

@@ -62,7 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if requests_accelerator(&template) || !is_on_karpenter(&template, ctx) {
             continue;
         }
-        if ctx.index().views().has_static_pool() {
+        if ctx.cluster().views().has_static_pool() {
             continue;
         }
         let surely = is_surely_on_karpenter(&template, ctx);

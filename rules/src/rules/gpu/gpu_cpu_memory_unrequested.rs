@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    if ctx.index().in_namespace(LIMIT_RANGE, object.namespace_or_default()).next().is_some() {
+    if ctx.cluster().in_namespace(LIMIT_RANGE, object.namespace_or_default()).next().is_some() {
         return None;
     }
     let waits = classify(object).class == WorkloadClass::Notebook;

@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     // If the classes have different images, the operator may be meant for the others.
-    let index = ctx.index();
+    let index = ctx.cluster();
     let mut family = None;
     let mut seen = None;
     for class in index.of(Kind::EC2_NODE_CLASS) {

@@ -80,7 +80,7 @@ fn inspect(
     node: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     if resource.starts_with("google.com/") || views.may_be_overlaid(resource) {
         return None;
     }

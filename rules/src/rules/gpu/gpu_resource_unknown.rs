@@ -169,7 +169,7 @@ fn renaming(map: &Object) -> impl Iterator<Item = &str> {
 
 /// Whether a DeviceClass, a NodeOverlay or a device plugin's configuration of the input defines a resource.
 fn is_defined(name: &str, ctx: &Context<'_>) -> bool {
-    let index = ctx.index();
+    let index = ctx.cluster();
     let classes = index.of(DEVICE_CLASS);
     let short = name.split_once('/').map_or(name, |(_, short)| short);
     let renames = |map: &Object| renaming(map).any(|text| text.contains(short));

@@ -88,7 +88,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
             continue;
         }
         let seen = || {
-            let pools = ctx.index().views().pools_with_taint(key);
+            let pools = ctx.cluster().views().pools_with_taint(key);
             pools.iter().any(|pool| is_tainted(pool, key) && ctx.pairs_with(pool))
         };
         let severity = if is_eks || seen() { Severity::Warning } else { Severity::Info };
@@ -108,7 +108,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
 fn runtime_tolerations(template: &Template<'_>, ctx: &Context<'_>) -> Vec<Toleration> {
     let kind = Kind::RUNTIME_CLASS;
     let name = template.spec.get("runtimeClassName");
-    let classes = name.text().map(|name| ctx.index().all(kind.group, kind.kind, "default", name));
+    let classes = name.text().map(|name| ctx.cluster().all(kind.group, kind.kind, "default", name));
     let lists = classes.into_iter().flatten().map(|class| class.path(&["scheduling", "tolerations"]));
     lists.flat_map(|list| list.items().map(|node| toleration(&node)).collect::<Vec<_>>()).collect()
 }
@@ -143,7 +143,7 @@ fn taint(resource: &str) -> Option<&'static str> {
 /// Whether all pools that admit the pods are known, and none has such a taint. If the pods select pools by name or label, only
 /// these pools count, even if they do not admit the pods for another reason.
 fn is_free(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     if let Some(pinned) = feasibility.pinned_pools_of(template) {
         return !pinned.is_empty() && !pinned.iter().any(|pool| pool.has_taint(key));
     }

@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if profile_of_resource(resource).is_none() {
                 continue;
             }
-            let mut policies = ctx.index().of(POLICY);
+            let mut policies = ctx.cluster().of(POLICY);
             let (policy, None) = (policies.next()?, policies.next()) else {
                 return None;
             };

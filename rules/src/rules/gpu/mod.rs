@@ -73,8 +73,8 @@ fn shown_by(finding: &mut Finding, shown: Option<Object>) {
 
 /// An object of the input that shows that Karpenter runs in the cluster.
 fn karpenter_object(ctx: &Context<'_>) -> Option<Object> {
-    let around = ctx.index().around(ctx.object());
-    ctx.index().query::<KarpenterObject>(&around).map(|object| object.0)
+    let around = ctx.cluster().around(ctx.object());
+    ctx.cluster().query::<KarpenterObject>(&around).map(|object| object.0)
 }
 
 /// The instance types on which the pods of a template can run, as far as their own labels or the NodePools that admit them show,
@@ -86,7 +86,7 @@ pub(super) fn selected_types(
     if let Some(types) = types_by_label(template) {
         return Some((types, None));
     }
-    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     if feasibility.has_unreadable_pools() {
         return None;
     }
@@ -144,7 +144,7 @@ pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> 
             key => labels.get(key).text() == Some(value),
         })
     };
-    let index = ctx.index();
+    let index = ctx.cluster();
     let candidates: Vec<&Object> = match custom.iter().find(|(key, _)| *key == NODEPOOL_LABEL) {
         Some((_, name)) => index.written_as(Kind::NODE_POOL, name).collect(),
         None => index.views().pools_with_label(custom[0].0, custom[0].1).iter().collect(),

@@ -60,9 +60,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             false => resource.get("rename").text().unwrap_or(name).to_owned(),
         };
         let replicas = resource.get("replicas").int();
-        let users = ctx.index().views().requesting(&renamed);
+        let users = ctx.cluster().views().requesting(&renamed);
         let server = users.iter().find(|user| {
-            ctx.index().surely_pairs(object, user) && crate::workload::class::classify(user).serves_requests()
+            ctx.cluster().surely_pairs(object, user)
+                && crate::workload::class::classify(user).serves_requests()
         });
         let pods = replicas.map_or("several".to_owned(), |n| n.to_string());
         let message = match server {

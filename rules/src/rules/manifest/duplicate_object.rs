@@ -62,7 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_word_in_capitals(&id.name) {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     let complete = index.is_complete();
     let same_name = index.named(&id.group, &id.kind, &id.name);
     let related = same_name.filter_map(|others| closest(object, others, complete));

@@ -111,7 +111,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             _ => return None,
         },
     };
-    let conversion = convert(object, ctx.index());
+    let conversion = convert(object, ctx.cluster());
     let kept = (is_named_after_release(object, "karpenter") || is_named_after_version(object))
         && !ctx.platform().is_stated(Product::Karpenter);
     let finding = ctx.report(&object.get("apiVersion"), message);

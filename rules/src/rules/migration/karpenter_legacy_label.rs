@@ -85,7 +85,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         // A value is the name of a NodePool only if a NodePool of that name exists.
         let names_pool = |value: &Node<'_>| {
             let pool = Kind::NODE_POOL;
-            let found = |name| !ctx.index().all(pool.group, pool.kind, "default", name).is_empty();
+            let found = |name| !ctx.cluster().all(pool.group, pool.kind, "default", name).is_empty();
             value.text().is_some_and(found)
         };
         let fix = (mention.values.iter().all(names_pool))

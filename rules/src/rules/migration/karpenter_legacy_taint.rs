@@ -122,5 +122,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether a NodePool of the input gives its nodes a taint with this key.
 fn is_set_by_pool(key: &str, ctx: &Context<'_>) -> bool {
-    !ctx.index().views().pools_with_taint(key).is_empty()
+    !ctx.cluster().views().pools_with_taint(key).is_empty()
 }

@@ -93,7 +93,7 @@ fn inspect(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Conte
     let Some(crate::tree::scalar::Scalar::Str(text)) = query.scalar() else {
         return;
     };
-    let index = ctx.index();
+    let index = ctx.cluster();
     for found in obsolete_metrics(text, ctx.platform().karpenter) {
         if index.views().is_recorded(found.name) || own.iter().any(|n| n == found.name) {
             continue;

@@ -77,7 +77,7 @@ const V11: Version = Version::new(2, 11);
 const V17: Version = Version::new(2, 17);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let index = ctx.index();
+    let index = ctx.cluster();
     let keda = ctx.platform().keda;
     // All names have the same prefix.
     for query in queries(object).iter().filter(|query| query.text.contains(PREFIX)) {

@@ -117,7 +117,7 @@ fn check_interval(container: &Node<'_>, env: &Environment<'_>, ctx: &mut Context
             scrapes > 0 && i128::from(scrapes) < i128::from(collects)
         })
     };
-    let monitors = ctx.index().satisfying::<DcgmMonitors>();
+    let monitors = ctx.cluster().satisfying::<DcgmMonitors>();
     let (monitor, endpoint) = monitors
         .iter()
         .find_map(|ObjectKey(monitor)| Some((monitor, endpoints(monitor).find(is_too_often)?)))?;
@@ -148,7 +148,7 @@ fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.object().path(&["metadata", "ownerReferences"]).is_set() {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     let pools = index.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
     let pool = pools.filter_map(NodePool::new).find(|pool| {
         let declared = pool.object().path(&["spec", "template", "metadata", "labels"]);
@@ -184,7 +184,7 @@ fn check_release(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !["2.", "3."].iter().any(|old| release.starts_with(old)) {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     let pools = index.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
     let (pool, gpu) = pools.filter_map(|pool| Some((pool, blackwell(&NodePool::new(pool)?)?))).next()?;
     let message =

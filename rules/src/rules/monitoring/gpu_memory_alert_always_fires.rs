@@ -74,7 +74,7 @@ const SERVERS: [Kind; 4] = [
 const SHARE: f64 = 0.9;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let index = ctx.index();
+    let index = ctx.cluster();
     for query in queries(object).iter().filter(|query| query.place == QueryPlace::Alert) {
         let Some(limit) = query.parsed.expr().and_then(limit) else { continue };
         let servers = index.query::<MemoryShares>(&());

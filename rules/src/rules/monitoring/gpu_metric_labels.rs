@@ -103,7 +103,7 @@ fn dotted_resource<'e>(name: &str, selector: &'e Selector) -> Option<&'e str> {
 
 fn check_workload_labels(expr: &Expr, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let label = workload_label(expr)?;
-    let (ObjectKey(monitor), honors) = ctx.index().query::<HonorLabels>(&())?;
+    let (ObjectKey(monitor), honors) = ctx.cluster().query::<HonorLabels>(&())?;
     let at = endpoints(&monitor).next()?;
     let name = monitor.display_name();
     if WORKLOAD.contains(&label) && !honors {

@@ -97,7 +97,7 @@ impl Query for DefaultExporter {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let index = ctx.index();
+    let index = ctx.cluster();
     let mut reported: Vec<&str> = Vec::new();
     for query in queries(object) {
         for name in query.parsed.expr().map(|expr| expr.metric_names()).unwrap_or_default() {

@@ -51,7 +51,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     // One finding for all rules of the input.
-    let index = ctx.index();
+    let index = ctx.cluster();
     if !index.satisfying::<IdleGpuAlerts>().is_empty() {
         return None;
     }

@@ -57,7 +57,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for query in queries(object) {
         let Parsed::Invalid(reason) = &query.parsed else { continue };
         // VictoriaMetrics accepts `rate(x)` without a range, and its operator reads PrometheusRules as well.
-        if VICTORIA_METRICS.iter().any(|kind| ctx.index().has_any(*kind)) {
+        if VICTORIA_METRICS.iter().any(|kind| ctx.cluster().has_any(*kind)) {
             return None;
         }
         let help = match query.place {

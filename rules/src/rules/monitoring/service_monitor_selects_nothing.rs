@@ -180,7 +180,7 @@ impl<'a> Scope<'a> {
 
     /// The objects of a kind in these namespaces.
     fn objects<'i>(&self, kind: Kind, ctx: &Context<'i>) -> Box<dyn Iterator<Item = &'i Object> + 'i> {
-        let index = ctx.index();
+        let index = ctx.cluster();
         match self {
             Scope::All => Box::new(index.of(kind)),
             Scope::These(names) => {

@@ -43,7 +43,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let text = class.user_data()?;
     let loads = |line: &str| line.contains("modprobe efa") || line.contains("efa_installer");
     let driver = text.contains("aws-efa-installer") || significant_lines(text).any(loads);
-    if driver && !class.get("networkInterfaces").is_set() && !ctx.index().views().is_requested(EFA) {
+    if driver && !class.get("networkInterfaces").is_set() && !ctx.cluster().views().is_requested(EFA) {
         ctx.report(&class.get("userData"), "an EFA driver attaches no EFA interface to the node")
             .at_key()
             .help("nodes get the interfaces where pods ask for `vpc.amazonaws.com/efa`");

@@ -56,7 +56,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if public.bool() != Some(true) {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     let interfaces = class.get("networkInterfaces");
     let addressed =
         (interfaces.items()).filter(|i| i.get("interfaceType").text() == Some("interface")).nth(1);
@@ -100,7 +100,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// The pools that may start nodes for pods that request EFA.
 fn takers(ctx: &Context<'_>) -> Vec<Arc<CandidatePool>> {
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let workloads = views.requesting_efa();
     if workloads.is_empty() {
         return Vec::new();

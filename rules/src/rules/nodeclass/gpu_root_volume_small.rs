@@ -89,7 +89,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if gib >= least {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     let users = index.views().class_pools().pools_of(object);
     // If a type has local disks, they store images and pods instead.
     let small = users.with_types().find(|(_, types)| {

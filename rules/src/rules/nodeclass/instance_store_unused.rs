@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = class.object();
-    let index = ctx.index();
+    let index = ctx.cluster();
     let users = index.views().class_pools().pools_of(object);
     match class.raid0() {
         Some(true) => joined(class, &users, ctx),
@@ -125,7 +125,7 @@ fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>)
     }
     // Pools outside the input may have types with local disks.
     let severity =
-        if ctx.index().is_complete_for(Kind::NODE_POOL) { Severity::Warning } else { Severity::Info };
+        if ctx.cluster().is_complete_for(Kind::NODE_POOL) { Severity::Warning } else { Severity::Info };
     let pool = pools[0].0;
     ctx.report(
         &class.get("instanceStorePolicy"),
@@ -170,7 +170,7 @@ fn takes_raid0(class: &Ec2NodeClass<'_>) -> bool {
 }
 
 /// Whether user data, or a DaemonSet of the input, appears to set up the disks.
-fn uses_disks(class: &Ec2NodeClass<'_>, index: &Cluster) -> bool {
+fn uses_disks(class: &Ec2NodeClass<'_>, cluster: &Cluster) -> bool {
     let speaks = |text: &str, words: &[&str]| {
         let text = text.to_ascii_lowercase();
         words.iter().any(|word| text.contains(word))
@@ -188,5 +188,5 @@ fn uses_disks(class: &Ec2NodeClass<'_>, index: &Cluster) -> bool {
     const NAMES: [&str; 6] = ["local-volume", "local-static", "local-path", "nvme", "openebs", "topolvm"];
     let data = class.user_data();
     data.is_some_and(|text| speaks(text, &DATA))
-        || index.of(Kind::DAEMON_SET).any(|o| speaks(o.name(), &NAMES))
+        || cluster.of(Kind::DAEMON_SET).any(|o| speaks(o.name(), &NAMES))
 }

@@ -64,7 +64,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if may_say || label {
         return None;
     }
-    let purpose = ctx.index().views().purpose(pool);
+    let purpose = ctx.cluster().views().purpose(pool);
     if purpose.is_some_and(|(class, _)| class == WorkloadClass::Training) {
         return None;
     }

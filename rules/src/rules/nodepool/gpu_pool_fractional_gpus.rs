@@ -59,7 +59,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if types.is_subset(&shares) || super::names_one_of(pool, &shares) {
         return None;
     }
-    if ctx.index().views().may_be_overlaid("nvidia.com/gpu") {
+    if ctx.cluster().views().may_be_overlaid("nvidia.com/gpu") {
         return None;
     }
     let requirements = pool.requirements();

@@ -70,7 +70,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         None => pool.requirements(),
     };
     let name = object.display_name();
-    let behind = super::fallback(object, pool, ctx.index());
+    let behind = super::fallback(object, pool, ctx.cluster());
     let finding = ctx.report(
         &node,
         format!("GPU pool `{name}` admits only `{only}`: its pods wait when that type runs out"),

@@ -78,7 +78,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if entries.iter().any(|(key, _)| INDIRECT.contains(key)) {
-        let allowed = if ctx.index().views().may_be_overlaid(resource) {
+        let allowed = if ctx.cluster().views().may_be_overlaid(resource) {
             None
         } else {
             indirect_limits(pool, resource).into_iter().min_by_key(|(_, _, devices)| *devices)

@@ -127,11 +127,11 @@ fn missing_everywhere(key: &str, ctx: &Context<'_>) -> Option<(Provider, String)
     // Most keys belong to neither provider.
     other_prefix(key, Provider::Aws).or_else(|| other_prefix(key, Provider::AutoMode))?;
     // Pools of unrelated folders may be those of another cluster.
-    ctx.index().of(Kind::NODE_POOL).find(|pool| ctx.pairs_with(pool))?;
-    let provider = match ctx.index().views().node_classes().unique_group()? {
+    ctx.cluster().of(Kind::NODE_POOL).find(|pool| ctx.pairs_with(pool))?;
+    let provider = match ctx.cluster().views().node_classes().unique_group()? {
         "eks.amazonaws.com" => Provider::AutoMode,
         // The built-in pools of Auto Mode are in no file.
-        "karpenter.k8s.aws" if ctx.index().is_complete_for(Kind::NODE_POOL) => Provider::Aws,
+        "karpenter.k8s.aws" if ctx.cluster().is_complete_for(Kind::NODE_POOL) => Provider::Aws,
         _ => return None,
     };
     other_prefix(key, provider).map(|other| (provider, other))
@@ -148,7 +148,7 @@ fn check_pod_key(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'
         _ => format!("no node has `{key}`: no pool is EKS Auto Mode's"),
     };
     let severity =
-        if ctx.index().is_complete_for(Kind::NODE_POOL) { Severity::Error } else { Severity::Warning };
+        if ctx.cluster().is_complete_for(Kind::NODE_POOL) { Severity::Error } else { Severity::Warning };
     let finding = ctx.report(node, message);
     finding.severity(severity).help(format!("the nodes of these pools have `{other}`"));
     if selector {

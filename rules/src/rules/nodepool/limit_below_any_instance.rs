@@ -89,7 +89,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // A type that is newer than the catalogue may be smaller.
     let unsure = pool.names_uncatalogued_values();
     let limits: Vec<_> =
-        limits.into_iter().filter(|(_, name, _)| !ctx.index().views().may_be_overlaid(name)).collect();
+        limits.into_iter().filter(|(_, name, _)| !ctx.cluster().views().may_be_overlaid(name)).collect();
     let mut told = false;
     for (node, name, limit) in &limits {
         if types.iter().any(|t| t.capacity(name) <= *limit) {

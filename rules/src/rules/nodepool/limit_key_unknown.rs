@@ -59,7 +59,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let limits = pool.limits();
     for (key, node) in limits.entries() {
         let known = INSTANCE_RESOURCES.contains(&key) || key == "nodes";
-        if known || is_placeholder(key) || ctx.index().views().may_be_overlaid(key) {
+        if known || is_placeholder(key) || ctx.cluster().views().may_be_overlaid(key) {
             continue;
         }
         let meant = meant(key, pool);

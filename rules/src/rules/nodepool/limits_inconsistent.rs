@@ -84,7 +84,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     let types: Vec<&InstanceType> = types.iter().filter(fits).collect();
     for wanted in limits.iter().filter(devices) {
-        if ctx.index().views().may_be_overlaid(wanted.name) {
+        if ctx.cluster().views().may_be_overlaid(wanted.name) {
             continue;
         }
         let least = (limits.iter())

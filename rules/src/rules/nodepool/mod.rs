@@ -57,8 +57,8 @@ pub(crate) mod taint_operator_as_value;
 pub(crate) mod training_pool_on_spot;
 
 /// A pool of lower weight that admits the same pods when this one has no capacity.
-fn fallback(object: &Object, pool: &NodePool<'_>, index: &Cluster) -> Option<Object> {
-    index.views().fallback(object, pool)
+fn fallback(object: &Object, pool: &NodePool<'_>, cluster: &Cluster) -> Option<Object> {
+    cluster.views().fallback(object, pool)
 }
 
 /// Whether a requirement names one of the types or its family.

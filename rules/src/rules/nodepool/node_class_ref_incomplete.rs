@@ -150,7 +150,7 @@ fn guess(group: &Node<'_>, kind: &Node<'_>, object: &Object, ctx: &Context<'_>) 
         let safety = if class == AWS { Safety::Safe } else { Safety::Unsafe };
         return Some((class, safety));
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     let others = || index.views().node_classes().groups_of_other_pools(object);
     let auto = index.of(AUTO).next().is_some() || others().any(|g| g == AUTO.group);
     let aws = index.of(AWS).next().is_some() || others().any(|g| g == AWS.group);

@@ -83,7 +83,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-        let index = ctx.index();
+        let index = ctx.cluster();
         if ctx.strings("domains").iter().any(|own| own == domain)
             || index.views().referenced_labels().contains(key)
         {
@@ -130,7 +130,7 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
     if !made_up || Requirement::new(operator, &values, None).is_empty_range() {
         return;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     let whole = knows_workloads(index);
     let severity = if whole || is_comparison(operator) {
         Severity::Warning
@@ -151,6 +151,6 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
 }
 
 /// Whether all workloads are known.
-fn knows_workloads(index: &Cluster) -> bool {
-    WORKLOAD_KINDS.iter().all(|kind| index.is_complete_for(*kind))
+fn knows_workloads(cluster: &Cluster) -> bool {
+    WORKLOAD_KINDS.iter().all(|kind| cluster.is_complete_for(*kind))
 }

@@ -91,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let of_aws = reference.get("group").text() == Some(Kind::EC2_NODE_CLASS.group)
         && reference.get("kind").text() == Some(Kind::EC2_NODE_CLASS.kind);
     let name = reference.get("name").text().filter(|_| of_aws)?;
-    let index = ctx.index();
+    let index = ctx.cluster();
     let found = index.unique(Kind::EC2_NODE_CLASS, "default", name)?;
     let class = Ec2NodeClass::new(found)?;
     let several = index.all(Kind::EC2_NODE_CLASS.group, Kind::EC2_NODE_CLASS.kind, "default", name);
@@ -129,7 +129,7 @@ fn unused(object: &Object, ctx: &mut Context<'_>) {
     if terms.items().next().is_none() {
         return;
     }
-    let users = ctx.index().views().class_pools().pools_of(object);
+    let users = ctx.cluster().views().class_pools().pools_of(object);
     // A pool without capacity types allows reserved capacity.
     let refuses = |pool: &Object| {
         NodePool::new(pool).is_some_and(|pool| {
@@ -169,7 +169,7 @@ fn word<'a>(pool: &NodePool<'a>) -> Option<Node<'a>> {
 /// Reports a pool without a fallback for its pods once its reservations are used up. Training waits for its
 /// capacity block on purpose, and so does every pool that requires capacity blocks.
 fn alone(object: &Object, pool: &NodePool<'_>, node: &Node<'_>, ctx: &mut Context<'_>) {
-    let index = ctx.index();
+    let index = ctx.cluster();
     let by_reservation = (pool.requirements().items())
         .filter_map(|r| r.get("key").text())
         .any(|key| key.starts_with("karpenter.k8s.aws/capacity-reservation-"));

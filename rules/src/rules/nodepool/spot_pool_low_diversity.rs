@@ -85,7 +85,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         (Some(family), 1) => format!("{} of family `{family}`", types_word(count)),
         _ => types_word(count),
     };
-    let behind = super::fallback(object, pool, ctx.index());
+    let behind = super::fallback(object, pool, ctx.cluster());
     let finding =
         ctx.report(&pool.requirements(), format!("Spot pool `{name}` has only {what} to choose from"));
     if on_demand {

@@ -78,7 +78,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.hardware() == Hardware::NoAccelerator && !pool.has_accelerator_taint() {
         return None;
     }
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let name = object.display_name();
     let (WorkloadClass::Training, _) = views.purpose(pool)? else {
         return None;

@@ -74,7 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for gate in [OVERLAY, STATIC] {
         let Some(node) = off(object, &gate) else { continue };
-        let index = ctx.index();
+        let index = ctx.cluster();
         let (subject, consequence) = if gate.name == OVERLAY.name {
             let overlay = index.of(Kind::NODE_OVERLAY).find(|overlay| ctx.pairs_with(overlay));
             (overlay, "has no effect")

@@ -95,7 +95,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if keys.chain(labels.iter().map(|(key, _)| *key)).any(chooses) {
         return None;
     }
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let used = views.accelerators_on(object, ctx.platform());
     // A pod that selects pools by name or by a custom label has chosen this one.
     let feasibility = views.feasibility(ctx.platform());

@@ -84,15 +84,15 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
-    if !ctx.index().is_complete()
-        || !ctx.index().has_any(Kind::NODE_POOL)
+    if !ctx.cluster().is_complete()
+        || !ctx.cluster().has_any(Kind::NODE_POOL)
         || object.is_patched_by_kustomize()
         || !needs_plugin(object, ctx)
     {
         return None;
     }
     // One finding for all pools.
-    let first = ctx.index().of(Kind::NODE_POOL).find(|other| needs_plugin(other, ctx));
+    let first = ctx.cluster().of(Kind::NODE_POOL).find(|other| needs_plugin(other, ctx));
     if first.is_some_and(|first| first.name() != object.name()) || may_have_plugin(ctx) {
         return None;
     }
@@ -123,7 +123,7 @@ fn family(pool: &NodePool<'_>, ctx: &Context<'_>) -> Option<AmiFamily> {
     if reference.get("group").text() != Some(group) {
         return None;
     }
-    match ctx.index().all(group, kind, "default", reference.get("name").text()?) {
+    match ctx.cluster().all(group, kind, "default", reference.get("name").text()?) {
         [class] => Ec2NodeClass::new(class)?.family(),
         _ => None,
     }
@@ -131,7 +131,7 @@ fn family(pool: &NodePool<'_>, ctx: &Context<'_>) -> Option<AmiFamily> {
 
 /// Whether an object of the input registers GPUs, or may install what does.
 fn may_have_plugin(ctx: &Context<'_>) -> bool {
-    let index = ctx.index();
+    let index = ctx.cluster();
     let mentions_plugin = |text: &str| {
         let text = text.to_ascii_lowercase();
         ["nvidia", "gpu", "device-plugin", "hami", "dra-driver"].iter().any(|word| text.contains(word))

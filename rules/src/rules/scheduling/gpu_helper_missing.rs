@@ -105,7 +105,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let agent = agents(&template).next()?;
     let list = template.spec.get("tolerations");
     // No cluster has as many DaemonSets: these are the manifests of several clusters.
-    let too_many = ctx.index().of(Kind::DAEMON_SET).nth(MAX_COMPARED).is_some();
+    let too_many = ctx.cluster().of(Kind::DAEMON_SET).nth(MAX_COMPARED).is_some();
     if !runs_on_every_node(&template, agent) || list.has_unknown() || too_many {
         return None;
     }
@@ -116,7 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let runs_agent = |other: &Object| {
         is_other(other) && templates(other).iter().any(|template| agents(template).any(|one| one == agent))
     };
-    if ctx.index().of(Kind::DAEMON_SET).take(MAX_COMPARED).any(runs_agent) {
+    if ctx.cluster().of(Kind::DAEMON_SET).take(MAX_COMPARED).any(runs_agent) {
         return None;
     }
     let (name, pool_name, key) = (object.display_name(), pool.display_name(), taint.key);
@@ -165,7 +165,7 @@ fn gpu_pool_not_tolerated<'i>(
     tolerations: &[Toleration],
     ctx: &Context<'i>,
 ) -> Option<(&'i Object, Node<'i>, Taint)> {
-    ctx.index().of(Kind::NODE_POOL).take(MAX_COMPARED).find_map(|object| {
+    ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED).find_map(|object| {
         let pool = NodePool::new(object)?;
         if !has_nvidia_gpus(&pool) || pool.is_auto_mode() || !ctx.pairs_with(object) {
             return None;

@@ -68,17 +68,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         || has_controller(object)
         || object.is_partial()
         || object.is_patched_by_kustomize()
-        || !ctx.index().has_any(Kind::NODE_POOL)
+        || !ctx.cluster().has_any(Kind::NODE_POOL)
     {
         return None;
     }
     // If all pools are known, pod-fits-no-pool reports the pod.
-    if ctx.index().is_complete_for(Kind::NODE_POOL) && ctx.is_rule_enabled("pod-fits-no-pool") {
+    if ctx.cluster().is_complete_for(Kind::NODE_POOL) && ctx.is_rule_enabled("pod-fits-no-pool") {
         return None;
     }
     for template in templates(object) {
         let Some((key, node)) = late_label(&template) else { continue };
-        let feasibility = ctx.index().views().feasibility(ctx.platform());
+        let feasibility = ctx.cluster().views().feasibility(ctx.platform());
         if feasibility.has_other_pools() || feasibility.declares(key) {
             return None;
         }
@@ -86,7 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             NodePool::new(pool).is_some_and(|pool| pool.hardware() == Hardware::Accelerated)
                 && ctx.pairs_with(pool)
         };
-        let mut pools = ctx.index().of(Kind::NODE_POOL).take(MAX_COMPARED);
+        let mut pools = ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED);
         let Some(pool) = pools.find(is_gpu_pool) else { continue };
         let name = object.display_name();
         ctx.report(

@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let (kind, node, class) = reference(object)?;
-    let index = ctx.index();
+    let index = ctx.cluster();
     if index.has(kind, "default", class) {
         return None;
     }
@@ -116,10 +116,10 @@ fn reference(object: &Object) -> Option<(Kind, Node<'_>, &str)> {
 }
 
 /// Whether this is the first pool to which the advice applies: it is reported once.
-fn is_first(object: &Object, index: &Cluster) -> bool {
+fn is_first(object: &Object, cluster: &Cluster) -> bool {
     let kinds = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
-    let absent = kinds.into_iter().filter(|kind| !index.has_any(*kind));
-    let classes = index.views().node_classes();
+    let absent = kinds.into_iter().filter(|kind| !cluster.has_any(*kind));
+    let classes = cluster.views().node_classes();
     let firsts = absent.filter_map(|kind| classes.first_pool(kind));
     let first = firsts.min_by(|a, b| a.sort_key().cmp(&b.sort_key()));
     first.is_some_and(|first| first.is_same_resource(object))
@@ -127,7 +127,7 @@ fn is_first(object: &Object, index: &Cluster) -> bool {
 
 /// Reports a class that no pool references, if all pools are known.
 fn orphan(object: &Object, ctx: &mut Context<'_>) {
-    let index = ctx.index();
+    let index = ctx.cluster();
     let name = object.display_name();
     if !index.is_complete() || object.is_partial() || name.to_string().is_empty() {
         return;

@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let own = Overlay::read(object)?;
     let weight = object.path(&["spec", "weight"]);
     let weight = if weight.is_set() { weight.int()? } else { 0 };
-    let same = ctx.index().views().overlays_of_weight(weight);
+    let same = ctx.cluster().views().overlays_of_weight(weight);
     let mut later: Vec<&Object> =
         same.iter().filter(|other| other.name() > object.name() && ctx.pairs_with(other)).collect();
     if later.is_empty() || later.len() > MOST_COMPARED {
@@ -83,7 +83,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (name, other) = (object.display_name(), winner.object.display_name());
     let example = conflict.example;
     let of_pools = |overlay: &Overlay<'_>| overlay.requirements.iter().any(|(key, _)| is_of_pools(key));
-    let together = ctx.index().is_complete() || ctx.index().surely_pairs(object, winner.object);
+    let together = ctx.cluster().is_complete() || ctx.cluster().surely_pairs(object, winner.object);
     let finding = ctx.report(
         &conflict.own,
         format!(

@@ -81,7 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    if !ctx.index().has_any(Kind::NODE_POOL) {
+    if !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
     }
     for template in templates(object) {
@@ -98,19 +98,19 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let selected = selected_keys(template);
     let asks_for_karpenter = selected.iter().any(|key| is_of_karpenter(key));
     let pinned = pinned_pools(template);
-    let whole = ctx.index().is_complete_for(Kind::NODE_POOL);
+    let whole = ctx.cluster().is_complete_for(Kind::NODE_POOL);
     let accelerated =
         || requested_extended_resources(template).iter().any(|r| KARPENTER_ACCELERATORS.contains(r));
     if pinned.is_none() && !(whole && (asks_for_karpenter || accelerated())) {
         return None;
     }
-    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     if feasibility.has_unreadable_pools() || !feasibility.feasible_pools_of(template)?.is_empty() {
         return None;
     }
     let pools = candidates(pinned.as_deref(), ctx)?;
     let name = object.display_name();
-    let situation = Situation::of_pools_for(template, ctx.index(), ctx.platform(), pools);
+    let situation = Situation::of_pools_for(template, ctx.cluster(), ctx.platform(), pools);
     let NearestMiss { pool, obstacles } = situation.nearest_miss(object, template)?;
     let first = obstacles.first()?;
     if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, ctx)) {
@@ -127,7 +127,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         first.places.iter().find(|place| place.object.ptr_eq(object)).map(|place| place.pointer.clone());
     let node = node.map_or_else(|| spec.clone(), |pointer| object.root().at(&pointer));
     let severity =
-        if ctx.index().is_complete() && asks_for_karpenter { Severity::Error } else { Severity::Warning };
+        if ctx.cluster().is_complete() && asks_for_karpenter { Severity::Error } else { Severity::Warning };
     let related: Vec<Related> = obstacles
         .iter()
         .flat_map(|obstacle| &obstacle.places)
@@ -178,9 +178,9 @@ fn is_of_another_rule(obstacle: &Obstacle, ctx: &Context<'_>) -> bool {
 /// add none.
 fn has_unknown_runtime(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let (kind, name) = (Kind::RUNTIME_CLASS, template.spec.get("runtimeClassName"));
-    let is_missing = |name: &str| ctx.index().all(kind.group, kind.kind, "default", name).is_empty();
+    let is_missing = |name: &str| ctx.cluster().all(kind.group, kind.kind, "default", name).is_empty();
     name.is_unknown()
-        || !ctx.index().is_complete_for(kind)
+        || !ctx.cluster().is_complete_for(kind)
             && name.text().is_some_and(|name| !name.starts_with("nvidia") && is_missing(name))
 }
 
@@ -188,7 +188,7 @@ fn has_unknown_runtime(template: &Template<'_>, ctx: &Context<'_>) -> bool {
 /// another cluster.
 fn candidates(pinned: Option<&[String]>, ctx: &Context<'_>) -> Option<Vec<Object>> {
     let Some(names) = pinned else {
-        let pools: Vec<Object> = ctx.index().of(Kind::NODE_POOL).cloned().collect();
+        let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).cloned().collect();
         return pools.iter().all(|pool| ctx.pairs_with(pool)).then_some(pools);
     };
     names.iter().map(|name| ctx.partner(Kind::NODE_POOL, "default", name).cloned()).collect()

@@ -74,7 +74,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !own.is_known() || object.is_partial() {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     // Examples of one folder are often alternatives.
     let certain = |other: &Object| index.is_complete() || index.surely_pairs(object, other);
     let group = index.views().overlap_group(&own);
@@ -141,7 +141,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether workloads of the input select the pool, which makes their choice explicit.
 fn is_selected_by_name(pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
-    !ctx.index().views().selecting(pool).is_empty()
+    !ctx.cluster().views().selecting(pool).is_empty()
 }
 
 /// Whether one pool is for training and the other one for something else.

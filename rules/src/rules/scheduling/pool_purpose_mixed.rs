@@ -145,7 +145,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.is_static() || object.is_partial() || !pool.is_gpu_intended() {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     let used = index.views().accelerators_on(object, ctx.platform());
     // A pool that is not known may be the one that keeps the two apart.
     if used.training.is_empty()

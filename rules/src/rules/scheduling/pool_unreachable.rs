@@ -107,7 +107,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if taints.is_empty() {
         return None;
     }
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let eks = ctx.platform().eks;
     let known = views.tolerances()?;
     if known.is_empty() || known.len() > MOST_COMPARED {
@@ -178,16 +178,16 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether the input has all workloads of the cluster.
 fn is_whole(ctx: &Context<'_>) -> bool {
-    ctx.index().is_complete() && !CHARTS.iter().any(|kind| ctx.index().has_any(*kind))
+    ctx.cluster().is_complete() && !CHARTS.iter().any(|kind| ctx.cluster().has_any(*kind))
 }
 
 /// Whether a RuntimeClass adds, or may add, a toleration of a taint to its pods. The classes of NVIDIA's GPU Operator add
 /// none.
 fn may_tolerate(name: &str, taint: &Taint, ctx: &Context<'_>) -> bool {
     let kind = Kind::RUNTIME_CLASS;
-    let classes = ctx.index().all(kind.group, kind.kind, "default", name);
+    let classes = ctx.cluster().all(kind.group, kind.kind, "default", name);
     if classes.is_empty() {
-        return !ctx.index().is_complete_for(kind) && !name.starts_with("nvidia");
+        return !ctx.cluster().is_complete_for(kind) && !name.starts_with("nvidia");
     }
     classes.iter().any(|class| {
         let list = class.path(&["scheduling", "tolerations"]);
@@ -197,7 +197,7 @@ fn may_tolerate(name: &str, taint: &Taint, ctx: &Context<'_>) -> bool {
 
 /// A workload that selects the pool by name or by a custom label, and fits no other pool.
 fn selecting<'i>(pool: &NodePool<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
-    let all = ctx.index().views().selecting(pool);
+    let all = ctx.cluster().views().selecting(pool);
     all.into_iter().map(|workload| &workload.object).take(MOST_ASKED).find(|object| fits_nowhere(object, ctx))
 }
 
@@ -208,14 +208,14 @@ fn near_miss<'i>(
     ctx: &Context<'i>,
 ) -> Option<&'i Object> {
     let named = known.iter().filter(|tolerance| taints.iter().any(|(_, taint)| tolerance.names(taint)));
-    let workloads = named.flat_map(|tolerance| ctx.index().views().tolerating(tolerance));
+    let workloads = named.flat_map(|tolerance| ctx.cluster().views().tolerating(tolerance));
     let mut near = workloads.take(MOST_COMPARED).filter(|workload| ctx.pairs_with(workload)).take(MOST_ASKED);
     near.find(|workload| fits_nowhere(workload, ctx))
 }
 
 /// Whether no pool admits the pods of a workload, as far as the pools are known.
 fn fits_nowhere(workload: &Object, ctx: &Context<'_>) -> bool {
-    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     let templates = templates(workload);
     !workload.is(Kind::DAEMON_SET)
         && !templates.is_empty()
@@ -231,7 +231,7 @@ fn is_of_another_rule(workload: &Object, pool: &Object, ctx: &Context<'_>) -> bo
     let by_name = |template: &Template<'_>| {
         template.spec.get("nodeSelector").get(NODEPOOL_LABEL).text() == Some(pool.name())
     };
-    let whole = ctx.index().is_complete_for(Kind::NODE_POOL);
+    let whole = ctx.cluster().is_complete_for(Kind::NODE_POOL);
     ctx.is_rule_enabled("pod-fits-no-pool")
         && templates.iter().any(|template| by_name(template) || whole && requests_accelerator(template))
 }

@@ -141,7 +141,7 @@ fn address(
     // A name of the cluster: `service`, `service.namespace`, `pod.service`, each with `svc` and a domain.
     let svc = labels.iter().position(|label| *label == "svc").unwrap_or(labels.len());
     let labels = &labels[..svc];
-    let index = ctx.index();
+    let index = ctx.cluster();
     let exists =
         |namespace: &str, name: &str| matches!(index.find(SERVICE, namespace, name), Lookup::Found(_));
     let found = match labels {

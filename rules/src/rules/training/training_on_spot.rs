@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let classified = ctx.index().views().class_of(object);
+    let classified = ctx.cluster().views().class_of(object);
     if !classified.is(WorkloadClass::Training) {
         return None;
     }
@@ -106,7 +106,7 @@ fn inspect(object: &Object, template: &Template<'_>, classified: &Classified, ct
         add_class_evidence(finding, object, classified);
         return;
     }
-    let views = ctx.index().views();
+    let views = ctx.cluster().views();
     let feasibility = views.feasibility(ctx.platform());
     let Some(mut pools) = feasibility.feasible_pools_of(template) else {
         return;

@@ -117,7 +117,7 @@ fn may_be_in_one_zone(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     if is_in_one_place {
         return true;
     }
-    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     let Some(pools) = feasibility.feasible_pools_of(template) else {
         return true;
     };

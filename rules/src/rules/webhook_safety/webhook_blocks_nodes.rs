@@ -95,7 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let mut namespaces: Vec<(String, Option<&Object>)> =
         ctx.strings("namespaces").into_iter().map(|namespace| (namespace, None)).collect();
-    let deployments = ctx.index().satisfying::<KarpenterDeployments>();
+    let deployments = ctx.cluster().satisfying::<KarpenterDeployments>();
     let near = deployments.iter().map(|ObjectKey(deployment)| deployment).filter(|d| ctx.pairs_with(d));
     namespaces.extend(near.filter_map(|d| Some((d.namespace()?.to_owned(), Some(d)))));
     for webhook in Webhook::of(object) {

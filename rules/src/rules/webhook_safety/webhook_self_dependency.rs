@@ -82,7 +82,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_patched_by_kustomize() {
         return None;
     }
-    let index = ctx.index();
+    let index = ctx.cluster();
     for webhook in Webhook::of(object) {
         if !webhook.fails_closed(object.is_partial()) || webhook.has_unevaluated_conditions() {
             continue;
@@ -124,7 +124,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn backends<'i>(
     service: &Object,
     namespace: &'i str,
-    index: &'i Cluster,
+    cluster: &'i Cluster,
 ) -> impl Iterator<Item = &'i Object> {
     let selector: Vec<(String, Option<String>)> = service
         .path(&["spec", "selector"])
@@ -140,7 +140,7 @@ fn backends<'i>(
                 value.is_some() && found.and_then(|(_, v)| v.text()) == value.as_deref()
             })
     };
-    index
+    cluster
         .in_namespace(Kind::DEPLOYMENT, namespace)
         .filter(move |deployment| templates(deployment).iter().any(&behind))
 }
@@ -164,8 +164,8 @@ impl Weakness {
 }
 
 /// The weakness of a Deployment that a webhook needs.
-fn weakness(deployment: &Object, index: &Cluster) -> Option<Weakness> {
-    let views = index.views();
+fn weakness(deployment: &Object, cluster: &Cluster) -> Option<Weakness> {
+    let views = cluster.views();
     let all = templates(deployment);
     let on_karpenter = all.iter().any(|template| {
         referenced_labels(template).iter().any(|m| {
@@ -180,12 +180,12 @@ fn weakness(deployment: &Object, index: &Cluster) -> Option<Weakness> {
     if floor <= 1 {
         // If `replicas` is not set, an autoscaler outside the input may run more.
         let said = deployment.path(&["spec", "replicas"]).is_set();
-        return (said || index.is_complete()).then_some(Weakness::OneReplica);
+        return (said || cluster.is_complete()).then_some(Weakness::OneReplica);
     }
     let namespace = deployment.namespace_or_default();
     let uncovered = all.iter().all(|template| {
         let (found, unknown) = views.pdbs_of(namespace, template);
         found.is_empty() && !unknown
     });
-    (uncovered && index.is_complete()).then_some(Weakness::NoBudget)
+    (uncovered && cluster.is_complete()).then_some(Weakness::NoBudget)
 }
