@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -142,23 +143,27 @@ fn defined(items: &BTreeMap<Module, Vec<(Vec<String>, bool)>>) -> BTreeMap<Vec<S
     defined
 }
 
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("the pattern is valid")
+/// Patterns are built once: without optimizations that takes longer than all else.
+macro_rules! pattern {
+    ($pattern:literal) => {{
+        static PATTERN: LazyLock<Regex> = LazyLock::new(|| Regex::new($pattern).expect("it is valid"));
+        &*PATTERN
+    }};
 }
 
 /// The text without comments, strings and inline test modules.
 fn code(text: &str) -> String {
-    let tests = regex(r"(?s)#\[cfg\(test\)\]\n(?:#\[(?:allow|expect)[^\n]*\n)?mod tests \{.*");
+    let tests = pattern!(r"(?s)#\[cfg\(test\)\]\n(?:#\[(?:allow|expect)[^\n]*\n)?mod tests \{.*");
     let text = &tests.replace(text, "");
-    let comments = regex(r"(?m)//.*$");
-    let strings = regex(r#""(?:\\.|[^"\\])*""#);
+    let comments = pattern!(r"(?m)//.*$");
+    let strings = pattern!(r#""(?:\\.|[^"\\])*""#);
     strings.replace_all(&comments.replace_all(text, ""), "\"\"").into_owned()
 }
 
 /// Every path of the crate that the code names, absolute, with whether it is re-exported.
 fn paths(code: &str, module: &Module, modules: &BTreeSet<Module>) -> Vec<(Vec<String>, bool)> {
-    let uses = regex(r"(?m)^\s*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);");
-    let inline = regex(r"\b(?:crate|super|self)(?:::\w+)+");
+    let uses = pattern!(r"(?m)^\s*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);");
+    let inline = pattern!(r"\b(?:crate|super|self)(?:::\w+)+");
     let mut out = Vec::new();
     for found in uses.captures_iter(code) {
         for path in flatten(&found[2]) {
