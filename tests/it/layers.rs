@@ -18,7 +18,7 @@ const COMMAND_LINE: &[&[&str]] = &[
 
 /// The rooms of the admission webhook, lowest layer first.
 const WEBHOOK: &[&[&str]] = &[
-    &["wire", "kinds", "logs", "limits", "alike", "warm"],
+    &["wire", "kinds", "logs", "limits", "warm"],
     &["cause", "metrics"],
     &["supervise", "tls", "exemption"],
     &["evaluation_cache", "manifests", "certificates"],
