@@ -5,71 +5,91 @@ use serde_json::Value;
 use super::value::boolean;
 use crate::facts::names::{is_label_value, is_qualified_name};
 
-/// The expected form if `text` does not have this format. `None` if it has, or if the format is not known.
-#[must_use]
-pub fn rejects(format: &str, text: &str) -> Option<&'static str> {
-    let (fine, wanted) = match format {
-        "artemis_template" => {
-            let parts = ["broker=", "address=", "queue="];
-            let fine = is_request_uri(text) && parts.iter().all(|part| text.contains(part));
-            (fine, "a URL with `broker=`, `address=` and `queue=`")
-        }
-        "bool" => (boolean(text).is_some(), "`true` or `false`"),
-        "braces" => {
-            let scope = |line: &str| line.find('{').is_some_and(|at| line[at..].contains('}'));
-            (text.lines().any(scope), "a query with a scope in braces, such as `{service:a}`")
-        }
-        "http_urls" => {
-            let http = |url: &str| {
-                let url = url.trim().to_ascii_lowercase();
-                url.starts_with("http://") || url.starts_with("https://")
-            };
-            (text.split(',').all(|url| http(url) && is_url(url.trim())), "a URL with `http` or `https`")
-        }
-        "json_object" => (serde_json::from_str(text).is_ok_and(|v: Value| v.is_object()), "a JSON object"),
-        "json_strings" => {
-            let strings = |v: &Value| {
-                v.is_null()
-                    || v.as_object().is_some_and(|map| map.values().all(|v| v.is_string() || v.is_null()))
-            };
-            (serde_json::from_str(text).is_ok_and(|v: Value| strings(&v)), "a JSON object of strings")
-        }
-        "kafka_version" => (is_kafka_version(text), "a version such as `2.5.0`"),
-        "label_selector" => (is_label_selector(text), "a label selector such as `app=a,tier in (b, c)`"),
-        "long_duration" => (is_long_duration(text), "a duration such as `7d` or `2h`"),
-        "no_star" => (!text.contains('*'), "a pattern without `*`"),
-        "no_trailing_slash" => (!text.ends_with('/'), "a URL that does not end in `/`"),
-        "partitions" => {
-            (text.split(',').all(|part| is_partition(part.trim())), "partitions such as `1,2,5-7`")
-        }
-        "port" => (text.parse::<u16>().is_ok_and(|port| port > 0), "a port"),
-        "queue_url" => (is_queue_url(text), "a queue's name, or its URL with `/ACCOUNT/NAME`"),
-        "rabbit_url" => (is_rabbit_url(text), "a URL with `amqp`, `amqps`, `http` or `https`"),
-        "request_uri" => (is_request_uri(text), "a URL such as `https://example.com`"),
-        "rest_template" => {
-            let has = |name: &str| {
-                let rest = text.find(name).map(|at| &text[at + name.len()..]);
-                rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with([',', '/', '&']))
-            };
-            let fine = is_request_uri(text) && has("destinationName=") && has("brokerName=");
-            (fine, "a URL with `brokerName=` and `destinationName=`")
-        }
-        "semp_urls" => (text.split(',').all(is_semp_url), "a URL with `http` or `https`, host and port"),
-        "stat_period" => {
-            let fine = |n: i64| matches!(n, 1 | 5 | 10 | 30) || (n > 0 && n % 60 == 0);
-            (text.parse().map_or(true, fine), "1, 5, 10, 30 or a multiple of 60")
-        }
-        "three_parts" => (text.split('/').count() == 3, "`NAMESPACE/TYPE/NAME`"),
-        "two_numbers" => (text.split(':').count() == 2, "`hh:mm`"),
-        "three_numbers" => (text.split(':').count() == 3, "`hh:mm:ss`"),
-        "url" => {
-            let host =
-                |url: &str| url.split_once(':').is_some_and(|(_, rest)| !rest.trim_matches('/').is_empty());
-            (is_url(text) && scheme(text).is_some() && host(text), "a URL such as `http://prometheus:9090`")
-        }
-        _ => (true, ""),
+/// A format of metadata values.
+#[derive(Debug)]
+pub(super) struct Format {
+    /// Its name in `scalers.txt`.
+    name: &'static str,
+    /// The expected form, for a message.
+    pub(super) wanted: &'static str,
+    /// Whether a text may have this format.
+    pub(super) accepts: fn(&str) -> bool,
+}
+
+const fn format(name: &'static str, wanted: &'static str, accepts: fn(&str) -> bool) -> Format {
+    Format { name, wanted, accepts }
+}
+
+static FORMATS: &[Format] = &[
+    format("artemis_template", "a URL with `broker=`, `address=` and `queue=`", |text| {
+        is_request_uri(text) && ["broker=", "address=", "queue="].iter().all(|part| text.contains(part))
+    }),
+    format("bool", "`true` or `false`", |text| boolean(text).is_some()),
+    format("braces", "a query with a scope in braces, such as `{service:a}`", |text| {
+        text.lines().any(|line| line.find('{').is_some_and(|at| line[at..].contains('}')))
+    }),
+    format("http_urls", "a URL with `http` or `https`", |text| text.split(',').all(is_http_url)),
+    format("json_object", "a JSON object", |text| {
+        serde_json::from_str(text).is_ok_and(|value: Value| value.is_object())
+    }),
+    format("json_strings", "a JSON object of strings", is_json_of_strings),
+    format("kafka_version", "a version such as `2.5.0`", is_kafka_version),
+    format("label_selector", "a label selector such as `app=a,tier in (b, c)`", is_label_selector),
+    format("long_duration", "a duration such as `7d` or `2h`", is_long_duration),
+    format("no_star", "a pattern without `*`", |text| !text.contains('*')),
+    format("no_trailing_slash", "a URL that does not end in `/`", |text| !text.ends_with('/')),
+    format("partitions", "partitions such as `1,2,5-7`", |text| {
+        text.split(',').all(|part| is_partition(part.trim()))
+    }),
+    format("port", "a port", |text| text.parse::<u16>().is_ok_and(|port| port > 0)),
+    format("queue_url", "a queue's name, or its URL with `/ACCOUNT/NAME`", is_queue_url),
+    format("rabbit_url", "a URL with `amqp`, `amqps`, `http` or `https`", is_rabbit_url),
+    format("request_uri", "a URL such as `https://example.com`", is_request_uri),
+    format("rest_template", "a URL with `brokerName=` and `destinationName=`", is_rest_template),
+    format("semp_urls", "a URL with `http` or `https`, host and port", |text| {
+        text.split(',').all(is_semp_url)
+    }),
+    format("stat_period", "1, 5, 10, 30 or a multiple of 60", |text| {
+        text.parse().map_or(true, |n: i64| matches!(n, 1 | 5 | 10 | 30) || (n > 0 && n % 60 == 0))
+    }),
+    format("three_parts", "`NAMESPACE/TYPE/NAME`", |text| text.split('/').count() == 3),
+    format("two_numbers", "`hh:mm`", |text| text.split(':').count() == 2),
+    format("three_numbers", "`hh:mm:ss`", |text| text.split(':').count() == 3),
+    format("url", "a URL such as `http://prometheus:9090`", is_absolute_url),
+];
+
+impl Format {
+    /// The format with this name in `scalers.txt`.
+    pub(super) fn named(name: &str) -> Result<&'static Format, String> {
+        FORMATS.iter().find(|format| format.name == name).ok_or_else(|| format!("no format `{name}`"))
+    }
+}
+
+fn is_http_url(text: &str) -> bool {
+    let text = text.trim();
+    let lower = text.to_ascii_lowercase();
+    (lower.starts_with("http://") || lower.starts_with("https://")) && is_url(text)
+}
+
+fn is_json_of_strings(text: &str) -> bool {
+    let is_text = |value: &Value| value.is_string() || value.is_null();
+    serde_json::from_str(text).is_ok_and(|value: Value| {
+        value.is_null() || value.as_object().is_some_and(|map| map.values().all(is_text))
+    })
+}
+
+fn is_rest_template(text: &str) -> bool {
+    let has = |name: &str| {
+        let rest = text.find(name).map(|at| &text[at + name.len()..]);
+        rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with([',', '/', '&']))
     };
-    (!fine).then_some(wanted)
+    is_request_uri(text) && has("destinationName=") && has("brokerName=")
+}
+
+/// Whether the text is a URL with something after its scheme.
+fn is_absolute_url(text: &str) -> bool {
+    let rest = text.split_once(':').is_some_and(|(_, rest)| !rest.trim_matches('/').is_empty());
+    is_url(text) && scheme(text).is_some() && rest
 }
 
 /// The scheme of a URL.
@@ -225,7 +245,7 @@ fn is_requirement(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::rejects;
+    use super::Format;
 
     #[test]
     fn formats_accept_and_reject() {
@@ -266,11 +286,12 @@ mod tests {
             ("stat_period", vec!["1", "60", "300"], vec!["2", "90", "0", "-60"]),
             ("url", vec!["http://a", "x:y"], vec!["a", "/a", "http://"]),
         ] {
+            let accepts = Format::named(format).expect("a format").accepts;
             for text in good {
-                assert_eq!(rejects(format, text), None, "{format} {text}");
+                assert!(accepts(text), "{format} {text}");
             }
             for text in bad {
-                assert!(rejects(format, text).is_some(), "{format} {text}");
+                assert!(!accepts(text), "{format} {text}");
             }
         }
     }

@@ -5,8 +5,10 @@
 //! the scalers check when they are built.
 
 pub mod check;
+mod conditions;
+mod constraints;
 pub mod fallback;
-pub mod formats;
+mod formats;
 pub mod formula;
 pub mod meaning;
 pub mod query;

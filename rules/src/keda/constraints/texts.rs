@@ -1,0 +1,67 @@
+//! Constraints on texts and lists.
+
+use super::super::check::{TriggerCheck, unsupported_value};
+use super::super::ellipsize;
+use super::super::formats::Format;
+use crate::facts::cron::Schedule;
+
+pub(super) fn format(format: &Format, key: &str, check: &mut TriggerCheck<'_>) {
+    if let Some((node, text)) = check.text(key)
+        && !(format.accepts)(text)
+    {
+        let message = format!("`{key}` is `{}`, not {}", ellipsize(text), format.wanted);
+        check.report(node, message, format!("write {}", format.wanted));
+    }
+}
+
+pub(super) fn one_of_values(key: &str, values: &[&str], any_case: bool, check: &mut TriggerCheck<'_>) {
+    if let Some((node, text)) = check.text(key)
+        && !values.iter().any(|v| *v == text || (any_case && v.eq_ignore_ascii_case(text)))
+    {
+        let (message, help) = unsupported_value(key, text, values);
+        check.report(node, message, help);
+    }
+}
+
+pub(super) fn enum_at_poll(key: &str, values: &[&str], check: &mut TriggerCheck<'_>) {
+    if let Some((node, text)) = check.text(key)
+        && !values.contains(&text)
+    {
+        let (message, help) = unsupported_value(key, text, values);
+        check.report(node, format!("{message}: every poll fails"), help);
+    }
+}
+
+pub(super) fn differ(first: &str, second: &str, check: &mut TriggerCheck<'_>) {
+    if let (Some((_, a)), Some((node, b))) = (check.text(first), check.text(second))
+        && a == b
+    {
+        let message = format!("`{second}` is the same as `{first}`");
+        check.report(node, message, "write two different times");
+    }
+}
+
+pub(super) fn same_length(first: &str, second: &str, check: &mut TriggerCheck<'_>) {
+    if let (Some((_, a)), Some((node, b))) = (check.text(first), check.text(second)) {
+        let separator = check.find_key(first).map_or(',', |k| k.separator);
+        let (a, b) = (a.split(separator).count(), b.split(separator).count());
+        if a != b {
+            let message = format!("`{second}` has {b} items, `{first}` has {a}");
+            check.report(node, message, "write as many items in both");
+        }
+    }
+}
+
+pub(super) fn cron(key: &str, check: &mut TriggerCheck<'_>) {
+    let Some((node, text)) = check.text(key) else { return };
+    // A time zone before the fields is valid here.
+    let zoned = text.starts_with("TZ=") || text.starts_with("CRON_TZ=");
+    let fields = text.split_whitespace().count();
+    if !zoned && (fields != 5 || Schedule::parse(text).is_err()) {
+        check.report(
+            node,
+            format!("`{key}` is not a cron schedule of five fields"),
+            "write minute, hour, day of month, month and weekday",
+        );
+    }
+}
