@@ -1,10 +1,8 @@
-//! Checks an object against the schema of its kind, and converts validation errors to violations.
+//! Checks an object against the schema of its kind and the API server's own validation.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{JsonType, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::facts::suggest;
@@ -12,24 +10,15 @@ use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::{Memo, Object, ObjectId};
 use crate::platform::{Platform, Product, Version};
-use crate::tree::Tree;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 
-use super::fast_validator::ValidationOptions;
-use super::instance::{TreeJson, TreeNode};
-use super::keywords::LIST_TYPE_KEYWORD;
-use super::table;
-use super::table::SchemaEntry;
-use super::violation::{LengthUnit, Violation, ViolationKind};
-use super::{core, crd, metadata, validation};
+use super::acceptor::{ValidationOptions, is_set_by_kustomize};
+use super::compiled::CompiledSchema;
+use super::violation::{MAX_VIOLATIONS, Violation, ViolationKind};
+use super::{core, crd, errors, metadata, table, validation};
 use crate::steps;
-
-/// Maximum number of violations per object. Each one costs a walk through the tree.
-pub(super) const MAX_VIOLATIONS: usize = 256;
-/// Steps for putting a violation into our form.
-pub(super) const STEPS_PER_VIOLATION: usize = 100;
 
 /// `None` where that takes too many steps.
 type Remembered = Option<Vec<Violation>>;
@@ -45,14 +34,15 @@ pub(crate) fn violations<'o>(
     object: &'o Object,
     definitions: &CustomResourceDefinitions,
 ) -> Cow<'o, [Violation]> {
-    let Some(validator) = crd::validator(object, definitions) else {
+    let Some(schema) = crd::schema(object, definitions) else {
         let remembered = object.memo(&VIOLATIONS, || match table::find(object.id()) {
             None => Some(Vec::new()),
-            Some(entry) => limited(|| check(object, |tree, root| of_entry(entry, object, tree, root))),
+            Some(entry) => limited(|| check(object, of_kind(&entry.schema, object))),
         });
         return Cow::Borrowed(finished(remembered.as_deref()));
     };
-    let compute = || limited(|| check(object, |tree, root| of_validator(validator, tree, root)));
+    let (tree, root) = object.tree();
+    let compute = || limited(|| check(object, errors::violations(schema, tree, root)));
     let (known, remembered) = object.memo(&DEFINED_VIOLATIONS, || (definitions.clone(), compute()));
     // An object may outlive a configuration.
     if known.address() == definitions.address() {
@@ -60,6 +50,15 @@ pub(crate) fn violations<'o>(
     } else {
         Cow::Owned(finished(compute()))
     }
+}
+
+/// What the schema of an object's kind rejects in it; nothing where all of that is uncertain.
+fn of_kind(schema: &CompiledSchema, object: &Object) -> Vec<Violation> {
+    let (tree, root) = object.tree();
+    if schema.accepts(tree, root, validation_options(object)) {
+        return Vec::new();
+    }
+    errors::violations(schema, tree, root)
 }
 
 /// Violations within the bounds of what is remembered for all rules.
@@ -72,10 +71,8 @@ fn finished<T>(violations: Option<T>) -> T {
 }
 
 /// Every violation of an object, at most one per field. Fragments have violations for missing fields, which
-/// the rule manifest-incomplete summarizes; patches have none. `of_schema` gives those of the schema, for a tree and a root.
-pub(super) fn check(object: &Object, of_schema: impl FnOnce(&Tree, u32) -> Vec<Violation>) -> Vec<Violation> {
-    let (tree, root) = object.tree();
-    let mut out = of_schema(tree, root);
+/// the rule manifest-incomplete summarizes; patches have none. `out` has those of the schema.
+pub(super) fn check(object: &Object, mut out: Vec<Violation>) -> Vec<Violation> {
     if out.len() < MAX_VIOLATIONS {
         metadata::check(object, &mut out);
     }
@@ -112,35 +109,6 @@ pub(super) fn check(object: &Object, of_schema: impl FnOnce(&Tree, u32) -> Vec<V
     out
 }
 
-/// What the schema of an object's kind rejects in it.
-pub(super) fn of_entry(entry: &SchemaEntry, object: &Object, tree: &Tree, root: u32) -> Vec<Violation> {
-    let options = validation_options(object);
-    let fast = entry.fast_validator();
-    if fast.is_some_and(|fast| fast.accepts(tree, root, options)) {
-        return Vec::new();
-    }
-    let violations = fast.and_then(|fast| fast.violations(tree, root, options, MAX_VIOLATIONS));
-    violations.unwrap_or_else(|| of_validator(entry.validator(), tree, root))
-}
-
-/// What a jsonschema validator rejects; nothing without one.
-pub(super) fn of_validator(
-    validator: Option<&Validator<TreeJson>>,
-    tree: &Tree,
-    root: u32,
-) -> Vec<Violation> {
-    let mut out = Vec::new();
-    let Some(validator) = validator else { return out };
-    let mut errors = validator.iter_errors(TreeNode::new(tree, root));
-    while out.len() < MAX_VIOLATIONS
-        && let Some(error) = errors.next()
-    {
-        steps::take(STEPS_PER_VIOLATION);
-        translate(&error, &mut out);
-    }
-    out
-}
-
 /// Fields that only group other fields.
 const ENVELOPE_FIELDS: &[&str] = &["spec", "template", "jobTemplate", "jobTargetRef", "metadata"];
 
@@ -150,7 +118,7 @@ pub(crate) fn is_envelope(pointer: &Pointer) -> bool {
     above.iter().all(|step| ENVELOPE_FIELDS.contains(&step.as_str()))
 }
 
-/// What the violations of an object that are not reported are: the fast path does not look for them.
+/// What is not certain in an object, so that its violations are not reported.
 pub(super) fn validation_options(object: &Object) -> ValidationOptions {
     ValidationOptions {
         is_patch: object.is_patch(),
@@ -167,11 +135,6 @@ fn is_kustomized(object: &Object) -> bool {
 fn may_be_set_by_kustomize(root: &Node<'_>, pointer: &Pointer) -> bool {
     let last = pointer.steps().last().map_or("", String::as_str);
     is_set_by_kustomize(last) && !root.at(pointer).is_set()
-}
-
-/// Whether transformers of kustomize set fields of this name: namespaces, labels, and the selectors derived from labels.
-pub(super) fn is_set_by_kustomize(name: &str) -> bool {
-    matches!(name, "namespace" | "selector" | "labels")
 }
 
 /// Whether kustomize writes a value as the string that its field requires: it reads YAML 1.2, in which `on`, `off`,
@@ -202,88 +165,6 @@ fn is_reportable(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
             !(node.is_unknown() || patch && node.is_mapping())
         }
         _ => !root.at(&violation.pointer).is_unknown(),
-    }
-}
-
-fn translate(error: &ValidationError<'_>, out: &mut Vec<Violation>) {
-    let Some(pointer) = Pointer::parse(error.instance_path().as_str()) else {
-        return;
-    };
-    let range = |limit: &Value, lower: bool, exclusive: bool| ViolationKind::Range {
-        limit: limit.to_string(),
-        lower,
-        exclusive,
-    };
-    let count = |of: LengthUnit, limit: u64, lower: bool| ViolationKind::Count { of, limit, lower };
-    let problem = match error.kind() {
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            out.extend(
-                unexpected
-                    .iter()
-                    .map(|name| Violation { pointer: pointer.join(name), kind: ViolationKind::Unknown }),
-            );
-            return;
-        }
-        ValidationErrorKind::Required { property } => {
-            let name = property.as_str().unwrap_or_default();
-            out.push(Violation { pointer: pointer.join(name), kind: ViolationKind::Missing });
-            return;
-        }
-        ValidationErrorKind::Custom { keyword, message } if keyword == LIST_TYPE_KEYWORD => {
-            let (index, keys) = message.split_once(' ').unwrap_or((message, ""));
-            out.push(Violation {
-                pointer: pointer.join(index),
-                kind: ViolationKind::Duplicate { keys: keys.split_whitespace().map(str::to_owned).collect() },
-            });
-            return;
-        }
-        ValidationErrorKind::Type { kind } => ViolationKind::Type {
-            expected: match kind {
-                TypeKind::Single(one) => vec![type_name(*one)],
-                TypeKind::Multiple(set) => set.iter().map(type_name).collect(),
-            },
-        },
-        ValidationErrorKind::Enum { options } => ViolationKind::Enum {
-            allowed: options
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
-                .filter(|v| !v.is_empty())
-                .collect(),
-        },
-        ValidationErrorKind::Pattern { pattern } => ViolationKind::Pattern { pattern: pattern.clone() },
-        ValidationErrorKind::Format { format } => ViolationKind::Format { format: format.clone() },
-        ValidationErrorKind::Minimum { limit } => range(limit, true, false),
-        ValidationErrorKind::Maximum { limit } => range(limit, false, false),
-        ValidationErrorKind::ExclusiveMinimum { limit } => range(limit, true, true),
-        ValidationErrorKind::ExclusiveMaximum { limit } => range(limit, false, true),
-        ValidationErrorKind::MinLength { limit } => count(LengthUnit::Characters, *limit, true),
-        ValidationErrorKind::MaxLength { limit } => count(LengthUnit::Characters, *limit, false),
-        ValidationErrorKind::MinItems { limit } => count(LengthUnit::Items, *limit, true),
-        ValidationErrorKind::MaxItems { limit } => count(LengthUnit::Items, *limit, false),
-        ValidationErrorKind::MinProperties { limit } => count(LengthUnit::Entries, *limit, true),
-        ValidationErrorKind::MaxProperties { limit } => count(LengthUnit::Entries, *limit, false),
-        ValidationErrorKind::UniqueItems => ViolationKind::Duplicate { keys: Vec::new() },
-        // Keywords that combine schemas, such as `not`.
-        _ => ViolationKind::Invalid {
-            message: "the value has none of the forms that the schema allows".to_owned(),
-            help: None,
-            fix: None,
-        },
-    };
-    out.push(Violation { pointer, kind: problem });
-}
-
-fn type_name(of: JsonType) -> &'static str {
-    match of {
-        JsonType::Array => "list",
-        JsonType::Boolean => "boolean",
-        JsonType::Integer => "integer",
-        JsonType::Null => "null",
-        JsonType::Number => "number",
-        JsonType::Object => "map",
-        JsonType::String => "string",
     }
 }
 

@@ -1,6 +1,7 @@
 //! The keywords and formats beyond JSON Schema that compiled schemas use, and the validator that knows them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jsonschema::json::{Array as _, Node as _, Object as _};
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
@@ -12,10 +13,14 @@ use crate::facts::quantity::Quantity;
 use crate::karpenter::undecodable::is_undecodable_quantity;
 use crate::tree::placeholder::is_placeholder;
 
+use super::acceptor::ValidationOptions;
+use super::compiled::CompiledSchema;
 use super::instance::{TreeJson, TreeNode, to_json_value};
 
 /// Keyword for `x-kubernetes-list-type`: items must differ, as a whole (`set`) or in some fields (`map`).
 pub(super) const LIST_TYPE_KEYWORD: &str = "gpulint-distinct";
+/// Keyword for a type that is compiled by itself ([`CompiledSchema::of_type`]), in place of `$ref`.
+pub(super) const TYPE_KEYWORD: &str = "gpulint-type";
 /// Format of a quantity that Go's parser accepts, beside the pattern of the CRD.
 pub(crate) const GO_QUANTITY: &str = "quantity that is read";
 /// Format of a date-time that the API server accepts in a CRD, which Go's parser may reject.
@@ -35,6 +40,7 @@ pub(super) fn validator(schema: &Value) -> Option<Validator<TreeJson>> {
         .with_format("duration", |text: &str| matches_format("duration", text))
         .with_format("byte", |text: &str| matches_format("byte", text))
         .with_keyword(LIST_TYPE_KEYWORD, list_type_keyword)
+        .with_keyword(TYPE_KEYWORD, type_keyword)
         .build(schema)
         .ok()
 }
@@ -134,4 +140,57 @@ fn list_type_keyword<'a>(
     _path: jsonschema::paths::Location,
 ) -> Result<Box<dyn for<'i> Keyword<'i, TreeJson>>, ValidationError<'a>> {
     Ok(Box::new(ListType::new(value)))
+}
+
+/// A reference to a type.
+struct TypeReference {
+    name: Box<str>,
+    schema: Arc<CompiledSchema>,
+}
+
+impl TypeReference {
+    /// The error of a value that the type may reject. It names the value and the type, so that [`super::errors`] can
+    /// add the type's own errors.
+    fn error<'i>(&self, slot: u32) -> ValidationError<'i> {
+        ValidationError::custom(format!("{slot} {}", self.name))
+    }
+}
+
+/// Reads the message of the error of a [`TYPE_KEYWORD`]: a slot, and the schema of its type.
+pub(super) fn type_error(message: &str) -> Option<(u32, Arc<CompiledSchema>)> {
+    let (slot, name) = message.split_once(' ')?;
+    Some((slot.parse().ok()?, CompiledSchema::of_type(name)))
+}
+
+impl<'i> Keyword<'i, TreeJson> for TypeReference {
+    fn validate(&self, instance: TreeNode<'i>) -> Result<(), ValidationError<'i>> {
+        match instance {
+            TreeNode::Slot(_, slot) if !self.is_valid(instance) => Err(self.error(slot)),
+            TreeNode::Slot(..) | TreeNode::Text(_) => Ok(()),
+        }
+    }
+
+    fn is_valid(&self, instance: TreeNode<'i>) -> bool {
+        self.schema.is_valid(instance)
+    }
+
+    /// The error of a value that is not accepted, without a look at the type's validator: [`super::errors`] asks it.
+    fn iter_errors(&self, instance: TreeNode<'i>) -> Box<dyn Iterator<Item = ValidationError<'i>> + 'i> {
+        let error = match instance {
+            TreeNode::Slot(tree, slot) if !self.schema.accepts(tree, slot, ValidationOptions::default()) => {
+                Some(self.error(slot))
+            }
+            TreeNode::Slot(..) | TreeNode::Text(_) => None,
+        };
+        Box::new(error.into_iter())
+    }
+}
+
+fn type_keyword<'a>(
+    _parent: &'a Map<String, Value>,
+    value: &'a Value,
+    _path: jsonschema::paths::Location,
+) -> Result<Box<dyn for<'i> Keyword<'i, TreeJson>>, ValidationError<'a>> {
+    let name = value.as_str().unwrap_or_default();
+    Ok(Box::new(TypeReference { name: Box::from(name), schema: CompiledSchema::of_type(name) }))
 }

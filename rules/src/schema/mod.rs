@@ -6,7 +6,7 @@
 //! schemas/core/*.json  (generated) ──────┤ core types, one per line
 //! schemas/core/strict.yaml ──────────────┤ checks in Go code: enums, bounds
 //!                                        ▼
-//!                          structural ─► fast_validator; jsonschema::Validator (keywords) where it does not do
+//!                          structural ─► compiled: acceptor, and jsonschema::Validator (keywords) for what it does not accept
 //!                                        ▼
 //! object's tree ─► instance ─► check(object) ─► [Violation]  ─► rules manifest-incomplete,
 //!                  validation/ (core kinds) ─────┘                unknown-field, invalid-value
@@ -18,10 +18,12 @@
 //! each kind; kinds without one have no violations. Placeholders are unknown values, not violations, and nothing is
 //! missing in a patch.
 
+mod acceptor;
 mod check;
+mod compiled;
 mod core;
 mod crd;
-mod fast_validator;
+mod errors;
 mod instance;
 mod keywords;
 mod metadata;

@@ -4,18 +4,16 @@
 //! never missing, `x-kubernetes-int-or-string` replaces the type, integer formats are bounds, and list types
 //! forbid duplicates
 //! (<https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/>). The
-//! compiled schema states all of this explicitly. It is built once per kind.
-
-use std::collections::{BTreeMap, VecDeque};
+//! compiled schema states all of this explicitly. It names the types that it refers to, which are compiled on first use.
 
 use serde_json::{Map, Value, json};
 
 use super::core;
-use super::keywords::{CRD_DATE_TIME, GO_QUANTITY, LIST_TYPE_KEYWORD};
+use super::keywords::{CRD_DATE_TIME, GO_QUANTITY, LIST_TYPE_KEYWORD, TYPE_KEYWORD};
 
 /// The semantics that the API server gives to a schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Dialect {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
     /// The schema of a CRD.
     Crd,
     /// A core type embedded in a CRD: only its generated schema applies, without the checks in Go code.
@@ -35,133 +33,65 @@ const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGT
 /// `decoded`: an admission webhook of the project decodes the object into Go structs, so integer formats are
 /// bounds. The API server itself ignores them in CRDs.
 pub(super) fn of_crd(schema: &Value, decoded: bool) -> Value {
-    let (compiler, root) = StructuralCompiler::crd(schema, decoded);
-    compiler.finish(root)
+    let compiler = StructuralCompiler { bound_integers: decoded };
+    compiler.with_common_fields(compiler.convert(schema, Dialect::Crd, false))
 }
 
 /// The JSON Schema of the core kind with the type `name`.
 pub(super) fn of_core(name: &str) -> Option<Value> {
-    let (compiler, root) = StructuralCompiler::core(name)?;
-    Some(compiler.finish(root))
+    let compiler = StructuralCompiler { bound_integers: true };
+    Some(compiler.with_common_fields(compiler.convert(&core::strict(name)?, Dialect::Core, false)))
 }
 
-/// The same as [`of_crd`] without the types that it refers to ([`Definition`]).
-pub(super) fn of_crd_alone(schema: &Value, decoded: bool) -> Value {
-    StructuralCompiler::crd(schema, decoded).1
-}
-
-/// The same as [`of_core`] without the types that it refers to ([`Definition`]).
-pub(super) fn of_core_alone(name: &str) -> Option<Value> {
-    Some(StructuralCompiler::core(name)?.1)
-}
-
-/// A type that a schema refers to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Definition {
-    name: String,
-    dialect: Dialect,
-    bound_integers: bool,
-}
-
-impl Definition {
-    /// The type that a `$ref` names. `None` where it names something else.
-    pub(super) fn of(reference: &str, bound_integers: bool) -> Option<Definition> {
-        let key = reference.strip_prefix("#/$defs/")?;
-        let (name, dialect) = match key.strip_suffix(EMBEDDED_SUFFIX) {
-            Some(name) => (name, Dialect::Embedded),
-            None => (key, Dialect::Core),
-        };
-        Some(Definition { name: name.to_owned(), dialect, bound_integers })
-    }
-
-    /// Whether integer formats are bounds in it.
-    pub(super) fn bound_integers(&self) -> bool {
-        self.bound_integers
-    }
-
-    /// Its JSON Schema, without the types that it refers to in turn.
-    pub(super) fn schema(&self) -> Value {
-        let mut compiler =
-            StructuralCompiler { bound_integers: self.bound_integers, ..StructuralCompiler::default() };
-        compiler.definition(&self.name, self.dialect)
-    }
+/// The JSON Schema of a type, by the value of [`TYPE_KEYWORD`] in a schema that refers to it.
+pub(super) fn of_type(reference: &str) -> Value {
+    let (reference, bound_integers) = match reference.strip_suffix(BOUNDED_SUFFIX) {
+        Some(reference) => (reference, true),
+        None => (reference, false),
+    };
+    let (name, dialect) = match reference.strip_suffix(EMBEDDED_SUFFIX) {
+        Some(name) => (name, Dialect::Embedded),
+        None => (reference, Dialect::Core),
+    };
+    StructuralCompiler { bound_integers }.definition(name, dialect)
 }
 
 /// What tells an embedded type from the same type in a core object.
-const EMBEDDED_SUFFIX: &str = ".embedded";
+const EMBEDDED_SUFFIX: &str = " embedded";
+/// What tells a type in which integer formats are bounds.
+const BOUNDED_SUFFIX: &str = " bounded";
 
-#[derive(Default)]
 struct StructuralCompiler {
-    /// Referenced types by the name of their definition.
-    referenced: BTreeMap<String, (String, Dialect)>,
-    queue: VecDeque<String>,
     /// Whether integer formats are bounds.
     bound_integers: bool,
 }
 
 impl StructuralCompiler {
-    fn crd(schema: &Value, decoded: bool) -> (StructuralCompiler, Value) {
-        let mut compiler = StructuralCompiler { bound_integers: decoded, ..StructuralCompiler::default() };
-        let mut root = compiler.convert(schema, Dialect::Crd, false);
-        compiler.add_common_fields(&mut root);
-        (compiler, root)
-    }
-
-    fn core(name: &str) -> Option<(StructuralCompiler, Value)> {
-        let mut compiler = StructuralCompiler { bound_integers: true, ..StructuralCompiler::default() };
-        let mut root = compiler.convert(&core::strict(name)?, Dialect::Core, false);
-        compiler.add_common_fields(&mut root);
-        Some((compiler, root))
-    }
-
-    fn reference(&mut self, name: &str, dialect: Dialect) -> Value {
-        let dialect = match dialect {
-            Dialect::Crd => Dialect::Embedded,
-            other => other,
-        };
-        let key = match dialect {
-            Dialect::Core => name.to_owned(),
-            _ => format!("{name}{EMBEDDED_SUFFIX}"),
-        };
-        if !self.referenced.contains_key(&key) {
-            self.referenced.insert(key.clone(), (name.to_owned(), dialect));
-            self.queue.push_back(key.clone());
-        }
-        Value::String(format!("#/$defs/{key}"))
+    /// The value of [`TYPE_KEYWORD`] for a type.
+    fn reference(&self, name: &str, dialect: Dialect) -> Value {
+        let embedded = if dialect == Dialect::Core { "" } else { EMBEDDED_SUFFIX };
+        let bounded = if self.bound_integers { BOUNDED_SUFFIX } else { "" };
+        Value::String(format!("{name}{embedded}{bounded}"))
     }
 
     /// Adds the fields that every object has. `status` is not checked: the API server ignores it on create.
-    fn add_common_fields(&mut self, root: &mut Value) {
-        let metadata = json!({"$ref": self.reference(OBJECT_META, Dialect::Core)});
-        let Some(root) = root.as_object_mut() else {
-            return;
+    fn with_common_fields(&self, mut schema: Value) -> Value {
+        let Some(root) = schema.as_object_mut() else {
+            return schema;
         };
         let properties = root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
         if let Some(properties) = properties.as_object_mut() {
             properties.insert("apiVersion".to_owned(), json!({"type": "string"}));
             properties.insert("kind".to_owned(), json!({"type": "string"}));
-            properties.insert("metadata".to_owned(), metadata);
+            let metadata = self.reference(OBJECT_META, Dialect::Core);
+            properties.insert("metadata".to_owned(), json!({ TYPE_KEYWORD: metadata }));
             properties.insert("status".to_owned(), json!({}));
         }
-    }
-
-    fn finish(mut self, mut root: Value) -> Value {
-        let mut definitions = Map::new();
-        while let Some(key) = self.queue.pop_front() {
-            let Some((name, dialect)) = self.referenced.get(&key).cloned() else {
-                continue;
-            };
-            let made = self.definition(&name, dialect);
-            definitions.insert(key, made);
-        }
-        if let Some(root) = root.as_object_mut() {
-            root.insert("$defs".to_owned(), Value::Object(definitions));
-        }
-        root
+        schema
     }
 
     /// A referenced type.
-    fn definition(&mut self, name: &str, dialect: Dialect) -> Value {
+    fn definition(&self, name: &str, dialect: Dialect) -> Value {
         match (name, dialect) {
             (QUANTITY, Dialect::Core) => {
                 json!({"type": ["integer", "number", "string"], "format": "quantity"})
@@ -193,7 +123,7 @@ impl StructuralCompiler {
 
     /// Converts a schema. `nested` is true inside `allOf`, `anyOf`, `oneOf` and `not`, which constrain values
     /// and do not declare fields.
-    fn convert(&mut self, schema: &Value, dialect: Dialect, nested: bool) -> Value {
+    fn convert(&self, schema: &Value, dialect: Dialect, nested: bool) -> Value {
         let Some(from) = schema.as_object() else {
             return schema.clone();
         };
@@ -204,7 +134,7 @@ impl StructuralCompiler {
             match key.as_str() {
                 "$ref" => {
                     let name = value.as_str().unwrap_or_default();
-                    to.insert(key.clone(), self.reference(name, dialect));
+                    to.insert(TYPE_KEYWORD.to_owned(), self.reference(name, dialect));
                 }
                 "properties" => {
                     let fields = value.as_object().into_iter().flatten();

@@ -2,24 +2,21 @@
 
 use std::sync::{LazyLock, OnceLock};
 
-use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::kind::{KINDS, Kind, SchemaSource};
 use crate::object::ObjectId;
 
+use super::compiled::CompiledSchema;
 use super::core::read_yaml;
-use super::fast_validator::FastValidator;
-use super::instance::TreeJson;
-use super::structural::{of_core, of_core_alone, of_crd, of_crd_alone};
+use super::structural::{of_core, of_crd};
 
-/// The schema of a kind in one version, with what is compiled from it.
+/// The schema of a kind in one version.
 pub(super) struct SchemaEntry {
     pub(super) kind: Kind,
     pub(super) version: &'static str,
     pub(super) source: SchemaSource,
-    fast_validator: OnceLock<Option<FastValidator>>,
-    validator: OnceLock<Option<Validator<TreeJson>>>,
+    pub(super) schema: CompiledSchema,
     structural: OnceLock<Value>,
 }
 
@@ -30,8 +27,7 @@ pub(super) static SCHEMAS: LazyLock<Vec<SchemaEntry>> = LazyLock::new(|| {
             kind: info.kind,
             version: schema.version,
             source: schema.source,
-            fast_validator: OnceLock::new(),
-            validator: OnceLock::new(),
+            schema: CompiledSchema::new(|| json_schema(info.kind, schema.source)),
             structural: OnceLock::new(),
         })
     });
@@ -43,38 +39,16 @@ pub(super) fn find(id: &ObjectId) -> Option<&'static SchemaEntry> {
     SCHEMAS.iter().find(|e| e.version == id.version && id.is(e.kind))
 }
 
+/// The JSON Schema of a kind.
+fn json_schema(kind: Kind, source: SchemaSource) -> Value {
+    match source {
+        // KEDA's admission webhook decodes the objects of its kinds into Go structs.
+        SchemaSource::Crd(text) => of_crd(&read_yaml(text), kind.group == "keda.sh"),
+        SchemaSource::Core(name) => of_core(name).unwrap_or(Value::Bool(true)),
+    }
+}
+
 impl SchemaEntry {
-    /// The JSON Schema validator of what the other does not support, built on first use.
-    pub(super) fn validator(&self) -> Option<&Validator<TreeJson>> {
-        let build = || super::keywords::validator(&self.schema()?);
-        self.validator.get_or_init(build).as_ref()
-    }
-
-    /// The validator of most objects, built on first use.
-    pub(super) fn fast_validator(&self) -> Option<&FastValidator> {
-        let build = || match self.source {
-            SchemaSource::Crd(text) => {
-                let decoded = self.is_decoded();
-                Some(FastValidator::new(&of_crd_alone(&read_yaml(text), decoded), decoded))
-            }
-            SchemaSource::Core(name) => Some(FastValidator::new(&of_core_alone(name)?, true)),
-        };
-        self.fast_validator.get_or_init(build).as_ref()
-    }
-
-    /// Whether an admission webhook decodes the object into Go structs.
-    fn is_decoded(&self) -> bool {
-        self.kind.group == "keda.sh"
-    }
-
-    /// The JSON Schema. Not kept: the validator copies what it needs.
-    fn schema(&self) -> Option<Value> {
-        match self.source {
-            SchemaSource::Crd(text) => Some(of_crd(&read_yaml(text), self.is_decoded())),
-            SchemaSource::Core(name) => of_core(name),
-        }
-    }
-
     /// The structural schema, which names the fields.
     pub(super) fn structural(&self) -> &Value {
         self.structural.get_or_init(|| match self.source {
@@ -91,7 +65,7 @@ mod tests {
     #[test]
     fn every_schema_builds() {
         for entry in SCHEMAS.iter() {
-            assert!(entry.validator().is_some(), "{} {}", entry.kind, entry.version);
+            assert!(entry.schema.validator().is_some(), "{} {}", entry.kind, entry.version);
         }
     }
 }

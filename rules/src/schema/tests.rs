@@ -187,18 +187,74 @@ fn fields_are_named_where_they_are_known() {
     assert!(names("/spec/selector/matchLabels").is_empty());
 }
 
-/// Who says that an object is surely valid must be right, and nearly always say so.
+/// Beside a jsonschema validator of the whole schema: what is accepted is valid, and the violations are the same.
 #[expect(clippy::disallowed_methods, reason = "the test reads fixtures")]
-mod quick {
-    use serde_json::Value;
+mod law {
+    use std::sync::LazyLock;
 
-    use super::super::check::{MAX_VIOLATIONS, check, of_validator, validation_options};
-    use super::super::fast_validator::ValidationOptions;
-    use super::super::table;
+    use serde_json::{Map, Value, json};
+
+    use super::super::acceptor::ValidationOptions;
+    use super::super::check::{check, validation_options};
+    use super::super::compiled::CompiledSchema;
+    use super::super::instance::TreeNode;
+    use super::super::keywords::TYPE_KEYWORD;
+    use super::super::table::{self, SCHEMAS, SchemaEntry};
     use super::super::violation::Violation;
+    use super::super::{errors, structural, violations};
+    use crate::kind::definitions::CustomResourceDefinitions;
     use crate::object::Object;
     use crate::source::{Source, read};
     use gpulint_testing::yaml_below;
+
+    /// The schemas of the kind table, each with the types that it refers to as `$defs`.
+    static WHOLE: LazyLock<Vec<CompiledSchema>> = LazyLock::new(|| {
+        let whole = |entry: &SchemaEntry| {
+            let schema = with_definitions(entry.schema.json_schema());
+            CompiledSchema::new(move || schema.clone())
+        };
+        SCHEMAS.iter().map(whole).collect()
+    });
+
+    fn with_definitions(mut schema: Value) -> Value {
+        let (mut definitions, mut types) = (Map::new(), Vec::new());
+        refer(&mut schema, &mut types);
+        while let Some(name) = types.pop() {
+            if !definitions.contains_key(&key(&name)) {
+                assert!(CompiledSchema::of_type(&name).validator().is_some(), "{name}");
+                let mut definition = structural::of_type(&name);
+                refer(&mut definition, &mut types);
+                definitions.insert(key(&name), definition);
+            }
+        }
+        schema["$defs"] = Value::Object(definitions);
+        schema
+    }
+
+    fn key(name: &str) -> String {
+        name.replace(' ', "-")
+    }
+
+    /// Puts a `$ref` in the place of each type.
+    fn refer(schema: &mut Value, types: &mut Vec<String>) {
+        if let Value::Object(map) = schema
+            && let Some(Value::String(name)) = map.remove(TYPE_KEYWORD)
+        {
+            map.insert("$ref".into(), json!(format!("#/$defs/{}", key(&name))));
+            types.push(name);
+        }
+        match schema {
+            Value::Object(map) => map.values_mut().for_each(|value| refer(value, types)),
+            Value::Array(items) => items.iter_mut().for_each(|value| refer(value, types)),
+            _ => {}
+        }
+    }
+
+    /// The schema of an object as a whole.
+    fn whole(object: &Object) -> &'static CompiledSchema {
+        let at = SCHEMAS.iter().position(|entry| std::ptr::eq(entry, table::find(object.id()).unwrap()));
+        &WHOLE[at.unwrap()]
+    }
 
     fn fixtures(folder: &str) -> Vec<Object> {
         let root = gpulint_testing::fixtures();
@@ -216,18 +272,13 @@ mod quick {
         out
     }
 
-    /// Whether the object is surely valid, and whether it is.
+    /// Whether the object is accepted, and whether it is valid.
     fn both(object: &Object) -> (bool, bool) {
-        let entry = table::find(object.id()).unwrap();
         let (tree, root) = object.tree();
-        let sure = entry.fast_validator().unwrap().accepts(tree, root, ValidationOptions::default());
-        (
-            sure,
-            entry
-                .validator()
-                .unwrap()
-                .is_valid(crate::schema::instance::TreeNode::new(object.tree().0, object.tree().1)),
-        )
+        let schema = &table::find(object.id()).unwrap().schema;
+        let is_valid = whole(object).is_valid(TreeNode::new(tree, root));
+        assert_eq!(schema.is_valid(TreeNode::new(tree, root)), is_valid);
+        (schema.accepts(tree, root, ValidationOptions::default()), is_valid)
     }
 
     #[test]
@@ -244,20 +295,15 @@ mod quick {
         assert!(unsure * 50 < valid, "{unsure} of {valid} valid objects are not sure");
     }
 
-    /// Whether the violations need no jsonschema validator. They are the same.
-    fn violations_are_the_same(object: &Object, what: &str) -> bool {
-        let entry = table::find(object.id()).unwrap();
+    fn violations_are_the_same(object: &Object, what: &str) {
         let (tree, root) = object.tree();
-        let fast = entry.fast_validator().unwrap();
-        let options = validation_options(object);
-        let Some(found) = fast.violations(tree, root, options, MAX_VIOLATIONS) else { return false };
         let sorted = |mut violations: Vec<Violation>| {
             violations.sort_by(|a, b| a.pointer.cmp(&b.pointer));
             violations
         };
-        let with = check(object, |tree, root| of_validator(entry.validator(), tree, root));
-        assert_eq!(sorted(check(object, |_, _| found)), sorted(with), "{what}");
-        true
+        let found = violations(object, &CustomResourceDefinitions::default()).into_owned();
+        let with = check(object, errors::violations(whole(object), tree, root));
+        assert_eq!(sorted(found), sorted(with), "{what}");
     }
 
     /// Every value in a document, to be replaced.
@@ -315,11 +361,7 @@ mod quick {
                     let Some(entry) = table::find(object.id()) else { continue };
                     let (tree, root) = object.tree();
                     violations_are_the_same(&object, &format!("{place} of {text}"));
-                    if entry.fast_validator().unwrap().accepts(tree, root, validation_options(&object)) {
-                        accepted += 1;
-                        let with = check(&object, |tree, root| of_validator(entry.validator(), tree, root));
-                        assert_eq!(check(&object, |_, _| Vec::new()), with, "{place} of {text}");
-                    }
+                    accepted += usize::from(entry.schema.accepts(tree, root, validation_options(&object)));
                 }
             }
         }
@@ -345,7 +387,7 @@ mod quick {
             }
         }
         let step = (mutants.len() / most).max(1);
-        let (mut valid, mut invalid, mut decided) = (0, 0, 0);
+        let (mut valid, mut invalid) = (0, 0);
         for (base, place, other) in mutants.into_iter().step_by(step) {
             let mut value = bases[base].clone();
             *value.pointer_mut(&place).unwrap() = others[other].clone();
@@ -359,11 +401,49 @@ mod quick {
             assert!(is_valid || !sure, "{place} of {value}");
             valid += usize::from(is_valid);
             invalid += usize::from(!is_valid);
-            decided +=
-                usize::from(is_valid || violations_are_the_same(&object, &format!("{place} of {value}")));
+            violations_are_the_same(&object, &format!("{place} of {value}"));
         }
         assert!(valid > 100 && invalid > 100, "{valid} valid, {invalid} not");
-        // One value of 24 is a number beyond 64 bits.
-        assert!(decided * 10 > (valid + invalid) * 9, "{decided} of {valid} and {invalid}");
+    }
+
+    /// What the acceptor saves: `SCHEMA_FILES=DIR cargo test --release -p gpulint-rules --lib -- --ignored --nocapture
+    /// accepting_saves_time`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn accepting_saves_time() {
+        let time = |what: &str, count: usize, work: &dyn Fn() -> usize| {
+            // The first run compiles.
+            for run in ["first", "second"] {
+                let start = std::time::Instant::now();
+                let done = work();
+                let all = start.elapsed();
+                let each = all / u32::try_from(count.max(1)).unwrap();
+                println!("{what}, {run} run: {all:?}, {each:?} each, {done} of {count}");
+            }
+        };
+        let folder = std::env::var("SCHEMA_FILES").unwrap_or_else(|_| "verdicts".to_owned());
+        let files = fixtures(&folder);
+        let mut pools = fixtures("practices/000");
+        pools.retain(|object| object.kind() == "NodePool");
+        let schema = |object: &Object| &table::find(object.id()).unwrap().schema;
+        let accepts = |object: &Object| {
+            let (tree, root) = object.tree();
+            schema(object).accepts(tree, root, validation_options(object))
+        };
+        let rejects = |object: &Object| {
+            let (tree, root) = object.tree();
+            !errors::violations(schema(object), tree, root).is_empty()
+        };
+        for (name, objects) in [("files", files.iter().collect()), ("NodePools", vec![&pools[0]; 10_000])] {
+            let others: Vec<&Object> = objects.iter().copied().filter(|object| !accepts(object)).collect();
+            for (what, objects, test) in [
+                ("accepted", &objects, &accepts as &dyn Fn(&Object) -> bool),
+                ("violations of the others", &others, &rejects),
+                ("violations of all", &objects, &rejects),
+            ] {
+                let count = || objects.iter().filter(|object| test(object)).count();
+                time(&format!("{name}, {what}"), objects.len(), &count);
+            }
+        }
     }
 }

@@ -4,6 +4,9 @@ use crate::lint::fix::Fix;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
+/// Maximum number of violations per object. Each one costs a walk through the tree.
+pub(super) const MAX_VIOLATIONS: usize = 256;
+
 /// A field that the API server rejects.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Violation {

@@ -70,7 +70,7 @@ impl Tree {
     }
 
     /// The item of a list at a position.
-    pub(super) fn item(&self, list: u32, index: usize) -> Option<u32> {
+    pub(crate) fn item(&self, list: u32, index: usize) -> Option<u32> {
         match self.items_of_large(list) {
             Some(items) => items.get(index).copied(),
             None => self.children(list).nth(index),

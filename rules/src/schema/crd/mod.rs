@@ -6,48 +6,46 @@
 mod defaults;
 mod validations;
 
-use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::kind::definitions::{CustomResourceDefinitions, ServedVersion};
 use crate::object::Object;
 use crate::steps;
 
-use super::instance::TreeJson;
+use super::compiled::CompiledSchema;
 use super::structural::of_crd;
 use validations::Validations;
 pub(crate) use validations::failed_validations;
 
-/// What a schema is compiled to.
+/// What a definition is compiled to.
 #[derive(Debug)]
-struct CompiledSchema {
-    /// `None` if the schema is not valid.
-    validator: Option<Validator<TreeJson>>,
+struct CompiledDefinition {
+    schema: CompiledSchema,
     /// `None` if no part of the schema has a rule that is evaluated.
     validations: Option<Validations>,
 }
 
-impl CompiledSchema {
-    fn of(served: &ServedVersion) -> Option<&CompiledSchema> {
-        let compile = |schema: &Value| CompiledSchema {
-            // A version without a schema accepts everything.
-            validator: schema
-                .is_object()
-                .then(|| super::keywords::validator(&of_crd(schema, false)))
-                .flatten(),
+impl CompiledDefinition {
+    fn of(served: &ServedVersion) -> Option<&CompiledDefinition> {
+        let compile = |schema: &Value| CompiledDefinition {
+            schema: CompiledSchema::new({
+                // A version without a schema accepts everything.
+                let schema = if schema.is_object() { of_crd(schema, false) } else { Value::Bool(true) };
+                move || schema.clone()
+            }),
             validations: Validations::new(schema),
         };
         served.compiled(|schema| steps::unlimited(|| compile(schema)))
     }
 }
 
-/// The validator of an object's kind and version. `None` if no definition was brought for it.
-pub(super) fn validator<'d>(
+/// The schema of an object's kind and version. `None` if no definition was brought for it.
+pub(super) fn schema<'d>(
     object: &Object,
     definitions: &'d CustomResourceDefinitions,
-) -> Option<Option<&'d Validator<TreeJson>>> {
+) -> Option<&'d CompiledSchema> {
     let served = definitions.find(object.id())?;
-    Some(CompiledSchema::of(served)?.validator.as_ref())
+    Some(&CompiledDefinition::of(served)?.schema)
 }
 
 /// The structural schema of an object's kind and version, which names the fields.

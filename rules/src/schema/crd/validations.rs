@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::tree::pointer::Pointer;
 
 use super::super::check::violations;
-use super::{CompiledSchema, defaults};
+use super::{CompiledDefinition, defaults};
 
 /// Deepest schema that is looked at.
 const MAX_DEPTH: usize = 64;
@@ -195,7 +195,7 @@ pub(crate) fn failed_validations(
     limit: usize,
 ) -> Vec<FailedValidation> {
     let compiled =
-        definitions.find(object.id()).and_then(|served| Some((served, CompiledSchema::of(served)?)));
+        definitions.find(object.id()).and_then(|served| Some((served, CompiledDefinition::of(served)?)));
     let Some((served, validations)) =
         compiled.and_then(|(served, compiled)| Some((served, compiled.validations.as_ref()?)))
     else {
