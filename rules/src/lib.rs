@@ -24,7 +24,7 @@ pub mod keda;
 pub mod kind;
 pub mod lint;
 pub mod migration;
-pub mod object;
+mod object;
 pub mod platform;
 mod promql;
 pub mod rules;

@@ -352,16 +352,16 @@ impl Object {
         &self.0.id
     }
 
-    pub fn kind(&self) -> &str {
+    pub(crate) fn kind(&self) -> &str {
         &self.0.id.kind
     }
 
     /// The API group; empty for the core group.
-    pub fn group(&self) -> &str {
+    pub(crate) fn group(&self) -> &str {
         &self.0.id.group
     }
 
-    pub fn version(&self) -> &str {
+    pub(crate) fn version(&self) -> &str {
         &self.0.id.version
     }
 
@@ -413,7 +413,7 @@ impl Object {
         }
     }
 
-    pub fn annotation(&self, key: &str) -> Node<'_> {
+    pub(crate) fn annotation(&self, key: &str) -> Node<'_> {
         self.path(&["metadata", "annotations", key])
     }
 
@@ -423,7 +423,7 @@ impl Object {
     }
 
     /// The file; `None` for objects of a cluster.
-    pub fn source(&self) -> Option<&Arc<Source>> {
+    pub(crate) fn source(&self) -> Option<&Arc<Source>> {
         self.0.origin.as_ref().map(|origin| &origin.source)
     }
 
@@ -433,7 +433,7 @@ impl Object {
     }
 
     /// Whether a kustomization of the input patches it, so that absent fields may be set there.
-    pub fn is_patched_by_kustomize(&self) -> bool {
+    pub(crate) fn is_patched_by_kustomize(&self) -> bool {
         self.source()
             .is_some_and(|source| source.has_patch_targets() && source.is_patched(self.kind(), self.name()))
     }
@@ -473,12 +473,12 @@ impl Object {
     }
 
     /// The namespace: as written, or as a set of manifests applies the object.
-    pub fn namespace(&self) -> Option<&str> {
+    pub(crate) fn namespace(&self) -> Option<&str> {
         self.0.id.namespace()
     }
 
     /// The namespace that the API server would use: `default` if none is written.
-    pub fn namespace_or_default(&self) -> &str {
+    pub(crate) fn namespace_or_default(&self) -> &str {
         self.0.id.namespace_or_default()
     }
 

@@ -84,7 +84,7 @@ impl Product {
         }
     }
 
-    pub const fn oldest(self) -> Version {
+    pub(crate) const fn oldest(self) -> Version {
         self.versions()[0]
     }
 

@@ -6,7 +6,7 @@
 //! `-- again`, `-- new` and `-- large` measure one part, a number as many connections only: `-- new 64`. `-- new 64 profile` asks
 //! gpulint alone, a hundred thousand times, which suits a profiler.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod objects;
 

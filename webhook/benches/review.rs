@@ -7,7 +7,7 @@
 //! `-- 'NodePool' 'Pod'` measures these cases only, and nothing else, which suits a profiler; `-- --alone` measures them
 //! without other objects.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod objects;
 

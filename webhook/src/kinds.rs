@@ -33,13 +33,13 @@ pub fn is_checked(group: &str, kind: &str) -> bool {
 }
 
 /// Whether a rule for the kind has a fix, which the mutating webhook could send as a patch.
-pub fn is_mutated(kind: Kind) -> bool {
+pub(crate) fn is_mutated(kind: Kind) -> bool {
     RULES.iter().any(|rule| rule.fix.is_some() && rule.kinds().contains(&kind))
 }
 
 /// How important it is that requests for a kind are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Importance {
+pub(crate) enum Importance {
     /// Kinds that determine the behaviour of nodes, scaling and devices. They are written rarely and by people, and no
     /// recovery of nodes depends on them, so the failure policy can be configured.
     Guarded,
@@ -50,7 +50,7 @@ pub enum Importance {
     OnRequest,
 }
 
-pub fn importance(kind: Kind) -> Importance {
+pub(crate) fn importance(kind: Kind) -> Importance {
     const GUARDED: &[(&str, &[&str])] = &[
         ("karpenter.sh", &["NodePool", "NodeOverlay"]),
         ("karpenter.k8s.aws", &["EC2NodeClass"]),

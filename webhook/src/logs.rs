@@ -110,7 +110,7 @@ fn json_line(text: &str) -> String {
 
 /// The text without control characters and without those that change the text direction, truncated at about `most`
 /// bytes.
-pub fn escaped(text: &str, most: usize) -> String {
+pub(crate) fn escaped(text: &str, most: usize) -> String {
     let mut out = String::with_capacity(text.len().min(most));
     for (at, c) in text.char_indices() {
         if out.len() >= most {

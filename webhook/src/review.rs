@@ -65,7 +65,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Decision::Allowed => "allowed",
             Decision::Warned => "warned",
@@ -99,14 +99,14 @@ pub struct ReviewOutcome {
     /// The AdmissionReview to send back.
     pub body: Vec<u8>,
     /// The operation: one of the four known ones, or `OTHER`.
-    pub operation: &'static str,
+    pub(crate) operation: &'static str,
     /// The kind, if a rule checks it.
-    pub kind: Option<Kind>,
-    pub decision: Decision,
+    pub(crate) kind: Option<Kind>,
+    pub(crate) decision: Decision,
     /// The rule of each finding that was sent.
-    pub rules: Vec<&'static str>,
+    pub(crate) rules: Vec<&'static str>,
     /// Whether some rules could not report, because a kind that they read has not been listed yet.
-    pub unsynced: bool,
+    pub(crate) unsynced: bool,
     /// The objects on which a denial depends and that have to be read first; until then its findings warn.
     pub(crate) to_confirm: Vec<ObjectRef>,
 }

@@ -116,7 +116,7 @@ impl LabelValueIndex {
     }
 
     /// The types whose value is an integer between the bounds, both included.
-    pub fn between(&self, least: Option<i64>, most: Option<i64>) -> TypeSet {
+    pub(crate) fn between(&self, least: Option<i64>, most: Option<i64>) -> TypeSet {
         let start = least.map_or(0, |least| self.numbers.partition_point(|(number, _)| *number < least));
         let end = most
             .map_or(self.numbers.len(), |most| self.numbers.partition_point(|(number, _)| *number <= most));
@@ -124,21 +124,21 @@ impl LabelValueIndex {
         inside.iter().fold(TypeSet::EMPTY, |set, (_, types)| set.or(types))
     }
 
-    pub fn absent(&self) -> &TypeSet {
+    pub(crate) fn absent(&self) -> &TypeSet {
         &self.absent
     }
 
-    pub fn unknown(&self) -> &TypeSet {
+    pub(crate) fn unknown(&self) -> &TypeSet {
         &self.unknown
     }
 
     /// Every value that occurs.
-    pub fn values(&self) -> &BTreeSet<&'static str> {
+    pub(crate) fn values(&self) -> &BTreeSet<&'static str> {
         &self.values
     }
 
     /// Number of distinct values of the types in a set.
-    pub fn distinct(&self, types: &TypeSet) -> usize {
+    pub(crate) fn distinct(&self, types: &TypeSet) -> usize {
         self.types.values().filter(|with| !with.is_disjoint(types)).count()
     }
 

@@ -21,18 +21,18 @@ pub use set::TypeSet;
 /// Label key of the type's name.
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// Label key of the part of the name before the dot.
-pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
+pub(crate) const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
 /// Label key of the processor architecture.
-pub const ARCH: &str = "kubernetes.io/arch";
+pub(crate) const ARCH: &str = "kubernetes.io/arch";
 /// Label key of the operating system.
-pub const OS: &str = "kubernetes.io/os";
+pub(crate) const OS: &str = "kubernetes.io/os";
 /// Label key of on-demand, spot or reserved.
-pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+pub(crate) const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// Label key of the availability zone.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Label key of the availability zone's id.
-pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
-pub const REGION: &str = "topology.kubernetes.io/region";
+pub(crate) const ZONE_ID: &str = "topology.k8s.aws/zone-id";
+pub(crate) const REGION: &str = "topology.kubernetes.io/region";
 pub const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
 
 static CATALOGUE: LazyLock<parse::Catalogue> =
@@ -55,23 +55,23 @@ pub struct InstanceType {
     /// Memory as EC2 states it, in MiB.
     pub memory_mib: u32,
     /// Physical GPUs, as `nvidia.com/gpu`; 0 for fractional types.
-    pub nvidia_gpu: u32,
+    pub(crate) nvidia_gpu: u32,
     /// GPUs, as `amd.com/gpu`.
-    pub amd_gpu: u32,
+    pub(crate) amd_gpu: u32,
     /// Devices, as `aws.amazon.com/neuron`.
-    pub neuron: u32,
+    pub(crate) neuron: u32,
     /// Cores, as `aws.amazon.com/neuroncore`.
-    pub neuroncore: u32,
+    pub(crate) neuroncore: u32,
     /// Devices, as `habana.ai/gaudi`.
-    pub gaudi: u32,
+    pub(crate) gaudi: u32,
     /// Maximum number of EFA interfaces, as `vpc.amazonaws.com/efa`.
     pub efa: u32,
     /// Branch interfaces for pods, as `vpc.amazonaws.com/pod-eni`. [`None`] if unknown.
-    pub pod_eni: Option<u32>,
+    pub(crate) pod_eni: Option<u32>,
     /// Network interfaces of the default network card.
-    pub enis: u32,
+    pub(crate) enis: u32,
     /// IPv4 addresses on each interface.
-    pub ipv4_per_eni: u32,
+    pub(crate) ipv4_per_eni: u32,
     /// Instance store in GB, NVMe or not; 0 without.
     pub instance_store_gb: u32,
     /// GPU memory in MiB of each GPU; 0 without a GPU.
@@ -154,18 +154,18 @@ impl InstanceType {
     }
 
     /// The part of the name after the dot.
-    pub fn size(&self) -> &'static str {
+    pub(crate) fn size(&self) -> &'static str {
         self.name.split_once('.').map_or("", |(_, size)| size)
     }
 
     /// The letters that the name starts with: `gr` for gr6, `u` for u-6tb1.
-    pub fn category(&self) -> &'static str {
+    pub(crate) fn category(&self) -> &'static str {
         let end = self.name.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(self.name.len());
         &self.name[..end]
     }
 
     /// The digits after the category; high memory types write the memory between: u-6tb1 is generation 1.
-    pub fn generation(&self) -> &'static str {
+    pub(crate) fn generation(&self) -> &'static str {
         let rest = &self.name[self.category().len()..];
         let rest = match rest.strip_prefix('-').and_then(|rest| rest.split_once("tb")) {
             Some((_, rest)) => rest,
@@ -192,7 +192,7 @@ impl InstanceType {
 
     /// The capacity of a node of this type, in thousandths, with Karpenter's defaults: memory without the estimated
     /// overhead of the hypervisor, pods by network interfaces, 20 GiB of disk. 0 for other resources.
-    pub fn capacity(&self, resource: &str) -> i128 {
+    pub(crate) fn capacity(&self, resource: &str) -> i128 {
         let whole = match resource {
             "cpu" => i128::from(self.vcpu),
             "memory" => i128::from(self.memory_capacity_mib(75_000)) << 20,
@@ -218,7 +218,7 @@ impl InstanceType {
     }
 
     /// The memory that Karpenter expects on a node, in MiB, for `VM_MEMORY_OVERHEAD_PERCENT` in millionths.
-    pub fn memory_capacity_mib(&self, overhead: u32) -> u32 {
+    pub(crate) fn memory_capacity_mib(&self, overhead: u32) -> u32 {
         // arm64 reserves 64 MiB for CMA.
         let memory = u64::from(if self.arch == "arm64" {
             self.memory_mib.saturating_sub(64)
@@ -230,7 +230,7 @@ impl InstanceType {
     }
 
     /// Number of pods that the network interfaces support, without the reserved interfaces (`RESERVED_ENIS`).
-    pub fn eni_pods(&self, reserved: u32) -> u32 {
+    pub(crate) fn eni_pods(&self, reserved: u32) -> u32 {
         let enis = self.enis.saturating_sub(reserved);
         if enis == 0 { 0 } else { enis * self.ipv4_per_eni.saturating_sub(1) + 2 }
     }
@@ -253,7 +253,7 @@ impl InstanceType {
     }
 
     /// Whether it is a bare metal type.
-    pub fn is_metal(&self) -> bool {
+    pub(crate) fn is_metal(&self) -> bool {
         self.size().contains("metal")
     }
 

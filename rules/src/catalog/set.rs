@@ -19,7 +19,7 @@ pub struct TypeSet {
 }
 
 impl TypeSet {
-    pub const EMPTY: Self = Self { words: [0; WORDS] };
+    pub(crate) const EMPTY: Self = Self { words: [0; WORDS] };
 
     /// Every type of the catalogue.
     pub fn full() -> Self {
@@ -49,7 +49,7 @@ impl TypeSet {
         set
     }
 
-    pub fn insert(&mut self, instance: &InstanceType) {
+    pub(crate) fn insert(&mut self, instance: &InstanceType) {
         self.set(instance.index());
     }
 
@@ -64,12 +64,12 @@ impl TypeSet {
     }
 
     /// Types in both sets.
-    pub fn and(&self, other: &Self) -> Self {
+    pub(crate) fn and(&self, other: &Self) -> Self {
         self.combined(other, |a, b| a & b)
     }
 
     /// Types in at least one of the sets.
-    pub fn or(&self, other: &Self) -> Self {
+    pub(crate) fn or(&self, other: &Self) -> Self {
         self.combined(other, |a, b| a | b)
     }
 
@@ -79,7 +79,7 @@ impl TypeSet {
     }
 
     /// Types of the catalogue that are not in this set.
-    pub fn complement(&self) -> Self {
+    pub(crate) fn complement(&self) -> Self {
         Self::full().without(self)
     }
 

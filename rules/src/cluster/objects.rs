@@ -380,7 +380,7 @@ impl Objects {
 
     /// Whether there is an object with this identity. A computation that only reads this does not depend on
     /// the content of the object.
-    pub fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
+    pub(crate) fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
         record_read(|| Read::Exists(kind.into(), digest((namespace, name))));
         !self.all_untracked(kind.group, kind.kind, namespace, name).is_empty()
     }
@@ -402,7 +402,7 @@ impl Objects {
 
     /// The object with an identity, if there is exactly one. If there are several, as in a folder of
     /// examples, it is not known which one is meant.
-    pub fn unique(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
+    pub(crate) fn unique(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
         match self.all(kind.group, kind.kind, namespace, name) {
             [one] => Some(one),
             _ => None,

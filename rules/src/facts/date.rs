@@ -6,16 +6,16 @@ use std::fmt;
 
 /// Monday 2028-01-03 00:00 UTC, in minutes since 1970: the middle of the period over which schedules and time
 /// zone offsets are evaluated. 2028 is a leap year, so a period around it holds a 29 February.
-pub const REFERENCE_MONDAY: i64 = 21_186 * 1440;
+pub(crate) const REFERENCE_MONDAY: i64 = 21_186 * 1440;
 
 /// A date of the Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date {
-    pub year: i32,
+    pub(crate) year: i32,
     /// The month, from 1.
-    pub month: u32,
+    pub(crate) month: u32,
     /// The day, from 1.
-    pub day: u32,
+    pub(crate) day: u32,
 }
 
 impl Date {
@@ -91,7 +91,7 @@ pub(crate) fn days_in_month(year: i64, month: u8) -> u8 {
 /// Whether Go parses a text with `time.RFC3339`, as Kubernetes' types do: `2027-01-31T08:00:00Z`, with an
 /// optional fraction of a second or offset. Go requires capital `T` and `Z`, and accepts an hour of one
 /// digit, a fraction after a comma, and offsets up to `24:60`.
-pub fn is_go_rfc3339(text: &str) -> bool {
+pub(crate) fn is_go_rfc3339(text: &str) -> bool {
     let Some((date, rest)) = text.split_once('T') else {
         return false;
     };
@@ -115,7 +115,7 @@ pub fn is_go_rfc3339(text: &str) -> bool {
 /// Whether the API server accepts a text for the format `date-time` of a CRD (`strfmt.IsDateTime`). It
 /// lowercases the text, ignores everything from a second `t` on, and accepts any character before the
 /// fraction and any offset, so it accepts more than Go parses.
-pub fn is_crd_date_time(text: &str) -> bool {
+pub(crate) fn is_crd_date_time(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let mut parts = text.split('t');
     let (Some(date), Some(rest)) = (parts.next(), parts.next()) else {

@@ -42,7 +42,7 @@ impl std::error::Error for DurationError {}
 
 /// A Go `time.Duration`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GoDuration(i64);
+pub(crate) struct GoDuration(i64);
 
 impl GoDuration {
     /// Parses what Go's `time.ParseDuration` accepts: optional sign, then one or more of number (fractions
@@ -50,7 +50,7 @@ impl GoDuration {
     ///
     /// # Errors
     /// [`DurationError`], never `NeverNotAllowed`; `Overflow` beyond 63 bits of nanoseconds.
-    pub fn parse(text: &str) -> Result<Self, DurationError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, DurationError> {
         let (negative, mut rest) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
             Some(b'+') => (false, &text[1..]),
@@ -78,17 +78,17 @@ impl GoDuration {
     }
 
     /// The length in nanoseconds; may be negative.
-    pub fn nanoseconds(self) -> i64 {
+    pub(crate) fn nanoseconds(self) -> i64 {
         self.0
     }
 
     /// The length in whole seconds, fractions dropped; may be negative.
-    pub fn seconds(self) -> i64 {
+    pub(crate) fn seconds(self) -> i64 {
         self.0 / 1_000_000_000
     }
 
     /// Whether the length is above zero, as Karpenter 1.12 requires for a `do-not-disrupt` value.
-    pub fn is_positive(self) -> bool {
+    pub(crate) fn is_positive(self) -> bool {
         self.0 > 0
     }
 }
@@ -173,7 +173,7 @@ pub enum DurationField {
 
 impl DurationField {
     /// Whether the field allows `Never`.
-    pub fn allows_never(self) -> bool {
+    pub(crate) fn allows_never(self) -> bool {
         matches!(self, Self::ExpireAfter | Self::ConsolidateAfter)
     }
 }
@@ -189,7 +189,7 @@ pub enum NillableDuration {
 
 impl NillableDuration {
     /// The length in seconds, `None` for `Never`.
-    pub fn seconds(self) -> Option<u64> {
+    pub(crate) fn seconds(self) -> Option<u64> {
         match self {
             Self::Never => None,
             Self::Seconds(s) => Some(s),

@@ -1,17 +1,17 @@
 //! The syntax of names, labels and annotations, as the API server checks it.
 
 /// A DNS label: at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends.
-pub fn is_dns_label(text: &str) -> bool {
+pub(crate) fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
 
 /// A DNS label that begins with a letter, which names a Service.
-pub fn is_dns_1035_label(text: &str) -> bool {
+pub(crate) fn is_dns_1035_label(text: &str) -> bool {
     is_dns_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
 /// A DNS subdomain: at most 253 characters, parts of a DNS label's letters between dots.
-pub fn is_dns_subdomain(text: &str) -> bool {
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_part)
 }
 
@@ -25,7 +25,7 @@ fn is_dns_part(text: &str) -> bool {
 
 /// Why a text is not a DNS label or, with `dots`, a DNS subdomain: `upper-case letters and `_` are not allowed`.
 /// `None` if it is one.
-pub fn dns_fault(text: &str, dots: bool) -> Option<String> {
+pub(crate) fn dns_fault(text: &str, dots: bool) -> Option<String> {
     let mut bad: Vec<String> = Vec::new();
     for c in text.chars() {
         let word = match c {
@@ -65,12 +65,12 @@ pub fn dns_fault(text: &str, dots: bool) -> Option<String> {
 
 /// The value of a label: empty, or at most 63 letters, digits, `-`, `_` and `.`, with a letter or
 /// digit at both ends.
-pub fn is_label_value(text: &str) -> bool {
+pub(crate) fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_name_part(text)
 }
 
 /// The key of a label or an annotation: a name, with or without a DNS subdomain and `/` before it.
-pub fn is_qualified_name(text: &str) -> bool {
+pub(crate) fn is_qualified_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((domain, name)) => is_dns_subdomain(domain) && is_name_part(name),
         None => is_name_part(text),

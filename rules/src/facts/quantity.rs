@@ -57,10 +57,10 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    pub const ZERO: Self = Self { nano: 0, format: Format::Decimal };
+    pub(crate) const ZERO: Self = Self { nano: 0, format: Format::Decimal };
 
     /// An integer number of units, for a YAML integer.
-    pub fn from_integer(units: i64) -> Self {
+    pub(crate) fn from_integer(units: i64) -> Self {
         Self { nano: i128::from(units) * NANO, format: Format::Decimal }
     }
 
@@ -73,7 +73,7 @@ impl Quantity {
     ///
     /// # Errors
     /// [`QuantityError`] if the API server would reject the text.
-    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Empty);
         }
@@ -126,7 +126,7 @@ impl Quantity {
     }
 
     /// The exact amount in nano units (10^-9).
-    pub fn nano(self) -> i128 {
+    pub(crate) fn nano(self) -> i128 {
         self.nano
     }
 
@@ -143,7 +143,7 @@ impl Quantity {
     }
 
     /// Whether the amount is exactly zero.
-    pub fn is_zero(self) -> bool {
+    pub(crate) fn is_zero(self) -> bool {
         self.nano == 0
     }
 

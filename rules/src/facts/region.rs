@@ -1,7 +1,7 @@
 //! Names of AWS regions.
 
 /// Regions whose instance types are not in the catalogue, including China and government partitions.
-pub const OTHER_REGIONS: &[&str] = &[
+pub(crate) const OTHER_REGIONS: &[&str] = &[
     "ap-east-2",
     "ap-southeast-6",
     "ap-southeast-7",

@@ -45,11 +45,11 @@ impl Kind {
     pub const DAEMON_SET: Kind = Kind::new("apps", "DaemonSet");
     pub const JOB: Kind = Kind::new("batch", "Job");
     pub const CRON_JOB: Kind = Kind::new("batch", "CronJob");
-    pub const NODE: Kind = Kind::new("", "Node");
+    pub(crate) const NODE: Kind = Kind::new("", "Node");
     pub const NAMESPACE: Kind = Kind::new("", "Namespace");
     pub const RUNTIME_CLASS: Kind = Kind::new("node.k8s.io", "RuntimeClass");
-    pub const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
-    pub const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
+    pub(crate) const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
+    pub(crate) const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
     pub const SERVICE: Kind = Kind::new("", "Service");
     pub const REPLICA_SET: Kind = Kind::new("apps", "ReplicaSet");
     pub const TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "TriggerAuthentication");
@@ -59,18 +59,18 @@ impl Kind {
     /// ResourceClaimTemplate of dynamic resource allocation.
     pub const RESOURCE_CLAIM_TEMPLATE: Kind = Kind::new("resource.k8s.io", "ResourceClaimTemplate");
     pub const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
-    pub const VALIDATING_WEBHOOK_CONFIGURATION: Kind =
+    pub(crate) const VALIDATING_WEBHOOK_CONFIGURATION: Kind =
         Kind::new("admissionregistration.k8s.io", "ValidatingWebhookConfiguration");
-    pub const MUTATING_WEBHOOK_CONFIGURATION: Kind =
+    pub(crate) const MUTATING_WEBHOOK_CONFIGURATION: Kind =
         Kind::new("admissionregistration.k8s.io", "MutatingWebhookConfiguration");
-    pub const VALIDATING_ADMISSION_POLICY: Kind =
+    pub(crate) const VALIDATING_ADMISSION_POLICY: Kind =
         Kind::new("admissionregistration.k8s.io", "ValidatingAdmissionPolicy");
-    pub const MUTATING_ADMISSION_POLICY: Kind =
+    pub(crate) const MUTATING_ADMISSION_POLICY: Kind =
         Kind::new("admissionregistration.k8s.io", "MutatingAdmissionPolicy");
     /// The Provisioner of Karpenter before v0.33.
-    pub const PROVISIONER: Kind = Kind::new("karpenter.sh", "Provisioner");
+    pub(crate) const PROVISIONER: Kind = Kind::new("karpenter.sh", "Provisioner");
     /// The AWSNodeTemplate of Karpenter before v0.33.
-    pub const AWS_NODE_TEMPLATE: Kind = Kind::new("karpenter.k8s.aws", "AWSNodeTemplate");
+    pub(crate) const AWS_NODE_TEMPLATE: Kind = Kind::new("karpenter.k8s.aws", "AWSNodeTemplate");
 }
 
 /// The versions that a kind ever had, the preferred one first. For kinds in groups that are not closed: the version in

@@ -31,18 +31,18 @@ pub struct WorkloadKind {
     /// Paths of the templates, steps separated by dots: `[]` is every item of a list, `*` every entry of a map. A path
     /// that ends in `!` is an inline pod spec whose metadata is next to its fields. Empty if another object has the
     /// template.
-    pub templates: &'static [&'static str],
+    pub(crate) templates: &'static [&'static str],
     /// Path of the number of replicas, which defaults to 1; empty without such a field.
     pub replicas: &'static [&'static str],
     /// Whether its pods terminate by themselves.
-    pub runs_to_completion: bool,
+    pub(crate) runs_to_completion: bool,
 }
 
 /// The schema of a kind in one version.
 #[derive(Debug)]
 pub struct KindSchema {
     pub version: &'static str,
-    pub source: SchemaSource,
+    pub(crate) source: SchemaSource,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -59,7 +59,7 @@ impl<'a> Context<'a> {
 
     /// Adds a finding at a node of the object. A finding at an absent node is dropped if the field may be set
     /// elsewhere: in a patch, in a fragment, and if a kustomization of the input patches the object.
-    pub fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
+    pub(crate) fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
         let message = message.into();
         steps::take(50 + message.len());
         let message = fit_to_limit(message);
@@ -101,7 +101,7 @@ impl<'a> Context<'a> {
     }
 
     /// The objects of the cluster.
-    pub fn cluster(&self) -> &'a Cluster {
+    pub(crate) fn cluster(&self) -> &'a Cluster {
         self.cluster
     }
 
@@ -117,12 +117,12 @@ impl<'a> Context<'a> {
         near.next().filter(|_| near.next().is_none())
     }
 
-    pub fn platform(&self) -> &'a Platform {
+    pub(crate) fn platform(&self) -> &'a Platform {
         self.platform
     }
 
     /// The resolved configuration.
-    pub fn settings(&self) -> &'a Settings {
+    pub(crate) fn settings(&self) -> &'a Settings {
         self.engine.settings()
     }
 
@@ -137,17 +137,17 @@ impl<'a> Context<'a> {
     }
 
     /// The object that is checked.
-    pub fn object(&self) -> &'a Object {
+    pub(crate) fn object(&self) -> &'a Object {
         self.object
     }
 
     /// A whole-number parameter of the rule.
-    pub fn int(&self, name: &str) -> i64 {
+    pub(crate) fn int(&self, name: &str) -> i64 {
         self.rule_settings.int(self.rule, name)
     }
 
     /// A list parameter of the rule.
-    pub fn strings(&self, name: &str) -> Vec<String> {
+    pub(crate) fn strings(&self, name: &str) -> Vec<String> {
         self.rule_settings.strings(self.rule, name)
     }
 }

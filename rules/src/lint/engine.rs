@@ -47,7 +47,7 @@ pub struct Engine {
 
 impl Engine {
     /// Creates an engine for a table of rules with a configuration.
-    pub fn with_rules(settings: Settings, rules: RuleSet) -> Engine {
+    pub(crate) fn with_rules(settings: Settings, rules: RuleSet) -> Engine {
         let rules = ResolvedRules::new(settings, rules);
         let mut by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>> = BTreeMap::new();
         let mut kind_agnostic = Vec::new();
@@ -370,7 +370,7 @@ impl Engine {
     /// The second half of [`Engine::check_file`], for callers that check the objects of a large file in
     /// parallel: adds the findings of the parser and applies the suppressions. `findings` are those of
     /// [`Engine::check_object`] for every object of the file.
-    pub fn assemble_report(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
+    pub(crate) fn assemble_report(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
         let all = self.with_parser_findings(file, findings);
         let mut checked = suppress::apply(&self.rules, all, std::slice::from_ref(file), &file.objects);
         checked.findings = arranged(checked.findings);

@@ -365,12 +365,12 @@ pub struct Finding {
     pub help: Option<String>,
     pub related: Vec<Related>,
     /// Distinguishes the finding from others of its rule at its place: part of its identity.
-    pub parameters: Vec<String>,
+    pub(crate) parameters: Vec<String>,
     pub fix: Option<Arc<Fix>>,
     /// The week of a disruption schedule that the finding is about.
     pub schedule_grid: Option<Box<Week>>,
     /// Which other findings of its rule on its file it is merged with.
-    pub merge: Option<Box<Merge>>,
+    pub(crate) merge: Option<Box<Merge>>,
     /// The sets of manifests in which it holds; empty if the input is a single set.
     pub sets: SetNames,
 }
@@ -411,7 +411,7 @@ impl Finding {
     }
 
     /// Sets a severity other than the rule's own. Only an error is rejected.
-    pub fn severity(&mut self, severity: Severity) -> &mut Finding {
+    pub(crate) fn severity(&mut self, severity: Severity) -> &mut Finding {
         self.severity = severity;
         if severity < Severity::Error {
             self.rejected_by = None;
@@ -420,27 +420,27 @@ impl Finding {
     }
 
     /// Sets which component rejects the object for this: one of the rule's own list, or none.
-    pub fn rejected_by(&mut self, authority: Option<Authority>) -> &mut Finding {
+    pub(crate) fn rejected_by(&mut self, authority: Option<Authority>) -> &mut Finding {
         debug_assert!(authority.is_none_or(|a| self.rule.rejected_by.contains(&a)));
         self.rejected_by = authority;
         self
     }
 
     /// Sets which component rejects the object if the first authority accepts it.
-    pub fn otherwise_rejected_by(&mut self, authority: Authority) -> &mut Finding {
+    pub(crate) fn otherwise_rejected_by(&mut self, authority: Authority) -> &mut Finding {
         self.otherwise_rejected_by = Some(authority);
         self
     }
 
     /// Sets whether it holds only until another object is created; only for rules that declare it.
-    pub fn reports_absence(&mut self, absence: bool) -> &mut Finding {
+    pub(crate) fn reports_absence(&mut self, absence: bool) -> &mut Finding {
         debug_assert!(self.rule.reports_absence || !absence);
         self.reports_absence = absence;
         self
     }
 
     /// Points at the key rather than the value.
-    pub fn at_key(&mut self) -> &mut Finding {
+    pub(crate) fn at_key(&mut self) -> &mut Finding {
         if let Location::Field { key, .. } = &mut self.location {
             *key = true;
         }
@@ -448,25 +448,30 @@ impl Finding {
     }
 
     /// Adds a further place.
-    pub fn related(&mut self, object: &Object, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
+    pub(crate) fn related(
+        &mut self,
+        object: &Object,
+        node: &Node<'_>,
+        message: impl Into<String>,
+    ) -> &mut Finding {
         self.related.push(Related { location: Location::of(object, node), message: message.into() });
         self
     }
 
     /// Adds a parameter, such as a resource or another object, that distinguishes the finding from others of its rule
     /// at its place. Findings with the same identity can replace each other unnoticed.
-    pub fn identified_by(&mut self, parameter: impl Into<String>) -> &mut Finding {
+    pub(crate) fn identified_by(&mut self, parameter: impl Into<String>) -> &mut Finding {
         self.parameters.push(parameter.into());
         self
     }
 
-    pub fn fix(&mut self, fix: Fix) -> &mut Finding {
+    pub(crate) fn fix(&mut self, fix: Fix) -> &mut Finding {
         self.fix = Some(Arc::new(fix));
         self
     }
 
     /// Sets the week that reports draw.
-    pub fn schedule_grid(&mut self, week: Week) -> &mut Finding {
+    pub(crate) fn schedule_grid(&mut self, week: Week) -> &mut Finding {
         self.schedule_grid = Some(Box::new(week));
         self
     }

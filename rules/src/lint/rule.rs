@@ -201,15 +201,15 @@ fn is_made_by_workload(object: &Object) -> bool {
 /// A field that a rule checks more precisely than the schema. The rules over the schema (manifest-incomplete,
 /// unknown-field, invalid-value) run last and leave a violation to the rule that owns the field.
 #[derive(Clone, Copy, Debug)]
-pub struct Ownership {
+pub(crate) struct Ownership {
     /// Steps separated by `/`: `*` is one step, `**` any number of them; `~1` is a slash in a step.
-    pub path: &'static str,
-    pub aspect: Aspect,
+    pub(crate) path: &'static str,
+    pub(crate) aspect: Aspect,
 }
 
 /// The kind of violation that a rule owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aspect {
+pub(crate) enum Aspect {
     /// All violations of the field and of its siblings: the rule has one finding for all.
     Whole,
     /// The field is missing.
@@ -230,7 +230,7 @@ pub enum Tag {
 }
 
 /// Every rule, in the order of reports and of the manual.
-pub type RuleSet = &'static [&'static Rule];
+pub(crate) type RuleSet = &'static [&'static Rule];
 
 /// A rule. [`Rule::error`], [`Rule::warning`] and [`Rule::info`] give the defaults that a rule completes with
 /// `..Rule::error(Group::NodePool)`.
@@ -242,25 +242,25 @@ pub struct Rule {
     /// The version of gpulint that introduced it.
     pub since: &'static str,
     /// The kinds on which it runs; empty if the check implies them ([`Rule::kinds`]).
-    pub kinds: &'static [Kind],
+    pub(crate) kinds: &'static [Kind],
     /// The kinds of other objects that it reads from the cluster.
     pub reads: &'static [Kind],
     /// Whether it reports that an object is absent, such as a missing PodDisruptionBudget: its findings hold only
     /// until that object is created, which may be applied a moment later. The admission webhook does not deny them. A
     /// finding of such a rule that does not depend on an absence declares it ([`crate::Finding::reports_absence`]).
-    pub reports_absence: bool,
+    pub(crate) reports_absence: bool,
     pub params: &'static [Param],
     /// The components that reject what the rule finds; empty if all accept it. If there is exactly one, each error of
     /// the rule states that rejection; if there are several, a finding names one ([`crate::Finding::rejected_by`]).
     pub rejected_by: &'static [Authority],
     /// The fields that it checks more precisely than the schema.
-    pub owns: &'static [Ownership],
+    pub(crate) owns: &'static [Ownership],
     /// The products whose version affects its findings. A finding that does not hold for all supported versions is at
     /// most a warning while the version is not stated. Rules whose findings nothing rejects follow the assumed
     /// version, and are not marked.
     pub depends_on: &'static [Product],
     /// The rules that report the same field instead under other versions.
-    pub alternates: &'static [&'static str],
+    pub(crate) alternates: &'static [&'static str],
     /// The safety of its fix, if it has one.
     pub fix: Option<Safety>,
     /// The tag of its findings. A rule with several kinds of findings has none.
@@ -296,7 +296,7 @@ pub const MANUAL: &str = "https://gpulint.dev";
 
 impl Rule {
     /// Defaults of a rule whose findings are errors.
-    pub const fn error(group: Group) -> Rule {
+    pub(crate) const fn error(group: Group) -> Rule {
         Rule {
             id: "",
             group,
@@ -318,12 +318,12 @@ impl Rule {
     }
 
     /// Defaults of a rule whose findings are warnings.
-    pub const fn warning(group: Group) -> Rule {
+    pub(crate) const fn warning(group: Group) -> Rule {
         Rule { severity: Severity::Warning, ..Rule::error(group) }
     }
 
     /// Defaults of a rule whose findings are advice.
-    pub const fn info(group: Group) -> Rule {
+    pub(crate) const fn info(group: Group) -> Rule {
         Rule { severity: Severity::Info, ..Rule::error(group) }
     }
 

@@ -58,7 +58,7 @@ pub struct RuleSettings {
 
 impl RuleSettings {
     /// These settings, completed with those of `below`.
-    pub fn merged_over(&self, below: &RuleSettings) -> RuleSettings {
+    pub(crate) fn merged_over(&self, below: &RuleSettings) -> RuleSettings {
         let mut params = below.params.clone();
         params.extend(self.params.iter().map(|(k, v)| (k.clone(), v.clone())));
         RuleSettings {
@@ -187,7 +187,7 @@ impl Globs {
 #[derive(Clone, Debug)]
 pub struct ClusterPaths {
     /// The name; `None` if the star of the path captures it.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Paths of files and folders; exactly one if a star captures the name.
     pub paths: Globs,
     /// The place of the entry, as `FILE:LINE:COLUMN`.
@@ -206,7 +206,7 @@ impl ClusterPaths {
 }
 
 /// Whether a path has exactly one star, which can capture a name.
-pub fn has_one_star(pattern: &str) -> bool {
+pub(crate) fn has_one_star(pattern: &str) -> bool {
     let parts = pattern.split('/').filter(|part| *part != "**");
     let stars: Vec<&str> = parts.filter(|part| part.contains('*')).collect();
     let others = pattern.contains(['?', '[', '{', '\\']);
@@ -260,21 +260,21 @@ pub struct Thresholds {
 #[derive(Clone, Debug, Default)]
 pub struct NamespacePolicy {
     /// Globs of names; empty matches all.
-    pub names: Globs,
+    pub(crate) names: Globs,
     /// The label selector that has to match; `None` matches all.
     pub selector: Option<Arc<Tree>>,
     /// Replaces [`WebhookSettings::deny`] if set.
-    pub deny: Option<Option<Severity>>,
+    pub(crate) deny: Option<Option<Severity>>,
     /// Replaces [`WebhookSettings::warn`] if set.
-    pub warn: Option<Option<Severity>>,
+    pub(crate) warn: Option<Option<Severity>>,
 }
 
 /// The users whose suppressions are respected by the webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suppressors {
     /// User names in the API server; those of service accounts are `system:serviceaccount:NAMESPACE:NAME`.
-    pub users: Vec<String>,
-    pub groups: Vec<String>,
+    pub(crate) users: Vec<String>,
+    pub(crate) groups: Vec<String>,
 }
 
 #[derive(Clone, Debug)]

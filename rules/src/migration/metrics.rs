@@ -128,8 +128,8 @@ const METRICS: &[(&str, Version, MetricChange)] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObsoleteMetric<'a> {
     /// The name without the suffix of a histogram.
-    pub name: &'a str,
-    pub change: MetricChange,
+    pub(crate) name: &'a str,
+    pub(crate) change: MetricChange,
 }
 
 /// The obsolete names in a text, without duplicates, in the order of the text. Only whole identifiers are matched.

@@ -9,7 +9,7 @@ mod draft;
 pub(crate) mod keda;
 mod kubelet;
 pub(crate) mod metrics;
-pub mod moved_fields;
+pub(crate) mod moved_fields;
 mod pool;
 mod selector;
 

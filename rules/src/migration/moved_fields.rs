@@ -9,7 +9,7 @@
 use crate::kind::Kind;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replacement {
+pub(crate) enum Replacement {
     /// Another path of the same object, with the same value.
     SameValue(&'static [&'static str]),
     /// Another path of the same object, with another value, described by the text.
@@ -21,16 +21,16 @@ pub enum Replacement {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct MovedField {
+pub(crate) struct MovedField {
     /// The current name of the kind.
-    pub kind: Kind,
-    pub from: &'static [&'static str],
-    pub now: Replacement,
+    pub(crate) kind: Kind,
+    pub(crate) from: &'static [&'static str],
+    pub(crate) now: Replacement,
 }
 
 /// Finds an old path; list indices are `*` in the table and any number in `path`. A path below an entry of the table
 /// is not found: pass the path of the first field that the schema does not have.
-pub fn moved_field(kind: (&str, &str), path: &[&str]) -> Option<&'static MovedField> {
+pub(crate) fn moved_field(kind: (&str, &str), path: &[&str]) -> Option<&'static MovedField> {
     MOVED_FIELDS.iter().find(|m| {
         (m.kind.group, m.kind.kind) == kind
             && m.from.len() == path.len()
@@ -62,7 +62,7 @@ const fn scaled_object(from: &'static [&'static str], now: Replacement) -> Moved
 }
 
 /// All moved fields, by kind, oldest API first.
-pub static MOVED_FIELDS: &[MovedField] = &[
+pub(crate) static MOVED_FIELDS: &[MovedField] = &[
     // Provisioner v1alpha5.
     pool(&["spec", "labels"], Replacement::SameValue(&["spec", "template", "metadata", "labels"])),
     pool(&["spec", "annotations"], Replacement::SameValue(&["spec", "template", "metadata", "annotations"])),

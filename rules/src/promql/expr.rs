@@ -24,17 +24,17 @@ pub(crate) enum Expr {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Selector {
     /// The metric; `None` if only a pattern selects it.
-    pub name: Option<String>,
-    pub matchers: Vec<Matcher>,
+    pub(crate) name: Option<String>,
+    pub(crate) matchers: Vec<Matcher>,
 }
 
 /// A condition on a label.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Matcher {
-    pub label: String,
-    pub op: MatchOp,
+    pub(crate) label: String,
+    pub(crate) op: MatchOp,
     /// The value or the regular expression.
-    pub value: String,
+    pub(crate) value: String,
 }
 
 /// The comparison of a label.
@@ -52,20 +52,20 @@ pub(crate) enum MatchOp {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
-    pub function: String,
-    pub args: Vec<Expr>,
+    pub(crate) function: String,
+    pub(crate) args: Vec<Expr>,
     /// Whether the result is a number without labels.
-    pub is_scalar: bool,
+    pub(crate) is_scalar: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Aggregate {
     /// `sum`, `avg`, ...
-    pub op: String,
-    pub grouping: Grouping,
-    pub expr: Expr,
+    pub(crate) op: String,
+    pub(crate) grouping: Grouping,
+    pub(crate) expr: Expr,
     /// The parameter of `topk` and similar.
-    pub param: Option<Expr>,
+    pub(crate) param: Option<Expr>,
 }
 
 /// The labels that an aggregation keeps.
@@ -82,11 +82,11 @@ pub(crate) enum Grouping {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Binary {
     /// `+`, `>`, `and`, ...
-    pub op: String,
-    pub lhs: Expr,
-    pub rhs: Expr,
+    pub(crate) op: String,
+    pub(crate) lhs: Expr,
+    pub(crate) rhs: Expr,
     /// Whether a comparison returns 0 or 1 instead of filtering.
-    pub is_bool: bool,
+    pub(crate) is_bool: bool,
     /// The side on which several series may match one of the other.
     pub many: Option<Side>,
 }

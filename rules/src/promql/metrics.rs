@@ -76,12 +76,12 @@ pub(crate) enum Unit {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metric {
     /// The name in the exporter.
-    pub name: &'static str,
-    pub exporter: Exporter,
-    pub kind: MetricType,
+    pub(crate) name: &'static str,
+    pub(crate) exporter: Exporter,
+    pub(crate) kind: MetricType,
     pub unit: Unit,
     /// Whether the exporter has it in its default configuration.
-    pub is_default: bool,
+    pub(crate) is_default: bool,
 }
 
 static METRICS: LazyLock<HashMap<&'static str, Metric>> =

@@ -15,9 +15,9 @@ pub(super) const PATTERN: char = '\u{fdd0}';
 pub(super) struct Screened {
     /// The text, in which `=~` and `!~` are replaced by `=` and `!=`, and each regular expression by [`PATTERN`] and
     /// its number in `patterns`, because the parser would compile it.
-    pub text: String,
+    pub(crate) text: String,
     /// The regular expressions as written between the quotes.
-    pub patterns: Vec<String>,
+    pub(crate) patterns: Vec<String>,
 }
 
 /// Prepares a text for the parser; `None` if it is not only PromQL, or too long.

@@ -37,14 +37,14 @@ pub(crate) enum QueryPlace {
 #[derive(Debug)]
 pub(crate) struct Query {
     spot: NodeId,
-    pub place: QueryPlace,
+    pub(crate) place: QueryPlace,
     /// The text, without surrounding blanks.
-    pub text: String,
-    pub parsed: Parsed,
+    pub(crate) text: String,
+    pub(crate) parsed: Parsed,
     /// Whether it is inside a text value (a dashboard or rule file in a field), where fixes cannot edit it.
-    pub is_embedded: bool,
+    pub(crate) is_embedded: bool,
     /// In a rule file, the name of the alert or of the series; in a dashboard, the title of the panel.
-    pub title: Option<String>,
+    pub(crate) title: Option<String>,
 }
 
 impl Query {

@@ -268,13 +268,13 @@ impl Source {
     }
 
     /// Whether the file is a resource of a kustomization.
-    pub fn is_kustomized(&self) -> bool {
+    pub(crate) fn is_kustomized(&self) -> bool {
         self.kustomized
     }
 
     /// The path that globs of the configuration are matched against; without a configuration,
     /// [`Source::path`].
-    pub fn scope(&self) -> &str {
+    pub(crate) fn scope(&self) -> &str {
         &self.scope
     }
 

@@ -29,7 +29,7 @@ thread_local! {
 
 impl Tree {
     /// Builds a tree from a JSON value. It reads like a tree from text, but has no spans.
-    pub fn from_json(value: &Value) -> Tree {
+    pub(crate) fn from_json(value: &Value) -> Tree {
         Draft::of(value).into_tree()
     }
 }
@@ -138,7 +138,7 @@ impl Draft {
 
     /// The tree, without unused capacity: the webhook keeps the objects of a whole cluster in memory.
     #[must_use]
-    pub fn into_tree(mut self) -> Tree {
+    pub(crate) fn into_tree(mut self) -> Tree {
         if self.slots.capacity() > self.slots.len() {
             self.slots = self.slots.as_slice().to_vec();
         }

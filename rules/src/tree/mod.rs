@@ -292,16 +292,16 @@ impl Tree {
     }
 
     /// Whether the tree came from text, so that its spans are valid.
-    pub fn has_spans(&self) -> bool {
+    pub(crate) fn has_spans(&self) -> bool {
         self.spans
     }
 
     /// The number of nodes; an alias counts as one.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 

@@ -189,7 +189,7 @@ pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
 }
 
 /// The first placeholder in a text, with its delimiters.
-pub fn find_placeholder(text: &str) -> Option<&str> {
+pub(crate) fn find_placeholder(text: &str) -> Option<&str> {
     if !is_placeholder(text) {
         return None;
     }

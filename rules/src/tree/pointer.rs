@@ -34,7 +34,7 @@ impl Pointer {
     }
 
     /// The pointer extended by one step.
-    pub fn join(&self, step: &str) -> Pointer {
+    pub(crate) fn join(&self, step: &str) -> Pointer {
         let mut steps = self.steps.clone();
         steps.push(step.to_owned());
         Pointer { steps }

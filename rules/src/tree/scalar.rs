@@ -23,7 +23,7 @@ pub enum Scalar<'a> {
 
 impl Scalar<'_> {
     /// The name of the type in messages.
-    pub fn type_name(&self) -> &'static str {
+    pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Scalar::Null => "null",
             Scalar::Bool(_) => "boolean",
@@ -91,7 +91,7 @@ pub(crate) fn resolve_tagged(text: &str, plain: bool, tag: TagKind) -> Scalar<'_
 
 /// The JSON key for a scalar key; `None` for keys that `sigs.k8s.io/yaml` rejects: null, and integers above
 /// the range of `i64`.
-pub fn resolve_key(text: &str, plain: bool) -> Option<Cow<'_, str>> {
+pub(crate) fn resolve_key(text: &str, plain: bool) -> Option<Cow<'_, str>> {
     if !plain {
         return Some(Cow::Borrowed(text));
     }

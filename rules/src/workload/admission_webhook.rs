@@ -19,10 +19,10 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
     /// The API group.
-    pub group: &'static str,
-    pub name: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) name: &'static str,
     /// The namespaces of the objects that a cluster depends on; empty for cluster-scoped resources.
-    pub namespaces: &'static [&'static str],
+    pub(crate) namespaces: &'static [&'static str],
     /// The operations that the cluster depends on. Status, binding and approval are subresources, so a pod
     /// starts without an `UPDATE`.
     operations: &'static [&'static str],

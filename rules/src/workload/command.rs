@@ -13,11 +13,11 @@ use crate::tree::placeholder::is_placeholder;
 #[derive(Clone, Debug)]
 pub(crate) struct Word<'a> {
     /// The text, with known variables replaced.
-    pub text: String,
+    pub(crate) text: String,
     /// Whether the whole text is known.
-    pub known: bool,
+    pub(crate) known: bool,
     /// The item of `command` or `args` that contains it.
-    pub node: Node<'a>,
+    pub(crate) node: Node<'a>,
 }
 
 #[derive(Clone, Debug)]

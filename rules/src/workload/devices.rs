@@ -20,8 +20,8 @@ pub(crate) fn uses_accelerators(object: &Object) -> bool {
 /// A number of devices, and the node with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Devices<'a> {
-    pub count: i64,
-    pub node: Node<'a>,
+    pub(crate) count: i64,
+    pub(crate) node: Node<'a>,
 }
 
 /// The devices of a resource that a container requests; `None` if it requests none or their number is unknown.

@@ -8,11 +8,11 @@ use crate::object::Object;
 use crate::tree::node::Node;
 
 /// The fields of `exactly`, which `v1beta1` has next to the name of the request.
-pub const EXACT_FIELDS: &[&str] =
+pub(crate) const EXACT_FIELDS: &[&str] =
     &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
 /// Whether a version has the fields of a request under `exactly`; `None` for versions without such requests.
-pub fn nests_in_exactly(version: &str) -> Option<bool> {
+pub(crate) fn nests_in_exactly(version: &str) -> Option<bool> {
     match version {
         "v1" | "v1beta2" => Some(true),
         "v1beta1" => Some(false),
@@ -51,7 +51,7 @@ pub fn class_blocks(object: &Object) -> Vec<Node<'_>> {
 }
 
 /// The fields of a request next to its name, as in `v1beta1`.
-pub fn flat_fields<'a>(request: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+pub(crate) fn flat_fields<'a>(request: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     let request = request.clone();
     EXACT_FIELDS.iter().map(move |f| request.get(f)).filter(|n| !n.is_absent())
 }

@@ -6,7 +6,7 @@ use crate::workload::template::Template;
 
 /// Extended resources that Karpenter provisions instance types for:
 /// <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>.
-pub const KARPENTER_ACCELERATORS: &[&str] = &[
+pub(crate) const KARPENTER_ACCELERATORS: &[&str] = &[
     "nvidia.com/gpu",
     "amd.com/gpu",
     "aws.amazon.com/neuron",
@@ -94,7 +94,7 @@ pub(crate) fn requested_extended_resources<'a>(template: &Template<'a>) -> Vec<&
 }
 
 /// Whether any container of a template requests an accelerator; `None` if that depends on a placeholder.
-pub fn requests_accelerator(template: &Template<'_>) -> bool {
+pub(crate) fn requests_accelerator(template: &Template<'_>) -> bool {
     template.all_containers().any(|container| {
         ["requests", "limits"].iter().any(|side| {
             container

@@ -36,7 +36,7 @@ impl Program {
 
 /// The only program of a container that distributes its work over GPUs, with its command.
 pub(crate) struct Launch<'a> {
-    pub program: Program,
+    pub(crate) program: Program,
     words: Vec<Word<'a>>,
 }
 

@@ -8,8 +8,8 @@ use crate::workload::launcher::{Launch, Program};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Weights {
     /// Number of parameters in millions.
-    pub parameters: u64,
-    pub precision: Precision,
+    pub(crate) parameters: u64,
+    pub(crate) precision: Precision,
 }
 
 /// The data type of the parameters of a model.

@@ -21,15 +21,15 @@ pub(crate) enum LabelUse {
 
 #[derive(Clone, Debug)]
 pub(crate) struct LabelReference<'a> {
-    pub key: &'a str,
+    pub(crate) key: &'a str,
     /// How the pod uses it.
-    pub usage: LabelUse,
+    pub(crate) usage: LabelUse,
     /// The node to report: the scalar with the key, or the value of the entry with the key.
-    pub node: Node<'a>,
+    pub(crate) node: Node<'a>,
     /// The mapping that has the label as a key; absent if the key is a scalar.
-    pub selector: Option<Node<'a>>,
+    pub(crate) selector: Option<Node<'a>>,
     /// The values; empty for operators without values and for topology domains.
-    pub values: Vec<Node<'a>>,
+    pub(crate) values: Vec<Node<'a>>,
 }
 
 /// All node labels that a pod template refers to, in field order.

@@ -9,19 +9,19 @@ use crate::workload::template::Template;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     /// The name in messages.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Commands that start it.
     commands: &'static [&'static str],
     /// Repositories of images that start it by default.
     images: &'static [&'static str],
     /// The path that responds once the model is loaded.
-    pub health: &'static str,
+    pub(crate) health: &'static str,
     /// The default port.
-    pub port: i64,
+    pub(crate) port: i64,
     /// Flags for the number of seconds in which open requests are finished after SIGTERM.
-    pub drain_flags: &'static [&'static str],
+    pub(crate) drain_flags: &'static [&'static str],
     /// Whether its models are small, so that they load within seconds.
-    pub loads_fast: bool,
+    pub(crate) loads_fast: bool,
 }
 
 const fn server(name: &'static str, health: &'static str, port: i64) -> Server {

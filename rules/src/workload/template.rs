@@ -24,14 +24,14 @@ pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N]
 #[derive(Clone, Debug)]
 pub struct Template<'a> {
     /// The mapping with `labels` and `annotations`.
-    pub metadata: Node<'a>,
+    pub(crate) metadata: Node<'a>,
     pub spec: Node<'a>,
     /// The object, and the number of the template among its templates.
     pub(crate) place: (&'a Object, usize),
 }
 
 impl<'a> Template<'a> {
-    pub fn annotation(&self, key: &str) -> Node<'a> {
+    pub(crate) fn annotation(&self, key: &str) -> Node<'a> {
         self.metadata.get("annotations").get(key)
     }
 
@@ -40,13 +40,13 @@ impl<'a> Template<'a> {
     }
 
     /// Ordinary containers, and the model of an InferenceService's predictor, which is a container under another name.
-    pub fn containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
+    pub(crate) fn containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let model = self.spec.get("model");
         self.spec.get("containers").items().chain(model.is_mapping().then_some(model))
     }
 
     /// Init containers and ordinary ones.
-    pub fn all_containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
+    pub(crate) fn all_containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let init = self.spec.get("initContainers").items();
         init.chain(self.containers())
     }

@@ -102,7 +102,7 @@ impl Install {
     ///
     /// # Errors
     /// The first invalid parameter.
-    pub fn check(&self) -> Result<(), InstallError> {
+    pub(crate) fn check(&self) -> Result<(), InstallError> {
         for kind in &self.exclude_kinds {
             if !kinds::checked().iter().any(|k| k.kind == kind) {
                 return Err(InstallError::UnknownKind(kind.clone()));

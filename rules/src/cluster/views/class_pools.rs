@@ -48,9 +48,9 @@ impl View for ClassPools {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolsOfClass {
     /// The known pools, in the order of their names.
-    pub pools: Vec<Object>,
+    pub(crate) pools: Vec<Object>,
     /// Whether other pools, with an incomplete definition, may use the class.
-    pub incomplete: bool,
+    pub(crate) incomplete: bool,
 }
 
 /// The NodePools of each EC2NodeClass.

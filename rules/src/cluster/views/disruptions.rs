@@ -45,12 +45,12 @@ impl IntOrPercent {
 
 /// The pods that a PDB selects.
 pub(crate) struct SelectedPods {
-    pub floor: i64,
-    pub ceiling: i64,
+    pub(crate) floor: i64,
+    pub(crate) ceiling: i64,
     /// Whether an autoscaler sets the number.
-    pub scaled: bool,
+    pub(crate) scaled: bool,
     /// Whether the manifests state every number.
-    pub written: bool,
+    pub(crate) written: bool,
 }
 
 /// The number of pods of the workloads. `None` if the kind or number of one is unknown.

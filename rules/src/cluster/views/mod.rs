@@ -113,7 +113,7 @@ impl Cluster {
     }
 
     /// Functions that build the tables that nearly every run reads. They may run in parallel, in this order.
-    pub fn table_builders() -> &'static [fn(&Cluster)] {
+    pub(crate) fn table_builders() -> &'static [fn(&Cluster)] {
         &TABLE_BUILDERS
     }
 
@@ -124,7 +124,7 @@ impl Cluster {
 
     /// Computes on all threads which pools admit the pods with accelerators, and which pods block the drain of a
     /// pool's nodes; otherwise the first rule to read them would block all others. The tables have to be built before.
-    pub fn place_pods(&self, platform: &Platform) {
+    pub(crate) fn place_pods(&self, platform: &Platform) {
         if self.places_pods() {
             placement::evaluate_accelerators(self, platform.eks);
             let views = self.views();
@@ -147,7 +147,7 @@ impl Cluster {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
     /// Minimum number while it serves requests.
-    pub min: i64,
+    pub(crate) min: i64,
     /// Minimum number, which may be 0.
     pub floor: i64,
     pub max: i64,
@@ -322,7 +322,7 @@ impl<'i> Views<'i> {
 
     /// The purpose of a pool: from its name, labels and taints, otherwise from the workloads that select it, with the
     /// first of these.
-    pub fn purpose(self, pool: &NodePool<'_>) -> Option<(WorkloadClass, Option<&'i Workload>)> {
+    pub(crate) fn purpose(self, pool: &NodePool<'_>) -> Option<(WorkloadClass, Option<&'i Workload>)> {
         if let Some(class) = pool.purpose() {
             return Some((class, None));
         }
@@ -355,17 +355,17 @@ impl<'i> Views<'i> {
         namespace.and_then(declared_by_namespace).map_or(Cow::Borrowed(own), Cow::Owned)
     }
 
-    pub fn hpas_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
+    pub(crate) fn hpas_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
         self.cluster.table::<Autoscalers>().get(&AutoscalerKey::Hpa(Arc::clone(target)))
     }
 
     /// The ScaledObjects with this target.
-    pub fn scaled_objects_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
+    pub(crate) fn scaled_objects_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
         self.cluster.table::<Autoscalers>().get(&AutoscalerKey::ScaledObject(Arc::clone(target)))
     }
 
     /// The ScaledObjects of a namespace for which KEDA creates an HPA with this name.
-    pub fn scaled_objects_of_hpa(self, namespace: &str, name: &str) -> &'i [Object] {
+    pub(crate) fn scaled_objects_of_hpa(self, namespace: &str, name: &str) -> &'i [Object] {
         let key = AutoscalerKey::ScaledObjectOfHpa(namespace.to_owned(), name.to_owned());
         self.cluster.table::<Autoscalers>().get(&key)
     }

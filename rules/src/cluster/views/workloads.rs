@@ -18,7 +18,7 @@ use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 #[derive(Debug)]
 pub struct Workload {
     pub object: Object,
-    pub classified: LazyClass,
+    pub(crate) classified: LazyClass,
     /// Labels that it requires of its nodes: node selectors and required affinity.
     required_labels: RequiredLabels,
     kind_index: usize,
@@ -26,7 +26,7 @@ pub struct Workload {
 
 /// The class of an object, computed when it is first used.
 #[derive(Debug)]
-pub struct LazyClass(Object);
+pub(crate) struct LazyClass(Object);
 
 impl std::ops::Deref for LazyClass {
     type Target = Classified;

@@ -22,7 +22,7 @@ pub(super) const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri"
 
 impl FieldName {
     /// Smallest and largest value.
-    pub fn bounds(self) -> (u8, u8) {
+    pub(crate) fn bounds(self) -> (u8, u8) {
         match self {
             Self::Minute => (0, 59),
             Self::Hour => (0, 23),

@@ -71,7 +71,7 @@ impl Schedule {
 
     /// The first hit strictly after `after` (both minutes since 1970 UTC), or `None` when there is
     /// none up to the end of the fifth calendar year after `after`, the library's horizon.
-    pub fn next(&self, after: i64) -> Option<i64> {
+    pub(crate) fn next(&self, after: i64) -> Option<i64> {
         let start = after.clamp(-MAX_TIME, MAX_TIME) + 1;
         let mut day = start.div_euclid(DAY);
         let mut minute = start.rem_euclid(DAY);
@@ -116,7 +116,7 @@ impl Schedule {
     }
 
     /// Whether the schedule hits on the given day (days since 1970-01-01).
-    pub fn fires_on(&self, day: i64) -> bool {
+    pub(crate) fn fires_on(&self, day: i64) -> bool {
         let (_, month, mday) = civil_from_days(day.clamp(-MAX_TIME, MAX_TIME));
         self.month & (1 << month) != 0 && self.day_matches(day.clamp(-MAX_TIME, MAX_TIME), mday)
     }

@@ -94,10 +94,10 @@ struct OverrideTable {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}:{line}:{column}: {message}{}", did_you_mean(.suggestion.as_deref()))]
 pub struct ConfigError {
-    pub path: String,
-    pub line: u32,
+    pub(crate) path: String,
+    pub(crate) line: u32,
     /// Column in Unicode scalar values, from 1.
-    pub column: u32,
+    pub(crate) column: u32,
     /// The bytes; empty if the error is not about a part of the text.
     pub span: Span,
     /// The message: lower case, without a full stop.
@@ -125,7 +125,11 @@ impl Config {
     ///
     /// # Errors
     /// Everything that is wrong in it, in the order of the text.
-    pub fn parse_for(path: &str, text: &str, known_rules: RuleSet) -> Result<Config, Vec<ConfigError>> {
+    pub(crate) fn parse_for(
+        path: &str,
+        text: &str,
+        known_rules: RuleSet,
+    ) -> Result<Config, Vec<ConfigError>> {
         let (mut config, remarks) = Config::read(path, text, known_rules);
         if !remarks.errors.is_empty() {
             return Err(remarks.errors);

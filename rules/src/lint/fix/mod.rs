@@ -112,12 +112,12 @@ impl Fix {
     }
 
     /// A safe fix without operations.
-    pub fn safe(title: impl Into<String>) -> Fix {
+    pub(crate) fn safe(title: impl Into<String>) -> Fix {
         Fix::new(title, Safety::Safe)
     }
 
     /// A fix without operations that a person must review.
-    pub fn unsafe_(title: impl Into<String>) -> Fix {
+    pub(crate) fn unsafe_(title: impl Into<String>) -> Fix {
         Fix::new(title, Safety::Unsafe)
     }
 
@@ -132,14 +132,14 @@ impl Fix {
 
     /// Marks the fix as one that replaces the nodes of a live pool.
     #[must_use]
-    pub fn replaces_nodes(mut self) -> Fix {
+    pub(crate) fn replaces_nodes(mut self) -> Fix {
         self.replaces_nodes = true;
         self
     }
 
     /// Sets `node` to `value`, whether or not it exists. Missing parents are created.
     #[must_use]
-    pub fn set(mut self, node: &Node<'_>, value: Value) -> Fix {
+    pub(crate) fn set(mut self, node: &Node<'_>, value: Value) -> Fix {
         if node.is_absent() {
             self.add_missing(node, value);
         } else {
@@ -152,7 +152,7 @@ impl Fix {
 
     /// Appends an item to a list. An absent list is created.
     #[must_use]
-    pub fn append(mut self, list: &Node<'_>, value: Value) -> Fix {
+    pub(crate) fn append(mut self, list: &Node<'_>, value: Value) -> Fix {
         if list.is_sequence() {
             let path = format!("{}/-", list.pointer());
             self.operations.push(Operation::Add { path, value });
@@ -164,7 +164,7 @@ impl Fix {
 
     /// Removes an existing node.
     #[must_use]
-    pub fn remove(mut self, node: &Node<'_>) -> Fix {
+    pub(crate) fn remove(mut self, node: &Node<'_>) -> Fix {
         let path = node.pointer().to_string();
         self.operations.push(Operation::Test { path: path.clone(), value: node.to_json() });
         self.operations.push(Operation::Remove { path });
@@ -174,7 +174,7 @@ impl Fix {
     /// Moves an existing node to a path that is absent. Missing parents are created. In a file the text and
     /// comments of the node are moved as well.
     #[must_use]
-    pub fn move_to(mut self, from: &Node<'_>, to: &Node<'_>) -> Fix {
+    pub(crate) fn move_to(mut self, from: &Node<'_>, to: &Node<'_>) -> Fix {
         let source = from.pointer().to_string();
         let target = to.pointer();
         self.operations.push(Operation::Test { path: source.clone(), value: from.to_json() });

@@ -36,7 +36,7 @@ pub enum WorkloadClass {
 
 impl WorkloadClass {
     /// The name in the `gpulint.dev/workload-class` label and in messages.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             WorkloadClass::Realtime => "realtime-inference",
             WorkloadClass::Interactive => "interactive",
@@ -64,7 +64,7 @@ impl WorkloadClass {
 
 /// The confidence of a classification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Confidence {
+pub(crate) enum Confidence {
     /// Weak evidence.
     Low,
     /// Enough for a warning.
@@ -75,10 +75,10 @@ pub enum Confidence {
 
 #[derive(Clone, Debug)]
 pub struct Classified {
-    pub class: WorkloadClass,
-    pub confidence: Confidence,
+    pub(crate) class: WorkloadClass,
+    pub(crate) confidence: Confidence,
     /// The evidence: "its command is `torchrun`".
-    pub reason: String,
+    pub(crate) reason: String,
     /// The Namespace that declares the class, if one does.
     pub(crate) declared_by: Option<Object>,
 }
@@ -89,23 +89,23 @@ impl Classified {
     }
 
     /// Whether a label or an annotation declares the class.
-    pub fn is_declared(&self) -> bool {
+    pub(crate) fn is_declared(&self) -> bool {
         self.reason.starts_with('`') && self.reason.contains(WORKLOAD_CLASS_KEY)
     }
 
     /// Whether the class is `class`, with at least medium confidence.
-    pub fn is(&self, class: WorkloadClass) -> bool {
+    pub(crate) fn is(&self, class: WorkloadClass) -> bool {
         self.class == class && self.confidence >= Confidence::Medium
     }
 
     /// Whether clients wait for its responses, with at least medium confidence.
-    pub fn serves_requests(&self) -> bool {
+    pub(crate) fn serves_requests(&self) -> bool {
         self.is(WorkloadClass::Realtime) || self.is(WorkloadClass::Interactive)
     }
 }
 
 /// The label or annotation that declares the class.
-pub const WORKLOAD_CLASS_KEY: &str = "gpulint.dev/workload-class";
+pub(crate) const WORKLOAD_CLASS_KEY: &str = "gpulint.dev/workload-class";
 
 /// The class of a workload; `Unknown` for other kinds.
 pub fn classify(object: &Object) -> Classified {
