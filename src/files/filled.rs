@@ -1,7 +1,7 @@
 //! Who fills in placeholders: tools whose traces are beside the manifests, such as a Flux Kustomization with
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
@@ -62,7 +62,7 @@ impl FilledFolders {
         let here = absolute(Path::new("."));
         let common = common_folder(inputs);
         let near = folders_of(inputs).flat_map(|folder| folder.ancestors().take(LEVELS));
-        let near: BTreeSet<&Path> = near.collect();
+        let near: HashSet<&Path> = near.collect();
         let is_own = |folder: &&Path| folder.starts_with(&here) || folder.starts_with(&common);
         let near: Vec<&Path> = near.into_iter().filter(is_own).collect();
         // Nor is what is beside the repository of all inputs.

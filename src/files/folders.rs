@@ -1,6 +1,6 @@
 //! The effect of surrounding folders on a file: charts and kustomizations.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +25,7 @@ pub(crate) struct Folders {
     /// Those of them that are libraries: only other charts use their templates.
     libraries: BTreeSet<PathBuf>,
     /// Kustomizations by folder.
-    pub(super) kustomizations: BTreeMap<PathBuf, Kustomization>,
+    pub(super) kustomizations: HashMap<PathBuf, Kustomization>,
     /// Files that a kustomization lists as resources.
     resources: HashSet<PathBuf>,
     /// Files that a kustomization lists as patches.
@@ -140,27 +140,26 @@ impl Folders {
 
     /// What follows from the kustomizations for the files that they list.
     fn resolve(&mut self) {
+        let all = self.kustomizations_in_order();
         let ((listed, targets), (routes, filled)) =
-            rayon::join(|| (self.listed(), self.patch_targets()), || self.reached());
+            rayon::join(|| (listed(&all), self.patch_targets(&all)), || self.reached(&all));
         (self.resources, self.patches, self.reshaping) = (listed.resources, listed.patches, listed.reshaping);
         (self.targets, self.routes, self.filled) = (targets, routes, filled);
     }
 
-    fn listed(&self) -> Listed {
-        let mut listed = Listed::default();
-        for kustomization in self.kustomizations.values() {
-            listed.resources.extend(kustomization.resources.iter().cloned());
-            listed.patches.extend(kustomization.patches.iter().cloned());
-            if kustomization.changes_kinds {
-                listed.reshaping.extend(kustomization.patches.iter().cloned());
-            }
-        }
-        listed
+    /// The kustomizations, in the order of their folders.
+    pub(super) fn kustomizations_in_order(&self) -> Vec<(&PathBuf, &Kustomization)> {
+        let mut all: Vec<_> = self.kustomizations.iter().collect();
+        all.sort_unstable_by_key(|(folder, _)| *folder);
+        all
     }
 
     /// The ways to each file, and the placeholders that are filled in on them.
-    fn reached(&self) -> (ByFile<KustomizeRoute>, ByFile<FilledPlaceholder>) {
-        let roots = self.kustomizations.par_iter();
+    fn reached(
+        &self,
+        all: &[(&PathBuf, &Kustomization)],
+    ) -> (ByFile<KustomizeRoute>, ByFile<FilledPlaceholder>) {
+        let roots = all.par_iter();
         let reached: Vec<Reached> = roots.map(|(root, own)| self.reached_from(root, own)).collect();
         let mut routes: HashMap<PathBuf, Vec<KustomizeRoute>> = HashMap::new();
         let mut filled: HashMap<PathBuf, Vec<FilledPlaceholder>> = HashMap::new();
@@ -224,9 +223,9 @@ impl Folders {
     }
 
     /// The patch targets of each kustomization, by the files that it and the kustomizations below it list.
-    fn patch_targets(&self) -> ByFile<PatchTarget> {
+    fn patch_targets(&self, all: &[(&PathBuf, &Kustomization)]) -> ByFile<PatchTarget> {
         let mut of_files: HashMap<PathBuf, Vec<PatchTarget>> = HashMap::new();
-        for (folder, kustomization) in &self.kustomizations {
+        for (folder, kustomization) in all {
             let mut targets = kustomization.targets.clone();
             for component in &kustomization.components {
                 let component = self.kustomizations.get(component);
@@ -235,8 +234,8 @@ impl Folders {
             if targets.is_empty() {
                 continue;
             }
-            let mut seen = HashSet::from([folder]);
-            let mut open = vec![kustomization];
+            let mut seen = HashSet::from([*folder]);
+            let mut open = vec![*kustomization];
             while let Some(kustomization) = open.pop() {
                 for path in &kustomization.resources {
                     if !seen.insert(path) {
@@ -295,15 +294,12 @@ impl Folders {
 
     /// The chart that a file is a template of.
     fn chart_of_template<'p>(&self, path: &'p Path) -> Option<&'p Path> {
-        path.ancestors().skip(1).find_map(|folder| {
-            let chart = folder.parent().filter(|chart| self.charts.contains(*chart))?;
-            folder.file_name().is_some_and(|name| name == "templates").then_some(chart)
-        })
+        parents_of(path, "templates").find(|chart| self.charts.contains(*chart))
     }
 
     /// The chart whose folder `crds` a file is in, which installs it as it is written.
     pub(crate) fn root_chart_of_crd(&self, path: &Path) -> Option<PathBuf> {
-        let chart = crds_of(path).find(|chart| self.charts.contains(*chart))?;
+        let chart = parents_of(path, "crds").find(|chart| self.charts.contains(*chart))?;
         Some(self.root_of(chart).to_owned())
     }
 
@@ -325,7 +321,7 @@ impl Folders {
 
     /// The folders with a kustomization.
     pub(crate) fn kustomization_folders(&self) -> Vec<PathBuf> {
-        self.kustomizations.keys().cloned().collect()
+        self.kustomizations_in_order().into_iter().map(|(folder, _)| folder.clone()).collect()
     }
 
     /// The chart that is rendered for a template.
@@ -508,10 +504,23 @@ pub(super) fn chart_above(chart: &Path) -> Option<&Path> {
     charts.and_then(Path::parent)
 }
 
-/// The folders above that would be charts if a file is in their folder `crds`.
-pub(super) fn crds_of(file: &Path) -> impl Iterator<Item = &Path> {
-    let above = file.ancestors().skip(1);
-    above.filter(|folder| folder.file_name().is_some_and(|name| name == "crds")).filter_map(Path::parent)
+/// The folders above a file that contain it in their folder of some name.
+pub(super) fn parents_of<'p>(file: &'p Path, name: &'static str) -> impl Iterator<Item = &'p Path> {
+    let named =
+        file.ancestors().skip(1).filter(move |folder| folder.file_name().is_some_and(|own| own == name));
+    named.filter_map(Path::parent)
+}
+
+fn listed(all: &[(&PathBuf, &Kustomization)]) -> Listed {
+    let mut listed = Listed::default();
+    for (_, kustomization) in all {
+        listed.resources.extend(kustomization.resources.iter().cloned());
+        listed.patches.extend(kustomization.patches.iter().cloned());
+        if kustomization.changes_kinds {
+            listed.reshaping.extend(kustomization.patches.iter().cloned());
+        }
+    }
+    listed
 }
 
 fn shared<T>(lists: HashMap<PathBuf, Vec<T>>) -> ByFile<T> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::folders::{chart_above, crds_of};
+use super::folders::{chart_above, parents_of};
 use super::kustomization::Kustomization;
 use super::{Directories, Disk, absolute};
 
@@ -50,7 +50,7 @@ impl Near {
     /// The folder of the chart that installs a file as it is written, from its folder `crds`: of a chart in another one,
     /// the outermost.
     pub(crate) fn claiming_chart(&mut self, file: &Path) -> Option<PathBuf> {
-        let mut chart = crds_of(file).find(|chart| self.folder(chart).is_chart)?;
+        let mut chart = parents_of(file, "crds").find(|chart| self.folder(chart).is_chart)?;
         while let Some(above) = chart_above(chart).filter(|above| self.folder(above).is_chart) {
             chart = above;
         }

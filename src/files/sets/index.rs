@@ -1,6 +1,6 @@
 //! The files of an input by path.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -93,8 +93,13 @@ impl<'a> Files<'a> {
     /// All folders below one that hold files, directly or indirectly.
     pub(super) fn folders_below(&self, folder: &Path) -> impl Iterator<Item = &'a Path> + '_ {
         let all = self.all_folders.get_or_init(|| {
-            let folders = self.sorted.iter().flat_map(|(path, _)| path.ancestors().skip(1));
-            let mut all: Vec<&Path> = folders.collect::<BTreeSet<_>>().into_iter().collect();
+            let mut found: HashSet<&Path> = HashSet::new();
+            for (path, _) in &self.sorted {
+                let above = path.ancestors().skip(1);
+                // Those above a folder that is known are known.
+                for _ in above.take_while(|folder| found.insert(*folder)) {}
+            }
+            let mut all: Vec<&Path> = found.into_iter().collect();
             all.sort_by(|a, b| bytes(a).cmp(bytes(b)));
             all
         });

@@ -102,16 +102,16 @@ pub(super) struct Top<'a> {
 
 /// The kustomizations that no other one includes, except components, which are nothing alone.
 pub(super) fn tops<'a>(files: &Files<'a>) -> Vec<Top<'a>> {
-    let all = &files.folders.kustomizations;
+    let all = files.folders.kustomizations_in_order();
     let mut included: HashSet<&PathBuf> = HashSet::new();
-    for (folder, kustomization) in all {
+    for (folder, kustomization) in &all {
         let paths = kustomization.resources.iter().chain(&kustomization.components);
-        included.extend(paths.filter(|path| *path != folder));
+        included.extend(paths.filter(|path| path != folder));
     }
     let is_top = |(folder, kustomization): &(&'a PathBuf, &'a Kustomization)| {
         !kustomization.is_component && !included.contains(folder)
     };
-    let tops = all.par_iter().filter(is_top).map(|(folder, _)| {
+    let tops = all.into_par_iter().filter(is_top).map(|(folder, _)| {
         let mut expansion = Expansion::new(files);
         expansion.kustomization(folder, &Transform::default());
         Top { folder, reach: expansion.reach }
