@@ -24,12 +24,14 @@ pub(super) fn violations(schema: &CompiledSchema, tree: &Tree, root: u32) -> Vec
     out
 }
 
-/// The slots on the way to a place, which are numbered in the order of the document. What is absent comes last.
+/// The slots on the way to a place, which are numbered in the order of the document. What is absent comes last, and a field
+/// that is null is absent.
 fn position(tree: &Tree, root: u32, pointer: &Pointer) -> Vec<u32> {
+    let is_set = |child: &u32| !tree.is_null(tree.resolve(*child));
     let mut at = Some(root);
     let slot = |step: &String| {
         at = at.map(|slot| tree.resolve(slot)).and_then(|slot| match tree.slot(slot).kind.is_mapping() {
-            true => tree.entry(slot, step).map(|(child, _)| child),
+            true => tree.entry(slot, step).map(|(child, _)| child).filter(is_set),
             false => tree.item(slot, step.parse().ok()?),
         });
         at.unwrap_or(u32::MAX)
