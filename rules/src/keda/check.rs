@@ -1,6 +1,8 @@
 //! Checks whether KEDA can build a scaler from a trigger: missing keys, values that cannot be parsed, keys
-//! that exclude each other. A value from a TriggerAuthentication is not known, only that there is one; an
-//! environment variable is read where the container is known. What is not known is never reported.
+//! that exclude each other.
+//!
+//! A TriggerAuthentication shows which parameters exist, not their values. An environment variable is read if
+//! the container is in the input. A problem that depends on an unknown value is not reported.
 
 use std::cell::Cell;
 
@@ -13,28 +15,26 @@ use crate::tree::node::Node;
 /// A problem that prevents KEDA from building the scaler.
 #[derive(Debug)]
 pub struct TriggerProblem<'a> {
-    /// The location.
+    /// The field to report.
     pub node: Node<'a>,
-    /// The keys that it is about.
+    /// The keys that the problem is about. They identify it.
     pub keys: String,
-    /// What is wrong.
     pub message: String,
-    /// How to repair it.
+    /// How to fix it.
     pub help: String,
-    /// Whether it rests on what the TriggerAuthentication does not give.
+    /// Whether the problem depends on a parameter that the TriggerAuthentication does not have.
     pub reads_authentication: bool,
-    /// Whether it rests on the environment of the target.
+    /// Whether the problem depends on the environment of the target.
     pub reads_environment: bool,
 }
 
-/// What surrounds a trigger.
+/// The parts of the ScaledObject and of other objects that the check of a trigger reads.
 #[derive(Clone, Debug)]
 pub struct Surroundings<'a> {
     /// Whether a formula replaces the metrics of the ScaledObject. `None` if this is not known.
     pub modifiers: Option<bool>,
-    /// The TriggerAuthentication.
     pub authentication: Authentication<'a>,
-    /// The environment of the target.
+    /// The environment of the target container.
     pub environment: Environment<'a>,
 }
 
@@ -42,12 +42,12 @@ pub struct Surroundings<'a> {
 pub(super) enum KeyValue<'a> {
     Absent,
     Unknown,
-    /// It is present, and its value is not known. Where it is named.
+    /// The key is present, but its value is not known. The node is the field that names the key.
     Hidden(Node<'a>),
     Text(Node<'a>, &'a str),
 }
 
-/// The check of a trigger: what it reads, and the problems so far.
+/// The check of a trigger: its input, and the problems found so far.
 pub(super) struct TriggerCheck<'a> {
     pub(super) trigger: Trigger<'a>,
     pub(super) metadata: Node<'a>,
@@ -57,7 +57,7 @@ pub(super) struct TriggerCheck<'a> {
     around: &'a Surroundings<'a>,
     /// The keys that the current key or constraint is about.
     keys: &'static str,
-    /// Whether it has read the TriggerAuthentication, or the environment.
+    /// Whether the check has read the TriggerAuthentication, and whether it has read the environment.
     used: (Cell<bool>, Cell<bool>),
     problems: Vec<TriggerProblem<'a>>,
 }
@@ -86,7 +86,7 @@ pub fn problems<'a>(
 }
 
 impl<'a> TriggerCheck<'a> {
-    /// Runs the check of a key or a constraint, and notes with its problems what it has read.
+    /// Runs the check of a key or a constraint, and records in its problems what the check has read.
     fn run(&mut self, keys: &'static str, check: impl FnOnce(&mut Self)) {
         self.keys = keys;
         self.used = Default::default();
@@ -206,14 +206,15 @@ impl<'a> TriggerCheck<'a> {
             match node.text() {
                 Some(text) if text.trim().is_empty() => {}
                 Some(text) => return KeyValue::Text(node, text.trim()),
-                // Not text: reported by another check, and unknown here.
+                // Another check reports a value that is not text; here it is unknown.
                 None => return KeyValue::Unknown,
             }
         }
         KeyValue::Absent
     }
 
-    /// The value, or the default if the key is absent. `None` if it is not known, or absent without default.
+    /// The value, or the default if the key is absent. `None` if it is not known, or if the key is absent and
+    /// has no default.
     pub(super) fn effective(&self, name: &str) -> Option<&'a str> {
         match self.value(name) {
             KeyValue::Text(_, text) => Some(text),
@@ -222,7 +223,7 @@ impl<'a> TriggerCheck<'a> {
         }
     }
 
-    /// The text of a key, and where it is. `None` if it is absent or not known.
+    /// The text of a key and its node. `None` if it is absent or not known.
     pub(super) fn text(&self, name: &str) -> Option<(Node<'a>, &'a str)> {
         match self.value(name) {
             KeyValue::Text(node, text) => Some((node, text)),
@@ -230,7 +231,7 @@ impl<'a> TriggerCheck<'a> {
         }
     }
 
-    /// The node that names a key, whatever its value.
+    /// The node that names a key, even if its value is not known.
     pub(super) fn node(&self, name: &str) -> Option<Node<'a>> {
         match self.value(name) {
             KeyValue::Text(node, _) | KeyValue::Hidden(node) => Some(node),
@@ -244,7 +245,7 @@ impl<'a> TriggerCheck<'a> {
         match self.value(name) {
             KeyValue::Unknown => None,
             KeyValue::Absent => Some(false),
-            // Scalers tell a number that is absent by its being 0.
+            // A scaler cannot distinguish a number of 0 from an absent one.
             KeyValue::Text(_, text) if is_number => Some(number(text) != Some(0.0)),
             KeyValue::Hidden(_) | KeyValue::Text(..) => Some(true),
         }
@@ -267,7 +268,7 @@ impl<'a> TriggerCheck<'a> {
                 self.report_missing(key.name);
             }
             KeyValue::Absent => {}
-            // A key that a version rejects is reported as such, whatever its value.
+            // A key that a version rejects is reported as such; its value does not matter.
             KeyValue::Text(..) if key.rejected_since.is_some() => {}
             KeyValue::Text(node, text) => match key.kind.rejects(text, key.separator, key.ranges) {
                 Some(wanted) => {
@@ -286,7 +287,8 @@ impl<'a> TriggerCheck<'a> {
         }
     }
 
-    /// Checks that a value is one of those of its key, and that no two of them exclude each other.
+    /// Checks that a value is one of the values of its key, and that no two items of a list exclude each
+    /// other.
     fn check_values(&mut self, key: &ScalerKey, node: &Node<'a>, text: &str) {
         if key.values.is_empty() && key.exclusive_values.is_empty() {
             return;
@@ -310,7 +312,7 @@ impl<'a> TriggerCheck<'a> {
         }
     }
 
-    /// Reports that a key is missing, at the node where it is blank or names a variable without a value.
+    /// Reports a missing key, at its node if it is blank or names a variable without a value.
     pub(super) fn report_missing(&mut self, name: &str) {
         let Some(key) = self.find_key(name) else {
             return;
@@ -350,7 +352,7 @@ impl<'a> TriggerCheck<'a> {
     }
 }
 
-/// The message and the help for a value that a key does not have.
+/// The message and the help for a value that is not one of the values of the key.
 pub(super) fn unsupported_value(key: &str, text: &str, values: &[&str]) -> (String, String) {
     let near = crate::facts::suggest::nearest(text, values.iter().copied());
     let help = match near {

@@ -1,4 +1,4 @@
-//! Conditions on the keys of a trigger, as the constraints of `scalers.txt` write them.
+//! Conditions on the keys of a trigger, as written in the constraints of `scalers.txt`.
 
 use super::check::{KeyValue, TriggerCheck};
 use super::scalers::Scaler;
@@ -8,12 +8,12 @@ use crate::tree::node::Node;
 /// A condition on the keys of a trigger.
 #[derive(Debug)]
 pub(super) struct Condition {
-    /// Its text in the table.
+    /// The text of the condition in the table.
     pub(super) text: &'static str,
     pub(super) test: Test,
 }
 
-/// What a condition tests.
+/// The test of a condition.
 #[derive(Debug)]
 pub(super) enum Test {
     /// `!KEY`
@@ -49,7 +49,7 @@ impl Condition {
         self.test.node(check)
     }
 
-    /// The text for a message in backticks.
+    /// The condition in words, for a message, with names in backticks.
     pub(super) fn in_words(&self) -> String {
         self.text.replace('+', "` with `").replace('|', "` or `")
     }
@@ -128,7 +128,7 @@ impl Test {
     }
 }
 
-/// Whether a text is the value, both read as booleans where the value is one.
+/// Whether a text equals the value. If the value is a boolean, both are compared as booleans.
 fn is_equal(text: &str, value: &str) -> bool {
     match boolean(value) {
         Some(flag) => boolean(text) == Some(flag),

@@ -4,19 +4,20 @@ use super::{Trigger, triggers, uses_modifiers};
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// The fallback of a ScaledObject that has one.
+/// The `fallback` block of a ScaledObject.
 #[derive(Clone, Debug)]
 pub struct Fallback<'a> {
     /// `spec.fallback`, a mapping.
     pub node: Node<'a>,
-    /// Whether a formula replaces the metrics.
+    /// Whether a formula replaces the metrics of the ScaledObject.
     pub modifiers: bool,
-    /// The triggers. `None` if the type of one is not known.
+    /// The triggers. `None` if the type of a trigger is not known.
     pub triggers: Option<Vec<Trigger<'a>>>,
 }
 
 impl<'a> Fallback<'a> {
-    /// The fallback. `None` if there is none, or if a placeholder hides whether there are scaling modifiers.
+    /// The fallback of a ScaledObject. `None` if it has none, or if a placeholder hides whether there are
+    /// scaling modifiers.
     #[must_use]
     pub fn of(object: &'a Object) -> Option<Fallback<'a>> {
         let node = object.path(&["spec", "fallback"]);

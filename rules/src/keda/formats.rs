@@ -1,4 +1,5 @@
-//! Formats of metadata values, as KEDA's scalers parse them. What is not certainly rejected is accepted.
+//! Formats of metadata values, as KEDA's scalers parse them. A value is rejected only if the scaler certainly
+//! rejects it.
 
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ use crate::facts::names::{is_label_value, is_qualified_name};
 /// A format of metadata values.
 #[derive(Debug)]
 pub(super) struct Format {
-    /// Its name in `scalers.txt`.
+    /// The name in `scalers.txt`.
     name: &'static str,
     /// The expected form, for a message.
     pub(super) wanted: &'static str,
@@ -112,7 +113,7 @@ fn is_url(text: &str) -> bool {
         .all(|at| bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)));
     let rest = match scheme(text) {
         Some(scheme) => &text[scheme.len() + 1..],
-        // Without a scheme no colon may be in the first segment.
+        // A URL without a scheme must not have a colon in its first segment.
         None if text.split('/').next().is_some_and(|first| first.contains(':')) => return false,
         None => text,
     };
@@ -136,7 +137,7 @@ fn is_request_uri(text: &str) -> bool {
 }
 
 fn is_queue_url(text: &str) -> bool {
-    // What is no URL is the name of a queue.
+    // The scaler uses a text that is not a URL as the name of a queue.
     if !is_request_uri(text) {
         return true;
     }
@@ -156,7 +157,7 @@ fn is_rabbit_url(text: &str) -> bool {
     is_url(text) && scheme(text).is_some_and(known)
 }
 
-/// A part of the text is enough.
+/// Whether the text may be a SEMP URL. It is enough that a part of the text is one.
 fn is_semp_url(text: &str) -> bool {
     ["http://", "https://"].iter().any(|start| {
         text.match_indices(start).any(|(at, _)| {
@@ -201,7 +202,7 @@ fn is_long_duration(text: &str) -> bool {
     true
 }
 
-/// Whether the API server's label selectors may be written like this.
+/// Whether the API server may accept the text as a label selector.
 fn is_label_selector(text: &str) -> bool {
     let mut rest = text.trim();
     while !rest.is_empty() {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// Why a formula is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormulaError {
-    /// A name that is neither that of a trigger nor a built-in.
+    /// The name is neither a trigger nor a built-in.
     UnknownName(String),
     /// The result is a boolean.
     Boolean,
@@ -160,7 +160,7 @@ impl<'a> Parser<'_, 'a> {
         }
         let kind = self.ternary()?;
         if self.position < self.tokens.len() {
-            // Two adjacent values, or an unmatched bracket.
+            // Two values follow each other, or a bracket has no counterpart.
             return Err(match self.peek() {
                 Some(Token::Number | Token::Text(_) | Token::Punctuation(")" | ",")) => ParseFailure::Syntax,
                 _ => ParseFailure::Unsupported,
@@ -188,8 +188,8 @@ impl<'a> Parser<'_, 'a> {
         Ok(kind)
     }
 
-    /// Binary operators, those with the lowest precedence first. All levels are treated as left-associative,
-    /// which is enough to determine types.
+    /// Parses binary operators, starting with the lowest precedence. All levels are treated as
+    /// left-associative, which is enough to determine types.
     fn binary(&mut self, level: usize) -> Result<ExprType, ParseFailure> {
         const LEVELS: &[&[&str]] = &[
             &["||", "or"],
@@ -250,7 +250,7 @@ impl<'a> Parser<'_, 'a> {
         self.position += 1;
         match token {
             Token::Number => Ok(ExprType::Number),
-            // Strings that may be a number in another notation are not checked.
+            // A string that may be a number in another notation is not checked.
             Token::Text(text) if text.starts_with(|c: char| c.is_alphabetic()) => {
                 let word = text.to_ascii_lowercase();
                 let number = ["inf", "infinity", "nan"].contains(&word.as_str());

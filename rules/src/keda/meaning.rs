@@ -1,17 +1,17 @@
-//! What trigger types and their metadata mean, for editors.
+//! Descriptions of trigger types and their metadata keys, for editors.
 
 use super::scalers::{KeySource, ScalerKey};
 use super::value::KeyType;
 
 static TYPES: &str = include_str!("types.tsv");
 
-/// What a trigger of a type scales on.
+/// What a trigger type scales on.
 #[must_use]
 pub fn of_type(name: &str) -> Option<&'static str> {
     TYPES.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'))
 }
 
-/// What a key of the metadata holds: whether it has to be written, its type, default, values and sources.
+/// The description of a metadata key: whether it is required, its type, default, values and sources.
 #[must_use]
 pub fn of_key(key: &ScalerKey) -> String {
     let mut out = String::from(match (key.required, key.sources.len()) {

@@ -1,5 +1,5 @@
-//! Typed access to KEDA's triggers: those of a ScaledObject or ScaledJob, the keys that each trigger type
-//! reads (`scalers.txt`), and whether the two match.
+//! Typed access to KEDA's triggers: the triggers of a ScaledObject or ScaledJob, the keys that each trigger
+//! type reads (`scalers.txt`), and whether a trigger matches its type.
 //!
 //! Conditions that KEDA's own admission webhook checks are implemented in the rules; this module covers what
 //! the scalers check when they are built.
@@ -26,8 +26,8 @@ pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
     object.path(&["spec", "triggers"]).items().map(|node| Trigger { node })
 }
 
-/// Whether the ScaledObject replaces its external metrics by a formula: any field of the block counts. `None`
-/// if a placeholder hides it.
+/// Whether a formula replaces the external metrics of the ScaledObject: any field of `scalingModifiers`
+/// counts. `None` if a placeholder hides it.
 #[must_use]
 pub fn uses_modifiers(object: &Object) -> Option<bool> {
     let block = object.path(&["spec", "advanced", "scalingModifiers"]);
@@ -62,12 +62,11 @@ pub fn hpa_name(object: &Object) -> Option<String> {
 /// One entry of `spec.triggers`.
 #[derive(Clone, Debug)]
 pub struct Trigger<'a> {
-    /// The entry.
     pub node: Node<'a>,
 }
 
 impl<'a> Trigger<'a> {
-    /// Its type, if it is text.
+    /// The type of the trigger, if it is text.
     #[must_use]
     pub fn kind(&self) -> Option<&'a str> {
         self.node.get("type").text()
@@ -85,13 +84,12 @@ impl<'a> Trigger<'a> {
         self.kind().and_then(scalers::scaler)
     }
 
-    /// Its metadata.
     #[must_use]
     pub fn metadata(&self) -> Node<'a> {
         self.node.get("metadata")
     }
 
-    /// Whether it names a TriggerAuthentication. A placeholder counts as one.
+    /// Whether the trigger names a TriggerAuthentication. A placeholder counts as a name.
     #[must_use]
     pub fn has_authentication(&self) -> bool {
         let reference = self.node.get("authenticationRef");

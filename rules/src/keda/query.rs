@@ -1,21 +1,20 @@
-//! The series that a PromQL query reads, and who exports them: enough to tell whether anything is left to
-//! read while the target of a ScaledObject has no pods. This is a scanner and not a parser.
+//! The series that a PromQL query reads, and their exporters. This is enough to decide whether the query
+//! still returns data while the target of a ScaledObject has no pods. It is a scanner, not a parser.
 
 /// A series selector of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series<'a> {
-    /// The name of the metric.
     pub name: &'a str,
-    /// The matchers: label, operator, value as it is written.
+    /// The matchers: label, operator, and value as written.
     pub matchers: Vec<(&'a str, &'a str, &'a str)>,
 }
 
-/// What a query reads.
+/// The parts of a query that the rules read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads<'a> {
-    /// The series.
+    /// The series selectors.
     pub series: Vec<Series<'a>>,
-    /// Whether the query gives a value where a series is absent, with `vector` or `absent`.
+    /// Whether the query returns a value if a series is absent, with `vector` or `absent`.
     pub fills_gaps: bool,
 }
 
@@ -38,7 +37,7 @@ const AGGREGATIONS: [&str; 14] = [
 const LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
 const WORDS: [&str; 10] = ["and", "or", "unless", "bool", "offset", "atan2", "start", "end", "inf", "nan"];
 
-/// What a query reads. `None` if the text is not understood, or selects series by anything but a name.
+/// Scans a query. `None` if the text is not understood, or if it selects series without a metric name.
 #[must_use]
 pub fn reads(query: &str) -> Option<Reads<'_>> {
     let mut scanner = Scanner { text: query, at: 0 };
@@ -64,7 +63,7 @@ pub fn reads(query: &str) -> Option<Reads<'_>> {
                         scanner.skip_past(b')')?;
                     }
                 } else if next == Some(b'(') {
-                    // `vector(0)` counts as nothing, as an absent series does.
+                    // `vector(0)` counts as no value, like an absent series.
                     let zero = query[scanner.at..].replace(' ', "").starts_with("(0)");
                     out.fills_gaps |= lower.starts_with("absent") || (lower == "vector" && !zero);
                 } else if next == Some(b'{') {
@@ -114,7 +113,7 @@ impl<'a> Scanner<'a> {
         self.while_in(|b| b != b'\n');
     }
 
-    /// The inside of a string, with its escapes.
+    /// The content of a string, with its escape sequences.
     fn string(&mut self) -> Option<&'a str> {
         let quote = self.peek()?;
         let from = self.at + 1;
@@ -153,8 +152,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The model server that exports a metric of its own, by a word of its image or command. A metric that a
-/// router or gateway in front of it exports is not one of its own.
+/// The model server that exports a metric, found by a word of its image or command. `None` for metrics that a
+/// router or gateway in front of it exports.
 #[must_use]
 pub fn engine_of(metric: &str) -> Option<&'static str> {
     const ROUTERS: [&str; 6] = ["router", "incoming", "current_qps", "healthy_pods", "gateway", "_epp_"];
@@ -172,7 +171,7 @@ pub fn engine_of(metric: &str) -> Option<&'static str> {
 }
 
 impl Series<'_> {
-    /// Whether only the pods of a workload are asked for, by the name that their own names start with.
+    /// Whether the query reads only the pods of a workload, selected by the prefix of their names.
     #[must_use]
     pub fn selects_pods_of(&self, workload: &str) -> bool {
         self.matchers.iter().any(|(label, operator, value)| {

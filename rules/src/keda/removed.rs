@@ -5,19 +5,19 @@ use crate::platform::Version;
 /// A metadata key that was removed.
 #[derive(Debug)]
 pub struct RemovedKey {
-    /// The key.
     pub key: &'static str,
-    /// The trigger types that read it before; empty if all did.
+    /// The trigger types that read it before; empty if all types did.
     pub trigger_types: &'static [&'static str],
-    /// First version that ignores it, which may be a future one.
+    /// The first version that ignores it, which may be a future version.
     pub since: Version,
-    /// The versions that reject the trigger because of it: first, and first that no longer does.
+    /// The versions that reject a trigger with the key: the first, and the first later one that accepts it
+    /// again.
     pub rejected_between: Option<(Version, Version)>,
     /// What to use instead.
     pub replacement: &'static str,
 }
 
-/// Keys that scalers ignore or will ignore. Keys that a scaler rejects permanently are in its own table. A
+/// Keys that scalers ignore or will ignore. Keys that a scaler rejects permanently are in `scalers.txt`. A
 /// key that a scaler still reads is not reported for that scaler.
 pub const REMOVED_KEYS: &[RemovedKey] = &[
     RemovedKey {
@@ -74,7 +74,7 @@ pub const REMOVED_KEYS: &[RemovedKey] = &[
 /// Trigger types that were removed: name, first version without it, replacement.
 pub const REMOVED_TYPES: &[(&str, Version, &str)] = &[("stan", Version::new(2, 19), "nats-jetstream")];
 
-/// The entry of a key that is obsolete for this trigger type.
+/// The entry of a key that this trigger type no longer reads.
 #[must_use]
 pub fn removed_key(kind: &str, key: &str) -> Option<&'static RemovedKey> {
     REMOVED_KEYS
@@ -82,7 +82,7 @@ pub fn removed_key(kind: &str, key: &str) -> Option<&'static RemovedKey> {
         .find(|old| old.key == key && (old.trigger_types.is_empty() || old.trigger_types.contains(&kind)))
 }
 
-/// The entry of a trigger type.
+/// The entry of a removed trigger type.
 #[must_use]
 pub fn removed_type(kind: &str) -> Option<(Version, &'static str)> {
     REMOVED_TYPES.iter().find(|(name, _, _)| *name == kind).map(|(_, version, instead)| (*version, *instead))

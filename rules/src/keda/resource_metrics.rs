@@ -12,19 +12,19 @@ pub struct ResourceMetric<'a> {
     pub node: Node<'a>,
     /// `cpu` or `memory`.
     pub resource: &'a str,
-    /// The container that is measured. `None`: the whole pod.
+    /// The container that is measured; `None` for the whole pod.
     pub container: Option<&'a str>,
 }
 
 impl ResourceMetric<'_> {
-    /// Whether it measures this container of the target.
+    /// Whether the metric measures this container of the target.
     #[must_use]
     pub fn measures(&self, container: &Node<'_>) -> bool {
         self.container.is_none_or(|name| container.get("name").text() == Some(name))
     }
 }
 
-/// The metrics of a ScaledObject or HPA that can be read.
+/// The resource metrics of a ScaledObject or HPA. Metrics that cannot be read are left out.
 #[must_use]
 pub fn resource_metrics(object: &Object) -> Vec<ResourceMetric<'_>> {
     if object.is(Kind::HPA) {

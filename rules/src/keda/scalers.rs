@@ -19,11 +19,10 @@ pub const LATER_TYPES: &[(&str, Version)] =
 pub struct Scaler {
     /// The value of `type`.
     pub name: &'static str,
-    /// The keys that it reads.
     pub keys: Vec<ScalerKey>,
-    /// What it demands of the keys beyond their types.
+    /// The constraints on the keys, beyond their types.
     pub(super) constraints: Vec<KeyConstraint>,
-    /// Whether any other key is valid as well.
+    /// Whether other keys are valid as well.
     pub open: bool,
 }
 
@@ -34,12 +33,13 @@ impl Scaler {
         self.keys.iter().find(|key| key.names().any(|n| n == name))
     }
 
-    /// The name of a key, which an argument of a constraint has to be.
+    /// Checks the name of a key that is an argument of a constraint.
     pub(super) fn checked_key(&self, name: &'static str) -> Result<&'static str, String> {
         self.key(name).map(|_| name).ok_or_else(|| format!("no key `{name}`"))
     }
 
-    /// The name of a key that is a number, or a duration, which may be one.
+    /// Checks the name of a key whose value is a number or a duration. KEDA also accepts a number as a
+    /// duration.
     pub(super) fn checked_number(&self, name: &'static str) -> Result<&'static str, String> {
         let is_number = |key: &ScalerKey| key.kind.is_number() || key.kind == KeyType::Duration;
         self.key(name).filter(|key| is_number(key)).map(|_| name).ok_or_else(|| format!("no number `{name}`"))
@@ -76,38 +76,37 @@ impl Scaler {
 /// How the scaler treats a key that is present in the metadata of a trigger.
 #[derive(Debug)]
 pub enum KeyStatus<'a> {
-    /// It is read.
+    /// The scaler reads it.
     Read,
-    /// It is read, but not from the metadata.
+    /// The scaler reads it, but not from the metadata.
     NotInMetadata(&'a ScalerKey),
-    /// It is `<key>FromEnv` of a key that is not read from the environment.
+    /// The key is `<key>FromEnv` of a key that the scaler does not read from the environment.
     NotInEnvironment(&'a ScalerKey),
-    /// A version rejects it.
+    /// A version rejects the key.
     Rejected(Version, &'static str),
-    /// It is not read.
+    /// The scaler does not read it.
     Unknown,
 }
 
 /// A key of the metadata.
 #[derive(Debug)]
 pub struct ScalerKey {
-    /// Its name.
     pub name: &'static str,
-    /// Whether it is always required.
+    /// Whether the key is always required.
     pub required: bool,
-    /// Type of the value.
+    /// The type of the value.
     pub kind: KeyType,
     /// The sources in which the scaler looks for it, in order.
     pub sources: Vec<KeySource>,
-    /// An alternative name.
+    /// An alternative name of the key.
     pub alias: Option<&'static str>,
-    /// The default of an absent key.
+    /// The value that an absent key has.
     pub default: Option<&'static str>,
-    /// The only valid values; for a list, those of its items.
+    /// The only valid values. For a list, the valid items.
     pub values: Vec<&'static str>,
     /// Values of a list that exclude each other.
     pub exclusive_values: Vec<&'static str>,
-    /// The separator between items.
+    /// The separator of list items.
     pub separator: char,
     /// Whether an item may be a range.
     pub ranges: bool,
@@ -122,7 +121,7 @@ impl ScalerKey {
         self.sources.contains(&from)
     }
 
-    /// The name, then the alternative name.
+    /// The name, and the alternative name if there is one.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.alias)
     }

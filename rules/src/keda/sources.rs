@@ -1,30 +1,30 @@
-//! Where KEDA looks for the values of a trigger's keys besides its metadata: a TriggerAuthentication, and the
-//! environment of a container of the target.
+//! The sources of a trigger's values besides its metadata: a TriggerAuthentication, and the environment of a
+//! container of the target.
 
 use crate::tree::node::Node;
 
 /// The TriggerAuthentication of a trigger.
 #[derive(Clone, Debug)]
 pub enum Authentication<'a> {
-    /// The trigger names none.
+    /// The trigger does not name a TriggerAuthentication.
     None,
-    /// It is not in the input, or a part of it is not known.
+    /// The TriggerAuthentication is not in the input, or a part of it is not known.
     Unknown,
-    /// Its parameters.
+    /// The parameters of the TriggerAuthentication.
     Known(Parameters<'a>),
 }
 
-/// What a TriggerAuthentication gives.
+/// The parameters and the pod identity that a TriggerAuthentication provides.
 #[derive(Clone, Debug)]
 pub struct Parameters<'a> {
-    /// The names of the parameters. Their values are in Secrets and the like, and are not known.
+    /// The names of the parameters. Their values are not known, because they are in Secrets or other stores.
     pub names: Vec<&'a str>,
     /// The provider of the pod identity; `none` if there is none.
     pub identity: &'a str,
 }
 
 impl<'a> Authentication<'a> {
-    /// What the `spec` of a (Cluster)TriggerAuthentication gives.
+    /// The parameters and the pod identity in the `spec` of a (Cluster)TriggerAuthentication.
     #[must_use]
     pub fn of(spec: &Node<'a>) -> Authentication<'a> {
         Self::known(spec).unwrap_or(Authentication::Unknown)
@@ -34,7 +34,7 @@ impl<'a> Authentication<'a> {
         if !spec.is_mapping() || spec.has_unknown_key() {
             return None;
         }
-        // A file, and the parameters that OAuth 2 adds, may be any.
+        // A file, and OAuth 2, can add parameters of any name.
         if ["filePath", "oauth2"].iter().any(|name| !spec.get(name).is_absent()) {
             return None;
         }
@@ -71,7 +71,6 @@ impl<'a> Authentication<'a> {
 pub enum Environment<'a> {
     /// The target is not in the input.
     Unknown,
-    /// The container.
     Container(Node<'a>),
 }
 
@@ -80,16 +79,16 @@ pub enum Environment<'a> {
 pub enum Variable<'a> {
     /// The container does not define it.
     Absent,
-    /// It may be defined, and have any value.
+    /// The container may define it, with any value.
     Unknown,
-    /// It is defined, with a value from elsewhere.
+    /// The container defines it, with a value from another object.
     Hidden,
-    /// Its value.
+    /// The value.
     Text(&'a str),
 }
 
 impl<'a> Environment<'a> {
-    /// The environment that KEDA reads: that of the container called `name`, or of the first one.
+    /// The environment that KEDA reads: that of the container called `name`, or else of the first container.
     #[must_use]
     pub fn of(pod: &Node<'a>, name: &Node<'_>) -> Environment<'a> {
         let mut containers = pod.get("containers").items();

@@ -202,7 +202,7 @@ fn formulas_are_refused_where_that_is_certain() {
     assert_eq!(formula_error(&"-".repeat(100_000), &names), None);
 }
 
-/// A line of `fixtures/keda/triggers.jsonl`: what KEDA's own constructors say of a trigger.
+/// A line of `fixtures/keda/triggers.jsonl`: the result of KEDA's own constructor for a trigger.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Case {

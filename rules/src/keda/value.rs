@@ -5,25 +5,21 @@ use crate::facts::duration::GoDuration;
 /// The type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
-    /// Any text.
     String,
-    /// An integer.
     Int,
     /// A non-negative integer.
     Uint,
-    /// A number.
+    /// A number, which may have a fraction.
     Float,
-    /// A boolean.
     Bool,
-    /// A duration.
     Duration,
-    /// Strings between separators.
+    /// A list of strings between separators.
     List,
-    /// Integers, or ranges of them, between separators.
+    /// A list of integers, or of ranges of integers, between separators.
     Ints,
-    /// `key=value` between separators.
+    /// A list of `key=value` pairs between separators.
     Map,
-    /// URL parameters: parsed leniently, so they are never reported.
+    /// URL parameters. The parser is lenient, so they are never reported.
     Params,
 }
 
@@ -46,7 +42,7 @@ impl KeyType {
         })
     }
 
-    /// Whether it is a number.
+    /// Whether the type is a number.
     #[must_use]
     pub fn is_number(self) -> bool {
         matches!(self, KeyType::Int | KeyType::Uint | KeyType::Float)
@@ -87,7 +83,7 @@ impl KeyType {
     }
 }
 
-/// Parses a number in JSON's grammar: no leading `+`, zero or dot, no percent sign.
+/// Parses a number in JSON's grammar: no leading `+`, zero or dot, and no percent sign.
 #[must_use]
 pub fn number(text: &str) -> Option<f64> {
     let rest = text.strip_prefix('-').unwrap_or(text);
@@ -128,7 +124,7 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The intended number of a text in another notation: `70%`, `+70`, `070`, `.5`.
+/// The number that a text in another notation probably means: `70%`, `+70`, `070`, `.5`.
 #[must_use]
 pub fn plain_number(text: &str) -> Option<String> {
     let body = text.trim().trim_end_matches('%').trim_start_matches('+');
@@ -149,16 +145,15 @@ pub fn plain_number(text: &str) -> Option<String> {
 /// The result of Go's `strconv.ParseFloat`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GoFloat {
-    /// A number.
     Value(f64),
-    /// A hexadecimal notation, which is not evaluated here.
+    /// A hexadecimal notation, which this parser does not evaluate.
     Unsure,
     /// Not a number.
     Invalid,
 }
 
 impl GoFloat {
-    /// Parses a text.
+    /// Parses a text as `strconv.ParseFloat` does.
     #[must_use]
     pub fn parse(text: &str) -> GoFloat {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

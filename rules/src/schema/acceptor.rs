@@ -1,12 +1,13 @@
-//! Accepts instances that are certainly valid, so that most objects need no jsonschema validator.
+//! Accepts instances that are certainly valid, so that most objects do not need a jsonschema validator.
 //!
-//! This compiles a schema to a table and walks through an instance until something in it may not be valid. It finds no
-//! violations: those of an instance that is not accepted are jsonschema's. Where the schema or a value has what it does not
-//! support (`oneOf`, `not`, numbers beyond 64 bits), it accepts nothing. A property test compares the two.
+//! The acceptor compiles a schema to a table and walks through an instance until it reaches a value that may
+//! be invalid. It does not find violations: jsonschema finds those of an instance that is not accepted. If
+//! the schema or a value has a feature that the acceptor does not support (`oneOf`, `not`, numbers beyond 64
+//! bits), it accepts nothing. A property test compares the two.
 //!
-//! What it saves, measured on the valid objects of the fixtures (optimized build, warm, means per kind): a
-//! NodePool takes 4.2 µs instead of 11.8 µs with `Validator::is_valid`, an EC2NodeClass 2.0 µs instead of 6.5
-//! µs, a Deployment 2.5 µs instead of 5.9 µs; over all kinds the validator takes 0.9 to 3.4 times as long.
+//! Measured on the valid objects of the fixtures (optimized build, warm, means per kind): a NodePool takes
+//! 4.2 µs instead of 11.8 µs with `Validator::is_valid`, an EC2NodeClass 2.0 µs instead of 6.5 µs, a
+//! Deployment 2.5 µs instead of 5.9 µs. Over all kinds the validator takes 0.9 to 3.4 times as long.
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +27,7 @@ use super::keywords::{LIST_TYPE_KEYWORD, ListType, TYPE_KEYWORD, matches_format}
 pub(super) struct Acceptor {
     /// The allowed types as bits; 0 for any type.
     types: u8,
-    /// Sorted by the length and the text of the names.
+    /// The declared fields, sorted by the length and then the text of their names.
     properties: Vec<(Box<str>, Acceptor)>,
     required: Vec<Box<str>>,
     additional_properties: AdditionalProperties,
@@ -36,34 +37,35 @@ pub(super) struct Acceptor {
     format: Option<Box<str>>,
     minimum: Option<i64>,
     maximum: Option<i64>,
-    /// Bounds of the number of characters, items and entries.
+    /// Bounds on the number of characters, items and entries.
     lengths: [(usize, usize); 3],
     list_type: Option<ListType>,
     all_of: Vec<Acceptor>,
     any_of: Option<Vec<Acceptor>>,
-    /// A type that it refers to.
+    /// The type that the schema refers to.
     reference: Option<Arc<CompiledSchema>>,
-    /// Whether it has a keyword that only jsonschema supports.
+    /// Whether the schema has a keyword that only jsonschema supports.
     unsupported: bool,
 }
 
-/// A pattern. It is compiled when the first text is compared with it: most fields with one are seldom written.
+/// A pattern. It is compiled when the first text is compared with it, because most fields with a pattern are
+/// seldom written.
 #[derive(Debug)]
 struct Pattern {
     text: Box<str>,
-    /// `None` where only jsonschema can read it.
+    /// `None` if only jsonschema supports the pattern.
     compiled: OnceLock<Option<Regex>>,
 }
 
 impl Pattern {
-    /// Whether a text matches it for certain. Beyond ASCII, jsonschema's character classes differ.
+    /// Whether a text certainly matches. For text beyond ASCII, jsonschema's character classes differ.
     fn matches(&self, text: &str) -> bool {
         let compiled = self.compiled.get_or_init(|| Regex::new(&self.text).ok());
         text.is_ascii() && compiled.as_ref().is_some_and(|pattern| pattern.is_match(text))
     }
 }
 
-/// The fields that are allowed beside the declared ones.
+/// The fields that are allowed in addition to the declared ones.
 #[derive(Debug, Default)]
 enum AdditionalProperties {
     #[default]
@@ -72,7 +74,7 @@ enum AdditionalProperties {
     Schema(Box<Acceptor>),
 }
 
-/// Bounds that every number is within.
+/// Bounds that allow any number.
 const UNBOUNDED: (usize, usize) = (0, usize::MAX);
 
 const CHARACTERS: usize = 0;
@@ -87,14 +89,14 @@ const STRING: u8 = 16;
 const ARRAY: u8 = 32;
 const OBJECT: u8 = 64;
 
-/// What of an object is not final, so that the schema says nothing about it.
+/// The reasons why parts of an object are not final, so that the schema does not apply to them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ValidationOptions {
-    /// A patch: what it leaves out is elsewhere.
+    /// The object is a patch: a missing field may be in the patched object.
     pub(super) is_patch: bool,
-    /// kustomize may set its namespace, labels and selector.
+    /// kustomize may set the namespace, labels and selector.
     pub(super) is_kustomized: bool,
-    /// Its text may have placeholders.
+    /// The text may contain placeholders.
     pub(super) has_placeholders: bool,
 }
 
@@ -104,12 +106,12 @@ impl ValidationOptions {
         self.has_placeholders && is_placeholder(text)
     }
 
-    /// Whether a key is none of a field: a placeholder, or a directive of a patch.
+    /// Whether a key is not a field name: a placeholder, or a directive of a patch.
     fn ignores_key(self, name: &str) -> bool {
         self.is_placeholder(name) || self.is_patch && name.starts_with('$')
     }
 
-    /// Whether a field that is absent may come from elsewhere.
+    /// Whether an absent field may be set elsewhere.
     fn allows_missing(self, name: &str) -> bool {
         self.is_patch || self.is_kustomized && is_set_by_kustomize(name)
     }
@@ -120,7 +122,7 @@ pub(super) fn is_set_by_kustomize(name: &str) -> bool {
     matches!(name, "namespace" | "selector" | "labels")
 }
 
-/// A walk through an instance beside its schema.
+/// A parallel walk through an instance and its schema.
 #[derive(Clone, Copy)]
 struct Walk<'t> {
     tree: &'t Tree,
@@ -151,7 +153,7 @@ impl<'t> Walk<'t> {
         let tree = self.tree;
         let mut count = 0;
         let mut field = |name: &'t str, child| {
-            // A field that is null is absent.
+            // A field with the value null counts as absent.
             let is_set = !is_null(tree, child);
             count += usize::from(is_set);
             !is_set || self.field(schema, name, child)
@@ -195,7 +197,7 @@ impl<'t> Walk<'t> {
 }
 
 impl Acceptor {
-    /// Compiles a schema without the types that it refers to.
+    /// Compiles a schema. The types that it refers to are compiled separately.
     pub(super) fn new(schema: &Value) -> Acceptor {
         let mut acceptor = Acceptor { lengths: [UNBOUNDED; 3], ..Acceptor::default() };
         match schema {
@@ -210,7 +212,7 @@ impl Acceptor {
         acceptor
     }
 
-    /// Whether the instance is certainly valid, but for what is not certain.
+    /// Whether the instance is certainly valid, apart from the parts that `options` excludes.
     pub(super) fn accepts(&self, tree: &Tree, slot: u32, options: ValidationOptions) -> bool {
         Walk { tree, options }.value(self, slot)
     }
@@ -278,12 +280,13 @@ impl Acceptor {
         self.types == 0 || self.types & of != 0
     }
 
-    /// Whether it accepts the type of a mapping or a sequence. No list of allowed values has one.
+    /// Whether the schema accepts a mapping or a sequence, by its type alone. A list of allowed values never
+    /// contains one.
     fn accepts_collection(&self, of: u8) -> bool {
         self.allows_type(of) && self.enum_values.is_none()
     }
 
-    /// Whether it accepts a string whatever its text is.
+    /// Whether the schema accepts every string.
     fn accepts_all_texts(&self) -> bool {
         self.allows_type(STRING)
             && self.enum_values.is_none()
@@ -302,7 +305,7 @@ impl Acceptor {
             Scalar::Bool(_) => (BOOLEAN, true),
             Scalar::Int(number) => (INTEGER | NUMBER, self.allows_number(number)),
             Scalar::Float(number) => (NUMBER, number.fract() != 0.0 && !is_bounded),
-            // Integers beyond 64 bits.
+            // An integer beyond 64 bits.
             Scalar::UInt(_) => return false,
             Scalar::Str(text) => (STRING, self.accepts_text(text)),
         };

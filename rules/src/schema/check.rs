@@ -20,16 +20,16 @@ use super::violation::{MAX_VIOLATIONS, Violation, ViolationKind};
 use super::{core, crd, errors, metadata, table, validation};
 use crate::steps;
 
-/// `None` where that takes too many steps.
+/// The violations; `None` if computing them takes too many steps.
 type Remembered = Option<Vec<Violation>>;
 
 static VIOLATIONS: Memo<Remembered> = Memo::new();
-/// With the definitions that they follow from.
+/// The violations, with the definitions that they were computed from.
 static DEFINED_VIOLATIONS: Memo<(CustomResourceDefinitions, Remembered)> = Memo::new();
 
-/// What the schema and the API server's validation reject in an object, computed at the first call. The schema is that
-/// of `definitions` if they define the object's kind and version, or else ours. Where that takes too many steps, the
-/// rule that asks is cut short.
+/// The violations of an object against its schema and the API server's own validation, computed at the first
+/// call. If `definitions` define the object's kind and version, their schema is used, otherwise the built-in
+/// one. If the computation takes too many steps, the calling rule is cancelled.
 pub(crate) fn violations<'o>(
     object: &'o Object,
     definitions: &CustomResourceDefinitions,
@@ -44,7 +44,7 @@ pub(crate) fn violations<'o>(
     let (tree, root) = object.tree();
     let compute = || limited(|| check(object, errors::violations(schema, tree, root)));
     let (known, remembered) = object.memo(&DEFINED_VIOLATIONS, || (definitions.clone(), compute()));
-    // An object may outlive a configuration.
+    // An object may outlive a configuration, so the definitions may have changed.
     if known.address() == definitions.address() {
         Cow::Borrowed(finished(remembered.as_deref()))
     } else {
@@ -52,7 +52,8 @@ pub(crate) fn violations<'o>(
     }
 }
 
-/// What the schema of an object's kind rejects in it; nothing where all of that is uncertain.
+/// The violations of the schema of an object's kind. None if the object is valid apart from its uncertain
+/// parts.
 fn of_kind(schema: &CompiledSchema, object: &Object) -> Vec<Violation> {
     let (tree, root) = object.tree();
     if schema.accepts(tree, root, validation_options(object)) {
@@ -61,7 +62,7 @@ fn of_kind(schema: &CompiledSchema, object: &Object) -> Vec<Violation> {
     errors::violations(schema, tree, root)
 }
 
-/// Violations within the bounds of what is remembered for all rules.
+/// Computes violations within the limits of a result that all rules share.
 fn limited(check: impl FnOnce() -> Vec<Violation>) -> Remembered {
     steps::limited(steps::SHARED, || suggest::at_most(SUGGESTIONS_PER_RULE, check)).0
 }
@@ -70,8 +71,9 @@ fn finished<T>(violations: Option<T>) -> T {
     violations.unwrap_or_else(|| steps::cut_short())
 }
 
-/// Every violation of an object, at most one per field. Fragments have violations for missing fields, which
-/// the rule manifest-incomplete summarizes; patches have none. `out` has those of the schema.
+/// Completes the violations of an object; `out` has those of the schema. There is at most one per field.
+/// Fragments have violations for missing fields, which the rule manifest-incomplete summarizes; patches have
+/// none.
 pub(super) fn check(object: &Object, mut out: Vec<Violation>) -> Vec<Violation> {
     if out.len() < MAX_VIOLATIONS {
         metadata::check(object, &mut out);
@@ -82,7 +84,8 @@ pub(super) fn check(object: &Object, mut out: Vec<Violation>) -> Vec<Violation> 
         validation::validate(object, MAX_VIOLATIONS - from, &mut out);
     }
     for violation in out.iter_mut().skip(from).take(MAX_VIOLATIONS) {
-        // An absent part of the envelope is a missing field, also where validation code reports it.
+        // An absent part of the envelope is a missing field, even if validation code reports it in another
+        // way.
         if is_envelope(&violation.pointer) && root.at(&violation.pointer).is_absent() {
             violation.kind = ViolationKind::Missing;
         }
@@ -95,7 +98,7 @@ pub(super) fn check(object: &Object, mut out: Vec<Violation>) -> Vec<Violation> 
             && !(kustomized && may_be_set_by_kustomize(&root, &violation.pointer))
             && !(listed && is_quoted_by_kustomize(&root, violation))
     });
-    // Where a field inside a missing part is reported as missing, the part itself is not.
+    // If a field inside a missing part is reported as missing, the part itself is not reported.
     let missing: BTreeSet<Pointer> =
         out.iter().filter(|v| v.kind == ViolationKind::Missing).map(|v| v.pointer.clone()).collect();
     // Pointers are sorted, so descendants follow their ancestor.
@@ -118,7 +121,7 @@ pub(crate) fn is_envelope(pointer: &Pointer) -> bool {
     above.iter().all(|step| ENVELOPE_FIELDS.contains(&step.as_str()))
 }
 
-/// What is not certain in an object, so that its violations are not reported.
+/// The uncertain parts of an object, whose violations are not reported.
 pub(super) fn validation_options(object: &Object) -> ValidationOptions {
     ValidationOptions {
         is_patch: object.is_patch(),
@@ -147,7 +150,7 @@ fn is_quoted_by_kustomize(root: &Node<'_>, violation: &Violation) -> bool {
     expected.contains(&"string") && matches!(text.as_str(), "on" | "off" | "yes" | "no" | "y" | "n")
 }
 
-/// Whether a violation is certain: not where a placeholder hides the value, and not for what a patch leaves
+/// Whether a violation is certain. It is not if a placeholder hides the value, or if a patch leaves the field
 /// out.
 fn is_reportable(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
     let steps = violation.pointer.steps();
@@ -173,8 +176,9 @@ pub(crate) fn has_schema(id: &ObjectId, definitions: &CustomResourceDefinitions)
     definitions.find(id).is_some() || table::find(id).is_some()
 }
 
-/// The product whose schemas an object is checked against, if the cluster runs a newer version of it, which may have
-/// fields and values that the schemas do not have. A definition that the user brings is the cluster's own.
+/// The product whose schemas an object is checked against, if the cluster runs a newer version of it, which
+/// may have fields and values that the schemas do not have. `None` for definitions that the user provides,
+/// because they come from the cluster.
 pub(crate) fn outdated_schemas(
     object: &Object,
     platform: &Platform,
@@ -186,8 +190,8 @@ pub(crate) fn outdated_schemas(
     Product::of_group(object.group()).filter(|product| platform.version(*product) > product.newest())
 }
 
-/// The names of the fields that the schema has at a pointer; empty for free-form maps and kinds without a
-/// schema.
+/// The names of the fields that the schema declares at a pointer. Empty for free-form maps and for kinds
+/// without a schema.
 pub(crate) fn fields_at(
     object: &Object,
     pointer: &Pointer,
@@ -200,8 +204,8 @@ pub(crate) fn fields_at(
     }
 }
 
-/// The version of Kubernetes that added a field which the schema does not have; `None` where no version that is known
-/// has it, and for CRDs.
+/// The version of Kubernetes that added a field which the schema does not have. `None` if no known version
+/// has the field, and for CRDs.
 pub(crate) fn added_later(object: &Object, pointer: &Pointer) -> Option<Version> {
     let (field, above) = pointer.steps().split_last()?;
     let (parent, above) = above.split_last()?;
@@ -218,7 +222,7 @@ fn child<'s>(schema: &'s Value, step: &str) -> Option<&'s Value> {
         .or_else(|| schema.get("additionalProperties"))
 }
 
-/// The schema at the end of a path, references resolved.
+/// The schema at the end of a path, with references resolved.
 fn schema_at<'s>(schema: &'s Value, steps: &[String]) -> Option<&'s Value> {
     steps.iter().try_fold(resolve(schema), |schema, step| Some(resolve(child(schema, step)?)))
 }

@@ -1,8 +1,8 @@
-//! A schema with what is compiled from it on first use: the acceptor, which most objects need alone, and the jsonschema
-//! validator, which finds the violations of the others.
+//! A schema, and what is compiled from it on first use: the acceptor, which is enough for most objects, and
+//! the jsonschema validator, which finds the violations of the others.
 //!
-//! Types that schemas refer to are schemas of their own: kinds share most of them, and an object has values of few. A
-//! validator of Pod with all its types takes 4.8 ms to build.
+//! Types that schemas refer to are schemas of their own, because kinds share most of them and an object
+//! contains values of few. A validator of Pod with all its types takes 4.8 ms to build.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::acceptor::{Acceptor, ValidationOptions};
 use super::instance::{TreeJson, TreeNode};
 use super::{keywords, structural};
 
-/// A schema with what is compiled from it.
+/// A schema and its compiled forms.
 pub(super) struct CompiledSchema {
     schema: Box<dyn Fn() -> Value + Send + Sync>,
     acceptor: OnceLock<Acceptor>,
@@ -32,11 +32,12 @@ impl fmt::Debug for CompiledSchema {
     }
 }
 
-/// The types that schemas refer to, by what they are referred to.
+/// The types that schemas refer to, by the value of [`keywords::TYPE_KEYWORD`].
 static TYPES: LazyLock<Mutex<HashMap<String, Arc<CompiledSchema>>>> = LazyLock::new(Mutex::default);
 
 impl CompiledSchema {
-    /// The schema is made each time that it is compiled to something, and not kept.
+    /// Takes a function that creates the schema. It is called for each compilation, so that the schema itself
+    /// is not kept in memory.
     pub(super) fn new(schema: impl Fn() -> Value + Send + Sync + 'static) -> CompiledSchema {
         CompiledSchema { schema: Box::new(schema), acceptor: OnceLock::new(), validator: OnceLock::new() }
     }
@@ -67,12 +68,11 @@ impl CompiledSchema {
         self.validator.get_or_init(build).as_ref()
     }
 
-    /// Whether a value is certainly valid, but for what is not certain.
+    /// Whether a value is certainly valid, apart from the parts that `options` excludes.
     pub(super) fn accepts(&self, tree: &Tree, slot: u32, options: ValidationOptions) -> bool {
         self.acceptor().accepts(tree, slot, options)
     }
 
-    /// Whether a value is valid.
     pub(super) fn is_valid(&self, value: TreeNode<'_>) -> bool {
         self.validator().is_none_or(|validator| validator.is_valid(value))
     }

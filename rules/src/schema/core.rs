@@ -16,10 +16,10 @@ const STRICT_YAML: &str = include_str!("../../schemas/core/strict.yaml");
 /// Hand-written overlay: differences of core types embedded in CRDs from the generated types.
 const EMBEDDED_YAML: &str = include_str!("../../schemas/core/embedded.yaml");
 
-/// Fields that types have in versions of Kubernetes after [`GENERATED`].
+/// Fields that were added to types in versions of Kubernetes after that of [`GENERATED`].
 const LATER_TSV: &str = include_str!("../../schemas/core/later.tsv");
 
-/// The first minor version of Kubernetes, of those after the schemas', in which a type has a field.
+/// The first minor version of Kubernetes after that of the schemas in which a type has a field.
 pub(super) fn added_later(name: &str, field: &str) -> Option<Version> {
     LATER_TSV.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let mut cells = line.split('\t');
@@ -28,7 +28,7 @@ pub(super) fn added_later(name: &str, field: &str) -> Option<Version> {
     })
 }
 
-/// Parses an embedded schema with the reader of manifests. Null if it does not parse, which a test excludes.
+/// Parses an embedded schema as YAML. Returns null if it does not parse; a test excludes this.
 pub(super) fn read_yaml(text: &str) -> Value {
     let source = std::sync::Arc::new(Source::from_text("schema.yaml", text));
     let documents = read(&source);
@@ -39,7 +39,7 @@ pub(super) fn read_yaml(text: &str) -> Value {
 struct Definition {
     text: &'static str,
     parsed: OnceLock<Value>,
-    /// With the overlay for core objects, where somebody asked for it.
+    /// The type with the overlay for core objects, merged on first use.
     strict: OnceLock<Value>,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn strict(name: &str) -> Option<Value> {
     apply_overlay(name, &STRICT_OVERLAY)
 }
 
-/// A type with the overlay for core objects, made once.
+/// A type with the overlay for core objects, merged on first use.
 pub(super) fn strict_definition(name: &str) -> Option<&'static Value> {
     let found = DEFINITIONS.get(name)?;
     Some(found.strict.get_or_init(|| strict(name).unwrap_or(Value::Null)))

@@ -1,4 +1,4 @@
-//! jsonschema's errors as violations.
+//! Converts jsonschema's errors to violations.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
@@ -13,10 +13,10 @@ use super::instance::TreeNode;
 use super::keywords::{LIST_TYPE_KEYWORD, TYPE_KEYWORD, type_error};
 use super::violation::{LengthUnit, MAX_VIOLATIONS, Violation, ViolationKind};
 
-/// Steps for putting a violation into our form.
+/// Steps for converting a violation.
 const STEPS_PER_VIOLATION: usize = 100;
 
-/// What a schema rejects in a tree, at most [`MAX_VIOLATIONS`], in the order of the document.
+/// The violations of a schema in a tree, at most [`MAX_VIOLATIONS`], in the order of the document.
 pub(super) fn violations(schema: &CompiledSchema, tree: &Tree, root: u32) -> Vec<Violation> {
     let mut out = Vec::new();
     collect(schema, tree, root, "", &mut out);
@@ -24,8 +24,8 @@ pub(super) fn violations(schema: &CompiledSchema, tree: &Tree, root: u32) -> Vec
     out
 }
 
-/// The slots on the way to a place, which are numbered in the order of the document. What is absent comes last, and a field
-/// that is null is absent.
+/// The slots on the path to a field. Slots are numbered in the order of the document; an absent field, or one that is null,
+/// sorts last.
 fn position(tree: &Tree, root: u32, pointer: &Pointer) -> Vec<u32> {
     let is_set = |child: &u32| !tree.is_null(tree.resolve(*child));
     let mut at = Some(root);
@@ -39,7 +39,7 @@ fn position(tree: &Tree, root: u32, pointer: &Pointer) -> Vec<u32> {
     pointer.steps().iter().map(slot).collect()
 }
 
-/// Adds the violations of a value at the place `at`, a JSON Pointer.
+/// Adds the violations of a value at the JSON Pointer `at`.
 fn collect(schema: &CompiledSchema, tree: &Tree, slot: u32, at: &str, out: &mut Vec<Violation>) {
     let Some(validator) = schema.validator() else { return };
     for error in validator.iter_errors(TreeNode::new(tree, slot)) {
@@ -63,7 +63,7 @@ fn collect(schema: &CompiledSchema, tree: &Tree, slot: u32, at: &str, out: &mut 
     }
 }
 
-/// Adds the violations of an error at a place.
+/// Adds the violations of an error at a pointer.
 fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) {
     let range = |limit: &Value, lower: bool, exclusive: bool| ViolationKind::Range {
         limit: limit.to_string(),

@@ -1,7 +1,7 @@
 //! Adapter with which jsonschema validates a [`Tree`] without converting it to JSON.
 //!
-//! Aliases and merges are resolved, members with a null value are absent, as for the API server, and a float
-//! without a fraction is an integer. Errors carry a JSON Pointer, by which callers find the node.
+//! Aliases and merges are resolved. Members with a null value are absent, and a float without a fraction is
+//! an integer, as for the API server. Errors carry a JSON Pointer, by which callers find the node.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,8 @@ use crate::steps;
 use crate::tree::scalar::Scalar;
 use crate::tree::{SlotKind, Tree};
 
-/// Steps for making an error, which copies the path to its place. Errors may all be made before the first is looked at.
+/// Steps for creating an error, which copies its path. jsonschema may create all errors before the first one
+/// is read.
 const STEPS_PER_ERROR: usize = 100;
 
 /// Marker type of the representation.
@@ -38,7 +39,7 @@ impl<'a> TreeNode<'a> {
         }
     }
 
-    /// The value of a scalar, and null for a collection.
+    /// The value of a scalar; null for a collection.
     fn scalar_value(self) -> Value {
         match self.scalar() {
             Some(Scalar::Bool(b)) => Value::Bool(b),
@@ -142,7 +143,7 @@ impl<'a> Node<'a, TreeJson> for TreeNode<'a> {
         }
     }
 
-    /// Called for errors only, whose value is not used: collections are not copied.
+    /// Called for errors only. Their value is not used, so collections are not copied.
     fn to_value(&self) -> Cow<'a, Value> {
         steps::take(STEPS_PER_ERROR);
         Cow::Owned(self.scalar_value())
@@ -171,7 +172,7 @@ pub(crate) fn to_json_value(cursor: TreeNode<'_>) -> Value {
     cursor.scalar_value()
 }
 
-/// A mapping without members that are null.
+/// A mapping without the members whose value is null.
 pub(crate) struct Mapping<'a> {
     tree: &'a Tree,
     at: u32,
@@ -206,7 +207,6 @@ impl<'a> Object<'a, TreeJson> for Mapping<'a> {
     }
 }
 
-/// A list.
 pub(crate) struct Sequence<'a> {
     tree: &'a Tree,
     at: u32,

@@ -1,4 +1,5 @@
-//! The keywords and formats beyond JSON Schema that compiled schemas use, and the validator that knows them.
+//! The keywords and formats that compiled schemas use in addition to JSON Schema, and the validator that
+//! supports them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,9 +20,9 @@ use super::instance::{TreeJson, TreeNode, to_json_value};
 
 /// Keyword for `x-kubernetes-list-type`: items must differ, as a whole (`set`) or in some fields (`map`).
 pub(super) const LIST_TYPE_KEYWORD: &str = "gpulint-distinct";
-/// Keyword for a type that is compiled by itself ([`CompiledSchema::of_type`]), in place of `$ref`.
+/// Keyword for a type that is compiled separately ([`CompiledSchema::of_type`]), in place of `$ref`.
 pub(super) const TYPE_KEYWORD: &str = "gpulint-type";
-/// Format of a quantity that Go's parser accepts, beside the pattern of the CRD.
+/// Format of a quantity that Go's parser accepts. It applies in addition to the pattern of the CRD.
 pub(crate) const GO_QUANTITY: &str = "quantity that is read";
 /// Format of a date-time that the API server accepts in a CRD, which Go's parser may reject.
 pub(crate) const CRD_DATE_TIME: &str = "date-time that is stored";
@@ -156,7 +157,7 @@ impl TypeReference {
     }
 }
 
-/// Reads the message of the error of a [`TYPE_KEYWORD`]: a slot, and the schema of its type.
+/// Parses the error message of a [`TYPE_KEYWORD`]: a slot, and the schema of its type.
 pub(super) fn type_error(message: &str) -> Option<(u32, Arc<CompiledSchema>)> {
     let (slot, name) = message.split_once(' ')?;
     Some((slot.parse().ok()?, CompiledSchema::of_type(name)))
@@ -174,7 +175,8 @@ impl<'i> Keyword<'i, TreeJson> for TypeReference {
         self.schema.is_valid(instance)
     }
 
-    /// The error of a value that is not accepted, without a look at the type's validator: [`super::errors`] asks it.
+    /// Reports the value as a whole if the acceptor rejects it. [`super::errors`] then calls the type's own
+    /// validator.
     fn iter_errors(&self, instance: TreeNode<'i>) -> Box<dyn Iterator<Item = ValidationError<'i>> + 'i> {
         let error = match instance {
             TreeNode::Slot(tree, slot) if !self.schema.accepts(tree, slot, ValidationOptions::default()) => {

@@ -1,5 +1,5 @@
-//! What the API server rejects, kind by kind: the schema of a kind, applied to an object's tree, and the validation
-//! beyond schemas.
+//! Validation as in the API server, kind by kind: the schema of a kind, applied to an object's tree, and the
+//! validation beyond schemas.
 //!
 //! ```text
 //! schemas/<group>/<version>/<Kind>.yaml ─┐ structural schemas, as in a CRD
@@ -12,11 +12,11 @@
 //!                  validation/ (core kinds) ─────┘                unknown-field, invalid-value
 //! ```
 //!
-//! A CustomResourceDefinition that the user brings replaces the schema of its kind (crd/).
+//! A CustomResourceDefinition that the user provides replaces the schema of its kind (crd/).
 //!
-//! A violation is a field and a reason; rules word it as a finding. The kind table (`crate::kind`) names the schema of
-//! each kind; kinds without one have no violations. Placeholders are unknown values, not violations, and nothing is
-//! missing in a patch.
+//! A violation is a field and a reason; rules word it as a finding. The kind table (`crate::kind`) names the
+//! schema of each kind; a kind without one has no violations. A placeholder is an unknown value and not a
+//! violation, and a patch has no missing fields.
 
 mod acceptor;
 mod check;

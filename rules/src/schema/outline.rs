@@ -1,8 +1,8 @@
-//! What the schema of a kind says of one place in an object, for editors: which fields it has, of which types, with
-//! which values.
+//! Describes one field of an object by the schema of its kind, for editors: its subfields, their types and
+//! their values.
 //!
-//! It is the schema that the API server's validation is compiled from, with the checks in Go code as an overlay. Kinds
-//! of operators without a schema have that of their pod templates.
+//! The schema is the one that the API server's validation is compiled from, with the checks in Go code as an
+//! overlay. For kinds of operators without a schema, only the pod templates are described.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,24 +19,22 @@ use super::table::SCHEMAS;
 const POD_TEMPLATE: &str = "io.k8s.api.core.v1.PodTemplateSpec";
 const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 
-/// What a schema says of one place.
+/// The part of a schema that describes one field.
 #[derive(Clone, Copy, Debug)]
 pub struct Outline<'s> {
     schema: &'s Value,
-    /// The type that the place refers to.
+    /// The type that the field refers to.
     reference: Option<&'s str>,
     /// Whether this is the object itself.
     is_root: bool,
 }
 
-/// What is written at a place.
+/// The form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutlineShape {
-    /// A mapping.
     Map,
-    /// A list.
     List,
-    /// A scalar, or anything.
+    /// A scalar, or any value.
     Scalar,
 }
 
@@ -48,7 +46,7 @@ static TEXT: LazyLock<Value> = LazyLock::new(|| serde_json::json!({"type": "stri
 
 static FIELDS_TSV: &str = include_str!("../../schemas/fields.tsv");
 
-/// The meanings of [`field_meaning`], by kind and path.
+/// The descriptions that [`field_meaning`] returns, by kind and path.
 static FIELDS: LazyLock<HashMap<(&str, &str), &str>> = LazyLock::new(|| {
     let lines = FIELDS_TSV.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -59,7 +57,7 @@ static FIELDS: LazyLock<HashMap<(&str, &str), &str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// What a field of a kind means, in a few words of Markdown. Numbers of items in `steps` are ignored.
+/// The description of a field in a few words of Markdown. List indexes in `steps` are ignored.
 #[must_use]
 pub fn field_meaning(kind: &str, steps: &[String]) -> Option<&'static str> {
     let names = steps.iter().map(String::as_str).filter(|step| step.parse::<usize>().is_err());
@@ -72,9 +70,9 @@ fn reference(name: &str) -> Value {
 }
 
 impl<'s> Outline<'s> {
-    /// What is known of a place in an object: `steps` are the names of fields and the numbers of items that lead to it.
-    /// The schema of `definitions` comes first. Without an API version, that of the kind's first schema counts. `None`
-    /// where nothing is known.
+    /// The outline of a field: `steps` are the field names and list indexes that lead to it. The schema of
+    /// `definitions` comes first. Without an API version, the first schema of the kind is used. `None` if
+    /// nothing is known.
     #[must_use]
     pub fn at(
         api_version: Option<&str>,
@@ -127,7 +125,7 @@ impl<'s> Outline<'s> {
         Some(Outline { is_root: true, ..Outline::new(strict.unwrap_or(schema)) })
     }
 
-    /// A place in the pod template of a kind of the kind table.
+    /// The outline of a field in the pod template of a kind of the kind table.
     fn of_template(api_version: Option<&str>, kind: &str, steps: &[String]) -> Option<Outline<'s>> {
         let info = match api_version {
             Some(text) => kind::find(text.split_once('/').map_or("", |(group, _)| group), kind),
@@ -156,7 +154,7 @@ impl<'s> Outline<'s> {
         steps.iter().try_fold(self, |outline, step| outline.child(step))
     }
 
-    /// A field, or an item of a list.
+    /// The outline of a field, or of an item of a list.
     #[must_use]
     pub fn child(&self, step: &str) -> Option<Outline<'s>> {
         if self.is_root && step == "metadata" {
@@ -171,7 +169,7 @@ impl<'s> Outline<'s> {
         fields.or_else(item).or_else(other).map(Outline::new)
     }
 
-    /// The fields of a mapping: those that have to be written first. `status` is left out.
+    /// The fields of a mapping, required ones first. `status` is left out.
     #[must_use]
     pub fn fields(&self) -> Vec<(&'s str, Outline<'s>)> {
         let mut out: Vec<(&str, Outline<'s>)> = Vec::new();
@@ -192,7 +190,7 @@ impl<'s> Outline<'s> {
         out
     }
 
-    /// Whether a field has to be written.
+    /// Whether a field is required.
     #[must_use]
     pub fn requires(&self, field: &str) -> bool {
         if self.is_root && matches!(field, "apiVersion" | "kind" | "metadata") {
@@ -203,7 +201,7 @@ impl<'s> Outline<'s> {
         listed.into_iter().any(|name| name.as_str() == Some(field)) && !has_default(field)
     }
 
-    /// What is written here.
+    /// The form of the value.
     #[must_use]
     pub fn shape(&self) -> OutlineShape {
         let of = self.schema.get("type").and_then(Value::as_str);
@@ -246,7 +244,7 @@ impl<'s> Outline<'s> {
         }
     }
 
-    /// The only values, where the schema lists them.
+    /// The only valid values, if the schema lists them.
     #[must_use]
     pub fn values(&self) -> Vec<&'s str> {
         let listed = self.schema.get("enum").and_then(Value::as_array).into_iter().flatten();
@@ -260,13 +258,13 @@ impl<'s> Outline<'s> {
         self.schema.get("type").and_then(Value::as_str) == Some("boolean")
     }
 
-    /// The value of a scalar that is not written.
+    /// The default of the field, if it is a scalar.
     #[must_use]
     pub fn default(&self) -> Option<&'s Value> {
         self.schema.get("default")
     }
 
-    /// What the schema says of the place in words.
+    /// The description in the schema.
     #[must_use]
     pub fn description(&self) -> Option<&'s str> {
         self.schema.get("description").and_then(Value::as_str)

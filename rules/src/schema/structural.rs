@@ -1,4 +1,5 @@
-//! Compiles a structural schema, as in a CRD, to a JSON Schema that accepts what the API server accepts.
+//! Compiles a structural schema, as in a CRD, to a JSON Schema that accepts the same values as the API
+//! server.
 //!
 //! The two differ: in a structural schema undeclared fields are unknown fields, a field with a default is
 //! never missing, `x-kubernetes-int-or-string` replaces the type, integer formats are bounds, and list types
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::core;
 use super::keywords::{CRD_DATE_TIME, GO_QUANTITY, LIST_TYPE_KEYWORD, TYPE_KEYWORD};
 
-/// The semantics that the API server gives to a schema.
+/// The way in which the API server applies a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     /// The schema of a CRD.
@@ -56,9 +57,9 @@ pub(super) fn of_type(reference: &str) -> Value {
     StructuralCompiler { bound_integers }.definition(name, dialect)
 }
 
-/// What tells an embedded type from the same type in a core object.
+/// Suffix of a type that is embedded in a CRD, as opposed to the same type in a core object.
 const EMBEDDED_SUFFIX: &str = " embedded";
-/// What tells a type in which integer formats are bounds.
+/// Suffix of a type in which integer formats are bounds.
 const BOUNDED_SUFFIX: &str = " bounded";
 
 struct StructuralCompiler {
@@ -90,7 +91,7 @@ impl StructuralCompiler {
         schema
     }
 
-    /// A referenced type.
+    /// The schema of a referenced type.
     fn definition(&self, name: &str, dialect: Dialect) -> Value {
         match (name, dialect) {
             (QUANTITY, Dialect::Core) => {
@@ -199,8 +200,8 @@ impl StructuralCompiler {
         Value::Object(to)
     }
 
-    /// Adds types and formats. A null member of a map is dropped before validation, so `null` matters in
-    /// lists only.
+    /// Adds types and formats. The API server removes a null member of a map before validation, so `null`
+    /// matters in lists only.
     fn add_types(
         &self,
         from: &Map<String, Value>,
@@ -226,7 +227,7 @@ impl StructuralCompiler {
                 to.insert("type".to_owned(), Value::from(many.to_vec()));
             }
         }
-        // CRD formats are no bounds, but an integer above 64 bits is decoded as a float and rejected.
+        // In CRDs, formats are not bounds, but an integer above 64 bits is decoded as a float and rejected.
         if !self.bound_integers && types.contains(&"integer") {
             set_bounds(to, i64::MIN, i64::MAX);
         }

@@ -20,7 +20,7 @@ pub(super) struct SchemaEntry {
     structural: OnceLock<Value>,
 }
 
-/// One entry per kind and version that has a definition.
+/// The schemas: one entry per kind and version that has a definition.
 pub(super) static SCHEMAS: LazyLock<Vec<SchemaEntry>> = LazyLock::new(|| {
     let entries = KINDS.iter().flat_map(|info| {
         info.schemas.unwrap_or_default().iter().map(|schema| SchemaEntry {
@@ -34,7 +34,7 @@ pub(super) static SCHEMAS: LazyLock<Vec<SchemaEntry>> = LazyLock::new(|| {
     entries.collect()
 });
 
-/// The schema of the kind and version of an object.
+/// The entry for the kind and version of an object.
 pub(super) fn find(id: &ObjectId) -> Option<&'static SchemaEntry> {
     SCHEMAS.iter().find(|e| e.version == id.version && id.is(e.kind))
 }
@@ -42,7 +42,8 @@ pub(super) fn find(id: &ObjectId) -> Option<&'static SchemaEntry> {
 /// The JSON Schema of a kind.
 fn json_schema(kind: Kind, source: SchemaSource) -> Value {
     match source {
-        // KEDA's admission webhook decodes the objects of its kinds into Go structs.
+        // KEDA's admission webhook decodes objects of its kinds into Go structs, so integer formats are
+        // bounds.
         SchemaSource::Crd(text) => of_crd(&read_yaml(text), kind.group == "keda.sh"),
         SchemaSource::Core(name) => of_core(name).unwrap_or(Value::Bool(true)),
     }

@@ -1,4 +1,4 @@
-//! What the schemas say of small objects, without the words of the rules.
+//! Violations of small objects, independent of the messages of the rules.
 
 use serde_json::json;
 
@@ -187,7 +187,8 @@ fn fields_are_named_where_they_are_known() {
     assert!(names("/spec/selector/matchLabels").is_empty());
 }
 
-/// Beside a jsonschema validator of the whole schema: what is accepted is valid, and the violations are the same.
+/// Compares with a jsonschema validator of the whole schema: accepted objects are valid, and the violations
+/// are equal.
 #[expect(clippy::disallowed_methods, reason = "the test reads fixtures")]
 mod law {
     use std::sync::LazyLock;
@@ -207,7 +208,7 @@ mod law {
     use crate::source::{Source, read};
     use gpulint_testing::yaml_below;
 
-    /// The schemas of the kind table, each with the types that it refers to as `$defs`.
+    /// The schemas of the kind table, each with its referenced types as `$defs`.
     static WHOLE: LazyLock<Vec<CompiledSchema>> = LazyLock::new(|| {
         let whole = |entry: &SchemaEntry| {
             let schema = with_definitions(entry.schema.json_schema());
@@ -235,7 +236,7 @@ mod law {
         name.replace(' ', "-")
     }
 
-    /// Puts a `$ref` in the place of each type.
+    /// Replaces each type reference by a `$ref`.
     fn refer(schema: &mut Value, types: &mut Vec<String>) {
         if let Value::Object(map) = schema
             && let Some(Value::String(name)) = map.remove(TYPE_KEYWORD)
@@ -250,7 +251,7 @@ mod law {
         }
     }
 
-    /// The schema of an object as a whole.
+    /// The schema of an object's kind, with its types included.
     fn whole(object: &Object) -> &'static CompiledSchema {
         let at = SCHEMAS.iter().position(|entry| std::ptr::eq(entry, table::find(object.id()).unwrap()));
         &WHOLE[at.unwrap()]
@@ -272,7 +273,7 @@ mod law {
         out
     }
 
-    /// Whether the object is accepted, and whether it is valid.
+    /// Whether the acceptor accepts the object, and whether the validator does.
     fn both(object: &Object) -> (bool, bool) {
         let (tree, root) = object.tree();
         let schema = &table::find(object.id()).unwrap().schema;
@@ -306,7 +307,7 @@ mod law {
         assert_eq!(sorted(found), sorted(with), "{what}");
     }
 
-    /// Every value in a document, to be replaced.
+    /// The pointers of all values in a document, so that a test can replace each of them.
     fn places(value: &Value, at: &str, out: &mut Vec<String>) {
         out.push(at.to_owned());
         match value {
@@ -325,7 +326,7 @@ mod law {
         }
     }
 
-    /// Without its values, and in patches and beside kustomizations.
+    /// Tests objects without their values, in patches, and with kustomizations.
     #[test]
     fn what_is_not_certain_hides_no_violation() {
         let asked = std::env::var("SCHEMA_MUTANTS").ok();
@@ -406,8 +407,8 @@ mod law {
         assert!(valid > 100 && invalid > 100, "{valid} valid, {invalid} not");
     }
 
-    /// What the acceptor saves: `SCHEMA_FILES=DIR cargo test --release -p gpulint-rules --lib -- --ignored --nocapture
-    /// accepting_saves_time`.
+    /// Measures the time that the acceptor saves: `SCHEMA_FILES=DIR cargo test --release -p gpulint-rules
+    /// --lib -- --ignored --nocapture accepting_saves_time`.
     #[test]
     #[ignore = "a measurement"]
     fn accepting_saves_time() {

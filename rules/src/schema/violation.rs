@@ -1,4 +1,4 @@
-//! Violations: what the API server rejects in an object, and where.
+//! Violations: the fields of an object that the API server rejects, and why.
 
 use crate::lint::fix::Fix;
 use crate::tree::node::Node;
@@ -10,9 +10,8 @@ pub(super) const MAX_VIOLATIONS: usize = 256;
 /// A field that the API server rejects.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Violation {
-    /// The field, also if it is missing.
+    /// The path of the field, which may be missing.
     pub(crate) pointer: Pointer,
-    /// What is wrong with it.
     pub(crate) kind: ViolationKind,
 }
 
@@ -45,7 +44,7 @@ pub(crate) enum ViolationKind {
     },
     /// A number is out of bounds.
     Range {
-        /// The bound as text.
+        /// The bound, as text.
         limit: String,
         /// Whether it is the lower bound.
         lower: bool,
@@ -77,14 +76,11 @@ pub(crate) enum ViolationKind {
     },
 }
 
-/// What is counted.
+/// The unit of a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LengthUnit {
-    /// Characters of a text.
     Characters,
-    /// Items of a list.
     Items,
-    /// Entries of a map.
     Entries,
 }
 

@@ -1,4 +1,4 @@
-//! Constraints on what a TriggerAuthentication gives.
+//! Constraints on the credentials of a trigger.
 
 use super::super::check::{KeyValue, TriggerCheck};
 use super::super::scalers::KeySource;
@@ -33,12 +33,12 @@ pub(super) fn need_parameter(name: &str, check: &mut TriggerCheck<'_>) {
 }
 
 pub(super) fn aws(check: &mut TriggerCheck<'_>) {
-    // The pod is the owner unless another value is set.
+    // The identity owner defaults to the pod.
     let owner = check.metadata.get("identityOwner");
     if owner.is_unknown() || !matches!(owner.text(), None | Some("" | "pod")) {
         return;
     }
-    // With `aws-eks` the role is that of the target's service account.
+    // With `aws-eks`, KEDA uses the role of the target's service account.
     if check.identity().is_none_or(|identity| identity.starts_with("aws")) {
         return;
     }
@@ -54,7 +54,7 @@ pub(super) fn aws(check: &mut TriggerCheck<'_>) {
 }
 
 pub(super) fn gcp(check: &mut TriggerCheck<'_>) {
-    // The variable itself may be missing: only that one is named counts.
+    // The variable itself may be missing: the constraint only requires that one is named.
     let named = ["credentialsFromEnv", "credentialsFromEnvFile"].iter().any(|key| {
         let node = check.metadata.get(key);
         node.is_unknown() || node.text().is_some_and(|text| !text.is_empty())

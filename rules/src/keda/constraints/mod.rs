@@ -1,7 +1,8 @@
-//! The constraints of `scalers.txt`: what a scaler demands of several keys, or of one beyond its type.
+//! The constraints of `scalers.txt`: requirements of a scaler on several keys, or on one key beyond its type.
 //!
-//! A constraint is parsed when the table is loaded, and a line that cannot be parsed is an error of the table. A new one is
-//! a variant of [`Constraint`], a line of [`Constraint::parse`] and a function in the file of its subject.
+//! A constraint is parsed when the table is loaded, and a line that cannot be parsed is an error of the
+//! table. To add one, add a variant of [`Constraint`], a line of [`Constraint::parse`], and a function in the
+//! file of its subject.
 
 mod credentials;
 mod numbers;
@@ -20,23 +21,23 @@ use numbers::Sign;
 #[derive(Debug)]
 pub(super) struct KeyConstraint {
     constraint: Constraint,
-    /// Its arguments, separated by spaces.
+    /// The arguments, separated by spaces.
     keys: String,
-    /// The conditions, all of which must be true.
+    /// The conditions of the constraint, all of which must be true.
     when: Vec<Condition>,
-    /// Their texts, for a message.
+    /// The conditions in words, for a message.
     because: String,
 }
 
 /// The name of a key of the trigger type.
 type Key = &'static str;
 
-/// A constraint, named in the table as its variant is here.
+/// A constraint. The comment of each variant begins with its form in the table.
 #[derive(Debug)]
 enum Constraint {
     /// `need(KEY|KEY=VALUE,...)`: each key is present, or has the value.
     Need(Vec<Condition>),
-    /// `any_of(CONDITION,...)`: one of them at least is true.
+    /// `any_of(CONDITION,...)`: at least one of them is true.
     AnyOf(Vec<Condition>),
     /// `one_of(CONDITION,...)`: exactly one of them is true.
     OneOf(Vec<Condition>),
@@ -48,15 +49,15 @@ enum Constraint {
     Forbid(Key),
     /// `no_metric_type(KEY)`: the key excludes the trigger's `metricType`.
     NoMetricType(Key),
-    /// `contains_or_need(KEY,TEXT,OTHER)`: the other key is present unless the text of the key contains TEXT.
+    /// `contains_or_need(KEY,TEXT,OTHER)`: the text of KEY contains TEXT, or OTHER is present.
     ContainsOrNeed(Key, &'static str, Key),
     /// `port_in(PORT,ADDRESS)`: the port is present unless the address has one.
     PortIn(Key, Key),
     /// `positive(KEY)`, `nonneg(KEY)`, `nonzero(KEY)`
     Sign(Sign, Key),
-    /// `any_positive(KEY,...)`: one of the numbers at least is 1 or more.
+    /// `any_positive(KEY,...)`: at least one of the numbers is 1 or more.
     AnyPositive(Vec<Key>),
-    /// `differs_from(KEY,VALUE)`: the value stands for none.
+    /// `differs_from(KEY,VALUE)`: the scaler treats VALUE as absent.
     DiffersFrom(Key, &'static str),
     /// `min(KEY,NUMBER)`
     Min(Key, f64),
@@ -78,11 +79,11 @@ enum Constraint {
     SameLength(Key, Key),
     /// `cron(KEY)`: a schedule of five fields.
     Cron(Key),
-    /// `one_place(KEY)`: not in the metadata and in the TriggerAuthentication.
+    /// `one_place(KEY)`: the key is not both in the metadata and in the TriggerAuthentication.
     OnePlace(Key),
     /// `identities(PROVIDER,...)`: the pod identity is one of these.
     Identities(Vec<&'static str>),
-    /// `need_parameter(PARAMETER)`: the TriggerAuthentication gives it.
+    /// `need_parameter(PARAMETER)`: the TriggerAuthentication has the parameter.
     NeedParameter(&'static str),
     /// `aws_credentials()`
     AwsCredentials,
@@ -90,7 +91,7 @@ enum Constraint {
     GcpCredentials,
     /// `openstack_login()`
     OpenstackLogin,
-    /// `rabbit_protocol()`: what AMQP does not support needs the management API.
+    /// `rabbit_protocol()`: features that AMQP does not support require the management API.
     RabbitProtocol,
     /// `sumo_rows()`: the keys `query.ROW` of Sumo Logic.
     SumoRows,
@@ -112,12 +113,12 @@ impl KeyConstraint {
         })
     }
 
-    /// The arguments, which identify what it finds.
+    /// The arguments, which identify the problems that the constraint reports.
     pub(super) fn keys(&self) -> &str {
         &self.keys
     }
 
-    /// Reports what of a trigger violates the constraint.
+    /// Reports the parts of a trigger that violate the constraint.
     pub(super) fn check(&self, check: &mut TriggerCheck<'_>) {
         if self.when.iter().all(|condition| condition.evaluate(check) == Some(true)) {
             self.constraint.check(&self.because, check);

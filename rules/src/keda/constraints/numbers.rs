@@ -5,7 +5,7 @@ use super::super::ellipsize;
 use super::super::value::number;
 use crate::tree::node::Node;
 
-/// The numbers that a key may have.
+/// The range of numbers that a key may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sign {
     Positive,
@@ -43,7 +43,7 @@ pub(super) fn sign(sign: Sign, key: &str, check: &mut TriggerCheck<'_>) {
     check.report(node, message, format!("write {}", sign.wanted()));
 }
 
-/// The number of a key, or its default, which is 0 where the table has none.
+/// The number of a key, or its default, which is 0 if the table has none.
 fn number_or_default<'a>(key: &str, check: &TriggerCheck<'a>) -> Option<(Node<'a>, f64)> {
     match check.value(key) {
         KeyValue::Text(node, text) => Some((node, number(text)?)),
@@ -51,7 +51,7 @@ fn number_or_default<'a>(key: &str, check: &TriggerCheck<'a>) -> Option<(Node<'a
             let found = check.find_key(key)?;
             let n = match found.default {
                 Some(default) => number(default)?,
-                // Its absence is reported.
+                // A missing required key is reported elsewhere.
                 None if found.required => return None,
                 None => 0.0,
             };

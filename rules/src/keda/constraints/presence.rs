@@ -1,4 +1,4 @@
-//! Constraints on which keys are present.
+//! Constraints on the presence of keys.
 
 use super::super::check::TriggerCheck;
 use super::super::conditions::{Condition, Test};
@@ -6,7 +6,7 @@ use super::super::conditions::{Condition, Test};
 const KEEP_ONE: &str = "keep one of the two";
 const NOT_BUILT: &str = "without it KEDA cannot build the scaler, and nothing scales";
 
-/// The arguments of `need`, each of which is a key, or a key with its value.
+/// Checks the arguments of `need`. Each is a key, or a key with its value.
 pub(super) fn fields(conditions: Vec<Condition>) -> Result<Vec<Condition>, String> {
     match conditions.iter().find(|one| !matches!(one.test, Test::Present(_) | Test::Equals(..))) {
         Some(other) => Err(format!("`{}` is neither KEY nor KEY=VALUE", other.text)),

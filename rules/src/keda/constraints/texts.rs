@@ -54,7 +54,7 @@ pub(super) fn same_length(first: &str, second: &str, check: &mut TriggerCheck<'_
 
 pub(super) fn cron(key: &str, check: &mut TriggerCheck<'_>) {
     let Some((node, text)) = check.text(key) else { return };
-    // A time zone before the fields is valid here.
+    // KEDA accepts a time zone before the fields here.
     let zoned = text.starts_with("TZ=") || text.starts_with("CRON_TZ=");
     let fields = text.split_whitespace().count();
     if !zoned && (fields != 5 || Schedule::parse(text).is_err()) {

@@ -1,4 +1,4 @@
-//! Constraints of one trigger type each.
+//! Constraints that apply to one trigger type each.
 
 use super::super::check::{KeyValue, TriggerCheck};
 use super::super::ellipsize;
@@ -7,7 +7,7 @@ use crate::tree::node::Node;
 
 const MANAGEMENT_API: &str = "use the management API: `protocol: http`";
 
-/// RabbitMQ: what AMQP does not support needs the management API.
+/// RabbitMQ: features that AMQP does not support require the management API.
 pub(super) fn rabbit(check: &mut TriggerCheck<'_>) {
     if !uses_amqp(check) {
         return;
@@ -37,7 +37,7 @@ pub(super) fn rabbit(check: &mut TriggerCheck<'_>) {
     }
 }
 
-/// Whether the protocol is certainly AMQP, which `auto` takes from the host.
+/// Whether the protocol is certainly AMQP. With `auto`, the host decides.
 fn uses_amqp(check: &TriggerCheck<'_>) -> bool {
     match check.effective("protocol") {
         Some("amqp") => true,
@@ -48,10 +48,10 @@ fn uses_amqp(check: &TriggerCheck<'_>) -> bool {
     }
 }
 
-/// The keys `query.ROW` of a trigger that are present, by their rows.
+/// The `query.ROW` keys of a trigger that are present, with their row names.
 type Rows<'a> = [(&'a str, Node<'a>)];
 
-/// Sumo Logic: a query of metrics may have rows.
+/// Sumo Logic: a metrics query may have rows.
 pub(super) fn sumo_rows<'a>(check: &mut TriggerCheck<'a>) {
     let metadata = &check.metadata;
     if metadata.has_unknown_key() {
@@ -81,7 +81,7 @@ pub(super) fn sumo_rows<'a>(check: &mut TriggerCheck<'a>) {
     }
 }
 
-/// A query of metrics is `query`, or rows of which one counts.
+/// A metrics query is `query`, or rows of which `resultQueryRowID` selects one.
 fn sumo_metrics<'a>(rows: &Rows<'a>, check: &mut TriggerCheck<'a>) {
     let query = check.is_present("query");
     let Some((_, first)) = rows.first() else {

@@ -1,10 +1,11 @@
-//! The object as validation rules see it: nulls dropped and defaults written, as the API server does before it validates.
+//! The object as validation rules see it: without nulls and with defaults, as the API server prepares it for
+//! validation.
 
 use serde_json::{Map, Value};
 
 use crate::steps;
 
-/// Drops nulls that the schema does not allow, and writes the defaults of absent fields.
+/// Removes nulls that the schema does not allow, and sets the defaults of absent fields.
 pub(super) fn apply(schema: &Value, value: &mut Value) {
     steps::take(8);
     match value {
@@ -39,11 +40,11 @@ pub(super) fn apply(schema: &Value, value: &mut Value) {
     }
 }
 
-/// A value as an expression sees it, by its schema: only fields that the schema declares, under names that are
-/// identifiers, and numbers of the type that the schema says. `None` where it holds a value whose type in CEL is
-/// neither a number, a text, a truth value, a list nor a map, such as a duration.
+/// A value as a CEL expression sees it: only the fields that the schema declares, under names that are
+/// identifiers, and with numbers of the declared type. `None` if it contains a value whose CEL type is not a
+/// number, string, boolean, list or map, such as a duration.
 ///
-/// `is_root`: of an object's metadata, expressions see the names only. The same holds for embedded objects.
+/// `is_root`: for the metadata of an object or of an embedded object, expressions see only the names.
 pub(super) fn view(schema: &Value, value: &Value, is_root: bool) -> Option<Value> {
     steps::take(16);
     let kind = schema.get("type").and_then(Value::as_str);
@@ -93,7 +94,7 @@ pub(super) fn view(schema: &Value, value: &Value, is_root: bool) -> Option<Value
     }
 }
 
-/// Whether a value holds a list whose items have no order, so that comparing it is comparing sets or maps.
+/// Whether a value contains a list whose items have no order. Comparing it means comparing sets or maps.
 pub(super) fn has_unordered_list(schema: &Value, value: &Value) -> bool {
     let inner = |name: &str| {
         let properties = schema.get("properties").and_then(|known| known.get(name));
@@ -119,7 +120,7 @@ fn flag(schema: &Value, name: &str) -> bool {
     schema.get(name).and_then(Value::as_bool) == Some(true)
 }
 
-/// Names that CEL reserves; as fields they are written `__namespace__`.
+/// Names that CEL reserves. As fields they are written `__namespace__`.
 const RESERVED: &[&str] = &[
     "true",
     "false",

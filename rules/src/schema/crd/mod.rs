@@ -1,7 +1,9 @@
-//! Objects of kinds whose CustomResourceDefinition the user brings: what its schema and its validation rules reject.
+//! Objects of kinds whose CustomResourceDefinition the user provides: violations of its schema and of its
+//! validation rules.
 //!
-//! The schema takes the place of ours for that kind and version: it is what the user's cluster has. The validation
-//! rules (`x-kubernetes-validations`) are evaluated on objects that the schema accepts, as the API server does.
+//! The schema replaces the built-in one for that kind and version, because it is the one in the user's
+//! cluster. The validation rules (`x-kubernetes-validations`) are evaluated on objects that the schema
+//! accepts, as in the API server.
 
 mod defaults;
 mod validations;
@@ -17,11 +19,11 @@ use super::structural::of_crd;
 use validations::Validations;
 pub(crate) use validations::failed_validations;
 
-/// What a definition is compiled to.
+/// The compiled form of a definition.
 #[derive(Debug)]
 struct CompiledDefinition {
     schema: CompiledSchema,
-    /// `None` if no part of the schema has a rule that is evaluated.
+    /// `None` if no part of the schema has a rule that can be evaluated.
     validations: Option<Validations>,
 }
 
@@ -39,7 +41,7 @@ impl CompiledDefinition {
     }
 }
 
-/// The schema of an object's kind and version. `None` if no definition was brought for it.
+/// The schema of an object's kind and version. `None` if the user provides no definition for it.
 pub(super) fn schema<'d>(
     object: &Object,
     definitions: &'d CustomResourceDefinitions,

@@ -1,7 +1,8 @@
-//! The validation rules of a CustomResourceDefinition (`x-kubernetes-validations`), and those that an object fails.
+//! The validation rules of a CustomResourceDefinition (`x-kubernetes-validations`), and which of them an
+//! object violates.
 //!
-//! What is not certain gives nothing: rules that compare with the stored object (`oldSelf`), rules with an expression
-//! that is unknown, values behind a placeholder, evaluations that fail.
+//! Uncertain results are not reported: rules that compare with the stored object (`oldSelf`), expressions
+//! that are not supported, values behind a placeholder, and evaluations that fail.
 
 use serde_json::Value;
 
@@ -13,15 +14,15 @@ use crate::tree::pointer::Pointer;
 use super::super::check::violations;
 use super::{CompiledDefinition, defaults};
 
-/// Deepest schema that is looked at.
+/// Maximum depth of the schemas whose rules are read.
 const MAX_DEPTH: usize = 64;
 
-/// The rules of a schema, at their places in it.
+/// The rules of a schema, by the part of the schema that they are in.
 #[derive(Debug, Default)]
 pub(super) struct Validations {
     here: Vec<ValidationRule>,
     properties: Vec<(String, Validations)>,
-    /// Those of the items of a list, or of the values of a map.
+    /// The rules of the items of a list, or of the values of a map.
     each: Option<Box<Validations>>,
 }
 
@@ -31,18 +32,18 @@ struct ValidationRule {
     text: String,
     message: Option<String>,
     message_expression: Option<Expression>,
-    /// Steps from the value to the field that the rule is about.
+    /// The path from the value to the field that the rule is about.
     field_path: Vec<String>,
 }
 
-/// A rule that an object fails.
+/// A rule that an object violates.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FailedValidation {
     /// The field, which may be absent.
     pub(crate) pointer: Pointer,
-    /// What the API server says.
+    /// The message of the API server.
     pub(crate) message: String,
-    /// The expression.
+    /// The expression of the rule.
     pub(crate) rule: String,
 }
 
@@ -71,7 +72,7 @@ impl Validations {
     }
 
     fn evaluate(&self, schema: &Value, value: &Value, at: &Pointer, evaluation: &mut Evaluation<'_>) {
-        // The API server has no value to evaluate a rule on.
+        // The API server does not evaluate rules on a null value.
         if value.is_null() || evaluation.is_full() {
             return;
         }
@@ -123,7 +124,7 @@ impl Validations {
 /// The evaluation of the rules of a schema for an object.
 struct Evaluation<'o> {
     object: &'o Object,
-    /// After so many failures it ends.
+    /// Maximum number of violated rules, after which the evaluation ends.
     limit: usize,
     failed: Vec<FailedValidation>,
 }
@@ -151,7 +152,7 @@ impl ValidationRule {
         })
     }
 
-    /// What the API server says where the rule fails.
+    /// The message of the API server if the rule is violated.
     fn message(&self, view: &Value) -> String {
         let computed = self.message_expression.as_ref().and_then(|expression| expression.evaluate(view));
         match (computed, &self.message) {
@@ -164,7 +165,8 @@ impl ValidationRule {
     }
 }
 
-/// The steps of a `fieldPath` such as `.spec.template` or `.metadata.labels['a.b']`. `None` if it is none.
+/// The steps of a `fieldPath` such as `.spec.template` or `.metadata.labels['a.b']`. `None` if the text is
+/// not a path.
 fn steps(path: &str) -> Option<Vec<String>> {
     let mut out = Vec::new();
     let mut rest = path;
@@ -187,8 +189,9 @@ fn steps(path: &str) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// The rules of the definition that the user brought for an object's kind which the object fails, at most `limit`.
-/// None for a patch or a fragment, and none for an object that the schema rejects: the API server stops there.
+/// The rules, in the user's definition of the object's kind, that the object violates, at most `limit`. None
+/// for a patch, a fragment, or an object that the schema rejects, because the API server then does not
+/// evaluate rules.
 pub(crate) fn failed_validations(
     object: &Object,
     definitions: &CustomResourceDefinitions,

@@ -45,7 +45,7 @@ fn matching<'a>(rule: &Node<'a>, report: &mut Checker<'a>) {
                 .error(&list, format!("`*` in `{field}` allows nothing beside it"))
                 .help("write `\"*\"` alone, or leave it out");
         }
-        // The empty text is the core group.
+        // The empty string names the core group.
         if field != "apiGroups" {
             for item in list.items() {
                 if item.text() == Some("") || item.is_null() {

@@ -76,7 +76,7 @@ fn one<'a>(metric: &Node<'a>, report: &mut Checker<'a>) {
             }
         }
     }
-    // Like the API server, check only the first field that is set.
+    // Check only the first field that is set, as the API server does.
     let Some((name, field)) = SOURCES.iter().find(|(_, f)| metric.get(f).is_set()) else {
         return;
     };

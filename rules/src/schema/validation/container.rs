@@ -44,7 +44,7 @@ fn name_of<'a>(container: &Node<'a>) -> Option<(Node<'a>, String)> {
     Some((node, name))
 }
 
-/// Init containers; with `restartPolicy: Always` a sidecar.
+/// An init container. With `restartPolicy: Always` it is a sidecar.
 fn init<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'a>) {
     let policy = container.get("restartPolicy");
     if policy.is_unknown() {
@@ -388,7 +388,7 @@ fn claims<'a>(pod: &PodContext<'a>, list: &Node<'a>, report: &mut Checker<'a>) {
         let Some(name) = report.required_text(&claim, "name") else {
             continue;
         };
-        // Where the claims of the pod are known, a name that is not valid is not found.
+        // If the claims of the pod are known, an invalid name is reported as not found.
         let known = pod.resource_claims.as_ref().is_some_and(|devices| !devices.contains(name));
         if !is_qualified_name(name) && !known {
             continue;

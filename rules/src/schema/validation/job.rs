@@ -44,7 +44,7 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<
     name(&node, spec, report);
 }
 
-/// The name, which is part of names of pods.
+/// The name of a Job, which becomes part of the names of its pods.
 fn name<'a>(node: &Node<'a>, spec: &Node<'a>, report: &mut Checker<'a>) {
     if node.text().is_some_and(|n| n.len() > 63) {
         report

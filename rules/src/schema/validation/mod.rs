@@ -16,8 +16,8 @@
 //! | `syntax` | `k8s.io/apimachinery/pkg/util/validation/validation.go` |
 //!
 //! `karpenter` has the CEL rules of Karpenter's CRDs that no named rule covers. Types and unknown fields are
-//! left to the schema; pod templates of custom resources are not checked, because the API server does not.
-//! Placeholders are unknown, and nothing is missing in a patch.
+//! left to the schema. Pod templates of custom resources are not checked, because the API server does not
+//! check them. Placeholders are unknown, and a patch has no missing fields.
 
 use std::collections::BTreeSet;
 
@@ -52,10 +52,10 @@ mod workload;
 
 use syntax::Syntax;
 
-/// Steps for an error beside its message.
+/// Steps for an error, in addition to those for its message.
 const STEPS_PER_ERROR: usize = 50;
 
-/// Appends the violations of an object, whose kind has a schema in its version: the first `limit` of them.
+/// Appends the first `limit` violations of an object whose kind has a schema in its version.
 pub(crate) fn validate(object: &Object, limit: usize, out: &mut Vec<Violation>) {
     let mut report = Checker { limit, ..Checker::new(object) };
     let spec = object.get("spec");
@@ -100,7 +100,7 @@ pub(crate) struct FieldError<'a> {
     pub(crate) help: Option<String>,
     /// The fix, where there is only one.
     pub(crate) fix: Option<Fix>,
-    /// Another field that the error is about, with its role. Only rules that report errors directly use it.
+    /// Another field that is involved, with its role. Only rules that report errors directly use it.
     pub(crate) related: Option<(Node<'a>, &'static str)>,
     /// Whether the error is about the key and not the value. Only rules that report errors directly use it.
     pub(crate) at_key: bool,
@@ -144,15 +144,15 @@ impl<'a> FieldError<'a> {
     }
 }
 
-/// Collects errors, and has the checks that several kinds need.
+/// Collects errors, and provides the checks that several kinds share.
 #[derive(Debug)]
 pub(crate) struct Checker<'a> {
     errors: Vec<FieldError<'a>>,
     /// Receives errors that are not reported, so that callers can always chain `help` and `fix`.
     discarded: Option<FieldError<'a>>,
-    /// How many errors are kept.
+    /// Maximum number of errors to keep.
     limit: usize,
-    /// Whether the object is a patch or a fragment, in which nothing is missing.
+    /// Whether the object is a patch or a fragment, so that no field counts as missing.
     pub(crate) partial: bool,
     /// Whether a kustomization lists the file, which may add labels and selectors.
     pub(crate) kustomized: bool,
@@ -217,7 +217,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Like [`Checker::required_text`], and the text must have the syntax.
+    /// As [`Checker::required_text`], but the text must also have the syntax.
     pub(crate) fn required_name(
         &mut self,
         parent: &Node<'a>,
@@ -246,14 +246,14 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Requires one of some values; the empty text is treated as absent.
+    /// Requires one of the given values. The empty text is treated as absent.
     pub(crate) fn choice(&mut self, node: &Node<'a>, words: &[&str]) {
         if node.text() != Some("") {
             self.strict_choice(node, words);
         }
     }
 
-    /// Requires one of some values; the empty text is rejected.
+    /// Requires one of the given values. The empty text is rejected.
     pub(crate) fn strict_choice(&mut self, node: &Node<'a>, words: &[&str]) {
         let Some(text) = node.text() else {
             return;
@@ -272,7 +272,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Requires the field and one of some values.
+    /// Requires the field, with one of the given values.
     pub(crate) fn required_choice(&mut self, parent: &Node<'a>, field: &str, words: &[&str]) {
         let node = parent.get(field);
         if node.is_set() {
@@ -326,8 +326,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Requires exactly one of some fields of `parent`. Reports the second one, or the parent if there is
-    /// none.
+    /// Requires exactly one of the given fields of `parent`. Reports the second one, or the parent if none is
+    /// set.
     pub(crate) fn exactly_one(&mut self, parent: &Node<'a>, fields: &[&str]) {
         let mut written = fields.iter().filter(|f| parent.get(f).is_set());
         let first = written.next();

@@ -129,7 +129,7 @@ fn pods<'a>(term: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// `matchLabelKeys` and `mismatchLabelKeys`: require a selector, and no key that the selector has too.
+/// `matchLabelKeys` and `mismatchLabelKeys`: require a selector, and exclude the keys of the selector.
 fn keys<'a>(block: &Node<'a>, field: &str, report: &mut Checker<'a>) -> Vec<(Node<'a>, &'a str)> {
     let list = block.get(field);
     let chosen = block.get("labelSelector");

@@ -11,7 +11,7 @@ use super::{
     volume,
 };
 
-/// What a pod spec belongs to.
+/// The owner of a pod spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PodSpecOwner {
     /// A Pod.
@@ -22,7 +22,7 @@ pub(super) enum PodSpecOwner {
     StatefulSet,
 }
 
-/// Parts of a pod that its containers refer to.
+/// The parts of a pod that its containers refer to.
 pub(super) struct PodContext<'a> {
     pub(super) spec: Node<'a>,
     pub(super) owner: PodSpecOwner,

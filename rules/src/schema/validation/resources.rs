@@ -73,7 +73,7 @@ pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Chec
     }
 }
 
-/// Requests must not exceed limits; those of huge pages must equal them.
+/// Requests must not exceed limits. Requests of huge pages must equal their limits.
 fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut Checker<'a>) {
     let whole = name.starts_with("hugepages-");
     let limit = limits.get(name);

@@ -8,7 +8,7 @@ use crate::facts::names::{
 
 /// A syntax with its description.
 pub(crate) struct Syntax {
-    /// Completes "`x` is not a …".
+    /// The noun phrase that completes "`x` is not a …".
     pub(crate) what: &'static str,
     /// What to write instead.
     pub(crate) help: &'static str,

@@ -75,7 +75,7 @@ pub(super) fn volumes<'a>(
     report.unique(named.into_iter(), "the volume");
 }
 
-/// Whether a node is set, and no patch that takes the field away.
+/// Whether a node is set, and is not a patch directive that removes the field.
 fn is_kept(node: &Node<'_>) -> bool {
     node.is_set() && node.get(PATCH_DIRECTIVE).text() != Some("delete")
 }

@@ -131,7 +131,7 @@ fn daemon_set<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let more = rolling.get("maxSurge");
     let a = amount(&gone, true, report);
     let b = amount(&more, true, report);
-    // `maxUnavailable` defaults to 1.
+    // `maxUnavailable` has the default 1.
     let a = if gone.is_set() || report.partial || may_hold_more_fields(&rolling) { a } else { Some(1) };
     match (a, b) {
         (Some(a), Some(b)) if a > 0 && b > 0 => {
