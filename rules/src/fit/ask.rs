@@ -1,4 +1,4 @@
-//! Answers about one object at a time, for editors: no more is decided than the answer needs.
+//! Answers about one object at a time, for editors. Only what an answer needs is computed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,36 +16,37 @@ use crate::platform::Platform;
 use crate::workload::devices::uses_accelerators;
 use crate::workload::template::templates;
 
-/// The sum of the limits of more pools than this says little of one workload.
+/// Maximum number of pools whose limits are added up. The sum over more pools says little about one workload.
 const MAX_ROOMS: usize = 8;
 
-/// How many pods of a workload the limits of NodePools have room for.
+/// The number of pods of a workload that fit within the limits of NodePools.
 #[derive(Clone, Debug)]
 pub struct Room {
-    /// The number, if no other pods run there.
+    /// The number of pods, if no other pods run on the nodes.
     pub pods: i128,
     /// The pools that admit the pods, in the order in which Karpenter tries them.
     pub pools: Vec<Object>,
 }
 
-/// Room for pods by the limits of a pool, and what it depends on that they go there.
+/// The number of pods that fit within the limits of a pool, and the uncertainties of placing them there.
 type Landing = (Option<i128>, Vec<Uncertainty>);
 
-/// The workloads of a cluster by a taint.
+/// The workloads of a cluster, grouped by how they treat a taint.
 #[derive(Clone, Debug, Default)]
 pub struct TaintAudience {
-    /// Those whose pods tolerate it.
+    /// The workloads whose pods tolerate it.
     pub tolerate: Vec<Object>,
-    /// Those whose pods request accelerators and do not tolerate it.
+    /// The workloads whose pods request accelerators and do not tolerate it.
     pub kept_out: Vec<Object>,
-    /// How many others there are of which it is known that they do not tolerate it.
+    /// The number of other workloads that certainly do not tolerate it.
     pub others: usize,
-    /// How many there are of which it is not known.
+    /// The number of workloads for which this is not known.
     pub unknown: usize,
 }
 
 impl Situation {
-    /// The situation of one pool, without DaemonSets and overlays: enough for what the pool admits and costs.
+    /// The situation of one pool without DaemonSets and overlays, which is enough for its instance types and
+    /// their price.
     #[must_use]
     pub fn of_pool(cluster: &Cluster, platform: &Platform, pool: &Object) -> Situation {
         let runtime_classes = read::runtime_classes(cluster, None);
@@ -59,8 +60,8 @@ impl Situation {
         situation
     }
 
-    /// Where the pods of each template of a workload go, as [`Situation::explain`] has it, with less about the pools that
-    /// reject them: nothing if another one admits them, otherwise only the `most` that the pods come nearest to.
+    /// Like [`Situation::explain`], but with fewer pools that reject the pods: none if another pool admits
+    /// them, otherwise only the `most` nearest misses.
     #[must_use]
     pub fn explain_nearest(&self, workload: &Object, most: usize) -> Vec<Explanation> {
         let scheduler = self.scheduler();
@@ -70,7 +71,7 @@ impl Situation {
             .collect()
     }
 
-    /// What is to be said of one pool. `None` if the situation does not have it.
+    /// The summary of one pool. `None` if the situation does not contain it.
     #[must_use]
     pub fn summary_of(&self, pool: &Object, cluster: &Cluster, platform: &Platform) -> Option<PoolSummary> {
         let is_it = |object: &Object| object.is_same_manifest(pool);
@@ -83,7 +84,7 @@ impl Situation {
         Some(self.summary(&scheduler, position, tenants, cluster, platform))
     }
 
-    /// What is to be said of the only pool of a situation, without the workloads on it.
+    /// The summary of the only pool of a situation, without its workloads.
     #[must_use]
     pub fn summary_alone(&self, cluster: &Cluster, platform: &Platform) -> Option<PoolSummary> {
         match self.left_out.first() {
@@ -93,8 +94,8 @@ impl Situation {
         }
     }
 
-    /// The workloads that land on a pool first. Most pods do not fit it whatever the others do, so that the others need not
-    /// be asked.
+    /// The workloads whose first choice is a pool. Most pods do not fit it at all, so that the other pools
+    /// need not be evaluated for them.
     fn tenants_of(&self, position: usize, scheduler: &Scheduler<'_>, cluster: &Cluster) -> Vec<Tenant> {
         let alone = self.alone(position);
         let mut known: HashMap<Pod, Option<Landing>> = HashMap::new();
@@ -127,9 +128,10 @@ impl Situation {
         tenants
     }
 
-    /// For each of some workloads, how many of its pods the pools that admit them have room for, by their limits. `None` if
-    /// there are many such pools, if one that may admit them does not bound them, if they request no accelerators, so that nodes that are not
-    /// Karpenter's may run them as well, or if a replica is not one pod.
+    /// The number of pods of each workload that fit within the limits of the pools that admit them. `None` if
+    /// there are many such pools, if a pool that may admit them has no limit for them, if they request no
+    /// accelerators (they may then run on nodes that Karpenter does not manage), or if a replica is not one
+    /// pod.
     #[must_use]
     pub fn rooms_of(&self, workloads: &[&Object]) -> Vec<Option<Room>> {
         let mut rooms = Rooms { situation: self, scheduler: self.scheduler(), alone: BTreeMap::new() };
@@ -159,7 +161,7 @@ impl Situation {
     }
 }
 
-/// What has room for pods: all pools, and each alone once it is needed.
+/// The pools to place pods on: all pools together, and each by itself, built on first use.
 struct Rooms<'s> {
     situation: &'s Situation,
     scheduler: Scheduler<'s>,
@@ -195,14 +197,14 @@ impl Rooms<'_> {
     }
 }
 
-/// The types that a pool admits, cheapest first. `None` if it is not known or none.
+/// The types that a pool admits, cheapest first. `None` if they are not known or if there are none.
 #[must_use]
 pub fn admitted_by(
     pool: &Object,
     cluster: &Cluster,
     platform: &Platform,
 ) -> Option<Vec<&'static InstanceType>> {
-    // A newer type or family that the requirements name is not in the catalogue.
+    // The requirements may name a type or family that is too new for the catalogue.
     if NodePool::new(pool).is_some_and(|pool| pool.names_uncatalogued_values()) {
         return None;
     }
@@ -211,12 +213,12 @@ pub fn admitted_by(
     (is_known && !summary.types.is_empty()).then_some(summary.types)
 }
 
-/// Whether the types of a pool are known all the same.
+/// Whether the types of a pool are known in spite of an uncertainty.
 fn is_harmless(uncertainty: &Uncertainty) -> bool {
     matches!(uncertainty, Uncertainty::NoClass(_))
 }
 
-/// Which workloads tolerate a taint of an object, of those that may be of one cluster with it.
+/// Groups the workloads that may be in one cluster with an object by whether they tolerate a taint of it.
 #[must_use]
 pub fn audience_of(cluster: &Cluster, owner: &Object, taint: &Taint, eks: bool) -> TaintAudience {
     let table = cluster.table::<Tolerances>();
@@ -264,12 +266,13 @@ fn sort(objects: &mut Vec<Object>) {
     objects.dedup_by(|a, b| a.ptr_eq(b));
 }
 
-/// Whether a RuntimeClass adds a toleration of a taint to the pods that name it. `None` if it is not in the input.
+/// Whether a RuntimeClass adds a toleration of a taint to the pods that name it. `None` if it is not in the
+/// input.
 fn adds(cluster: &Cluster, name: &str, taint: &Taint) -> Option<bool> {
     let kind = Kind::RUNTIME_CLASS;
     let classes = cluster.all(kind.group, kind.kind, "default", name);
     if classes.is_empty() {
-        // The classes of NVIDIA's operator add none.
+        // The RuntimeClasses of NVIDIA's GPU Operator add no tolerations.
         return (cluster.is_complete_for(kind) || name.starts_with("nvidia")).then_some(false);
     }
     let lists = || classes.iter().map(|class| class.path(&["scheduling", "tolerations"]));

@@ -1,4 +1,5 @@
-//! Whether everything fits at once: all pods of a cluster, at the fewest and at the most replicas, as nodes and dollars.
+//! Whether all pods of a cluster fit together, at minimum and at maximum replicas, with the nodes and their
+//! price.
 
 use std::collections::BTreeMap;
 
@@ -18,96 +19,92 @@ use crate::workload::template::{Template, templates, workload_kind};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// What all pods of a cluster need.
+/// The capacity that all pods of a cluster need.
 #[derive(Clone, Debug)]
 pub struct Capacity {
-    /// With the fewest replicas: `replicas`, or the minimum of the autoscaler.
+    /// The load at minimum replicas: `replicas`, or the minimum of the autoscaler.
     pub floor: Load,
-    /// With the most: `replicas`, or the maximum of the autoscaler.
+    /// The load at maximum replicas: `replicas`, or the maximum of the autoscaler.
     pub ceiling: Load,
 }
 
-/// All pods at one number of replicas.
+/// The load of all pods at one number of replicas.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Whether all of them fit.
+    /// Whether all pods fit.
     pub verdict: FitVerdict,
-    /// How many pods there are, without those of which it is not known where they go.
+    /// The number of pods, without those whose placement is not known.
     pub pods: u64,
     /// The nodes, by pool and type.
     pub nodes: Vec<Nodes>,
-    /// Each pool that starts nodes, with what it uses of its limits.
+    /// The pools that start nodes, and how much of their limits they use.
     pub pools: Vec<PoolLoad>,
-    /// The list price of all nodes, in millionths of a dollar an hour; `None` if a type has none.
+    /// The list price of all nodes, in millionths of a dollar per hour. `None` if a type has no price.
     pub micro_dollars: Option<i128>,
     /// The pods that do not fit.
     pub misfits: Vec<Misfit>,
-    /// The workloads of which it is not known, with how many pods they have.
+    /// The workloads whose placement is not known, with the number of their pods.
     pub unknown: Vec<(Object, Option<u64>, Vec<Uncertainty>)>,
-    /// What was assumed of workloads that count.
+    /// Assumptions about workloads that are counted.
     pub notes: Vec<(Object, Vec<Uncertainty>)>,
 }
 
 /// Nodes of one type from one pool.
 #[derive(Clone, Debug)]
 pub struct Nodes {
-    /// The NodePool.
     pub pool: Object,
-    /// The cheapest type by list price that has room.
+    /// The cheapest type by list price that the pods fit on.
     pub instance: &'static InstanceType,
     /// The capacity types in the order in which Karpenter prefers them.
     pub capacity_types: Vec<&'static str>,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u64,
-    /// How many pods on them.
+    /// The number of pods on the nodes.
     pub pods: u64,
-    /// The list price of all of them, in millionths of a dollar an hour.
+    /// The list price of all nodes, in millionths of a dollar per hour.
     pub micro_dollars: Option<i128>,
 }
 
-/// What one pool starts.
+/// The nodes that one pool starts.
 #[derive(Clone, Debug)]
 pub struct PoolLoad {
-    /// The NodePool.
     pub pool: Object,
-    /// Its nodes.
     pub nodes: u64,
-    /// Their GPUs and accelerators.
+    /// The number of GPUs and other accelerators.
     pub gpus: u64,
-    /// The limit on these, if there is one.
+    /// The limit on GPUs and other accelerators, if there is one.
     pub gpu_limit: Option<i128>,
 }
 
 /// Pods that do not fit.
 #[derive(Clone, Debug)]
 pub struct Misfit {
-    /// Their workload.
     pub workload: Object,
-    /// How many do not fit.
+    /// The number of pods that do not fit.
     pub pods: u64,
-    /// Of how many.
+    /// The number of all pods of the workload.
     pub of: u64,
-    /// Why.
+    /// Why they do not fit.
     pub reason: String,
-    /// The limits that are reached.
+    /// The fields with the limits that are reached.
     pub places: Vec<Place>,
 }
 
-/// Pool, type and capacity types of nodes.
+/// The pool, type and capacity types of nodes.
 type NodeKind = (usize, &'static str, Vec<&'static str>);
 
-/// Pods of a template, and where they go.
+/// The pods of a template, with their placement.
 struct Demand<'c> {
     workload: &'c Object,
     template: Template<'c>,
-    /// `None`: not known.
+    /// The minimum and maximum number of pods. `None` if not known.
     counts: Option<(u64, u64)>,
     pod: Option<Pod>,
     verdict: Verdict,
 }
 
 impl Situation {
-    /// What all pods of a cluster need, with the fewest and with the most replicas.
+    /// The capacity that all pods of a cluster need, at minimum and at maximum replicas.
     #[must_use]
     pub fn capacity(&self, cluster: &Cluster) -> Capacity {
         let scheduler = self.scheduler();
@@ -127,7 +124,7 @@ impl Situation {
             (id.namespace_or_default().to_owned(), id.name.clone(), id.kind.clone(), id.group.clone())
         };
         objects.sort_by_cached_key(|workload| identity(workload));
-        // Of several with one identity one is applied.
+        // Only one of several objects with the same identity is applied.
         let named = |object: &Object| {
             let name = object.path(&["metadata", "name"]);
             name.text().is_some_and(|name| !name.is_empty())
@@ -174,7 +171,7 @@ impl Situation {
             let workload = demand.workload.clone();
             match (&demand.verdict, count) {
                 (Verdict::DoesNotFit(why), count) if !why.within_memory_estimate => {
-                    // Pods of which the number is not known do not fit either, if there are any.
+                    // If the number of pods is not known, any pods that exist do not fit either.
                     let Some(pods) = count else {
                         load.unknown.push((workload, None, vec![Uncertainty::Replicas]));
                         continue;
@@ -311,13 +308,13 @@ impl Situation {
     }
 }
 
-/// The fewest and the most pods that run from a template at one time. `None`: not known.
+/// The minimum and maximum number of pods that run from a template at the same time. `None` if not known.
 fn counts(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Option<(u64, u64)> {
     let id = workload.id();
     let whole = |count: i64| u64::try_from(count.max(0)).ok();
     let spec = workload.get("spec");
     match (id.group.as_str(), id.kind.as_str()) {
-        // A template of pods that others run.
+        // A template whose pods run from other objects.
         ("trainer.kubeflow.org", _) => Some((0, 0)),
         ("batch", "Job") => {
             let pods = whole(pods_of(workload, template)?)?;
@@ -352,7 +349,7 @@ fn counts(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Opti
     }
 }
 
-/// The pods of a head or of a group of workers, which Ray's autoscaler may scale.
+/// The number of pods of a Ray head or worker group, which Ray's autoscaler may scale.
 fn ray(template: &Template<'_>, workload: &Object) -> Option<(u64, u64)> {
     let pointer = template.spec.pointer();
     let steps = pointer.steps();
@@ -376,8 +373,8 @@ fn ray(template: &Template<'_>, workload: &Object) -> Option<(u64, u64)> {
     Some((pods(replicas)?, pods(replicas)?))
 }
 
-/// What is not known of pods beside each other: what leaves it open whether they fit, and what only bears on the number
-/// of nodes.
+/// Uncertainties of pods with constraints on each other: those that may prevent the pods from fitting, and
+/// those that only affect the number of nodes.
 fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncertainty>) {
     let (mut unknown, mut notes) = (Vec::new(), Vec::new());
     let spec = &demand.template.spec;
@@ -403,7 +400,7 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
             Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
         }
     }
-    // All pods on one node is not a matter of counting.
+    // Counting cannot decide whether all pods fit on one node.
     if terms(spec, "podAffinity").any(|(term, _)| term.get("topologyKey").text() == Some(HOSTNAME)) {
         unknown.push(Uncertainty::PodAffinity);
     }
@@ -412,7 +409,8 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
     (unknown, notes)
 }
 
-/// The terms of pod (anti-)affinity, the heaviest preference first, and whether they are required.
+/// The terms of pod affinity or anti-affinity, those with the highest weight first, and whether each is
+/// required.
 fn terms<'a>(spec: &Node<'a>, name: &str) -> impl Iterator<Item = (Node<'a>, bool)> {
     let affinity = spec.path(&["affinity", name]);
     let required: Vec<Node<'a>> =
@@ -428,7 +426,7 @@ fn selects(term: &Node<'_>, template: &Template<'_>) -> Option<bool> {
     matches(&term.get("labelSelector"), &template.labels())
 }
 
-/// The pods of a demand with what they say of pods on the same node.
+/// The pods of a demand, with their constraints on pods of the same node.
 fn pod_group<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<PodGroup<'d>> {
     let demand = packed[at];
     let spec = &demand.template.spec;
@@ -448,7 +446,7 @@ fn pod_group<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<Pod
     for constraint in spec.get("topologySpreadConstraints").items().filter(on_host) {
         let counts = selected(packed, at, &constraint);
         let skew = u64::try_from(constraint.get("maxSkew").int().unwrap_or(1)).unwrap_or(1).max(1);
-        // A new node is always possible, so that the fewest pods on a node are none.
+        // A new node is always possible, so the minimum number of pods on a node is 0.
         let before = if counts.contains(&at) { skew - 1 } else { skew };
         let rule = HostRule { counts, before, mutual: false };
         if constraint.get("whenUnsatisfiable").text() == Some("ScheduleAnyway") {
@@ -460,12 +458,12 @@ fn pod_group<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<Pod
     Some(group)
 }
 
-/// The positions of the demands whose pods a term or a constraint selects.
+/// The positions of the demands whose pods a term or constraint selects.
 fn selected(packed: &[&Demand<'_>], at: usize, rule: &Node<'_>) -> Vec<usize> {
     let own = packed[at].workload.id();
     let names: Vec<&str> = rule.get("namespaces").items().filter_map(|name| name.text()).collect();
     let anywhere = rule.get("namespaceSelector");
-    // With `matchLabelKeys` only pods of the same revision count.
+    // With `matchLabelKeys`, only pods of the same revision are selected.
     let alone = rule.get("matchLabelKeys").items().next().is_some();
     let in_reach = |other: &Demand<'_>| {
         let namespace = other.workload.namespace_or_default();

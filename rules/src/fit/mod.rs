@@ -1,5 +1,5 @@
-//! Whether a pod fits: which NodePool of the input starts a node for it, what keeps it out of the others, and what
-//! would have to change.
+//! Decides whether a pod fits: which NodePool of the input starts a node for it, why the others reject it,
+//! and which changes would help.
 //!
 //! ```text
 //! Cluster ─► Situation (pools with their classes, DaemonSets, overlays) ─► Scheduler
@@ -9,8 +9,8 @@
 //!                                            Explanation: verdict, pool by pool, obstacles, changes
 //! ```
 //!
-//! The decision itself is that of [`crate::karpenter::scheduling`]; this module reads manifests for it and puts its
-//! answers into places and words.
+//! [`crate::karpenter::scheduling`] makes the decision. This module reads its input from manifests and
+//! translates its answers to fields and text.
 
 mod ask;
 mod capacity;
@@ -42,11 +42,9 @@ pub use words::{amount, uncertainty_code, uncertainty_text};
 /// A field of an object.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The object.
     pub object: Object,
-    /// The field.
     pub pointer: Pointer,
-    /// What is there, such as "this taint".
+    /// What the field contains, such as "this taint".
     pub text: String,
 }
 
@@ -56,14 +54,12 @@ impl Place {
     }
 }
 
-/// Whose manifest a change is in.
+/// The object whose manifest a change edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// That of the pod.
     Pod,
-    /// That of the NodePool.
     Pool,
-    /// Another one, such as a DaemonSet.
+    /// Another object, such as a DaemonSet.
     Other,
 }
 
@@ -79,61 +75,59 @@ impl Side {
     }
 }
 
-/// A change that removes an obstacle by itself.
+/// A change that is enough to remove an obstacle.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Whose manifest it is in.
+    /// The object whose manifest it edits.
     pub side: Side,
-    /// Where.
+    /// The field that it edits.
     pub place: Place,
     /// What to write, such as "tolerate `a=b:NoSchedule`".
     pub text: String,
 }
 
-/// One thing that keeps a pod out of a pool.
+/// One reason why a pool rejects a pod.
 #[derive(Clone, Debug)]
 pub struct Obstacle {
-    /// The step of Karpenter's decision, such as `taint`.
+    /// The step of Karpenter's decision that fails, such as `taint`.
     pub stage: &'static str,
-    /// What is wrong.
     pub reason: String,
     /// The fields that contradict each other.
     pub places: Vec<Place>,
-    /// The changes, each of which removes it.
+    /// Alternative changes, each of which removes the obstacle.
     pub changes: Vec<Change>,
 }
 
-/// What one pool makes of a pod.
+/// The answer of one pool about a pod.
 #[derive(Clone, Debug)]
 pub struct PoolReport {
     /// The NodePool.
     pub object: Object,
     /// Its weight, 0 if absent.
     pub weight: i64,
-    /// What it makes of the pod.
     pub answer: Answer,
 }
 
-/// The answer of a pool.
+/// Whether a pool admits a pod.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// It admits the pod.
+    /// The pool admits the pod.
     Admits {
-        /// The types, cheapest first by list price. Those that EC2 no longer offers are not among them.
+        /// The types, cheapest first by list price, without those that EC2 no longer offers.
         types: Vec<&'static InstanceType>,
         /// The capacity types in the order in which Karpenter prefers them.
         capacity_types: Vec<&'static str>,
-        /// How many alternatives and preferences of the pod had to be dropped for it.
+        /// The number of alternatives and preferences of the pod that Karpenter has to drop.
         relaxations: usize,
     },
-    /// It does not.
+    /// The pool rejects the pod.
     Rejects {
-        /// What keeps the pod out, in the order of Karpenter's decision.
+        /// The obstacles, in the order of Karpenter's decision.
         obstacles: Vec<Obstacle>,
-        /// Whether removing all of them is enough.
+        /// Whether the pool admits the pod once all obstacles are removed.
         reachable: bool,
     },
-    /// That depends on something that is not in the input.
+    /// The answer depends on something that is not in the input.
     Undecided(Vec<Uncertainty>),
 }
 
@@ -161,11 +155,11 @@ impl PoolReport {
 /// Whether a pod fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FitVerdict {
-    /// Some pool admits it.
+    /// At least one pool admits it.
     Fits,
     /// No pool admits it, even if everything unknown is assumed to allow it.
     DoesNotFit,
-    /// That depends on something that is not in the input.
+    /// The verdict depends on something that is not in the input.
     Unknown,
 }
 
@@ -181,35 +175,35 @@ impl FitVerdict {
     }
 }
 
-/// Why Karpenter does not look at a pod at all.
+/// Why Karpenter does not consider a pod.
 #[derive(Clone, Debug)]
 pub struct Ignored {
     /// A short name, such as `restricted-key`.
     pub code: &'static str,
-    /// What is wrong.
+    /// The reason, as a sentence.
     pub text: String,
-    /// Where.
+    /// The field that is the reason.
     pub place: Option<Place>,
 }
 
-/// Where the pods of one template of a workload go.
+/// The placement of the pods of one template of a workload.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// The pod spec.
+    /// The path of the pod spec.
     pub spec: Pointer,
-    /// The verdict.
     pub verdict: FitVerdict,
     /// The position in `pools` of the first pool that admits the pod.
     pub first: Option<usize>,
-    /// What each pool makes of it, in the order in which Karpenter tries them; pools that take no pods come last.
+    /// The answer of each pool, in the order in which Karpenter tries them. Pools that do not start nodes for
+    /// pods come last.
     pub pools: Vec<PoolReport>,
-    /// Why Karpenter does not look at it.
+    /// Why Karpenter does not consider the pod.
     pub ignored: Option<Ignored>,
-    /// What the verdict or the first pool depends on.
+    /// The uncertainties of the verdict and of the first pool.
     pub uncertainties: Vec<Uncertainty>,
-    /// What the pod needs, in thousandths.
+    /// The resources that the pod requests, in thousandths.
     pub requests: ResourceList,
-    /// The pod would fit if nodes had all the memory that EC2 states.
+    /// Whether the pod would fit if nodes had all the memory that EC2 specifies.
     pub within_memory_estimate: bool,
 }
 
@@ -220,8 +214,8 @@ impl Explanation {
         self.first.and_then(|at| self.pools.get(at))
     }
 
-    /// The positions of the pools, nearest miss first: the first choice, the others that admit the pod, those that
-    /// may, and the others by the number of changes.
+    /// The positions of the pools: the first choice, the others that admit the pod, those that may admit it,
+    /// and the others by the number of changes.
     #[must_use]
     pub fn nearest(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.pools.len()).collect();
@@ -239,24 +233,24 @@ impl Explanation {
     }
 }
 
-/// The pool that misses a pod by least.
+/// The pool that needs the fewest changes to admit a pod.
 pub(crate) struct NearestMiss {
     pub(crate) pool: Object,
-    /// What keeps the pod out; at least one.
+    /// Why the pool rejects the pod; never empty.
     pub(crate) obstacles: Vec<Obstacle>,
 }
 
-/// Of which pools that reject a pod the reasons are told.
+/// The pools whose reasons to reject a pod are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// Of all.
+    /// All pools.
     All,
-    /// Of so many that the pod comes nearest to, where no pool admits it; of the others nothing is said.
+    /// If no pool admits the pod, the given number of nearest misses; otherwise none.
     Nearest(usize),
 }
 
 impl Told {
-    /// For each pool of a survey, whether it is told of.
+    /// For each pool of a survey, whether it is reported.
     fn of(self, survey: &[(usize, Outcome)]) -> Vec<bool> {
         let Told::Nearest(most) = self else {
             return vec![true; survey.len()];
@@ -280,13 +274,13 @@ impl Told {
     }
 }
 
-/// So many pools are looked at closely for the nearest miss.
+/// Maximum number of pools that are compared in detail to find the nearest miss.
 const MOST_COMPARED: usize = 6;
 
-/// Everything around a pod that decides where it goes.
+/// The objects around a pod that decide its placement.
 pub struct Situation {
     pools: Vec<Pool>,
-    /// One for each pool.
+    /// The NodePool of each entry of `pools`.
     objects: Vec<Object>,
     left_out: Vec<(Object, String)>,
     daemonsets: Vec<DaemonSet>,
@@ -298,8 +292,8 @@ pub struct Situation {
 }
 
 impl Situation {
-    /// The situation in a cluster. Where several objects of the input have one identity, the one nearest to `near`
-    /// counts.
+    /// The situation in a cluster. If several objects of the input have the same identity, the one nearest to
+    /// `near` is used.
     #[must_use]
     pub fn read(cluster: &Cluster, platform: &Platform, near: Option<&Object>) -> Situation {
         let mut situation = Situation {
@@ -341,8 +335,9 @@ impl Situation {
         situation
     }
 
-    /// The situation of some pools alone, in which everything is assumed to allow the pods of a template: every type is
-    /// sold as Spot, and no DaemonSet runs. What does not fit here fits nowhere.
+    /// The situation of the given pools alone, with every assumption in favour of the pods of a template:
+    /// every type is sold as Spot, and there are no DaemonSets. A pod that does not fit here fits in no
+    /// situation.
     pub(crate) fn of_pools_for(
         template: &Template<'_>,
         cluster: &Cluster,
@@ -377,15 +372,15 @@ impl Situation {
         }
     }
 
-    /// The pool that misses a pod by least. `None` if the pod fits one, if that is not known, or if Karpenter does not
-    /// look at the pod.
+    /// The pool that needs the fewest changes to admit a pod. `None` if the pod fits a pool, if that is not
+    /// known, or if Karpenter does not consider the pod.
     pub(crate) fn nearest_miss(&self, workload: &Object, template: &Template<'_>) -> Option<NearestMiss> {
         let pod = self.pod(template)?;
         let scheduler = self.scheduler();
         let Verdict::DoesNotFit(why) = scheduler.decide(&pod) else {
             return None;
         };
-        // A node may have more memory than Karpenter expects of the first one.
+        // A node may have more memory than Karpenter expects before it has seen a node of the type.
         if why.ignored.is_some() || why.within_memory_estimate {
             return None;
         }
@@ -410,7 +405,7 @@ impl Situation {
         nearest
     }
 
-    /// The same with one pool only. `None` if there is none of this name.
+    /// The situation with only the named pool. `None` if there is no such pool.
     #[must_use]
     pub fn only(mut self, name: &str) -> Option<Situation> {
         let keep: Vec<bool> = self.objects.iter().map(|object| object.name() == name).collect();
@@ -422,12 +417,13 @@ impl Situation {
         (!self.is_empty()).then_some(self)
     }
 
-    /// The pod of a template, with what its RuntimeClass adds. `None` if something that decides cannot be read.
+    /// The pod of a template, with the additions of its RuntimeClass. `None` if a field that decides cannot
+    /// be read.
     fn pod(&self, template: &Template<'_>) -> Option<Pod> {
         read::pod(template, &self.runtime_classes)
     }
 
-    /// Whether there is no pool.
+    /// Whether there are no pools.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.left_out.is_empty()
@@ -438,13 +434,12 @@ impl Situation {
         self.objects.iter().chain(self.left_out.iter().map(|(object, _)| object)).map(Object::name)
     }
 
-    /// The scheduler of the situation.
     #[must_use]
     pub fn scheduler(&self) -> Scheduler<'_> {
         Scheduler::new(&self.pools, &self.daemonsets, &self.options).or_with_overlays(&self.overlays)
     }
 
-    /// Where the pods of each template of a workload go.
+    /// The placement of the pods of each template of a workload.
     #[must_use]
     pub fn explain(&self, workload: &Object) -> Vec<Explanation> {
         let scheduler = self.scheduler();
@@ -512,7 +507,7 @@ impl Situation {
         }
     }
 
-    /// Adds what each pool makes of the pod.
+    /// Adds the answer of each pool.
     fn describe(
         &self,
         scheduler: &Scheduler<'_>,
@@ -557,13 +552,13 @@ impl Situation {
     }
 }
 
-/// The types that EC2 still offers, cheapest first; all if it offers none of them.
+/// The types that EC2 still offers, cheapest first. If it offers none of them, all types.
 fn offered(types: &TypeSet, region: Option<&str>) -> Vec<&'static InstanceType> {
     let current = types.without(retired());
     cheapest_first(if current.is_empty() { types } else { &current }.iter(), region)
 }
 
-/// Why Karpenter does not look at the pods of an object, whatever they ask for.
+/// Why Karpenter does not consider the pods of an object, independent of their requests.
 fn ignored(workload: &Object, template: &Template<'_>) -> Option<Ignored> {
     let because = |code, text: &str, node: &Node<'_>, there: &str| {
         let place = Some(Place::new(workload, node, there));

@@ -1,7 +1,8 @@
-//! What keeps a pod out of a pool, one thing after the other, and what would remove each.
+//! Lists the reasons why a pool rejects a pod, one by one, and the changes that would remove each.
 //!
-//! The scheduler names the first thing only. To find the next one, the pod or the pool is changed as the message says, and
-//! the scheduler is asked again, until it admits the pod. So the changes together are enough.
+//! The scheduler reports only the first reason. To find the next one, the pod or the pool is changed as the
+//! message proposes and the scheduler runs again, until it admits the pod. This ensures that all changes
+//! together are enough.
 
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::fit::words::{amount, conflict};
@@ -16,7 +17,7 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::template::Template;
 
-/// So many things are looked for in one pool.
+/// Maximum number of obstacles to find in one pool.
 const MAX_OBSTACLES: usize = 16;
 
 /// A pod and a pool that are changed until they fit.
@@ -30,7 +31,7 @@ struct Attempt<'s> {
 }
 
 impl Situation {
-    /// What keeps the pod of a template out of the pool at a position.
+    /// The reasons why the pool at a position rejects the pod of a template.
     pub(super) fn obstacles(
         &self,
         position: usize,
@@ -43,7 +44,7 @@ impl Situation {
             workload,
             template,
             object: &self.objects[position],
-            // The pod keeps what EKS adds for the resources that it asks for now.
+            // The pod keeps the tolerations that EKS adds for the resources that it requests now.
             pod: Pod { tolerations: effective_tolerations(pod, &self.options), ..pod.clone() },
             pool: self.pools[position].clone(),
         };
@@ -53,7 +54,7 @@ impl Situation {
             let Some(stage) = attempt.next_stage() else {
                 return Answer::Rejects { obstacles, reachable: true };
             };
-            // What was changed made no difference.
+            // The last change had no effect.
             if last.as_ref() == Some(&stage) {
                 break;
             }
@@ -83,7 +84,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The limits without which the pool would have a type for the pod.
+    /// The limits that prevent the pool from having a type for the pod.
     fn limits_in_the_way(&self) -> Vec<String> {
         if self.pool.limits.is_empty() {
             return Vec::new();
@@ -102,7 +103,7 @@ impl Attempt<'_> {
         limits.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Describes what a stage found and removes it.
+    /// Describes the obstacles of a stage and removes them.
     fn remove(&mut self, stage: &RejectionStage) -> Vec<Obstacle> {
         if matches!(stage, RejectionStage::Resources(_) | RejectionStage::Requirements) {
             let limits = self.limits_in_the_way();
@@ -190,7 +191,7 @@ impl Attempt<'_> {
         Obstacle { stage: "taint", reason, places, changes }
     }
 
-    /// The fields of the pool that say something of a key.
+    /// The fields of the pool that restrict a label.
     fn pool_keys(&self, key: &str) -> Vec<Node<'_>> {
         let is = |node: &Node<'_>| node.get("key").text().is_some_and(|text| normalise(text) == key);
         let mut nodes: Vec<Node<'_>> = self.pool_spec().get("requirements").items().filter(is).collect();
@@ -199,7 +200,7 @@ impl Attempt<'_> {
         nodes
     }
 
-    /// The fields of the pod that ask for a key.
+    /// The fields of the pod that restrict a label.
     fn pod_keys(&self, key: &str) -> Vec<Node<'_>> {
         let spec = &self.template.spec;
         let selector = spec.get("nodeSelector").entries();
@@ -259,7 +260,7 @@ impl Attempt<'_> {
         Obstacle { stage: "label", reason, places, changes }
     }
 
-    /// Removes all that the pod asks of a key.
+    /// Removes all requirements of the pod on a label.
     fn drop_key(&mut self, key: &str) {
         self.pod.node_selector.retain(|(name, _)| normalise(name) != key);
         let preferred = self.pod.preferences.iter_mut().map(|preference| &mut preference.term);
@@ -281,7 +282,7 @@ impl Attempt<'_> {
         let limits: Vec<(String, i128)> =
             self.pool.limits.iter().filter(|(name, _)| names.contains(name)).cloned().collect();
         self.pool.limits.retain(|(name, _)| !names.contains(name));
-        // What the smallest node needs that the pod could go to.
+        // The resources that the smallest possible node for the pod needs.
         let types = self.types_for_pod();
         let class = self.pool.class.as_ref();
         let options = &self.situation.options;
@@ -312,7 +313,7 @@ impl Attempt<'_> {
             .collect()
     }
 
-    /// The types that the pool as it is now admits for the pod.
+    /// The types that the pool, with its changes so far, admits for the pod.
     fn types_for_pod(&self) -> TypeSet {
         let pools = std::slice::from_ref(&self.pool);
         let scheduler = Scheduler::new(pools, &self.situation.daemonsets, &self.situation.options);
@@ -322,7 +323,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// What the pod requires of nodes, with the last of its alternatives.
+    /// The requirements of the pod on nodes, with the last of its alternatives.
     fn wanted(&self) -> Requirements {
         let mut wanted = Requirements::new();
         for (key, value) in &self.pod.node_selector {
@@ -386,7 +387,7 @@ impl Attempt<'_> {
         Obstacle { stage: "types", reason, places, changes }
     }
 
-    /// The cheapest type that would take the pod, if the pool admitted it, and what excludes it there.
+    /// The change that lets the pool admit the cheapest suitable type which it excludes now.
     fn wider_pool(&self, wanted: &Requirements) -> Option<Change> {
         let options = &self.situation.options;
         let class = self.pool.class.as_ref();
@@ -482,7 +483,7 @@ impl Attempt<'_> {
                 list.retain(|key, _| name.is_some_and(|name| key != name));
             }
         };
-        // The types that would be left if the pod asked for nothing.
+        // The types that would remain if the pod had no requirements.
         clear(&mut self.pod, None);
         let types = self.types_for_pod();
         self.pod = before;
@@ -555,13 +556,13 @@ impl Attempt<'_> {
             clear(&mut self.pod, Some(name));
         }
         if names.iter().any(|name| name == "pods") {
-            // A pod needs a place whatever it asks for.
+            // A pod counts towards the maximum number of pods of a node, independent of its requests.
             self.pool.class = None;
         }
         out
     }
 
-    /// The field in which the pod asks for a resource.
+    /// The field in which the pod requests a resource.
     fn request_node(&self, name: &str) -> Node<'_> {
         let spec = &self.template.spec;
         let level = spec.path(&["resources", "requests"]).get(name);
@@ -599,7 +600,7 @@ fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ")
 }
 
-/// A taint as kubectl writes it.
+/// A taint in kubectl's notation.
 pub(super) fn display(taint: &Taint) -> String {
     if taint.value.is_empty() {
         format!("{}:{}", taint.key, taint.effect)

@@ -1,4 +1,5 @@
-//! What a NodePool admits and costs at most, who keeps its nodes, and which workloads land on it.
+//! A summary of a NodePool: the types that it admits, its maximum cost, the pods that block its nodes from
+//! draining, and the workloads that run on it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,98 +23,98 @@ use crate::workload::template::templates;
 pub(super) const GPUS: [&str; 4] =
     ["nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi"];
 
-/// One GPU or accelerator that types of a pool have.
+/// One model of GPU or accelerator among the types of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuModel {
-    /// As its label names it.
+    /// The name, as in the label of the instance type.
     pub name: &'static str,
-    /// MiB of each; 0 if it is not known.
+    /// Memory of each in MiB; 0 if not known.
     pub memory_mib: u32,
-    /// How many the types have, ascending; 0 is a share of one.
+    /// The numbers per node, ascending. 0 is a fraction of a GPU.
     pub counts: Vec<u32>,
 }
 
-/// What the limits of a pool allow at most. Karpenter counts before it starts a batch of nodes, so that a batch can go
-/// beyond.
+/// The maximum that the limits of a pool allow. Karpenter checks limits before it starts a batch of nodes, so
+/// that a batch can exceed them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ceiling {
-    /// Nodes.
+    /// The maximum number of nodes.
     pub nodes: Option<i128>,
-    /// GPUs and accelerators; 0 if no type has any.
+    /// The maximum number of GPUs and accelerators; 0 if no type has any.
     pub gpus: Option<i128>,
-    /// Millionths of a dollar an hour, by on-demand list price; types without one do not count.
+    /// The maximum cost in millionths of a dollar per hour, by on-demand list price. Types without a price
+    /// are not counted.
     pub micro_dollars: Option<i128>,
 }
 
 /// A workload whose pods land on a pool.
 #[derive(Clone, Debug)]
 pub struct Tenant {
-    /// The workload.
     pub workload: Object,
-    /// The fewest and the most replicas, if they are known.
+    /// The minimum and maximum number of replicas, if known.
     pub replicas: Option<(i64, i64)>,
-    /// How many of its pods the limits of the pool have room for, if nothing else runs there. `None`: the limits
-    /// do not bound them.
+    /// The number of its pods that fit within the limits of the pool if nothing else runs there. `None` if
+    /// the limits do not restrict them.
     pub room: Option<i128>,
-    /// What the first choice depends on.
+    /// The uncertainties of the first choice.
     pub uncertainties: Vec<Uncertainty>,
 }
 
-/// A workload that keeps nodes of a pool from being drained.
+/// A workload that prevents nodes of a pool from being drained.
 #[derive(Clone, Debug)]
 pub struct Keeper {
-    /// The workload.
     pub workload: Object,
-    /// Why.
+    /// Why its pods block the drain.
     pub reason: String,
 }
 
-/// What is to be said of a pool.
+/// The summary of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolSummary {
     /// The NodePool.
     pub object: Object,
     /// Its weight, 0 if absent.
     pub weight: i64,
-    /// Why it starts no nodes for pending pods.
+    /// Why it does not start nodes for pending pods.
     pub closed: Option<String>,
-    /// What is not known of it.
+    /// The uncertainties of its answers.
     pub uncertainties: Vec<Uncertainty>,
     /// The types that it admits, cheapest first.
     pub types: Vec<&'static InstanceType>,
-    /// The GPUs that they have.
+    /// The GPUs of the types.
     pub gpus: Vec<GpuModel>,
-    /// Their architectures.
+    /// The architectures of the types.
     pub architectures: Vec<&'static str>,
     /// The capacity types in the order in which Karpenter prefers them.
     pub capacity_types: Vec<&'static str>,
-    /// The taints, as kubectl writes them.
+    /// The taints in kubectl's notation.
     pub taints: Vec<String>,
     /// The limits, in thousandths.
     pub limits: Vec<(String, i128)>,
-    /// What the limits allow at most.
+    /// The maximum that the limits allow.
     pub ceiling: Ceiling,
-    /// What its disruption budgets allow in each hour of a week, by reasons; empty if they cannot be read.
+    /// The allowance of its disruption budgets in each hour of a week, by reasons. Empty if the budgets
+    /// cannot be read.
     pub weeks: Vec<Week>,
-    /// The workloads whose pods keep its nodes.
+    /// The workloads whose pods block its nodes from draining.
     pub keepers: Vec<Keeper>,
-    /// The workloads whose pods land on it first.
+    /// The workloads whose first choice the pool is.
     pub tenants: Vec<Tenant>,
 }
 
 /// The pools of a situation, and the workloads that fit none of them.
 #[derive(Clone, Debug)]
 pub struct PoolOverview {
-    /// In the order in which Karpenter tries them.
+    /// The pools, in the order in which Karpenter tries them.
     pub pools: Vec<PoolSummary>,
-    /// Workloads with pods that fit no pool.
+    /// The workloads with pods that no pool admits.
     pub homeless: Vec<Object>,
-    /// Workloads of which it is not known.
+    /// The workloads for which this is not known.
     pub undecided: Vec<(Object, Vec<Uncertainty>)>,
 }
 
 impl Situation {
-    /// What is to be said of the pools, with the workloads of a cluster.
+    /// The summaries of the pools, with the workloads of a cluster.
     #[must_use]
     pub fn overview(&self, cluster: &Cluster, platform: &Platform) -> PoolOverview {
         let scheduler = self.scheduler();
@@ -126,7 +127,7 @@ impl Situation {
                     overview.undecided.push((workload.clone(), vec![Uncertainty::UnreadablePod]));
                     continue;
                 };
-                // Many workloads have the same pod.
+                // Many workloads have equal pods, so each distinct pod is decided once.
                 let verdict = known.entry(format!("{pod:?}")).or_insert_with(|| scheduler.decide(&pod));
                 match verdict {
                     Verdict::Fits { pool, uncertainties, .. } => {
@@ -204,7 +205,7 @@ impl Situation {
         summary
     }
 
-    /// What the limits of a pool allow at most, whatever mix of its types is started.
+    /// The maximum that the limits of a pool allow for any mix of its types.
     fn ceiling(&self, position: usize, types: &[&'static InstanceType]) -> Ceiling {
         let pool = &self.pools[position];
         let region = self.options.region.as_deref();
@@ -231,21 +232,21 @@ impl Situation {
                 .map(|t| (capacity(t, pool.class.as_ref(), &self.options).get(name), *t))
                 .filter(|(size, _)| *size <= limit)
                 .collect();
-            // A limit of what some type lacks does not bound that type.
+            // A limit on a resource that a type does not have does not restrict that type.
             if sizes.iter().any(|(size, _)| *size <= 0) {
                 continue;
             }
             lower(&mut ceiling.nodes, sizes.iter().map(|(size, _)| limit / size).max().unwrap_or(0));
             let gpus = sizes.iter().map(|(size, t)| limit * i128::from(gpus_of(t)) / size).max();
             lower(&mut ceiling.gpus, gpus.unwrap_or(0));
-            // Types that are not listed do not count.
+            // Types without a list price are not counted.
             let dollars =
                 sizes.iter().filter_map(|(size, t)| Some(limit.checked_mul(price(t, region)?)? / size));
             if let Some(most) = dollars.max() {
                 lower(&mut ceiling.micro_dollars, most);
             }
         }
-        // A limit of one GPU resource bounds it even where other types have none.
+        // A limit on one GPU resource bounds that resource even if some types do not have it.
         for name in GPUS {
             let others = types.iter().any(|t| gpus_of(t) > 0 && t.devices(name) == 0);
             if let Some((_, limit)) = pool.limits.iter().find(|(key, _)| key == name && !others) {
@@ -255,7 +256,8 @@ impl Situation {
         ceiling
     }
 
-    /// How many pods the limits of a pool have room for: on nodes of the one type that holds most.
+    /// The number of pods that fit within the limits of a pool, if all nodes are of the type that holds the
+    /// most.
     fn room_for(&self, position: usize, pod: &Pod) -> Option<i128> {
         if self.pools[position].limits.is_empty() {
             return None;
@@ -263,12 +265,12 @@ impl Situation {
         self.room_on(&self.alone(position), position, pod)
     }
 
-    /// The scheduler of one pool.
+    /// The scheduler for one pool alone.
     pub(super) fn alone(&self, position: usize) -> Scheduler<'_> {
         Scheduler::new(&self.pools[position..=position], &self.daemonsets, &self.options)
     }
 
-    /// How many pods the limits of a pool have room for, given the scheduler of it alone.
+    /// Computes [`Situation::room_for`] with a given scheduler of the pool.
     pub(super) fn room_on(&self, alone: &Scheduler<'_>, position: usize, pod: &Pod) -> Option<i128> {
         let pool = &self.pools[position];
         if pool.limits.is_empty() {
@@ -286,7 +288,7 @@ impl Situation {
                 "nodes" => Some(limit / 1000),
                 _ => (node.get(name) > 0).then(|| limit / node.get(name)),
             });
-            // A type that no limit bounds can be started without end.
+            // The number of nodes of a type that no limit restricts is unlimited.
             let nodes = nodes.min()?;
             most = most.max(nodes.max(0) * alone.pods_on(instance, &need).max(0));
         }
@@ -315,7 +317,7 @@ impl PoolSummary {
     }
 }
 
-/// Whether nodes are started for the pods of a workload.
+/// Whether the pods of a workload cause nodes to be started.
 pub(super) fn starts_nodes(workload: &Object) -> bool {
     !workload.is(Kind::DAEMON_SET)
         && !workload.is_partial()
@@ -330,7 +332,7 @@ fn price(instance: &InstanceType, region: Option<&str>) -> Option<i128> {
     instance.list_price(region).map(|price| i128::from(price.micro_dollars))
 }
 
-/// How many GPUs or accelerators a pod can have of a type.
+/// The number of GPUs or accelerators of a type that a pod can request.
 #[must_use]
 pub fn gpus_of(instance: &InstanceType) -> u32 {
     GPUS.iter().map(|name| instance.devices(name)).max().unwrap_or(0)
@@ -363,7 +365,7 @@ fn gpu_models(types: &[&'static InstanceType]) -> Vec<GpuModel> {
         .collect()
 }
 
-/// One week for each group of reasons that have the same.
+/// The weekly allowance, once for each group of reasons for which it is equal.
 fn weeks(object: &Object, platform: &Platform) -> Vec<Week> {
     let Some(calendar) = NodePool::new(object).and_then(|pool| pool.calendar()) else {
         return Vec::new();
@@ -377,7 +379,7 @@ fn weeks(object: &Object, platform: &Platform) -> Vec<Week> {
     weeks
 }
 
-/// Why a workload keeps nodes, if it does: a long grace period alone only delays a drain.
+/// Why the pods of a workload block a drain, if they do. A long grace period only delays it.
 fn keeper(blocker: &Arc<EvictionBlocker>) -> Option<Keeper> {
     let reason = match &blocker.pdb_block {
         _ if blocker.protected => "`karpenter.sh/do-not-disrupt`".to_owned(),

@@ -1,4 +1,4 @@
-//! What the scheduler needs, read from the objects of a cluster.
+//! Reads the input of the scheduler from the objects of a cluster.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::template::{Template, templates};
 
-/// The objects of a kind without those that cannot be meant: patches, and of several with one identity all but the
-/// one nearest to `near`.
+/// The objects of a kind, without patches. Of several objects with the same identity, only the one nearest to
+/// `near` is included.
 pub(super) fn objects(cluster: &Cluster, kind: Kind, near: Option<&Object>) -> Vec<Object> {
     let mut out: Vec<Object> = Vec::new();
     for object in cluster.of(kind) {
-        // Those of one identity follow each other.
+        // Objects with the same identity are adjacent.
         match out.last_mut().filter(|known| known.is_same_resource(object)) {
             None => out.push(object.clone()),
             Some(known) => {
@@ -36,7 +36,7 @@ pub(super) fn objects(cluster: &Cluster, kind: Kind, near: Option<&Object>) -> V
     out
 }
 
-/// Why a pool takes no pods whatever they ask for.
+/// Why a pool never starts nodes for pods.
 pub(super) fn left_out(object: &Object, cluster: &Cluster) -> Option<String> {
     if object.path(&["metadata", "deletionTimestamp"]).is_set() {
         return Some("it is being deleted".to_owned());
@@ -51,7 +51,7 @@ pub(super) fn left_out(object: &Object, cluster: &Cluster) -> Option<String> {
     missing.then(|| format!("its EC2NodeClass `{name}` does not exist"))
 }
 
-/// A pool with its class. What cannot be read of it is an uncertainty.
+/// A pool with its node class. A field that cannot be read becomes an uncertainty.
 pub(super) fn pool(object: &Object, cluster: &Cluster) -> Pool {
     let unreadable = || Uncertainty::UnreadablePool(object.name().to_owned());
     let Some(view) = NodePool::new(object) else {
@@ -83,7 +83,7 @@ pub(super) fn class_object(pool: &Object, cluster: &Cluster) -> Option<Object> {
     classes.iter().min_by_key(|class| company(pool, class)).cloned()
 }
 
-/// A node class as input of the scheduler. `None` if something that decides cannot be read.
+/// A node class as input of the scheduler. `None` if a field that decides cannot be read.
 fn node_class(object: &Object) -> Option<NodeClass> {
     let class = Ec2NodeClass::new(object)?;
     let deciding = ["kubelet", "blockDeviceMappings", "instanceStorePolicy", "networkInterfaces"];
@@ -120,7 +120,7 @@ fn kubelet(node: &Node<'_>) -> Option<Kubelet> {
     let thresholds = node.get("evictionHard").entries().into_iter().map(|(signal, value)| {
         let text = value.string_or_number()?;
         let threshold = match text.strip_suffix('%') {
-            // Thousandths of a percent, exactly.
+            // Thousandths of a percent, to stay exact.
             Some(number) => {
                 EvictionThreshold::Percent(Quantity::decode(number).ok()?.milli().try_into().ok()?)
             }
@@ -154,14 +154,15 @@ fn quantities(node: &Node<'_>) -> Option<ResourceList> {
     entries.map(|(name, value)| Some((name.to_owned(), Quantity::at(&value)?.milli()))).collect()
 }
 
-/// What a RuntimeClass adds to the pods that name it, before any scheduler sees them.
+/// The additions of a RuntimeClass to the pods that name it. Admission makes them before a scheduler sees the
+/// pod.
 pub(super) struct RuntimeClass {
     overhead: ResourceList,
     node_selector: Vec<(String, String)>,
     tolerations: Vec<Toleration>,
 }
 
-/// The RuntimeClasses by name, each `None` if it cannot be read.
+/// The RuntimeClasses by name; `None` for one that cannot be read.
 pub(super) type RuntimeClasses = BTreeMap<String, Option<RuntimeClass>>;
 
 /// The RuntimeClasses of a cluster.
@@ -170,7 +171,7 @@ pub(super) fn runtime_classes(cluster: &Cluster, near: Option<&Object>) -> Runti
     all.iter().map(|object| (object.name().to_owned(), runtime_class(object))).collect()
 }
 
-/// The RuntimeClass that a template names, by its name.
+/// The RuntimeClass that a template names, by name.
 pub(super) fn runtime_class_of(template: &Template<'_>, cluster: &Cluster) -> RuntimeClasses {
     let name = template.spec.get("runtimeClassName");
     let named = name.text().into_iter().flat_map(|name| cluster.written_as(Kind::RUNTIME_CLASS, name));
@@ -192,7 +193,8 @@ fn runtime_class(object: &Object) -> Option<RuntimeClass> {
     })
 }
 
-/// The pod of a template with what its RuntimeClass adds. `None` if something that decides cannot be read.
+/// The pod of a template, with the additions of its RuntimeClass. `None` if a field that decides cannot be
+/// read.
 pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses) -> Option<Pod> {
     let mut pod = to_scheduling_pod(template)?;
     let class = template.spec.get("runtimeClassName");
@@ -201,7 +203,7 @@ pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses) -> Option<P
         if pod.overhead.is_empty() {
             pod.overhead.clone_from(&class.overhead);
         }
-        // The API server rejects a pod that selects another value of the same label.
+        // The API server rejects a pod whose node selector has another value for the same label.
         let missing = |(key, _): &&(String, String)| !pod.node_selector.iter().any(|(known, _)| known == key);
         let more: Vec<(String, String)> = class.node_selector.iter().filter(missing).cloned().collect();
         pod.node_selector.extend(more);
@@ -210,7 +212,7 @@ pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses) -> Option<P
     Some(pod)
 }
 
-/// A DaemonSet, or `Err` with its name if it cannot be read.
+/// The DaemonSet as input of the scheduler, or `Err` with its name if it cannot be read.
 pub(super) fn daemonset(object: &Object, classes: &RuntimeClasses) -> Result<DaemonSet, String> {
     let name = object.name().to_owned();
     match templates(object).first().and_then(|template| pod(template, classes)) {
@@ -219,7 +221,7 @@ pub(super) fn daemonset(object: &Object, classes: &RuntimeClasses) -> Result<Dae
     }
 }
 
-/// A NodeOverlay that gives types resources, if it can be read.
+/// A NodeOverlay that adds resources to types. `None` if it cannot be read.
 pub(super) fn overlay(object: &Object) -> Option<Overlay> {
     let spec = object.get("spec");
     let requirement = |node: Node<'_>| {

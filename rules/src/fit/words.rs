@@ -1,10 +1,9 @@
-//! The answers of the scheduler in words.
+//! The text of the scheduler's answers.
 
 use crate::fit::Ignored;
 use crate::karpenter::scheduling::{Cause, Conflict, IgnoreReason, Uncertainty};
 
-/// A quantity of a resource, given in thousandths, as a manifest would have it. Bytes that are no whole KiB are rounded
-/// down to one.
+/// Formats a quantity in thousandths as in a manifest. Large numbers of bytes are rounded down to whole KiB.
 #[must_use]
 pub fn amount(resource: &str, milli: i128) -> String {
     let bytes = matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
@@ -53,7 +52,7 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
     }
 }
 
-/// What an uncertainty means.
+/// A description of an uncertainty.
 #[must_use]
 pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
     match uncertainty {

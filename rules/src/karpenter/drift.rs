@@ -96,8 +96,8 @@ fn pool_drifts(old: &Value, new: &Value) -> bool {
     let Some(wants) = template_requirements(new, auto_mode) else {
         return true;
     };
-    // Keys that the instance type decides are compared by the admitted types: a value that no type has can be
-    // removed.
+    // Keys that the instance type decides are compared by the admitted types, so that a value which no type
+    // has can be removed.
     !nodes.is_subset(&admitted_types(&wants)) || !old_implies_new(&had, &wants)
 }
 
@@ -280,7 +280,7 @@ mod tests {
         assert!(replaces_nodes(&two, &one));
         assert!(!replaces_nodes(&one, &two));
         assert!(replaces_nodes(&requiring(json!([])), &one));
-        // No node has an instance family that does not exist.
+        // No node has an instance family that does not exist, so removing it replaces no nodes.
         let misspelt = requiring(json!([family(json!(["g5", "g6x"]))]));
         assert!(!replaces_nodes(&misspelt, &one));
         assert!(!replaces_nodes(&requiring(json!([family(json!(["g6x"]))])), &two));

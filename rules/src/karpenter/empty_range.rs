@@ -28,7 +28,8 @@ fn is_custom(key: &str) -> bool {
         && !key.starts_with("karpenter.")
 }
 
-/// The requirements that leave a custom key with an empty range: the node of the value, and the key.
+/// Finds the requirements that leave a custom key with an empty range. Returns the node of the value, and the
+/// key.
 pub(crate) fn empty_ranges<'a>(lines: &[Node<'a>], fixed: &[&str]) -> Vec<(Node<'a>, &'a str)> {
     let mut out: Vec<(Node<'a>, &'a str)> = Vec::new();
     // A requirement whose key is a placeholder may apply to any key.

@@ -1,4 +1,4 @@
-//! What labels of nodes, durations and effects of taints mean, in a line for the editor.
+//! One-line descriptions of node labels, durations and taint effects, for editors.
 //!
 //! The labels are those of <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>.
 
@@ -46,7 +46,8 @@ pub const LABELS: &[&str] = &[
     "node.kubernetes.io/windows-build",
 ];
 
-/// Those of [`LABELS`] that a requirement of an object of this kind can name in this version of Karpenter.
+/// The labels of [`LABELS`] that a requirement of an object of this kind can name in this version of
+/// Karpenter.
 pub fn requirement_labels(kind: &str, karpenter: Version) -> impl Iterator<Item = &'static str> {
     let place = match kind {
         "NodeClaim" => KeyLocation::Claim,
@@ -56,8 +57,8 @@ pub fn requirement_labels(kind: &str, karpenter: Version) -> impl Iterator<Item 
     LABELS.iter().copied().filter(move |key| rejection(key, place, karpenter, true).is_none())
 }
 
-/// What a label of nodes says: one line, the unit included. `None` for labels that neither Karpenter nor EKS Auto Mode
-/// sets.
+/// The description of a node label in one line, including the unit. `None` for labels that neither Karpenter
+/// nor EKS Auto Mode sets.
 #[must_use]
 pub fn of_label(key: &str) -> Option<&'static str> {
     let key = normalise(key);
@@ -132,7 +133,7 @@ fn of_aws_label(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What the effect of a taint does to pods that do not tolerate it. `None` for an unknown effect.
+/// The effect of a taint on pods that do not tolerate it. `None` for an unknown effect.
 #[must_use]
 pub fn of_taint_effect(effect: &str) -> Option<&'static str> {
     Some(match effect {
@@ -150,7 +151,7 @@ pub fn of_taint_effect(effect: &str) -> Option<&'static str> {
     })
 }
 
-/// What a duration of a NodePool decides, by the name of its field.
+/// The description of a duration of a NodePool, by the name of its field.
 #[must_use]
 pub fn of_duration(field: &str) -> Option<&'static str> {
     Some(match field {

@@ -49,7 +49,6 @@ impl<'a> Ec2NodeClass<'a> {
         fits.then_some(Ec2NodeClass { object })
     }
 
-    /// The object.
     pub(crate) fn object(&self) -> &'a Object {
         self.object
     }
@@ -84,7 +83,7 @@ impl<'a> Ec2NodeClass<'a> {
         Some(AmiFamily::Custom)
     }
 
-    /// The alias of an AMI term, if there is one and it is not a placeholder.
+    /// The alias of an AMI term. `None` if there is none, or if it is a placeholder.
     pub(crate) fn alias(&self) -> Option<Node<'a>> {
         let terms = self.get("amiSelectorTerms");
         let alias = terms.items().map(|t| t.get("alias"));
@@ -123,7 +122,7 @@ impl<'a> Ec2NodeClass<'a> {
         }
     }
 
-    /// The user data as written: text that looks like a placeholder is shell syntax there.
+    /// The user data as written. Text that looks like a placeholder is shell syntax there.
     pub(crate) fn user_data(&self) -> Option<&'a str> {
         match self.get("userData").scalar() {
             Some(Scalar::Str(text)) => Some(text),
@@ -140,7 +139,7 @@ impl<'a> Ec2NodeClass<'a> {
 /// The volume that a node stores images and pods on.
 #[derive(Clone, Debug)]
 pub(crate) enum PodVolume<'a> {
-    /// The mapping that Karpenter adds, with this size in GiB.
+    /// The mapping that Karpenter adds if there is none, with this size in GiB.
     Default(u64),
     /// The `ebs` field of a mapping.
     Mapped(Node<'a>),

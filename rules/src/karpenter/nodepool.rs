@@ -22,7 +22,7 @@ use crate::tree::node::Node;
 use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
-/// Steps of copying a label.
+/// Steps for copying a label.
 const STEPS_PER_LABEL: usize = 30;
 
 /// Label of the capacity type.
@@ -30,7 +30,7 @@ pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// The label of nodes that names their pool.
 pub(crate) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
-/// Its values, in the order in which Karpenter prefers them.
+/// The capacity types, in the order in which Karpenter prefers them.
 pub(crate) const CAPACITY_TYPES: [&str; 3] = ["reserved", "spot", "on-demand"];
 
 /// A NodePool of `karpenter.sh/v1`.
@@ -59,7 +59,6 @@ impl<'a> NodePool<'a> {
         (object.is(Kind::NODE_POOL) && object.version() == "v1").then_some(NodePool { object })
     }
 
-    /// The object.
     #[must_use]
     pub fn object(&self) -> &'a Object {
         self.object
@@ -101,7 +100,7 @@ impl<'a> NodePool<'a> {
         self.facts().is_static
     }
 
-    /// Reads whether `spec.replicas` is set, for the facts themselves.
+    /// Reads [`NodePool::is_static`] from the object, to compute the facts.
     pub(super) fn has_replicas(&self) -> bool {
         self.object.path(&["spec", "replicas"]).is_set()
     }
@@ -191,7 +190,7 @@ impl<'a> NodePool<'a> {
         if self.object.is_partial() { None } else { self.facts().types }
     }
 
-    /// The facts derived from the node template of the pool, worked out at the first call.
+    /// The facts derived from the node template of the pool, computed at the first call.
     pub(crate) fn facts(&self) -> &'a Arc<PoolFacts> {
         static FACTS: Memo<Arc<PoolFacts>> = Memo::new();
         self.object.memo(&FACTS, || Arc::new(PoolFacts::read(self)))
@@ -223,8 +222,9 @@ impl<'a> NodePool<'a> {
         pool
     }
 
-    /// Each value named by an `In` requirement or a label, with its key as in [`NodePool::normalized_pool`].
-    /// The capacity type is not included. `auto_mode` says whether its node class is one of EKS Auto Mode.
+    /// Each value that an `In` requirement or a label names, with its key as in
+    /// [`NodePool::normalized_pool`]. The capacity type is not included. `auto_mode` is true if the node
+    /// class is one of EKS Auto Mode.
     pub(crate) fn named_values(
         &self,
         auto_mode: bool,
@@ -253,7 +253,7 @@ impl<'a> NodePool<'a> {
         &self.facts().uncatalogued_keys
     }
 
-    /// Whether there is such a key.
+    /// Whether a requirement or label names a well-formed value that is not in the catalogue.
     pub(crate) fn names_uncatalogued_values(&self) -> bool {
         !self.uncatalogued_keys().is_empty()
     }
@@ -346,7 +346,7 @@ impl<'a> NodePool<'a> {
         self.object.memo(&CALENDAR, read).as_ref()
     }
 
-    /// The budgets of the manifest, or the default list. `None` if one cannot be read.
+    /// The budgets of the manifest, or the default list. `None` if a budget cannot be read.
     fn budgets(&self) -> Option<Vec<Budget>> {
         let list = self.disruption().get("budgets");
         if !list.is_set() {
@@ -417,8 +417,9 @@ pub fn taint(node: &Node<'_>) -> Taint {
     }
 }
 
-/// The types that one requirement leaves by itself, or one expression of node affinity. `auto_mode` says that the labels
-/// are those of EKS Auto Mode. `None` if it cannot be read, or if the catalogue does not know the label of each type.
+/// The instance types that one requirement, or one expression of node affinity, admits by itself. `auto_mode`
+/// is true if the labels are those of EKS Auto Mode. `None` if the requirement cannot be read, or if the
+/// catalogue does not have the label of each type.
 #[must_use]
 pub fn types_meeting(requirement: &Node<'_>, auto_mode: bool) -> Option<TypeSet> {
     if requirement.has_unknown() {
@@ -431,7 +432,7 @@ pub fn types_meeting(requirement: &Node<'_>, auto_mode: bool) -> Option<TypeSet>
     scheduling::matching(&key, &meant, None, &SchedulerOptions::default())
 }
 
-/// The types with a value of a label. `None` as for [`types_meeting`].
+/// The instance types that have a value of a label. `None` as for [`types_meeting`].
 #[must_use]
 pub fn types_labelled(key: &str, value: &str, auto_mode: bool) -> Option<TypeSet> {
     let key = catalogue_key(key, auto_mode);
@@ -447,7 +448,7 @@ pub fn catalogue_key(key: &str, auto_mode: bool) -> Cow<'_, str> {
     }
 }
 
-/// One entry of `budgets`. `None` if a field of it cannot be read.
+/// One entry of `budgets`. `None` if one of its fields cannot be read.
 #[must_use]
 pub fn budget(node: &Node<'_>) -> Option<Budget> {
     let nodes = node.get("nodes");

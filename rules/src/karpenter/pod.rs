@@ -1,6 +1,6 @@
 //! Converts a pod template to the input of the scheduler.
-//!
-//! Changes that controllers and webhooks make to pods later are not known here. The tolerations that EKS adds
+//! Later changes that controllers and webhooks make to pods are not known here. The scheduler adds the
+//! tolerations that EKS adds.
 //! are added by the scheduler.
 
 use crate::facts::quantity::Quantity;
@@ -152,7 +152,7 @@ fn amounts(node: &Node<'_>) -> Option<ResourceList> {
         return None;
     }
     let amount = |(name, amount): (&str, Node<'_>)| {
-        // Its name is copied, sorted and hashed.
+        // The name of the resource is copied, sorted and hashed.
         steps::take(100);
         let quantity = Quantity::at(&amount)?;
         Some((name.to_owned(), quantity.milli()))

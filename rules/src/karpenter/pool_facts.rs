@@ -28,21 +28,21 @@ const GROWING_KEYS: [&str; 7] = [
 /// Facts derived from a NodePool's node template.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
-    /// As [`NodePool::is_static`].
+    /// The value of [`NodePool::is_static`].
     pub(crate) is_static: bool,
     /// Who creates the nodes.
     pub(crate) provider: Provider,
-    /// As [`NodePool::is_auto_mode`].
+    /// The value of [`NodePool::is_auto_mode`].
     pub(crate) is_auto_mode: bool,
-    /// As [`NodePool::is_other_provider`].
+    /// The value of [`NodePool::is_other_provider`].
     pub(crate) is_other_provider: bool,
-    /// As [`NodePool::has_unknown_types`].
+    /// The value of [`NodePool::has_unknown_types`].
     pub(crate) has_unknown_types: bool,
-    /// As [`NodePool::types`], of a pool that is not partial.
+    /// The value of [`NodePool::types`], of a pool that is not partial.
     pub(crate) types: Option<TypeSet>,
     /// Which of [`CAPACITY_TYPES`] it allows. `None` if neither a requirement nor a label is about them.
     pub(crate) capacity_types: Option<[bool; 3]>,
-    /// As [`NodePool::uncatalogued_keys`].
+    /// The value of [`NodePool::uncatalogued_keys`].
     pub(crate) uncatalogued_keys: Vec<&'static str>,
     /// The purpose that its labels and taints declare.
     pub(crate) declared: DeclaredPurpose,

@@ -38,7 +38,7 @@ impl Provider {
         Provider::of_group(&spec.path(&["nodeClassRef", "group"]))
     }
 
-    /// The provider that an API group of node classes belongs to; AWS if the group is absent.
+    /// The provider that an API group of node classes belongs to. An absent group belongs to AWS.
     pub(crate) fn of_group(group: &Node<'_>) -> Provider {
         // A version in the group is reported by another rule and is ignored here.
         match group.text().and_then(|g| g.split('/').next()) {
@@ -82,9 +82,7 @@ impl Provider {
 pub struct RequirementList<'a> {
     /// Location of the list.
     pub(crate) location: KeyLocation,
-    /// The list itself.
     pub(crate) list: Node<'a>,
-    /// Provider of the labels.
     pub(crate) provider: Provider,
 }
 

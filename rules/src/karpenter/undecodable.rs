@@ -32,7 +32,6 @@ pub(crate) enum DecodeError {
 /// A value that Karpenter cannot decode or use.
 #[derive(Clone, Debug)]
 pub(crate) struct Undecodable<'a> {
-    /// The value.
     pub node: Node<'a>,
     /// How Karpenter fails.
     pub error: DecodeError,
@@ -68,7 +67,7 @@ pub(crate) fn undecodable(object: &Object, karpenter: Version) -> Vec<Undecodabl
 }
 
 fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Undecodable<'a>>) {
-    // The API server removes fields that a version does not have yet.
+    // The API server removes fields that the CRD of this version does not have.
     if karpenter >= Version::new(1, 8) {
         int32(spec.get("ipPrefixCount"), out);
     }

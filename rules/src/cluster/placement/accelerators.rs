@@ -1,7 +1,7 @@
-//! Which pools the workloads with accelerators choose.
+//! The pools that workloads with accelerators choose.
 //!
-//! A pod's first choice is the pool of the highest weight among those that admit it; of equal weights it is the one whose name
-//! sorts last.
+//! The first choice of a pod is the pool with the highest weight among those that admit it. Among pools of
+//! equal weight it is the one whose name sorts last.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{WORKLOAD_KINDS, is_short_lived, templates, with_workloads};
 
-/// How many workloads of a pool are kept. Those of other folders may not be of the pool's cluster.
+/// Maximum number of workloads to keep for each pool. Workloads of other folders may not be in the cluster of
+/// the pool.
 const MOST_KEPT: usize = 16;
 
 const KINDS: &[Kind] = &{
@@ -34,7 +35,7 @@ const KINDS: &[Kind] = &{
 /// The workloads with accelerators of a pool, each list in the order of the index and cut at [`MOST_KEPT`].
 #[derive(Clone, Default)]
 pub(crate) struct PoolUse {
-    /// Those that the pool admits.
+    /// The workloads that the pool admits.
     pub admitted: Vec<Object>,
     /// Training runs whose first choice the pool is.
     pub training: Vec<Object>,
@@ -42,7 +43,7 @@ pub(crate) struct PoolUse {
     pub serving: Vec<Object>,
 }
 
-/// What a workload is for, as far as pools are told apart by it.
+/// The purpose of a workload, as far as it affects the choice of a pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Training,
@@ -53,28 +54,29 @@ enum Purpose {
 /// The workloads with accelerators by the pools that they choose.
 #[derive(Default)]
 pub(crate) struct AcceleratorPlacement {
-    /// In the order of the index, with the numbers of the groups of their pods.
+    /// The workloads in the order of the index, with the positions of their pods' groups.
     workloads: Vec<(Object, Purpose, Vec<usize>)>,
-    /// In the order of their first workloads.
+    /// The groups in the order of their first workloads.
     groups: Vec<Group>,
-    /// By the address of the pool. `groups` contains a handle of it, so that no other object can have it.
+    /// The workloads of a pool, by its address. `groups` holds a handle of the pool, so that no other object
+    /// can have this address.
     by_pool: HashMap<usize, PoolUse>,
 }
 
-/// Workloads whose pods require the same: there are far fewer of these than workloads.
+/// Workloads whose pods have equal requirements. There are far fewer groups than workloads.
 struct Group {
     key: FeasibleKey,
-    /// The pools that admit them, first what Karpenter tries first.
+    /// The pools that admit them, in the order in which Karpenter tries them.
     pools: Vec<Arc<CandidatePool>>,
-    /// The numbers of the workloads, each once.
+    /// The positions of the workloads, without repetition.
     workloads: Vec<usize>,
-    /// Those of the training runs among them.
+    /// The positions of the training runs among them.
     training: Vec<usize>,
-    /// Those of the servers among them.
+    /// The positions of the servers among them.
     serving: Vec<usize>,
 }
 
-/// Compares what decides: all else is derived from it.
+/// Compares the fields that the others are derived from.
 impl PartialEq for AcceleratorPlacement {
     fn eq(&self, other: &AcceleratorPlacement) -> bool {
         let same_pools = |a: &Group, b: &Group| {
@@ -141,12 +143,13 @@ fn workloads(cluster: &Cluster) -> Vec<&Object> {
     workloads
 }
 
-/// Whether its pods start nodes, and run long enough for their pools to matter.
+/// Whether the pods of an object start nodes, and run long enough for their pools to matter.
 fn matters(object: &Object) -> bool {
     starts_nodes(object) && !is_short_lived(object)
 }
 
-/// Decides on all threads which pools admit the pods with accelerators, so that it is known when it is asked.
+/// Decides on all threads which pools admit the pods with accelerators, so that later queries find the
+/// results.
 pub(crate) fn evaluate_accelerators(cluster: &Cluster, eks: bool) {
     for resource in COUNTED_ACCELERATORS {
         let requesting = cluster.table::<ExtendedResources>().get(&resource.to_owned());
@@ -181,7 +184,7 @@ impl Group {
     }
 
     fn add(&mut self, workload: usize, purpose: Purpose) {
-        // Two templates of it may require the same.
+        // Two templates of a workload may have equal requirements.
         if self.workloads.last() == Some(&workload) {
             return;
         }
@@ -199,11 +202,11 @@ impl Group {
 struct Uses {
     pools: Vec<Arc<CandidatePool>>,
     used: Vec<PoolUse>,
-    /// The number of a pool by its address.
+    /// The positions of the pools, by address.
     numbers: HashMap<usize, usize>,
-    /// For each group the numbers of its pools, first what Karpenter tries first.
+    /// For each group the positions of its pools, in the order in which Karpenter tries them.
     orders: Vec<Vec<usize>>,
-    /// For each group whether each of its pools has as many workloads as are kept.
+    /// For each group, whether each of its pools has reached [`MOST_KEPT`].
     are_full: Vec<bool>,
 }
 
@@ -233,7 +236,7 @@ impl Uses {
         if purpose == Purpose::Other {
             return;
         }
-        // Pools of other clusters do not compete.
+        // Pools of other clusters do not compete for pods.
         let pools = &self.pools;
         let first = order.iter().position(|number| cluster.pairs(object, pools[*number].object()));
         let Some(first) = first.map(|first| rank(&pools[order[first]])) else {
@@ -247,7 +250,7 @@ impl Uses {
     }
 }
 
-/// What Karpenter tries first is greatest.
+/// The rank of a pool: Karpenter tries the greatest first.
 fn rank(pool: &CandidatePool) -> (i64, &str) {
     (pool.weight(), pool.object().name())
 }
@@ -258,10 +261,10 @@ fn keep(list: &mut Vec<Object>, object: &Object) {
     }
 }
 
-/// The workloads with accelerators of a pool, which may be new, or another version of one in the cluster.
+/// The workloads with accelerators of a pool. The pool may be new, or another version of one in the cluster.
 pub(crate) fn accelerators_on(cluster: &Cluster, object: &Object, eks: bool) -> PoolUse {
     let placement = cluster.query::<AcceleratorPlacements>(&eks);
-    // Without them nobody has to know what the pools admit.
+    // Without such workloads, the pools that admit a pod need not be computed.
     if placement.workloads.is_empty() {
         return PoolUse::default();
     }
@@ -288,7 +291,7 @@ pub(crate) fn accelerators_on(cluster: &Cluster, object: &Object, eks: bool) -> 
         }
         admitted.extend(group.workloads.iter().take(MOST_KEPT));
         let before = group.pools.iter().take_while(|pool| rank(pool) >= rank(&own));
-        // What has its name is another version of it.
+        // A pool with the same name is another version of the same pool.
         let rivals: Vec<_> = before.filter(|pool| pool.object().name() != object.name()).collect();
         let is_first = |workload: &&usize| {
             let (workload, ..) = &placement.workloads[**workload];
@@ -305,7 +308,7 @@ pub(crate) fn accelerators_on(cluster: &Cluster, object: &Object, eks: bool) -> 
     PoolUse { admitted: first(admitted), training: first(training), serving: first(serving) }
 }
 
-/// The distinct pods of a workload that ask for accelerators.
+/// The distinct pods of a workload that request accelerators.
 fn shapes(object: &Object, eks: bool) -> Vec<FeasibleKey> {
     let read = || {
         let templates = templates(object);

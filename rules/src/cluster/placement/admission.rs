@@ -1,8 +1,9 @@
-//! Which instance types of a pool can take a pod, remembered by the contents of the two.
+//! Which instance types of a pool can take a pod, cached by the contents of the two.
 //!
-//! The scheduler's verdict about one pool and one pod reads nothing else, so that a remembered verdict is valid for every
-//! cluster and needs no invalidation. The memo is passed on from one snapshot of a cluster to the next: the scheduler runs
-//! only for pools and pods that are new. It is the only memo of verdicts: which pools admit a pod is derived from it.
+//! The scheduler's verdict about one pool and one pod reads nothing else, so a cached verdict is valid for
+//! every cluster and needs no invalidation. The memo is passed on from one snapshot of a cluster to the next:
+//! the scheduler runs only for new pools and pods. It is the only memo of verdicts. Which pools admit a pod
+//! is derived from it.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,7 +28,7 @@ impl Fingerprint {
     }
 }
 
-/// A pool, a pod without the amounts of resources that it needs, and whether EKS adds tolerations to it.
+/// A pool, a pod without its amounts of resources, and whether EKS adds tolerations to the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AdmissionKey {
     pub(super) pool: Fingerprint,
@@ -38,11 +39,12 @@ pub(super) struct AdmissionKey {
 /// Maximum number of verdicts in a generation, about 20 MB.
 const GENERATION: usize = 1 << 18;
 
-/// The remembered verdicts.
+/// The cached verdicts.
 #[derive(Debug, Default)]
 pub(crate) struct Admissions(Mutex<Generations>);
 
-/// When the current generation is full, it becomes the previous one, whose verdicts are dropped unless they were read.
+/// Two generations of verdicts. A full current generation becomes the previous one, whose verdicts are
+/// dropped unless they are read again.
 #[derive(Debug, Default)]
 struct Generations {
     current: HashMap<AdmissionKey, SuitedTypes>,
@@ -55,7 +57,7 @@ impl Admissions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The remembered verdicts for these keys.
+    /// The cached verdicts for these keys.
     pub(super) fn get(&self, keys: &[AdmissionKey]) -> Vec<Option<SuitedTypes>> {
         let mut generations = self.lock();
         let get = |key: &AdmissionKey| {

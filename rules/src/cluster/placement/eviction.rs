@@ -35,13 +35,13 @@ pub(crate) const READS: &[Kind] = &{
 /// A template whose pods keep a node for a long time, or need a long time to terminate.
 pub(crate) struct EvictionBlocker {
     pub workload: Object,
-    /// Its annotation prevents Karpenter from evicting it for more than a day.
+    /// Whether its annotation prevents Karpenter from evicting it for more than a day.
     pub protected: bool,
     /// `terminationGracePeriodSeconds` or its default.
     pub grace: i64,
     /// The PDBs that prevent all evictions of its pods.
     pub pdb_block: Option<PdbBlock>,
-    /// Its annotation prevents Karpenter from evicting it, even if only for a short time.
+    /// Whether its annotation prevents Karpenter from evicting it, even if only for a short time.
     pub(super) has_do_not_disrupt: bool,
     pub(super) shape: Arc<PodShape>,
 }

@@ -1,4 +1,4 @@
-//! Which pools admit a pod, as far as the NodePools alone decide it.
+//! Which pools admit a pod, as far as NodePools alone decide it.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -28,12 +28,12 @@ const MAX_CANDIDATES: usize = 500;
 /// Maximum number of steps of a decision about one pod and one pool, about two milliseconds.
 const STEPS_PER_DECISION: u64 = 200_000;
 
-/// What a pod requires of nodes.
+/// The requirements of a pod on nodes.
 pub(super) struct PodShape {
-    /// Without its uncertainties: volumes and other pods may or may not prevent scheduling.
+    /// The pod without its uncertainties: volumes and other pods may or may not prevent scheduling.
     pod: Pod,
     alternatives: Vec<Requirements>,
-    /// Whether it selects pools by name.
+    /// Whether the pod selects pools by name.
     by_name: bool,
     fingerprint: Fingerprint,
     /// The fingerprint without the amounts of resources.
@@ -59,7 +59,8 @@ impl PodShape {
     }
 }
 
-/// The pod without the amounts of resources that it needs. Their names stay, because EKS adds tolerations for them.
+/// The pod without its amounts of resources. The names of the resources stay, because EKS adds tolerations
+/// for them.
 fn without_amounts(mut pod: Pod) -> Pod {
     pod.requests.clear();
     pod.overhead.clear();
@@ -70,13 +71,14 @@ fn without_amounts(mut pod: Pod) -> Pod {
     pod
 }
 
-/// For each template of an object, what its pods require, if that can be read; `None` where it takes too many steps.
+/// The requirements of the pods of each template of an object. The inner `None`: they cannot be read. The
+/// outer `None`: reading them takes too many steps.
 type PodShapes = Box<[Option<Option<Arc<PodShape>>>]>;
 
 static SHAPES: Memo<PodShapes> = Memo::new();
 
-/// What the pods of a template require of nodes; `None` if it cannot be read. If it exceeds the step limit, the calling rule is
-/// cancelled.
+/// The requirements of the pods of a template on nodes. `None` if they cannot be read. If this exceeds the
+/// step limit, the calling rule is cancelled.
 pub(super) fn shape_of(template: &Template<'_>) -> Option<Arc<PodShape>> {
     let (object, number) = template.place;
     let shapes = object.memo(&SHAPES, || {
@@ -143,7 +145,7 @@ impl Query for Feasible {
     type Value = Result<FeasiblePools, TooManySteps>;
 
     fn compute(cluster: &Cluster, key: &FeasibleKey) -> Self::Value {
-        // Which pods belong to which of so many pools is not known.
+        // With this number of pools it is not known which pods belong to which.
         let Some(candidates) = candidates_for(cluster, &key.shape) else {
             return Ok(None);
         };
@@ -177,7 +179,7 @@ pub(super) fn candidates_for(cluster: &Cluster, shape: &PodShape) -> Option<Vec<
 fn pool_names(shape: &PodShape) -> Option<Vec<PoolKey>> {
     let mut keys = Vec::new();
     for selected in &shape.alternatives {
-        // A term that excludes names, or has none, leaves any pool: terms are alternatives.
+        // A term that excludes names, or has none, allows any pool: terms are alternatives.
         let wanted = selected.get(NODEPOOL_LABEL).filter(|wanted| !wanted.complement)?;
         keys.extend(wanted.values.iter().cloned().map(PoolKey::Name));
     }
@@ -189,7 +191,7 @@ fn pool_names(shape: &PodShape) -> Option<Vec<PoolKey>> {
 fn custom_labels(shape: &PodShape) -> Option<Vec<PoolKey>> {
     let mut keys = Vec::new();
     for selected in &shape.alternatives {
-        // A term without a custom label leaves any pool: terms are alternatives.
+        // A term without a custom label allows any pool: terms are alternatives.
         let (key, wanted) = custom_label(selected)?;
         let label = |value: &String| PoolKey::Label(key.to_owned(), value.clone());
         keys.extend(wanted.values.iter().map(label));
@@ -222,7 +224,8 @@ impl<'a> Evaluation<'a> {
         if pools.is_empty() {
             return Some(Vec::new());
         }
-        // Where the catalogue does not know the room of types, the scheduler decides about each pool.
+        // If the catalogue does not have the allocatable resources of the types, the scheduler decides about
+        // each pool.
         let Some(room) = types_with_room(&pod_requests(&self.shape.pod)) else {
             return pools.iter().map(|pool| self.decide(pool)).collect();
         };
@@ -236,8 +239,8 @@ impl<'a> Evaluation<'a> {
         admits.collect()
     }
 
-    /// For each pool, which of its types can take the pod. Pods that differ only in the amounts that they need share these
-    /// verdicts, so that most pods cost a look at the memo and an intersection of sets.
+    /// For each pool, its types that can take the pod. Pods that differ only in their amounts of resources
+    /// share these verdicts, so that most pods cost only a lookup in the memo and an intersection of sets.
     fn verdicts(&self, pools: &[Arc<CandidatePool>]) -> Vec<SuitedTypes> {
         let keys: Vec<AdmissionKey> = pools.iter().map(|pool| self.key(pool)).collect();
         let memo = self.cluster.admissions();
@@ -251,9 +254,10 @@ impl<'a> Evaluation<'a> {
         verdicts
     }
 
-    /// Which types of a pool can take the pod. What exceeds the step limit is left to the decision.
+    /// The types of a pool that can take the pod. A verdict that exceeds the step limit is left to
+    /// [`Evaluation::decide`].
     fn suited_types(&self, pool: &CandidatePool) -> SuitedTypes {
-        // A taint or a label that keeps all pods of the shape out does so on every type.
+        // A taint or a label that excludes all pods of the shape does so on every type.
         if steps::limited(STEPS_PER_DECISION, || self.passes_prefilter(pool)).0 == Some(false) {
             return SuitedTypes::Nothing;
         }
@@ -271,7 +275,8 @@ impl<'a> Evaluation<'a> {
 
     /// Whether a pool admits the pod, decided by the scheduler. `None` if it exceeds the step limit.
     pub(super) fn decide(&self, pool: &CandidatePool) -> Option<bool> {
-        // What the prefilter excludes, the scheduler rejects at `RejectionStage::Taint` or `RejectionStage::Label`.
+        // If the prefilter excludes a pool, the scheduler rejects it at `RejectionStage::Taint` or
+        // `RejectionStage::Label`.
         let passes = steps::limited(STEPS_PER_DECISION, || self.passes_prefilter(pool)).0?;
         if !passes {
             return Some(false);
@@ -280,7 +285,7 @@ impl<'a> Evaluation<'a> {
         steps::limited(STEPS_PER_DECISION, || scheduler.admits(&self.shape.pod)).0
     }
 
-    /// Compares taints and labels, which is fast and excludes most pools. It lets more through than the scheduler does:
+    /// Compares taints and labels, which is fast and excludes most pools. It admits more than the scheduler:
     /// every `PreferNoSchedule` taint counts as tolerated, as after the last relaxation.
     fn passes_prefilter(&self, pool: &CandidatePool) -> bool {
         let pod = &self.shape.pod;
@@ -308,14 +313,14 @@ impl Feasibility<'_> {
         self.cluster.table::<CandidatePools>().contains(&PoolKey::Unreadable)
     }
 
-    /// Whether pods may also run on nodes of pools that are not among those found: of static ones, and of those whose
-    /// instance types are not known.
+    /// Whether pods may also run on nodes of other pools: static pools, and pools whose instance types are
+    /// not known.
     pub(crate) fn has_other_pools(&self) -> bool {
         let pools = self.cluster.table::<CandidatePools>();
         [PoolKey::Unreadable, PoolKey::Static, PoolKey::Uncatalogued].iter().any(|key| pools.contains(key))
     }
 
-    /// Whether a pool says something of a label that is not well known.
+    /// Whether a pool restricts or sets a label that is not well known.
     pub(crate) fn declares(&self, label: &str) -> bool {
         self.cluster.table::<CandidatePools>().contains(&PoolKey::Declares(label.to_owned()))
     }

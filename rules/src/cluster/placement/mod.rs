@@ -6,10 +6,10 @@
 //! workloads, PDBs, autoscalers ──► Blockers(workload) ──┘
 //! ```
 //!
-//! `Admissions` is the only memo of verdicts; all else is a query of the cluster, derived from it.
+//! `Admissions` is the only memo of verdicts. Everything else is a query of the cluster, derived from it.
 //!
-//! A pod is evaluated against each pool by itself, with the scheduler's own decision. A blocker counts
-//! for the pools of the highest weight among those that admit it: there its node is started first.
+//! A pod is evaluated against each pool separately, with the scheduler's own decision. A blocker counts for
+//! the pools of the highest weight among those that admit it, because its node is started there first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -68,10 +68,10 @@ impl PlacementKey {
 /// The pods that block drains, with the pools that admit them.
 #[derive(Default)]
 pub(crate) struct Placement {
-    /// In the order of the index.
+    /// The blockers in the order of the index, with the pools that admit them.
     blockers: Vec<(Arc<EvictionBlocker>, FeasiblePools)>,
-    /// By the address of the pool that is their first choice. `blockers` contains a handle of the pool, so
-    /// that no other object can have its address.
+    /// The blockers by the address of the pool that is their first choice. `blockers` holds a handle of the
+    /// pool, so that no other object can have this address.
     by_first_choice: HashMap<usize, Vec<Arc<EvictionBlocker>>>,
 }
 
@@ -120,7 +120,7 @@ impl Query for Placements {
                 || blocker.pdb_block.is_some()
                 || shortest.is_some_and(|shortest| blocker.grace > shortest)
         };
-        // One read for the blockers of all workloads instead of one for each.
+        // Records one read for the blockers of all workloads instead of one for each.
         record_read(|| Read::Results(Blockers::ID));
         let starters = cluster.table::<NodeStarters>();
         for object in WORKLOAD_KINDS.iter().flat_map(|kind| starters.get(kind)) {
@@ -202,15 +202,16 @@ fn compute_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) ->
     all.iter().filter(pairs).cloned().collect()
 }
 
-/// As [`compute_blockers_on`], with workloads that may be of other clusters.
+/// Computes [`blockers_on`] for a pool, including workloads that may be in other clusters.
 fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc<[Arc<EvictionBlocker>]> {
-    // Only what concerns this pool is read: most changes concern the blockers of few pools.
+    // Only the part that concerns this pool is recorded as read, because most changes concern the blockers of
+    // few pools.
     let placement = if cluster.is_incremental() {
         cluster.query_part::<Placements>(&key, first_choice_part(object.ptr_id()))
     } else {
         cluster.query::<Placements>(&key)
     };
-    // No pod blocks a drain, whatever the pool is.
+    // No pod blocks a drain on any pool.
     if placement.blockers.is_empty() && !cluster.is_incremental() {
         return Arc::default();
     }
@@ -222,11 +223,11 @@ fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc
     }
     let placement = cluster.query::<Placements>(&key);
     let own = Arc::new(CandidatePool::new(object));
-    // Pending pods start no nodes of static pools, and of unreadable ones it is not known.
+    // Pending pods do not start nodes of a static pool. For an unreadable pool this is not known.
     if !own.is_candidate() {
         return Arc::default();
     }
-    // An update that changes nothing that the scheduler reads.
+    // The update does not change any field that the scheduler reads.
     if let Some(known) = known.filter(|known| known.pool == own.pool) {
         return placement.first_choice_of(known.object()).into();
     }

@@ -29,8 +29,9 @@ pub(crate) struct CandidatePool {
     /// The scheduling spec without name and weight. Pools with equal specs admit the same pods, except for
     /// pods that select a pool by name, and are evaluated once.
     pub(super) spec: Fingerprint,
-    /// Which types its requirements and limits leave: the larger part of a verdict, which all pods share. It is worked out
-    /// for the first pod, because most of many pools are never evaluated.
+    /// The types that its requirements and limits leave, which is the larger part of a verdict and equal for
+    /// all pods. It is computed for the first pod, because in an input with many pools most are never
+    /// evaluated.
     prepared: OnceLock<PreparedPool>,
 }
 
@@ -40,7 +41,7 @@ enum Eligibility {
     Candidate,
     /// A static pool, which the scheduler does not consider for pending pods.
     Static,
-    /// A placeholder or an unreadable value decides.
+    /// A placeholder or an unreadable value in a field that decides.
     Unreadable,
 }
 
@@ -68,18 +69,18 @@ pub(crate) struct CandidatePools;
 pub(crate) enum PoolKey {
     /// Every candidate.
     All,
-    /// By name.
+    /// The candidate with this name.
     Name(String),
-    /// By a label that is not well known, and one of the values that the pool lists: pods that select it can
-    /// only be placed on these pools and those of `AnyValue`.
+    /// Candidates that list this value of a label that is not well known. Pods that select it can only be
+    /// placed on these pools and those of `AnyValue`.
     Label(String, String),
-    /// By such a label, if the pool does not list its values.
+    /// Candidates that have such a label without listing its values.
     AnyValue(String),
-    /// By such a label, whatever the pool says of it.
+    /// Candidates that restrict such a label in any way.
     Declares(String),
     /// Pools that are not candidates because they cannot be read.
     Unreadable,
-    /// Static pools, on whose nodes pods may run all the same.
+    /// Static pools. Pods may run on their nodes, but do not start any.
     Static,
     /// Candidates that may have instance types which are not in the catalogue.
     Uncatalogued,
@@ -146,7 +147,7 @@ impl CandidatePool {
         }
     }
 
-    /// Whether it can start nodes for pending pods.
+    /// Whether the pool can start nodes for pending pods.
     pub(super) fn is_candidate(&self) -> bool {
         self.eligibility == Eligibility::Candidate
     }
@@ -156,13 +157,12 @@ impl CandidatePool {
         Fingerprint::of(&(self.spec, &self.pool.name))
     }
 
-    /// The scheduler for this pool alone, as far as the NodePool alone decides.
+    /// The scheduler for this pool alone, with only the facts that the NodePool decides.
     pub(super) fn scheduler(&self, options: &SchedulerOptions) -> Scheduler<'_> {
         let prepared = self.prepared.get_or_init(|| PreparedPool::new(&self.pool, options));
         Scheduler::for_pool(&self.pool, prepared, options)
     }
 
-    /// The NodePool.
     pub(crate) fn object(&self) -> &Object {
         &self.object
     }
@@ -245,7 +245,7 @@ pub(crate) fn requested_capacity_types(template: &Template<'_>) -> Option<BTreeS
     Some(out)
 }
 
-/// What the pod requires of nodes: its selector with each of its terms.
+/// The alternative requirements of the pod on nodes: its selector combined with each of its terms.
 pub(super) fn alternatives(pod: &Pod) -> Vec<Requirements> {
     let mut selector = Requirements::new();
     for (key, value) in &pod.node_selector {

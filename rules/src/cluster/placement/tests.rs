@@ -117,7 +117,7 @@ fn a_successor_remembers_which_pools_admit_which_pods() {
     cluster.apply(pool("a", 1, &json!({}), &[]));
     assert_eq!(cluster.query::<Feasible>(&key).unwrap().unwrap().len(), 1);
     let mut next = cluster.successor(true);
-    // Another object with another name and weight: the decision is the same.
+    // The pool has another name and weight. The decision must be equal.
     let renamed = pool("b", 2, &json!({}), &[]);
     next.apply(renamed);
     let known = next.table::<CandidatePools>().get(&PoolKey::All);
@@ -222,7 +222,7 @@ fn amounts_of_resources_decide_as_in_the_scheduler() {
     assert!(admitted > 50 && refused > 50, "{admitted} {refused}");
 }
 
-/// NodePools as people write them and as nobody meant them, and pods that ask for what some of these pools require.
+/// NodePools with usual and with unusual fields, and pods that request what some of the pools require.
 fn drawn(batch: u64) -> (Vec<Object>, Vec<Pod>) {
     let values: Vec<Value> =
         (batch * 12..batch * 12 + 12).filter_map(|seed| samples::sample(seed).1).flatten().collect();
@@ -347,7 +347,7 @@ fn facts_of_a_pool_follow_from_its_node_template() {
     }
 }
 
-/// A pool that is applied in a moment has the workloads that it has once it is there.
+/// A pool that is about to be applied has the workloads that it has once it is in the cluster.
 #[test]
 fn a_new_pool_has_the_workloads_of_one_that_is_there() {
     let team = |values: Value| json!({"key": "team", "operator": "In", "values": values});
@@ -385,7 +385,7 @@ fn a_new_pool_has_the_workloads_of_one_that_is_there() {
         for new in &pools {
             let there = accelerators_on(&whole, new, eks);
             let coming = accelerators_on(&cluster(Some(new)), new, eks);
-            // Another version of it, as in an update.
+            // Another version of the pool, as in an update.
             let mut changed = new.root().to_json();
             changed["spec"]["limits"] = json!({"cpu": "1000000"});
             let updated = accelerators_on(&whole, &Object::from_json(&changed).unwrap(), eks);

@@ -1,6 +1,7 @@
 //! The budgets of one pool, evaluated for every minute of a reference span.
 //!
-//! Only the time arithmetic: what a budget is and when it is active is defined in the parent module.
+//! This module contains only the time arithmetic. The parent module defines what a budget is and when it is
+//! active.
 
 use super::{Budget, DisruptionReason, Nodes};
 use crate::facts::cron::Schedule;
@@ -8,14 +9,14 @@ use crate::facts::date::REFERENCE_MONDAY;
 
 /// Minutes in a week.
 pub const WEEK: i64 = 7 * DAY;
-/// Number of budgets that a calendar evaluates; the CRD allows 50.
+/// Maximum number of budgets that a calendar evaluates. The CRD allows 50.
 pub const MAX_BUDGETS: usize = 128;
 
 const DAY: i64 = 1440;
 const SPAN_WEEKS: i64 = 116;
-/// No schedule has a longer gap between two times, so a longer window never closes.
+/// Longest gap between two times of any schedule, so a window that is longer never closes.
 const LONGEST_GAP: i64 = 9 * 366 * DAY;
-/// Number of windows above which a calendar shortens its span.
+/// Maximum number of windows. A calendar with more shortens its span.
 const MAX_WINDOWS: i64 = 400_000;
 
 /// The number of nodes that may be disrupted for a reason at one moment.
@@ -43,9 +44,8 @@ pub enum AllowanceState {
 pub struct Interval {
     /// First minute, counted from the calendar's start (always a Monday 00:00 UTC).
     pub start: i64,
-    /// Length in minutes.
+    /// The length in minutes.
     pub minutes: i64,
-    /// State during the interval.
     pub state: AllowanceState,
 }
 
@@ -53,9 +53,9 @@ pub struct Interval {
 /// (Monday to Monday, UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coverage {
-    /// Largest number of minutes with allowance zero in a week.
+    /// The largest number of minutes with allowance zero in a week.
     pub zero_minutes: i64,
-    /// Largest number of minutes without any budget in a week.
+    /// The largest number of minutes without any budget in a week.
     pub unlimited_minutes: i64,
     /// The longest run of minutes above zero, in the week where it is shortest. In a weekly calendar a run
     /// can continue from Sunday night to Monday morning; in a longer one it ends with the week.
@@ -100,19 +100,20 @@ pub struct Calendar {
     length: i64,
     exact: bool,
     never_allows: bool,
-    /// Start minute of each segment and the set of budgets active from there; sorted, the first starts at 0.
+    /// The start minute of each segment, and the set of budgets active from there. Segments are sorted, and
+    /// the first starts at 0.
     segments: Vec<(i64, u128)>,
 }
 
 impl Calendar {
-    /// Evaluates the budgets around [`REFERENCE_MONDAY`]. Cheap if no budget has a schedule.
+    /// Evaluates the budgets around [`REFERENCE_MONDAY`]. This is cheap if no budget has a schedule.
     #[must_use]
     pub fn new(budgets: &[Budget]) -> Self {
         Self::around(budgets.to_vec(), REFERENCE_MONDAY)
     }
 
-    /// Like [`Calendar::new`], around another Monday 00:00 UTC (minutes since 1970; rounded down to a
-    /// Monday). Budgets after the first [`MAX_BUDGETS`] are ignored.
+    /// Like [`Calendar::new`], around another Monday 00:00 UTC (minutes since 1970; rounded down to a Monday).
+    /// Budgets after the first [`MAX_BUDGETS`] are ignored.
     #[must_use]
     pub fn around(mut budgets: Vec<Budget>, monday: i64) -> Self {
         budgets.truncate(MAX_BUDGETS);
@@ -206,7 +207,7 @@ impl Calendar {
         out
     }
 
-    /// Whether a schedule cannot be parsed, so that the allowance of every reason is always zero.
+    /// Whether a schedule cannot be parsed. The allowance of every reason is then always zero.
     #[must_use]
     pub fn never_allows(&self) -> bool {
         self.never_allows
@@ -226,8 +227,8 @@ impl Calendar {
         (self.start, self.length)
     }
 
-    /// The allowance of a reason at any minute (since 1970 UTC) in a pool of `n` nodes, computed with
-    /// Karpenter's own rule and not limited to the span.
+    /// The allowance of a reason at any minute (since 1970 UTC) in a pool of `n` nodes. It is computed with
+    /// Karpenter's own rule and is not limited to the span.
     #[must_use]
     pub fn allowance_at(&self, reason: DisruptionReason, minute: i64, n: u32) -> Allowance {
         if self.never_allows {
@@ -363,7 +364,7 @@ impl Calendar {
         std::array::from_fn(|day| std::array::from_fn(|hour| cell(sums[day * 24 + hour])))
     }
 
-    /// The budgets that apply to a reason, and those of them that allow no node, as bit masks.
+    /// The budgets that apply to a reason, and those among them that allow no node, as bit masks.
     fn masks(&self, reason: DisruptionReason) -> (u128, u128) {
         let (mut applies, mut zero) = (0, 0);
         for (index, budget) in self.budgets.iter().enumerate() {
@@ -398,9 +399,9 @@ impl Calendar {
     }
 }
 
-/// Whether the smallest value of `others` is at most `own` for every pool of 1 to 1000 nodes. Of the
-/// percentages and of the counts only the smallest matters, and percentages do not decrease with the pool's
-/// size.
+/// Whether the smallest value of `others` is at most `own` for every pool of 1 to 1000 nodes. Only the
+/// smallest percentage and the smallest count matter, and percentages do not decrease with the size of the
+/// pool.
 pub(super) fn is_covered(own: Nodes, others: impl Iterator<Item = Nodes>) -> bool {
     let (mut percent, mut count) = (None::<u32>, u32::MAX);
     for other in others {
@@ -414,7 +415,7 @@ pub(super) fn is_covered(own: Nodes, others: impl Iterator<Item = Nodes>) -> boo
         (Nodes::Count(_), Some(p)) => Nodes::Percent(p).value(1000) <= own.value(1),
         (Nodes::Count(_), None) => false,
         (Nodes::Percent(own), Some(p)) if p <= own => true,
-        // From the first size at which the larger percentage exceeds `own`, the count decides.
+        // The count decides from the first size at which the larger percentage exceeds `own`.
         (Nodes::Percent(_), Some(p)) => (1..=1000)
             .find(|n| Nodes::Percent(p).value(*n) > own.value(*n))
             .is_none_or(|n| count <= own.value(n)),

@@ -93,7 +93,7 @@ impl Nodes {
         }
     }
 
-    /// Whether it allows no node, whatever the size of the pool.
+    /// Whether the budget allows no node, independent of the size of the pool.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.value(1) == 0
@@ -112,13 +112,15 @@ impl fmt::Display for Nodes {
 /// One entry of `spec.disruption.budgets`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
-    /// Number of nodes; the default of the CRD for an entry without it is 10%.
+    /// The number of nodes. The CRD sets 10% for an entry without it.
     pub nodes: Nodes,
-    /// `None` if absent. `Err` if Karpenter cannot parse it; no node of the pool is then disrupted.
+    /// The schedule; `None` if absent, `Err` if Karpenter cannot parse it. In the latter case no node of the
+    /// pool is disrupted.
     pub schedule: Option<Result<Schedule, CronError>>,
-    /// Length of each window in seconds (the CRD requires it together with `schedule`).
+    /// The length of each window in seconds. The CRD requires it together with `schedule`.
     pub duration: Option<u64>,
-    /// `None`: every reason. An empty list: no reason, so the budget never applies.
+    /// The reasons that the budget applies to. `None` means every reason. An empty list means no reason, so
+    /// the budget never applies.
     pub reasons: Option<Vec<DisruptionReason>>,
 }
 
@@ -157,7 +159,7 @@ impl Budget {
         }
     }
 
-    /// Length of the window in minutes, at most what Go can represent.
+    /// The length of the window in minutes, at most what Go can represent.
     fn minutes(&self) -> i64 {
         let minutes = self.duration.unwrap_or(0).div_ceil(60);
         i64::try_from(minutes).unwrap_or(i64::MAX).min(160_000_000)

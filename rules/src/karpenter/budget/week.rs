@@ -30,7 +30,7 @@ impl Cell {
         }
     }
 
-    /// Meaning of the character.
+    /// The meaning of the character.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ impl Week {
     }
 
     /// The header of the columns: one line for each clock, with the text and the name of the clock. A `+` or
-    /// `-` after an hour means that it is on the next or the previous day there.
+    /// `-` after an hour means that it is on the next or the previous day on that clock.
     #[must_use]
     pub fn clocks(&self) -> Vec<(String, String)> {
         let mut out = vec![(hours(0), "UTC".to_owned())];
@@ -117,8 +117,8 @@ impl Week {
         hours.all(|hour| Some(hour) == first)
     }
 
-    /// The complete grid in plain text: a title, the clocks, the days. At most 72 columns wide. A single line
-    /// if all hours are equal.
+    /// The complete grid in plain text, at most 72 columns wide: a title, the clocks, the days. If all hours
+    /// are equal, it is a single line.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         if self.is_uniform() {
@@ -136,7 +136,7 @@ impl Week {
     }
 }
 
-/// Every third hour of UTC on a clock with an offset in minutes.
+/// Every third hour of UTC, on a clock with an offset in minutes.
 fn hours(offset: i64) -> String {
     let mut out = String::new();
     for hour in (0..24_i64).step_by(3) {

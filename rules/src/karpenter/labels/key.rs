@@ -34,13 +34,13 @@ pub(crate) enum KeyRejectionReason {
     Hostname,
     /// `karpenter.k8s.aws/ec2nodeclass`: allowed by the CRD, rejected by the controller.
     NodeClass,
-    /// Allowed from this version on.
+    /// The key is allowed from this version on.
     Since(Version),
-    /// Not a property of an instance type, so a NodeOverlay cannot select by it.
+    /// The key is not a property of an instance type, so a NodeOverlay cannot select by it.
     NotInOverlay,
-    /// A domain of Kubernetes that Karpenter before 1.9 reserved.
+    /// The domain belongs to Kubernetes, and Karpenter before 1.9 reserved it.
     Kubernetes,
-    /// Not a valid label key: too long, or not of the form `domain/name`.
+    /// The key is not a valid label key: too long, or not of the form `domain/name`.
     Malformed,
 }
 
@@ -95,8 +95,8 @@ const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
 const NITRO_SANDBOX_SINCE: Version = Version::new(1, 15);
 const CORE_DOMAIN: &str = "karpenter.sh";
 
-/// Why a key is rejected at a location; `None` where it is allowed. `aws` is true for the CRDs of the AWS
-/// chart: those of other providers have no rule about `karpenter.k8s.aws`.
+/// The reason why a key is rejected at a location. `None` if it is allowed. `aws` is true for the CRDs of the
+/// AWS chart: those of other providers have no rule about `karpenter.k8s.aws`.
 pub(crate) fn rejection(key: &str, place: KeyLocation, version: Version, aws: bool) -> Option<KeyRejection> {
     if key == NITRO_SANDBOX && version >= NITRO_SANDBOX_SINCE {
         return None;
@@ -116,7 +116,8 @@ pub(crate) fn rejection(key: &str, place: KeyLocation, version: Version, aws: bo
     reason.map(|reason| KeyRejection { reason, by: RejectedBy::Controller })
 }
 
-/// What the CEL rules of the CRD reject. They compare the end of the domain with `endsWith`.
+/// The reason for which the CEL rules of the CRD reject a key. They compare the end of the domain with
+/// `endsWith`.
 fn server_rejection(
     key: &str,
     place: KeyLocation,
@@ -171,7 +172,7 @@ fn is_reserved_kubernetes_domain(domain: &str) -> bool {
         && !free.iter().any(|end| domain.ends_with(end))
 }
 
-/// What the controller rejects beyond the CRD.
+/// The reason for which the controller rejects a key that the CRD allows.
 fn controller_rejection(
     key: &str,
     place: KeyLocation,
@@ -245,8 +246,8 @@ mod tests {
             KeyLocation::Overlay,
             KeyLocation::Pod,
         ];
-        // One letter per location, in that order: `.` allowed, `s` rejected by the API server, `k` by
-        // Karpenter.
+        // One letter per location, in that order: `.` is allowed, `s` is rejected by the API server, `k` is
+        // rejected by Karpenter.
         for (key, by) in [
             ("karpenter.sh/capacity-type", "....."),
             ("karpenter.sh/nodepool", "ss..."),

@@ -15,7 +15,7 @@ pub(crate) enum TypoConfidence {
     Certain,
 }
 
-/// The known labels that are not under `karpenter.k8s.aws`.
+/// The known labels with other domains than `karpenter.k8s.aws`.
 const GENERAL: [(&str, &str); 8] = [
     ("karpenter.sh", "capacity-type"),
     ("kubernetes.io", "arch"),

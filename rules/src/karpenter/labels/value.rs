@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::facts::suggest::{is_within, nearest};
 
-/// Label of the tenancy, the only one of whose values Karpenter rejects some.
+/// Label of the tenancy. It is the only label of which Karpenter rejects some values.
 pub(crate) const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
 
 /// Labels that get new values every year.
@@ -30,7 +30,7 @@ const CLOSED_VALUE_KEYS: [&str; 10] = [
     TENANCY,
 ];
 
-/// Whether the catalogue contains all values of a label that existed when it was made.
+/// Whether the catalogue contains all values that a label had when the catalogue was generated.
 pub(crate) fn has_known_values(key: &str) -> bool {
     has_open_values(key) || CLOSED_VALUE_KEYS.contains(&key)
 }
@@ -43,7 +43,7 @@ pub(crate) fn has_open_values(key: &str) -> bool {
 /// The intended value of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suggestion {
-    /// The only possibility: a different case, or another name of a processor.
+    /// The only possibility: the text differs in case, or is another name of a processor.
     Certain(&'static str),
     /// The value with a typing error corrected.
     Typo(&'static str),
@@ -65,7 +65,8 @@ pub(crate) fn suggest(text: &str, key: &str, known: &BTreeSet<&'static str>) -> 
     }
 }
 
-/// The label that has this value, where a requirement gives it to another one: `p3` is a family, not a category.
+/// Another label that has this value, if the requirement uses the wrong key: `p3` is a family, not a
+/// category.
 pub(crate) fn label_of(text: &str, key: &str) -> Option<&'static str> {
     const LABELS: [&str; 4] = [
         "karpenter.k8s.aws/instance-family",
@@ -97,7 +98,7 @@ fn guess(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'stat
         }
     }
     if key.ends_with("instance-category") {
-        // What has digits is a family or a type: its category admits far more than that.
+        // A text with digits is a family or a type. Its category would admit far more than that.
         return None;
     }
     nearest(&lower, known.iter().copied())

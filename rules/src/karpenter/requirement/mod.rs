@@ -81,7 +81,7 @@ pub struct Requirement {
     pub gte: Option<i64>,
     /// Largest integer allowed.
     pub lte: Option<i64>,
-    /// Number of distinct values that the remaining types must have.
+    /// The minimum number of distinct values that the remaining types must have.
     pub min_values: Option<u32>,
 }
 
@@ -90,7 +90,7 @@ impl Requirement {
     ///
     /// Bounds that are not integers are read as 0; Karpenter's validation rejects them earlier.
     pub fn new<S: AsRef<str>>(op: Operator, values: &[S], min_values: Option<u32>) -> Self {
-        // A value is copied and sorted in.
+        // Each value is copied and inserted in order.
         steps::take(4 + 8 * values.len());
         let bound = || values.first().and_then(|value| value.as_ref().parse::<i64>().ok()).unwrap_or(0);
         let all = || values.iter().map(|value| value.as_ref().to_owned()).collect();
@@ -256,20 +256,19 @@ pub struct Clash {
     pub theirs: Requirement,
 }
 
-/// Steps of copying a key and sorting it in.
+/// Steps for copying a key and inserting it in order.
 const STEPS_PER_KEY: usize = 30;
-/// How many keys are moved in a step to make room for one before them.
+/// Number of keys that are moved in one step to insert a key before them.
 const KEYS_MOVED_IN_A_STEP: usize = 32;
 
-/// Requirements by key. Keys are normalised; requirements on the same key are combined. A key takes 104 bytes; a `BTreeMap` has
-/// room for eleven, and takes 1,200 also for one.
+/// Requirements by key. Keys are normalised, and requirements on the same key are combined. A sorted vector
+/// takes 104 bytes per key; a `BTreeMap` reserves space for eleven keys, and takes 1,200 bytes even for one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
     map: LiteMap<String, Requirement>,
 }
 
 impl Requirements {
-    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }

@@ -116,8 +116,8 @@ fn requirements_read_well() {
     assert_eq!("in".parse::<Operator>(), Err(UnknownOperator));
 }
 
-/// Every pair of a set of requirements: the order does not matter, and a value is in the intersection if it
-/// is in both, except for contradictions and lost exclusions, where Karpenter differs.
+/// Tests every pair of a set of requirements. The order does not matter, and a value is in the intersection
+/// if it is in both, except for contradictions and lost exclusions, for which Karpenter differs.
 #[test]
 fn laws_over_all_pairs() {
     let mut all = vec![r(Exists, &[]), r(DoesNotExist, &[])];

@@ -20,7 +20,7 @@ pub enum Verdict {
     DoesNotFit(Box<Unschedulable>),
     /// The result depends on something that is not in the manifests.
     Unknown {
-        /// What it depends on.
+        /// The uncertainties of the result.
         uncertainties: Vec<Uncertainty>,
     },
 }
@@ -54,14 +54,14 @@ pub enum IgnoreReason {
     ResourceClaims,
 }
 
-/// What one pool makes of a pod, whatever the other pools do.
+/// The answer of one pool about a pod, independent of other pools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It can start a node for the pod.
+    /// The pool can start a node for the pod.
     Admits(Admission),
-    /// It starts none; the latest stage that the pod reached.
+    /// The pool starts no node. The latest stage that the pod reached.
     Rejects(RejectionStage),
-    /// It depends on something that is not in the manifests.
+    /// The answer depends on something that is not in the manifests.
     Undecided(Vec<Uncertainty>),
 }
 
@@ -72,7 +72,7 @@ pub struct Admission {
     pub types: TypeSet,
     /// The capacity types that remain, in the order in which Karpenter prefers them at launch.
     pub capacity_types: Vec<&'static str>,
-    /// How many steps of relaxation the pod went through first: 0 if all that it prefers is met.
+    /// The number of relaxation steps that the pod needed; 0 if all preferences are met.
     pub relaxations: usize,
 }
 
@@ -210,7 +210,7 @@ pub enum Uncertainty {
     TopologySpread,
     /// Pods are spread over this key, whose domains are not known: they fit, on more nodes perhaps.
     SpreadOver(String),
-    /// How many pods a workload runs.
+    /// The number of pods that a workload runs.
     Replicas,
     /// The memory of nodes beyond Karpenter's estimate.
     MemoryEstimate,

@@ -1,7 +1,7 @@
 //! Device requests of ResourceClaims and ResourceClaimTemplates: where their fields are in each version, and
 //! how many devices they allocate.
 //!
-//! `resource.k8s.io/v1beta1` has the fields of a request beside its name, `v1beta2` and `v1` have them under
+//! `resource.k8s.io/v1beta1` has the fields of a request next to its name, `v1beta2` and `v1` have them under
 //! `exactly`.
 
 use serde_json::{Map, Value, json};
@@ -155,7 +155,7 @@ pub(crate) fn nest(mut fix: Fix, request: &Node<'_>) -> Fix {
     fix.set(&request.get("exactly"), Value::Object(inner))
 }
 
-/// Moves the fields under `exactly` beside the name of the request.
+/// Moves the fields under `exactly` next to the name of the request.
 fn flatten(fix: Fix, request: &Node<'_>) -> Fix {
     let exactly = request.get("exactly");
     let mut fix = fix.remove(&exactly);

@@ -217,7 +217,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// As [`Checker::required_text`], but the text must also have the syntax.
+    /// Like [`Checker::required_text`], but the text must also have the syntax.
     pub(crate) fn required_name(
         &mut self,
         parent: &Node<'a>,

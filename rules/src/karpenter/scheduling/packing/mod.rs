@@ -1,4 +1,4 @@
-//! How many nodes Karpenter starts for many pods, and which pods are left over.
+//! The nodes that Karpenter starts for many pods, and the pods that do not fit.
 //!
 //! Karpenter takes pending pods by CPU, then memory, both descending. A pod goes to the node of this batch that has the
 //! fewest pods and room; otherwise a new node is started from the first pool that admits it. The instance types of such
@@ -100,7 +100,7 @@ pub struct UnplacedPods {
 /// A pool that has reached its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FullPool {
-    /// Its position.
+    /// The position of the pool.
     pub pool: usize,
     /// The limits that leave no type for the pod.
     pub limits: Vec<String>,
@@ -121,7 +121,7 @@ struct Packer<'s, 'a> {
     pods: Vec<PendingPods<'s>>,
     /// The types of each candidate that EC2 still offers.
     types: Vec<TypeSet>,
-    /// What the nodes so far leave of the limits of each candidate.
+    /// The rest of the limits of each candidate, after the nodes so far.
     remaining: Vec<Vec<(String, i128)>>,
     /// The resources of a new node for pods, by candidate and type: they are read for each pod and node.
     free: RefCell<HashMap<(usize, &'static str), Rc<FreeResources>>>,
@@ -240,7 +240,7 @@ impl<'s, 'a> Packer<'s, 'a> {
             .map(|(node, room)| room.pods.saturating_mul(self.open[*node].nodes))
             .fold(0, u64::saturating_add);
         let left = self.pods[at].left;
-        // Every node is filled, in whatever order.
+        // Every node is filled; the order does not matter.
         if left >= all {
             for (node, room) in rooms {
                 let pods = room.pods;
@@ -304,8 +304,8 @@ impl<'s, 'a> Packer<'s, 'a> {
                 .map(|(most, (_, remaining))| u64::try_from(remaining / most).unwrap_or(u64::MAX))
                 .min()
                 .unwrap_or(u64::MAX);
-            // Each new node takes the most of its types off the limits (`subtractMax`): so many nodes are alike before the
-            // limits leave fewer types.
+            // Karpenter subtracts the largest of the node's types from the limits for each new node
+            // (`subtractMax`). This is the number of equal nodes before the limits leave fewer types.
             let nodes = left.div_ceil(each).min(possible).max(1);
             for (most, (_, remaining)) in most.iter().zip(&mut self.remaining[candidate]) {
                 *remaining -= most * i128::from(nodes);
