@@ -1,7 +1,8 @@
-//! `cargo bench -p gpulint-rules --bench edits -- [DIR] [complete]`: what a key stroke costs in an editor.
+//! `cargo bench -p gpulint-rules --bench edits -- [DIR] [complete]`: the cost of a key stroke in an editor.
 //!
-//! Opens the manifests of a folder as a language server does, or 1,400 made by the `manifests` example, makes edits of several
-//! kinds, one update each, and prints what reading, opening and editing take, and how much memory is resident.
+//! Opens the manifests of a folder as a language server does (by default 1,400 files of the `manifests`
+//! example), makes edits of several kinds with one update each, and prints the time for reading, opening and
+//! editing, and the resident memory.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[allow(dead_code)]
@@ -23,10 +24,10 @@ const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetad
     amiSelectorTerms: [{alias: al2023@v20250701}]\n  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n  \
     securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n";
 
-/// How many edits of a kind there are at most; each is undone by another.
+/// Maximum number of edits of a kind. Each is undone by another edit.
 const EDITS_OF_A_KIND: usize = 40;
 
-/// The name of a kind of edits, and what it makes of a text; nothing where it does not apply.
+/// The name of a kind of edits, and the function that edits a text; `None` if it does not apply.
 type Kind = (&'static str, fn(&str, &mut Dice) -> Option<String>);
 
 const KINDS: [Kind; 8] = [
@@ -60,7 +61,7 @@ fn is_name(line: &str) -> bool {
     line.starts_with("  name: ")
 }
 
-/// A text in which one of the lines that fit is another one.
+/// The text with one of the suitable lines replaced.
 fn with_line(
     text: &str,
     dice: &mut Dice,
@@ -86,7 +87,7 @@ fn manifests_below(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// Resident memory, and the most of it that there was, in MB; Linux says it.
+/// The current and the maximum resident memory in MB, as Linux reports it.
 fn resident() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let of = |name: &str| {

@@ -1,8 +1,8 @@
 //! `cargo bench -p gpulint-rules`: the engine by itself, medians over rounds.
 //!
-//! Reading, checking 2,000 NodePools, one review beside 10,000 objects, and one changed file among
-//! 1,400. Whole runs of the program are measured from outside, on what the `manifests` example
-//! writes.
+//! It measures reading, checking 2,000 NodePools, one review with 10,000 other objects, and one changed file
+//! among 1,400. Runs of the whole program are measured separately, with the output of the `manifests`
+//! example.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[allow(dead_code)]
@@ -78,7 +78,7 @@ const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetad
     amiSelectorTerms: [{alias: al2023@v20250701}]\n  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n  \
     securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n";
 
-/// One changed file in a folder of 1,400, until every finding is what it has to be.
+/// Measures one changed file in a folder of 1,400, until all findings are up to date.
 fn edits(engine: &Engine) {
     let dense = manifests::app(700);
     let dense = [
@@ -115,7 +115,7 @@ fn edits(engine: &Engine) {
     edits_among("a cluster", &manifests::cluster, &cluster, engine);
 }
 
-/// What is changed, in which file, from what text, and what in it to what.
+/// An edit: its description, the file, the old text, the part to replace, and the replacement.
 type Edit<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
 const CLASS_EDITS: [Edit<'_>; 2] = [

@@ -1,4 +1,4 @@
-//! Writes large input for measurements: the same bytes for the same arguments.
+//! Writes large input for measurements. Equal arguments give equal output.
 //!
 //! `manifests one FILE COUNT` writes one file of COUNT NodePools that all differ; `manifests folder DIR FILES`
 //! writes FILES files of mixed kinds, about 19 KB each; `manifests cluster DIR FILES` writes what one
@@ -15,7 +15,7 @@ mod pools;
 
 const FAMILIES: [&str; 8] = ["g5", "g6", "g6e", "p4d", "p5", "c7i", "m7i", "r7i"];
 
-/// One NodePool of about 450 bytes; a folder has few of them, so they need not all differ.
+/// One NodePool of about 450 bytes. A folder has few of them, so they may be similar.
 pub(crate) fn pool(n: usize, out: &mut String) {
     let family = FAMILIES[n % 8];
     let other = FAMILIES[(n / 8) % 8];
@@ -45,7 +45,7 @@ const POOL_FAMILIES: [&str; 32] = [
 /// A NodePool of about 750 bytes that shares neither labels, requirements, limits nor taints with most others, as the pools
 /// of different teams do.
 pub(crate) fn own_pool(n: usize, out: &mut String) {
-    // A linear congruential generator: digits of `n` would repeat in step with each other.
+    // A linear congruential generator. The digits of `n` would repeat in step with each other.
     let mut state = n as u64;
     let mut below = |limit: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -99,8 +99,8 @@ pub(crate) fn own_pool(n: usize, out: &mut String) {
     .unwrap();
 }
 
-/// A Deployment with its PDB and ScaledObject, about 1.5 KB. One of eight has much to be found, as many as in public
-/// repositories.
+/// A Deployment with its PDB and ScaledObject, about 1.5 KB. One of eight has many findings, which is the
+/// rate in public repositories.
 pub(crate) fn service(n: usize, out: &mut String) {
     let team = n % 20;
     let is_bare = n.is_multiple_of(8);
@@ -163,12 +163,12 @@ pub(crate) fn app(file: usize) -> String {
     text
 }
 
-/// How many files of a cluster there are to one NodePool.
+/// Number of files of a cluster per NodePool.
 pub(crate) const FILES_TO_A_POOL: usize = 35;
 
-/// One file of a cluster: a NodePool, or a workload with its PDB and what scales it. Half of the
-/// workloads hold accelerators, every fourth chooses a team's pools, every tenth is a training run
-/// that must not be disrupted.
+/// One file of a cluster: a NodePool, or a workload with its PDB and autoscaler. Half of the workloads use
+/// accelerators, every fourth chooses a team's pools, and every tenth is a training run that must not be
+/// disrupted.
 pub(crate) fn cluster(file: usize) -> String {
     let mut out = String::new();
     if file.is_multiple_of(FILES_TO_A_POOL) {
@@ -235,10 +235,10 @@ pub(crate) fn cluster(file: usize) -> String {
 
 /// The clusters of a repository.
 const CLUSTERS: [&str; 3] = ["prod", "stage", "dev"];
-/// How many files an application has: a base, and an overlay for each cluster.
+/// Number of files per application: a base, and an overlay for each cluster.
 const FILES_OF_AN_APP: usize = 2 + 3 * CLUSTERS.len();
 
-/// A repository in which each cluster has an overlay of every application, and NodePools of its own.
+/// A repository in which each cluster has an overlay of every application, and its own NodePools.
 fn gitops(root: &Path, files: usize) {
     let write = |path: String, text: &str| {
         let path = root.join(path);
@@ -248,7 +248,7 @@ fn gitops(root: &Path, files: usize) {
     const KUSTOMIZATION: &str = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n";
     let apps = files / FILES_OF_AN_APP;
     for app in 0..apps {
-        // Numbers of workloads, not of NodePools.
+        // The number counts workloads, not NodePools.
         let number = app + app / (FILES_TO_A_POOL - 1) + 1;
         write(format!("apps/base/app-{app}/app.yaml"), &cluster(number));
         write(

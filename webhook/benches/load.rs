@@ -1,10 +1,11 @@
-//! The server against an echo server on the same stack: HTTP/1.1 keep-alive over TLS, client and servers on the same cores.
+//! Measures the server and an echo server on the same stack: HTTP/1.1 keep-alive over TLS, client and servers
+//! on the same cores.
 //!
-//! `cargo bench -p gpulint-webhook --bench load`. The ratio counts: both share the machine with the client. The server has a
-//! cache of evaluations, so it is measured with one object that is always in it, and with a new object in each request.
-//!
-//! `-- again`, `-- new` and `-- large` measure one part, a number as many connections only: `-- new 64`. `-- new 64 profile` asks
-//! gpulint alone, a hundred thousand times, which suits a profiler.
+//! `cargo bench -p gpulint-webhook --bench load`. The ratio of the two matters, because both share the
+//! machine with the client. The server has a cache of evaluations, so it is measured with one object that is
+//! always cached, and with a new object in each request.
+//! `-- again`, `-- new` and `-- large` measure one part; a number sets the number of connections: `-- new
+//! 64`. `-- new 64 profile` sends a hundred thousand requests to gpulint only, for use with a profiler.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -91,7 +92,7 @@ fn main() {
     }
 }
 
-/// Small requests beside large ones, which must not delay them.
+/// Measures small requests beside large ones, which must not delay them.
 fn beside_large(clients: &Runtime, certificate: &str, address: SocketAddr) {
     let large = async {
         tokio::join!(
@@ -106,14 +107,14 @@ fn beside_large(clients: &Runtime, certificate: &str, address: SocketAddr) {
     );
 }
 
-/// The objects of the requests.
+/// The objects in the requests.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
-    /// The same object in every request.
+    /// An object that is equal in every request.
     Again,
     /// A new object in every request.
     New,
-    /// As `New`, with many annotations.
+    /// A new object in each request, with many annotations.
     Large,
 }
 
@@ -134,7 +135,8 @@ impl Asked {
     }
 }
 
-/// A review of a GPU pool with as many annotations, split where a number is missing: at the end of its name.
+/// A review of a GPU pool with the given number of annotations, split at the end of its name, where a number
+/// is inserted.
 fn review(annotations: usize) -> Vec<String> {
     let mut pool = objects::pool("gpu-NUMBER");
     for number in 0..annotations {
@@ -213,8 +215,8 @@ async fn echo(certificate: &str, key: &str) -> SocketAddr {
     address
 }
 
-/// Requests per second, and the median and the 99th percentile of the latency in milliseconds. It ends after some seconds, or
-/// after `most` requests of each connection.
+/// Requests per second, and the median and the 99th percentile of the latency in milliseconds. It ends after
+/// some seconds, or after `most` requests of each connection.
 async fn load(
     certificate: &str,
     address: SocketAddr,

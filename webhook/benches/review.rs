@@ -1,10 +1,11 @@
-//! Reviews in process, beside 10,000 objects: from the bytes of an AdmissionReview to the bytes of its answer.
+//! Measures reviews in process, with 10,000 other objects: from the bytes of an AdmissionReview to the bytes
+//! of its answer.
 //!
-//! `cargo bench -p gpulint-webhook --bench review`. The budget is 200 µs at the median, and for the first review
-//! after a snapshot as well. What a snapshot of the cluster costs is printed, too: it is built after changes,
-//! beside the requests, with everything that reviews read.
+//! `cargo bench -p gpulint-webhook --bench review`. The budget is 200 µs at the median, also for the first
+//! review after a snapshot. The cost of a snapshot of the cluster is printed, too: it is built after changes,
+//! in parallel with requests, with all data that reviews read.
 //!
-//! `-- 'NodePool' 'Pod'` measures these cases only, and nothing else, which suits a profiler; `-- --alone` measures them
+//! `-- 'NodePool' 'Pod'` measures only these cases, for use with a profiler; `-- --alone` measures them
 //! without other objects.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -18,7 +19,7 @@ use gpulint_webhook::{ReviewContext, mutate, review_in_context};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 2_000;
-/// How many snapshots the first review is measured on.
+/// Number of snapshots on which the first review is measured.
 const FIRST_ROUNDS: usize = 21;
 
 fn main() {
@@ -67,7 +68,7 @@ fn main() {
     let cases = cases.into_iter().filter(|(name, _)| only.is_empty() || only.iter().any(|only| only == name));
     let cases: Vec<(&str, Vec<u8>)> = cases.collect();
     for (name, body) in cases.iter().filter(|_| only.is_empty() && !alone) {
-        // Each on a snapshot that has served no review, and then on the same one again.
+        // Each case is measured on a snapshot that has served no review, and then on the same one again.
         let mut took: Vec<[Duration; 2]> = (0..FIRST_ROUNDS)
             .map(|_| {
                 cluster = snapshot(&cluster);
@@ -108,7 +109,7 @@ fn measure(mut work: impl FnMut() -> usize) -> String {
     format!("{:>6.0} µs, p99 {:>6.0} µs", micros(ROUNDS / 2), micros(ROUNDS * 99 / 100))
 }
 
-/// 9,000 pods that no known controller made, and what goes with them.
+/// 9,000 pods that no known controller created, and related objects.
 fn cluster() -> Vec<Value> {
     let mut objects: Vec<Value> = (0..9_000).map(pod).collect();
     objects.extend((0..450).map(deployment));
@@ -154,7 +155,7 @@ fn untainted() -> Value {
     pool
 }
 
-/// What clients leave behind in every object that a cluster holds.
+/// Metadata that clients add to every object of a cluster.
 fn managed() -> Value {
     let fields: serde_json::Map<String, Value> =
         (0..25).map(|n| (format!("f:field-{n}"), json!({".": {}, "f:inner": {}}))).collect();

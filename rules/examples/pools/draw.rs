@@ -1,12 +1,12 @@
-//! Numbers from a seed, and what they do to values and to text.
+//! Random numbers from a seed, and random changes to values and text.
 
 use serde_json::{Value, json};
 
-/// SplitMix64: small, and the same everywhere.
+/// SplitMix64, which is small and gives the same numbers on every platform.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each seed.
+    /// A separate sequence for each seed.
     pub(crate) fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
@@ -25,12 +25,12 @@ impl Random {
         usize::try_from(self.next() % end).unwrap()
     }
 
-    /// True once in so many times.
+    /// True with a probability of one in `times`.
     pub(crate) fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// One of several.
+    /// A random item.
     pub(crate) fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         &among[self.below(among.len())]
     }
@@ -52,7 +52,7 @@ impl Random {
     }
 }
 
-/// Puts another shape at some place below the value, takes the place away, or renames it.
+/// Replaces, removes or renames a random part of the value.
 pub(crate) fn reshape(value: &mut Value, random: &mut Random) {
     let stop = random.one_in(4);
     match value {
@@ -86,7 +86,7 @@ pub(crate) fn reshape(value: &mut Value, random: &mut Random) {
     }
 }
 
-/// Cuts, doubles or spoils some of the text.
+/// Cuts, repeats or damages some of the text.
 pub(crate) fn break_text(text: &mut String, random: &mut Random) {
     let lines: Vec<&str> = text.lines().collect();
     if lines.is_empty() {

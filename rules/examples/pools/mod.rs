@@ -1,5 +1,5 @@
-//! NodePools of all sorts: every requirement key, operator, limit and budget that people write, the
-//! slips that they make, and shapes that nobody meant. The same bytes for the same seed.
+//! NodePools of all sorts: every requirement key, operator, limit and budget that users write, common
+//! mistakes, and unusual structures. Equal seeds give equal output.
 //!
 //! Used by the `manifests` example and by the test `pools`.
 
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use draw::Random;
 use yaml::written;
 
-/// One pool, sometimes with its class and a workload that chooses it; every fourth has a field of
-/// another shape, every seventh is broken as text. The text, and its objects where it is not broken.
+/// One pool, sometimes with its node class and a workload that selects it. Every fourth has a field of the
+/// wrong type, every seventh has invalid text. Returns the text, and the objects if the text is valid.
 pub(crate) fn sample(seed: u64) -> (String, Option<Vec<Value>>) {
     let mut random = Random::new(seed);
     let name = format!("pool-{seed}");
@@ -28,7 +28,7 @@ pub(crate) fn sample(seed: u64) -> (String, Option<Vec<Value>>) {
         for _ in 0..=random.below(2) {
             draw::reshape(&mut objects[at], &mut random);
         }
-        // Without these two nothing is an object.
+        // A value without these two fields is not an object.
         let good = |o: &Value| o["apiVersion"].is_string() && o["kind"].is_string();
         objects.retain(good);
     }
@@ -41,7 +41,7 @@ pub(crate) fn sample(seed: u64) -> (String, Option<Vec<Value>>) {
     (text, (!broken).then_some(objects))
 }
 
-/// A key with values that fit it.
+/// A key with suitable values.
 fn key_and_values(random: &mut Random) -> (&'static str, &'static [&'static str]) {
     const WORDS: &[(&str, &[&str])] = &[
         ("karpenter.sh/capacity-type", &["on-demand", "spot", "reserved", "Spot", "ondemand"]),
@@ -268,7 +268,6 @@ fn class_ref(random: &mut Random) -> Value {
     }
 }
 
-/// A NodePool.
 fn pool(name: &str, random: &mut Random) -> Value {
     let count = random.below(9);
     let mut spec = json!({

@@ -1,10 +1,10 @@
-//! Values as YAML, in the styles that people write: block or flow, plain or quoted.
+//! Writes values as YAML, in the styles that users write: block or flow, plain or quoted.
 
 use serde_json::Value;
 
 use super::Random;
 
-/// The value as a document.
+/// The value as a YAML document.
 pub(crate) fn written(value: &Value, random: &mut Random) -> String {
     let mut out = String::new();
     block(value, 0, random, &mut out);
@@ -72,7 +72,7 @@ fn flow(value: &Value, random: &mut Random) -> String {
     }
 }
 
-/// A string: plain where nothing else could be read, now and then.
+/// A string. It is sometimes plain, if a plain scalar is read as the same string.
 fn scalar(text: &str, random: &mut Random) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.len() > 5

@@ -1,7 +1,7 @@
-//! Whether everything fits at once, against numbers that are worked out by hand.
+//! Whether all pods of a cluster fit together, compared with numbers that are calculated by hand.
 //!
-//! What nodes have for pods: m5.large 1930m of CPU and 29 pods, m5.xlarge 3920m, both at $0.096 for each 2 vCPUs; g6.xlarge
-//! one GPU at $0.8048.
+//! Allocatable resources: m5.large 1930m of CPU and 29 pods, m5.xlarge 3920m, both at $0.096 per 2 vCPUs;
+//! g6.xlarge one GPU at $0.8048.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ fn capacity(objects: &[Value]) -> Capacity {
     Situation::read(&cluster, &Platform::default(), None).capacity(&cluster)
 }
 
-/// Pool, type, nodes and pods of each row.
+/// The pool, type, nodes and pods of each row.
 fn nodes(load: &Load) -> Vec<(&str, &str, u64, u64)> {
     load.nodes.iter().map(|row| (row.pool.name(), row.instance.name, row.nodes, row.pods)).collect()
 }
@@ -68,7 +68,7 @@ fn left(load: &Load) -> Vec<(&str, u64, u64)> {
 
 #[test]
 fn one_pool_of_one_type() {
-    // Three of 500m fit 1930m.
+    // Three pods of 500m fit 1930m.
     let capacity = capacity(&[pool("a", &["m5.large"], json!({})), deployment("web", 10, "cpu", "500m")]);
     for load in [&capacity.floor, &capacity.ceiling] {
         assert_eq!((load.verdict, load.pods), (FitVerdict::Fits, 10));
@@ -79,7 +79,7 @@ fn one_pool_of_one_type() {
 
 #[test]
 fn types_narrow_with_each_pod() {
-    // Seven of 500m fit 3920m; the three others fit the smaller type, which is cheaper.
+    // Seven pods of 500m fit 3920m; the three others fit the smaller type, which is cheaper.
     let capacity =
         capacity(&[pool("a", &["m5.large", "m5.xlarge"], json!({})), deployment("web", 10, "cpu", "500m")]);
     assert_eq!(nodes(&capacity.floor), [("a", "m5.large", 1, 3), ("a", "m5.xlarge", 1, 7)]);
@@ -88,7 +88,7 @@ fn types_narrow_with_each_pod() {
 
 #[test]
 fn the_largest_pods_come_first() {
-    // One of 2500m a node, and two of 700m beside it; the fifth small one needs a third node.
+    // One pod of 2500m per node, and two of 700m beside it. The fifth small pod needs a third node.
     let pool = pool("a", &["m5.xlarge"], json!({}));
     let small = deployment("a-small", 5, "cpu", "700m");
     let capacity = capacity(&[pool, small, deployment("large", 2, "cpu", "2500m")]);
@@ -97,8 +97,8 @@ fn the_largest_pods_come_first() {
 
 #[test]
 fn pods_go_to_the_node_with_the_fewest() {
-    // Two nodes with a large pod and one of 700m each have 720m left: of three of 450m the third needs another node. With
-    // both of 700m on the first node the second would have room for all three.
+    // Two nodes with a large pod and one of 700m each have 720m left, so the third of three pods of 450m
+    // needs another node. With both pods of 700m on the first node, the second would have room for all three.
     let pool = pool("a", &["m5.xlarge"], json!({}));
     let large = deployment("large", 2, "cpu", "2500m");
     let small = deployment("small", 2, "cpu", "700m");
@@ -141,7 +141,7 @@ fn a_pod_that_fits_nowhere() {
 
 #[test]
 fn the_second_pool_takes_what_the_first_has_no_room_for() {
-    // Two nodes of 2 vCPUs reach the limit of 4 with six pods; four are left.
+    // Two nodes of 2 vCPUs with six pods reach the limit of 4; four pods are left.
     let first = pool("first", &["m5.large"], json!({"weight": 100, "limits": {"cpu": 4}}));
     let second = pool("second", &["m5.large"], json!({}));
     let capacity = capacity(&[second, first, deployment("web", 10, "cpu", "500m")]);
@@ -150,7 +150,7 @@ fn the_second_pool_takes_what_the_first_has_no_room_for() {
 
 #[test]
 fn daemonsets_have_their_share_of_each_node() {
-    // 1930m less 500m has room for two.
+    // 1930m minus 500m has room for two pods.
     let agent = object("apps/v1", "DaemonSet", "agent", json!({"template": pods("agent", "cpu", "500m")}));
     let capacity =
         capacity(&[pool("a", &["m5.large"], json!({})), agent, deployment("web", 10, "cpu", "500m")]);
@@ -190,7 +190,7 @@ fn spread_over_nodes() {
     assert_eq!(count(deployment("web", 6, "cpu", "500m")), 2);
     assert_eq!(count(web(1, "DoNotSchedule")), 6);
     assert_eq!(count(web(2, "DoNotSchedule")), 3);
-    // Karpenter meets preferences as long as it can, and a new node always does.
+    // Karpenter meets preferences as long as it can, which is always possible on a new node.
     assert_eq!(count(web(1, "ScheduleAnyway")), 6);
 }
 
@@ -310,7 +310,7 @@ fn ten_thousand_pods_are_counted_and_not_placed() {
     let began = Instant::now();
     let load =
         capacity(&[pool("a", &["m5.large"], json!({})), deployment("web", 10_000, "cpu", "500m")]).floor;
-    // 3,333 nodes of three pods, and one of one.
+    // 3,333 nodes with three pods, and one node with one.
     assert_eq!(nodes(&load), [("a", "m5.large", 3334, 10_000)]);
     assert_eq!(load.micro_dollars, Some(320_064_000));
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());

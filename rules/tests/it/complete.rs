@@ -1,4 +1,4 @@
-//! What rules on NodePools say of an input that is the whole cluster, and only of such a one.
+//! Findings of rules on NodePools that require the input to be the whole cluster.
 
 use std::collections::BTreeMap;
 
@@ -42,12 +42,12 @@ fn class() -> Value {
     })
 }
 
-/// What a rule says of all objects, with the severity.
+/// The findings of a rule in all objects, with their severities.
 fn lint(objects: &[Value], rule: &str, complete: bool) -> Vec<String> {
     lint_with(objects, rule, complete, BTreeMap::new())
 }
 
-/// The same with parameters of the rule.
+/// Like `lint`, with parameters of the rule.
 fn lint_with(
     objects: &[Value],
     rule: &str,
@@ -82,9 +82,9 @@ fn reserved_capacity_alone_wants_a_fallback() {
     let quiet = [
         // A pool of lower weight takes over.
         vec![reserved, pool("later", 10, &[family(), capacity(&["on-demand"])]), class()],
-        // Training waits for its block.
+        // Training waits for its capacity block.
         vec![pool("training", 50, &[family(), capacity(&["reserved"])]), class()],
-        // And so does whoever names the block.
+        // A workload that names the block waits for it as well.
         vec![
             pool(
                 "gpu",
@@ -119,7 +119,7 @@ fn nobody_selects_a_value_that_karpenter_makes_up() {
         "spec": {"nodeSelector": {"example.com/team": "search"}, "containers": []},
     });
     assert_eq!(lint(&[own, pod], RULE, true), Vec::<String>::new());
-    // Domains of one's own may be named.
+    // Users may define labels in a domain of their own.
     let alike = json!({"key": "example.com/instance-family", "operator": "In", "values": ["p5"]});
     let alike = pool("gpu", 50, &[family(), alike]);
     let alike = std::slice::from_ref(&alike);
@@ -129,7 +129,7 @@ fn nobody_selects_a_value_that_karpenter_makes_up() {
     assert!(lint_with(alike, RULE, false, params).is_empty());
 }
 
-/// In files the pools that Auto Mode brings along are not there; a cluster has them.
+/// The built-in pools of Auto Mode are not in files, but they are in a cluster.
 #[test]
 fn labels_of_the_other_sort_of_nodes() {
     const RULE: &str = "instance-label-other-provider";
@@ -163,7 +163,7 @@ fn labels_of_the_other_sort_of_nodes() {
     assert_eq!(said(&[&of_own, &of_auto], true), none);
 }
 
-/// A selector that matches nothing is certain only where no placeholder may be what it selects.
+/// It is certain that a selector matches nothing only if no placeholder may stand for a matching object.
 #[test]
 fn a_placeholder_may_be_the_label_that_a_budget_selects() {
     const RULE: &str = "pdb-selector";
@@ -195,7 +195,8 @@ fn a_placeholder_may_be_the_label_that_a_budget_selects() {
     assert_eq!(lint(&[by_name, job("ml", json!({"app": "b"}))], RULE, true), none);
 }
 
-/// Without the whole cluster a class is probably kept elsewhere, unless its name is mistyped.
+/// If the input is not the whole cluster, a missing class is probably defined elsewhere, unless its name
+/// resembles a known one.
 #[test]
 fn a_missing_node_class_is_as_severe_as_it_is_certain() {
     const RULE: &str = "node-class-missing";
@@ -214,7 +215,7 @@ fn a_missing_node_class_is_as_severe_as_it_is_certain() {
     assert_eq!(said(&[gpu(), class("inference")], true), ["error", "info"]);
 }
 
-/// Nothing is scaled without a target. Where its namespace is not written, or its name, it may be there.
+/// A missing target is reported. If its namespace or name is not written, the target may exist.
 #[test]
 fn a_missing_target_is_an_error_where_absence_is_certain() {
     const RULE: &str = "keda-target-missing";
@@ -280,7 +281,7 @@ fn a_pool_that_nobody_tolerates_is_advice_of_a_whole_cluster() {
     assert_eq!(lint(&[gpu.clone(), workload(json!([])), chart], RULE, true), none, "the chart has workloads");
     assert_eq!(lint(&[gpu.clone(), workload(json!([{"operator": "Exists"}]))], RULE, true), none);
     assert_eq!(lint(&[gpu, workload(json!([{"key": "${KEY}"}]))], RULE, true), none);
-    // What pod-fits-no-pool says of the pod is not said of the pool again.
+    // A fault of the pod that pod-fits-no-pool reports is not reported for the pool again.
     let pinned = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "run", "namespace": "web"},
         "spec": {"nodeSelector": {"karpenter.sh/nodepool": "cpu"}, "containers": [{"name": "c", "image": "nginx:1.29"}]},

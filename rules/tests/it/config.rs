@@ -214,8 +214,8 @@ fn errors_have_places_and_suggestions() {
     assert!(errors("fail-on: {a: [\n")[0].starts_with("gpulint.yaml:"));
 }
 
-/// What may be right is no error: a region that opened later, a custom resource, a version that is newer than this
-/// gpulint.
+/// A name that may be valid is not an error: a region that opened later, a custom resource, a version that is
+/// newer than this gpulint.
 #[test]
 fn what_may_be_a_mistake_is_noted() {
     for (text, expected) in [
@@ -272,7 +272,7 @@ overrides:
     assert_eq!(rules["yaml-syntax"].enabled, Some(false));
 }
 
-/// Who selects a rule wants it, unless the configuration names it more precisely; overrides are exceptions that stay.
+/// A selected rule is active unless the configuration is more specific about it; overrides remain in effect.
 #[test]
 fn a_selection_wins_over_what_the_configuration_turns_off() {
     for (text, select, runs) in [

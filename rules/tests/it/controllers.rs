@@ -1,9 +1,11 @@
-//! What Karpenter's controllers refuse although the API server takes it, and what both take.
+//! Objects that Karpenter's controllers reject although the API server accepts them, and objects that both
+//! accept.
 //!
-//! One test for each table of Karpenter's own validation (`pkg/apis/v1/*_validation.go` and the controllers of NodeClass and pods,
-//! <https://github.com/kubernetes-sigs/karpenter>), and each case is one object that differs from a good one in one place.
-//! `Refused` means: the rule reports an error that claims Karpenter's refusal, and nothing claims that the API server refuses the
-//! object. `Taken` means: nothing claims any refusal.
+//! There is one test for each table of Karpenter's own validation (`pkg/apis/v1/*_validation.go` and the
+//! controllers of NodeClass and pods, <https://github.com/kubernetes-sigs/karpenter>). Each case is one
+//! object that differs from a valid one in one field. `Refused` means that the rule reports an error which
+//! says that Karpenter rejects the object, and that no finding says that the API server rejects it. `Taken`
+//! means that no finding says that anything rejects it.
 
 use gpulint_rules::{Authority, Engine, Finding, Object, Platform, Settings, Version};
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ enum Verdict {
 }
 use Verdict::{Refused, Taken};
 
-/// A good NodePool.
+/// A valid NodePool.
 fn pool() -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1",
@@ -33,7 +35,7 @@ fn pool() -> Value {
     })
 }
 
-/// A good EC2NodeClass.
+/// A valid EC2NodeClass.
 fn class() -> Value {
     json!({
         "apiVersion": "karpenter.k8s.aws/v1",
@@ -48,7 +50,7 @@ fn class() -> Value {
     })
 }
 
-/// A good NodeOverlay.
+/// A valid NodeOverlay.
 fn overlay(requirement: Value) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1alpha1",
@@ -82,7 +84,7 @@ fn lint(object: &Value, platform: Platform) -> Vec<Finding> {
     engine.check_object(&object, &gpulint_testing::cluster(&engine, [&object]))
 }
 
-/// The cases that one rule owns.
+/// The cases of one rule.
 struct Table {
     rule: &'static str,
     platform: Platform,
@@ -111,14 +113,14 @@ impl Table {
         }
     }
 
-    /// Fails with every case that is not as it should be.
+    /// Fails and lists every case with another result than expected.
     #[track_caller]
     fn finish(self) {
         assert!(self.wrong.is_empty(), "\n{}\n", self.wrong.join("\n"));
     }
 }
 
-/// The cron dialect that budgets are read with.
+/// The cron dialect of budgets.
 #[test]
 fn schedules_of_budgets() {
     let mut table = Table::new("budget-schedule-invalid");
@@ -147,7 +149,8 @@ fn schedules_of_budgets() {
         ("@daily", Taken),
         ("@midnight", Taken),
         ("@hourly", Taken),
-        // It parses, and then its budget always applies: wrong, but nobody refuses it.
+        // The schedule is valid and has no times, so its budget always applies. That is a mistake, but
+        // nothing rejects it.
         ("0 9 31 2 *", Taken),
         ("0 0 30 2 *", Taken),
         ("0 9 * * 7", Refused),
@@ -192,12 +195,12 @@ fn schedules_of_budgets() {
     table.finish();
 }
 
-/// A qualified name whose second part has so many characters; a label's may have 63.
+/// A qualified name whose second part has `length` characters. A label allows 63.
 fn name_of(length: usize) -> String {
     format!("example.com/{}", "n".repeat(length))
 }
 
-/// Keys that the CRD takes.
+/// Keys that the CRD accepts.
 #[test]
 fn keys_of_requirements() {
     let (fitting_name, long_name) = (name_of(63), name_of(64));
@@ -319,7 +322,7 @@ fn keys_that_pods_require() {
     table.finish();
 }
 
-/// The CRD has its pattern on the list, so only the controller looks at values.
+/// The pattern of the CRD applies to the list, so only the controller validates values.
 #[test]
 fn values_of_requirements() {
     let fitting = "v".repeat(63);
@@ -383,7 +386,7 @@ fn capacity_types() {
         ("In", json!(["on-demand"]), None, Taken),
         ("In", all.clone(), None, Taken),
         ("In", all, Some(3), Taken),
-        // Partly wrong: Karpenter writes a line to its log and goes on.
+        // Karpenter logs the unknown value and continues.
         ("In", json!(["on-demand", "Spot"]), None, Taken),
         ("In", json!(["on-demand", "Spot"]), Some(1), Taken),
         ("NotIn", json!(["Spot"]), None, Taken),
@@ -415,7 +418,7 @@ fn capacity_types_before_1_5() {
     table.finish();
 }
 
-/// Each pair of key and effect once, and what a Node can hold.
+/// Each pair of key and effect may occur once. The values must be valid for a Node.
 #[test]
 fn taints() {
     let mut table = Table::new("taint-invalid");
@@ -435,7 +438,7 @@ fn taints() {
         ),
         ("a value", json!([valued("b")]), none.clone(), Taken),
         ("63 characters", json!([valued(&"v".repeat(63))]), none.clone(), Taken),
-        // The API server takes it and so does Karpenter; no Node can have it.
+        // The API server and Karpenter accept it, but no Node can have it.
         ("a value with a domain", json!([valued("a/b")]), none.clone(), Taken),
         ("64 characters", json!([valued(&"v".repeat(64))]), none.clone(), Refused),
         ("a long key", json!([taint(&"k".repeat(64), "NoSchedule")]), none.clone(), Refused),
@@ -449,7 +452,7 @@ fn taints() {
     table.finish();
 }
 
-/// The same key and effect twice.
+/// A key and effect that occur twice.
 #[test]
 fn duplicate_taints() {
     let mut table = Table::new("taint-duplicate");
@@ -470,7 +473,7 @@ fn duplicate_taints() {
     table.finish();
 }
 
-/// A class of a kind that this Karpenter does not serve is passed over.
+/// Karpenter ignores a class of a kind that its version does not serve.
 #[test]
 fn node_class_references() {
     let mut table = Table::new("node-class-ref-unserved");
@@ -495,7 +498,7 @@ fn node_class_references() {
 
 const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
 
-/// With no valid tenancy at all Karpenter does not look at a pod.
+/// If none of the tenancies is valid, Karpenter does not consider the pod.
 #[test]
 fn tenancies_that_pods_require() {
     let pod = |kind: &str, spec: Value| {
@@ -523,7 +526,7 @@ fn tenancies_that_pods_require() {
         ("Pod", selected("dedicated"), Taken),
         ("Pod", selected("shared"), Refused),
         ("Deployment", selected("host"), Refused),
-        // Karpenter starts no node for it anyway.
+        // Karpenter starts no node for it in any case.
         ("DaemonSet", selected("shared"), Taken),
         ("Pod", wanted("In", json!(["default", "dedicated"])), Taken),
         ("Pod", wanted("In", json!(["default", "shared"])), Taken),
@@ -551,7 +554,7 @@ fn tenancies_of_pools() {
     table.finish();
 }
 
-/// What the status conditions of a class say later.
+/// Errors that the status conditions of a class report later.
 #[test]
 fn ami_aliases_of_classes() {
     let mut table = Table::new("ami-unsupported-by-eks");
@@ -586,7 +589,7 @@ fn roles_of_classes() {
     table.finish();
 }
 
-/// From 1.15 on the CRD takes any kubelet map, and the controller looks at it.
+/// From 1.15 on the CRD accepts any kubelet map, and the controller validates it.
 #[test]
 fn kubelets_of_classes() {
     let mut table = Table::new("node-class-kubelet");

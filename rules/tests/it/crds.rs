@@ -1,14 +1,13 @@
-//! Our schemas of Karpenter's, AWS's and KEDA's kinds against the definitions that a cluster
-//! installs: every path, with its type, bounds, enum, pattern, default, list type and what is
-//! required. The definitions are fetched, not kept: without `KUBEBUILDER_ASSETS` there is nothing
-//! to compare.
+//! Compares our schemas of Karpenter's, AWS's and KEDA's kinds with the definitions that a cluster installs:
+//! every path, with its type, bounds, enum, pattern, default, list type and required fields. The definitions
+//! are downloaded and not kept. Without `KUBEBUILDER_ASSETS` the test compares nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_yaml::Value;
 
-/// Group, version, kind, our file where it serves another kind, and the definition's file.
+/// The group, version, kind, our file if it belongs to another kind, and the file of the definition.
 const KINDS: &[(&str, &str, &str, &str)] = &[
     ("karpenter.sh", "v1", "NodePool", "karpenter.sh_nodepools"),
     ("karpenter.sh", "v1", "NodeClaim", "karpenter.sh_nodeclaims"),
@@ -20,7 +19,7 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("keda.sh", "v1alpha1", "TriggerAuthentication", "keda.sh_clustertriggerauthentications"),
 ];
 
-/// What differs on purpose: the end of a path, what differs there, and why.
+/// Intended differences: the end of a path, the difference, and the reason.
 const EXPLAINED: &[(&str, &str, &str)] = &[
     (
         ".requirements[].values",
@@ -30,8 +29,8 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     (".spec.replicas", "maximum", "the scale subresource reads 32 bits, and refuses what has more"),
 ];
 
-/// Words that say nothing about what is accepted, or that are said by others: CEL by named rules,
-/// `anyOf` beside int-or-string by that word, map types by how an apply merges.
+/// Keywords that are not compared, because they do not restrict values or are covered elsewhere: CEL by named
+/// rules, `anyOf` by int-or-string, map types by the merge of server-side apply.
 const ASIDE: &[&str] = &[
     "description",
     "properties",
@@ -44,7 +43,7 @@ const ASIDE: &[&str] = &[
 
 type Paths = BTreeMap<String, BTreeMap<String, Value>>;
 
-/// Every path below a schema with its keywords; where a core type is referred to, the walk ends.
+/// Collects every path below a schema with its keywords. It does not follow references to core types.
 fn walk(schema: &Value, path: &str, out: &mut Paths, ends: &mut BTreeSet<String>) {
     let Some(map) = schema.as_mapping() else {
         return;
@@ -112,7 +111,7 @@ fn our_schemas_are_those_of_the_definitions() {
         let paths: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         let mut compared = 0;
         for path in paths {
-            // Core types are generated; what a definition has besides is in the overlay.
+            // Core types are generated. Additional keywords of a definition are in the overlay.
             if ends.iter().any(|end| path.starts_with(end.as_str())) {
                 continue;
             }

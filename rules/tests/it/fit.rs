@@ -1,4 +1,4 @@
-//! Where pods go: the cases of `tests/scheduling/cases.txt`, and laws.
+//! Placement of pods: the cases of `tests/scheduling/cases.txt`, and laws.
 
 use std::sync::LazyLock;
 
@@ -40,7 +40,7 @@ fn object(kind: &str, name: &str, spec: Value) -> Value {
     json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// The whole name of a key.
+/// The full name of a label.
 fn key(short: &str) -> String {
     let aws = [
         "family",
@@ -87,7 +87,7 @@ fn requirement(words: &[&str]) -> Value {
     value
 }
 
-/// `K=V:EFFECT`, of which value and effect may be absent.
+/// `K=V:EFFECT`; value and effect are optional.
 fn taint(text: &str) -> Value {
     let (rest, effect) = text.rsplit_once(':').map_or((text, None), |(rest, effect)| (rest, Some(effect)));
     let mut value = json!({"key": rest.split('=').next()});
@@ -148,7 +148,7 @@ fn pool(line: &str) -> Value {
 
 fn pod_spec(line: &str) -> Value {
     let mut spec = json!({"containers": [{"name": "c", "resources": {}}]});
-    // What stands in braces holds semicolons no more than it holds other parts.
+    // Text in braces must not contain semicolons either.
     for (words, text) in parts(line).zip(line.split(';').skip(1)) {
         let affinity = |spec: &mut Value, list: &str, item: Value| {
             push(&mut spec["affinity"]["nodeAffinity"][list], item);
@@ -227,7 +227,7 @@ fn with_spec(kind: &str, line: &str) -> Value {
     object(kind, name, serde_yaml::from_str(&format!("{{{spec}")).unwrap_or_else(|e| panic!("{line}: {e}")))
 }
 
-/// Scenes with their pods and what is expected of each.
+/// The scenes, each with its pods and their expected results.
 type Scenes = Vec<(Scene, Vec<(String, String)>)>;
 
 static SCENES: LazyLock<Scenes> = LazyLock::new(scenes);
@@ -261,7 +261,7 @@ fn explain(cluster: &Cluster, pod: &Object) -> Explanation {
     situation.explain(pod).into_iter().next().expect("a pod")
 }
 
-/// What is wrong with an explanation, if it is not as expected.
+/// The difference between an explanation and the expected result, if there is one.
 fn difference(explanation: &Explanation, expected: &str) -> Option<String> {
     let words: Vec<&str> = expected.split(' ').collect();
     let codes: Vec<&str> = explanation.uncertainties.iter().map(uncertainty_code).collect();
@@ -329,7 +329,7 @@ fn pods_go_where_karpenter_sends_them() {
     assert!(count >= 150, "{count} pairs of a pod and a pool");
 }
 
-/// The changes that an explanation proposes lead to a pool that takes the pod, and each is at a place.
+/// The changes that an explanation proposes lead to a pool that admits the pod, and each names a field.
 #[test]
 fn what_keeps_a_pod_out_is_at_a_place() {
     for (scene, pods) in SCENES.iter() {
@@ -421,8 +421,8 @@ fn relieved(scene: &Scene, relief: &Relief) -> Scene {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Of DaemonSets only those of the scene count: a taint that goes lets more of them in, so scenes with DaemonSets are
-    /// left out there.
+    /// Only the DaemonSets of the scene are counted. Removing a taint admits more of them, so scenes with
+    /// DaemonSets are skipped for this change.
     #[test]
     fn relief_never_makes_a_pod_misfit(at in 0usize..1000, relief in prop::sample::select(vec![
         Relief::Toleration, Relief::NoTaint, Relief::HigherLimits, Relief::AnotherType, Relief::AnotherPool,
@@ -441,8 +441,7 @@ proptest! {
     }
 }
 
-/// The rule never says that a pod fits no pool where the explanation says anything else, and it says so where pods that ask
-/// for GPUs or for nodes of Karpenter do not fit.
+/// The rule reports a pod only if the explanation says that it fits no pool.
 #[test]
 fn the_rule_and_the_explanation_agree() {
     let settings =
@@ -470,7 +469,7 @@ fn the_rule_and_the_explanation_agree() {
     assert!(found >= 10, "{found} findings");
 }
 
-/// Packing one pod gives what the explanation says of it: the verdict, the pool, and a type among those that it may get.
+/// Packing one pod agrees with the explanation: the verdict, the pool, and a type that the explanation lists.
 #[test]
 fn the_capacity_and_the_explanation_agree() {
     let mut wrong = Vec::new();
@@ -509,7 +508,7 @@ fn the_capacity_and_the_explanation_agree() {
     assert!(packed >= 60, "{packed} pods are packed");
 }
 
-/// What editors ask of one pod or pool is what the commands say of all of them.
+/// The answers for editors about one pod or pool agree with those of the commands about all of them.
 #[test]
 fn answers_about_one_object_are_those_about_all() {
     let platform = Platform::default();
@@ -584,7 +583,7 @@ fn the_runtime_class_of_a_pod_counts() {
     assert_eq!(verdict(Some(runtime(overhead("250m"))), tolerating.clone()), FitVerdict::Fits);
     assert_eq!(verdict(Some(runtime(overhead("1"))), tolerating.clone()), FitVerdict::DoesNotFit);
     assert_eq!(verdict(Some(runtime(overhead("${CPU}"))), tolerating.clone()), FitVerdict::Unknown);
-    // What the pod itself says is what admission wrote.
+    // The pod already contains the fields that admission sets.
     let admitted = json!({"tolerations": tolerated, "overhead": {"cpu": "100m"}});
     assert_eq!(verdict(Some(runtime(overhead("1"))), admitted), FitVerdict::Fits);
     let scheduling = |selector: &str| json!({"scheduling": {"nodeSelector": {"sandbox": selector}, "tolerations": tolerated}});

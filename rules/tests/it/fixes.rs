@@ -1,8 +1,9 @@
-//! Fixes applied to text: edits among other documents, and the law on random input. What each operation does in each style is in
-//! `fixtures/fixes`.
+//! Fixes applied to text: edits among other documents, and the law on random input. `fixtures/fixes` tests
+//! each operation in each YAML style.
 //!
-//! The law is that reading the edited text gives exactly the patched value, and everything else as it was. The editor checks it itself
-//! before it answers; here it is checked again from outside, on random documents and random patches, with how often the editor refuses.
+//! The law is that reading the edited text gives exactly the patched value, and that everything else is
+//! unchanged. The editor checks this itself before it answers. Here it is checked independently, on random
+//! documents and random patches, together with the rate at which the editor rejects a fix.
 
 use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::lint::fix::value;
@@ -11,7 +12,7 @@ use gpulint_rules::{Fix, FixError, Object, Operation, Safety};
 use gpulint_testing::{objects, values};
 use serde_json::{Value, json};
 
-/// The text after a fix of its object of this number; the law is checked.
+/// The text after a fix of the object with this number. Checks the law.
 #[track_caller]
 fn edited(text: &str, number: usize, fix: &Fix) -> String {
     let before = objects(text);
@@ -66,7 +67,7 @@ mod law {
 
     use super::*;
 
-    /// A generator of its own (splitmix64): a case is one number.
+    /// A separate generator (splitmix64), so that a case is identified by one number.
     struct Dice(u64);
 
     impl Dice {
@@ -224,7 +225,7 @@ mod law {
             }
         }
 
-        /// What stands after a colon or a dash.
+        /// Writes the value after a colon or a dash.
         fn value(&mut self, column: usize, depth: usize, item: bool) {
             self.left = self.left.saturating_sub(1);
             let depth = if self.left == 0 { 0 } else { depth };
@@ -299,7 +300,7 @@ mod law {
             }
         }
 
-        /// A flow collection; says whether it is a mapping.
+        /// Writes a flow collection. Returns whether it is a mapping.
         fn flow(&mut self, column: usize, depth: usize) -> bool {
             let mapping = self.dice.one_in(2);
             let (open, close) = if mapping { ('{', '}') } else { ('[', ']') };
@@ -455,7 +456,7 @@ mod law {
         }
     }
 
-    /// A place in a value that is there, not the root.
+    /// The path of a random value, not the root.
     fn random_place(dice: &mut Dice, value: &Value) -> String {
         let mut path = String::new();
         let mut at = value;
@@ -480,7 +481,7 @@ mod law {
         }
     }
 
-    /// A place where something may be added.
+    /// A random path at which a value can be added.
     fn random_target(dice: &mut Dice, value: &Value) -> String {
         let place = random_place(dice, value);
         match value.pointer(&place) {
@@ -562,7 +563,7 @@ mod law {
         }
     }
 
-    /// The law from outside: documents, not objects, because a patch may take `kind` away.
+    /// Checks the law independently, on documents and not on objects, because a patch may remove `kind`.
     fn check(text: &str, found: &[Object], number: usize, fix: &Fix) -> Result<(), FixError> {
         let object = &found[number];
         let edits = edits(object, fix)?;
@@ -615,7 +616,7 @@ mod law {
             counts.applied, counts.refused, counts.unreadable
         );
         outcome.unwrap();
-        // What nothing else reads can nearly always be edited.
+        // A node that is not read elsewhere can nearly always be edited.
         let read_elsewhere = counts.refused.get("read elsewhere").copied().unwrap_or_default();
         assert!(tried < 100 || (refused - read_elsewhere) * 20 < tried, "too many are refused");
         assert!(counts.unreadable < tried, "too few texts are read");

@@ -1,4 +1,5 @@
-//! What tells a finding from others, and what it rests on: by both the admission webhook decides what it denies.
+//! The identity of a finding, and the objects that it depends on. The admission webhook uses both to decide
+//! what to deny.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,8 @@ fn inputs() -> BTreeMap<String, Vec<Object>> {
     out
 }
 
-/// What shows that Karpenter starts the nodes is no one object: any NodePool, or any pod that names its labels.
+/// The rule whose findings do not depend on one specific object: any NodePool, or any pod that names its
+/// labels, shows that Karpenter starts the nodes.
 const RESTS_ON_NO_ONE: &str = "tolerates-disruption-taint";
 
 fn names_another(finding: &Finding, object: &Object) -> bool {
@@ -28,8 +30,8 @@ fn names_another(finding: &Finding, object: &Object) -> bool {
     others.any(|other| !other.is_same_resource(object))
 }
 
-/// The admission webhook reads the objects that a finding names before it denies: a finding which rests on another object
-/// without naming it would deny by what was true some seconds ago.
+/// The admission webhook reads the objects that a finding names before it denies a request. If a finding
+/// depended on an object without naming it, the webhook would deny by a state that is some seconds old.
 #[test]
 fn a_finding_that_rests_on_another_object_names_it() {
     let mut unnamed = BTreeSet::new();
@@ -79,11 +81,11 @@ fn keys_tell_findings_of_one_place_apart() {
         );
         identities("keda-trigger-invalid", &text)
     };
-    // Without a key there is nothing to point at but the metadata.
+    // Without the key, the finding can only point at the metadata.
     let both = scaler("{}");
     assert!(both.len() > 1, "{both:?}");
     assert_eq!(both.iter().collect::<BTreeSet<_>>().len(), both.len(), "{both:?}");
-    // What is mended is not what is left.
+    // The finding that was fixed differs from the one that remains.
     let one = scaler("{queueName: jobs}");
     assert!(one.len() < both.len() && one.iter().all(|identity| both.contains(identity)), "{one:?} {both:?}");
 }

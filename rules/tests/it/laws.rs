@@ -11,7 +11,7 @@ use gpulint_rules::{Engine, Node, Object, Settings, Shape, fingerprints};
 use gpulint_testing::{fixtures, values, yaml_below};
 use proptest::prelude::*;
 
-/// Pieces that YAML and our kinds are made of, so that random text gets somewhere.
+/// Fragments of YAML and of our kinds, so that random text often parses.
 const PIECES: &[&str] = &[
     "apiVersion: karpenter.sh/v1\n",
     "kind: NodePool\n",
@@ -108,7 +108,7 @@ fn check(bytes: &[u8], settings: Settings) -> Vec<String> {
         .collect()
 }
 
-/// Every node of a tree with its span, by a walk that follows no alias twice.
+/// Every node of a tree with its span. The walk follows each alias once.
 fn walk(node: &Node<'_>, out: &mut Vec<(String, Span, Option<String>)>, budget: &mut usize) {
     if *budget == 0 {
         return;
@@ -177,7 +177,7 @@ proptest! {
             prop_assert_eq!(a.1.start + shift, b.1.start);
             prop_assert_eq!(a.1.end + shift, b.1.end);
         }
-        // And what follows in a document of its own changes nothing before it.
+        // A following document changes nothing before it.
         let mut after = text.to_vec();
         after.extend_from_slice(b"\n---\n");
         after.extend_from_slice(&rest);
@@ -189,7 +189,7 @@ proptest! {
     }
 }
 
-/// What the generators found once.
+/// Inputs that the generators found and that failed once.
 #[test]
 fn past_failures_stay_fixed() {
     for text in ["? \n- ", "? *ametadata:\n---\n"] {
@@ -217,7 +217,7 @@ fn a_scalars_span_is_its_text() {
     assert!(seen > 500, "{seen}");
 }
 
-/// Our values are those of an independent reader wherever both should agree.
+/// Our values equal those of an independent reader wherever both should agree.
 #[test]
 fn values_agree_with_a_second_reader() {
     let mut compared = 0;
@@ -236,7 +236,7 @@ fn values_agree_with_a_second_reader() {
     assert!(compared > 60, "{compared}");
 }
 
-/// What is merged may be a list of anything: only its maps have entries.
+/// A merged list may contain any values, but only its mappings have entries.
 #[test]
 fn a_merge_of_lists_has_no_entries() {
     let text = "apiVersion: v1\nkind: Pod\na: &a\n- [b]\n- {c: 1}\nd:\n  <<: *a\n";

@@ -1,4 +1,4 @@
-//! The layers of `rules/src`, written down once, and held: a file imports from its own layer and from those below it.
+//! The layers of `rules/src`: a file may import from its own layer and from those below it.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["workspace"],
 ];
 
-/// Modules of one room may import each other in a circle of at most this many files.
+/// Maximum number of files in an import cycle within one room.
 const MAX_CIRCLE: usize = 8;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The engine from outside, as the command line and the admission server call it.
+//! Tests of the engine through its public API, as the command line and the admission server use it.
 
 #![allow(
     clippy::disallowed_methods,

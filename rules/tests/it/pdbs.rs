@@ -1,5 +1,6 @@
-//! What a PodDisruptionBudget allows, as the disruption controller rounds: `desired = minAvailable`, or `replicas - maxUnavailable`, percentages
-//! rounded up; an eviction is allowed while more pods are healthy.
+//! The number of disruptions that a PodDisruptionBudget allows, with the rounding of the disruption
+//! controller: `desired = minAvailable`, or `replicas - maxUnavailable`, percentages rounded up. An eviction
+//! is allowed while more pods are healthy.
 
 use gpulint_rules::{Engine, Object, Settings};
 use gpulint_testing::cluster;
@@ -24,7 +25,7 @@ fn pdb(name: &str, field: &str, value: Value, selector: Value) -> Value {
     json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "n"}, "spec": spec})
 }
 
-/// The rules on budgets that find something, with their severities.
+/// The rules on budgets that have findings, with their severities.
 fn verdict(objects: &[Value]) -> String {
     let objects: Vec<Object> = objects.iter().filter_map(Object::from_json).collect();
     let rules = ["pdb-blocks-evictions", "pdb-on-job", "pdb-overlap"].map(str::to_owned);
@@ -116,7 +117,7 @@ fn replicas_that_an_autoscaler_sets() {
         (hpa(json!(null), 10), "minAvailable", json!(1), AT_MINIMUM),
         (hpa(json!(3), 3), "minAvailable", json!(3), BLOCKED),
         (hpa(json!(2), 10), "maxUnavailable", json!(1), ""),
-        // KEDA keeps at least one pod while there is work, and the budget then holds it.
+        // KEDA keeps at least one pod while there is work, and the budget then protects it.
         (scaled(json!(0)), "minAvailable", json!(1), AT_MINIMUM),
         (scaled(json!(null)), "minAvailable", json!(1), AT_MINIMUM),
         (scaled(json!(3)), "minAvailable", json!(2), ""),
@@ -124,7 +125,7 @@ fn replicas_that_an_autoscaler_sets() {
     ];
     for (autoscaler, field, value, expected) in cases {
         let selector = json!({"matchLabels": {"app": "a"}});
-        // The number in the manifest is only where the autoscaler begins.
+        // The autoscaler only starts with the number in the manifest.
         let objects = [
             workload("a", json!(50), json!({"app": "a"})),
             autoscaler.clone(),
@@ -159,7 +160,7 @@ fn selectors_and_what_they_select() {
         let objects = [a(), b(), pdb("p", "minAvailable", json!(keep), selector.clone())];
         assert_eq!(verdict(&objects), *expected, "{keep} of {selector}");
     }
-    // One that is not written runs one pod, unless something outside the input scales it.
+    // A workload without `replicas` runs one pod, unless something outside the input scales it.
     let one = workload("a", json!(null), json!({"app": "a"}));
     assert_eq!(verdict(&[one, pdb("p", "minAvailable", json!(1), json!({}))]), AT_MINIMUM);
 }

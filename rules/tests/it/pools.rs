@@ -1,5 +1,5 @@
-//! NodePools of all sorts, made from seeds: whatever they say, nothing panics, what is found lies in
-//! the text, a fix does what it says, and the wire says what the file says.
+//! NodePools of all sorts, generated from seeds: nothing panics, findings are within the text, fixes have the
+//! stated effect, and JSON input has the same findings as the file.
 //!
 //! `POOLS=100000 cargo test --release -p gpulint-rules --test it pools` is the long run.
 
@@ -21,7 +21,7 @@ fn count() -> u64 {
     asked.and_then(|n| n.parse().ok()).unwrap_or(300)
 }
 
-/// Today's platform, an old one, and a whole cluster in a region that has few types.
+/// The default platform, an old platform, and a whole cluster in a region with few types.
 fn engines() -> [Engine; 3] {
     let settings = |platform: Platform, complete: bool| Settings {
         platform,
@@ -48,7 +48,7 @@ fn lint(text: &str, engine: &Engine) -> Vec<Finding> {
     check(engine, [Source::from_text("pool.yaml", text)]).findings
 }
 
-/// A finding without its place in the text.
+/// A finding without its position in the text.
 fn told(finding: &Finding) -> String {
     let id = finding.location.object().map(|o| o.id().kind.clone());
     let pointer = finding.location.pointer().map(ToString::to_string);
@@ -63,7 +63,7 @@ fn told(finding: &Finding) -> String {
     )
 }
 
-/// What is wrong with a finding by itself.
+/// The faults of a finding by itself.
 fn faults(finding: &Finding) -> Option<String> {
     let long = |text: &str| text.chars().count() > 120 || text.contains('\n');
     if long(&finding.message) || finding.help.as_deref().is_some_and(long) {
@@ -76,7 +76,7 @@ fn faults(finding: &Finding) -> Option<String> {
     None
 }
 
-/// What is wrong with the fix of a finding: it has to do in text what it does to the value.
+/// The faults of the fix of a finding: it must have the same effect on the text as on the value.
 fn wrong_fix(text: &str, finding: &Finding) -> Option<String> {
     let fix = finding.fix.as_ref()?;
     let object = finding.location.object()?;
@@ -85,7 +85,7 @@ fn wrong_fix(text: &str, finding: &Finding) -> Option<String> {
         Ok(patched) => patched,
         Err(refused) => return Some(format!("does not apply: {refused}")),
     };
-    // What the editor cannot write it refuses, and the finding stays.
+    // If the editor cannot write the fix, it rejects it and the finding stays.
     let edits = edits(object, fix).ok()?;
     let Some(new) = apply_edits(text, &edits) else {
         return Some("edits are out of order".to_owned());
@@ -117,7 +117,7 @@ fn pools_of_all_sorts_are_judged() {
             let Some(objects) = &objects else {
                 continue;
             };
-            // The reader's findings, and those on comments, are the text's alone. A file has one finding for all
+            // Findings of the reader and on comments exist for text only. A file has one finding for all
             // placeholders.
             let of_objects = |f: &&Finding| {
                 !matches!(f.rule.check, Check::Builtin) && f.rule.id != "placeholder-unexpanded"
@@ -139,7 +139,7 @@ fn pools_of_all_sorts_are_judged() {
     assert!(rules.len() >= 40, "only {rules:?}");
 }
 
-/// The samples are the same for everybody.
+/// The samples are the same on every machine.
 #[test]
 fn samples_hang_on_their_seed_alone() {
     for seed in [0, 1, 7, 299] {

@@ -1,4 +1,5 @@
-//! What is found in an object without a look at others holds beside any others: the admission server keeps it.
+//! Findings that a rule makes without reading other objects are valid in any cluster, so the admission server
+//! caches them.
 
 use gpulint_rules::{Cluster, Engine, Object, Settings};
 use gpulint_testing::{children, fixtures, values, yaml_below};

@@ -1,7 +1,7 @@
-//! What `platform.region` changes: types and zones that the region does not have.
+//! The effects of `platform.region`: types and zones that the region does not have.
 //!
-//! The offerings are data with a date, so nothing of this is an error; an unset or unknown region
-//! says nothing.
+//! The offerings are data with a date, so these findings are not errors. An unset or unknown region has no
+//! findings.
 
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::{Engine, Object, Platform, Settings, catalog};
@@ -30,7 +30,7 @@ fn pool(requirements: &[(&str, &str, &[&str])]) -> Value {
     })
 }
 
-/// What the two rules that know regions say, one line a finding.
+/// The findings of the two rules that use regions, one line each.
 fn lint(object: &Value, region: Option<&str>, today: &str) -> Vec<String> {
     let object = Object::from_json(object).unwrap();
     let settings = Settings {
@@ -76,7 +76,7 @@ fn a_value_that_the_region_lacks_is_a_note() {
     for region in [Some(with), None, Some("mars-north-1")] {
         assert_eq!(lint(&both, region, "2026-12-01"), Vec::<String>::new(), "{region:?}");
     }
-    // What is excluded need not be there.
+    // An excluded type need not exist in the region.
     let excluded = pool(&[(FAMILY, "NotIn", &["p5en"])]);
     assert!(lint(&excluded, Some(without), "2026-12-01").is_empty());
 }
@@ -92,7 +92,7 @@ fn a_pool_of_which_the_region_has_nothing_is_a_warning() {
     );
     assert!(found.contains(&expected), "{found:?}");
     assert!(lint(&only, Some(with), "2026-12-01").is_empty());
-    // A family that is newer than the data may be there.
+    // A family that is newer than the data may be available.
     let newer = pool(&[(FAMILY, "In", &["p5en", "p99z"])]);
     let found = lint(&newer, Some(without), "2026-12-01");
     assert!(found.iter().all(|f| f.starts_with("info ")), "{found:?}");

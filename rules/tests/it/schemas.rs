@@ -1,4 +1,4 @@
-//! The schemas of core kinds are what k8s-openapi says of them.
+//! Generates the schemas of core kinds from k8s-openapi, and checks that they are up to date.
 //!
 //! `UPDATE=1 cargo test -p gpulint-rules --test it schemas` writes them again.
 
@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::Value;
 
-/// The version of the API that k8s-openapi is asked for.
+/// The version of the Kubernetes API to generate schemas for.
 const VERSION: &str = "v1.34";
 
 struct Types {
@@ -65,7 +65,7 @@ fn references(value: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// One line a type, so that a reader can take one without parsing the others.
+/// One line per type, so that a reader can parse one type alone.
 fn generate() -> String {
     let mut types =
         Types { generator: SchemaSettings::draft2020_12().into_generator(), roots: BTreeMap::new() };
@@ -105,7 +105,7 @@ fn generate() -> String {
     for schema in definitions.values_mut() {
         without_descriptions(schema, false);
     }
-    // Nobody writes a status by hand, and the server ignores one on create.
+    // Users do not write a status, and the API server ignores it on create.
     for root in types.roots.values() {
         let fields = definitions.get_mut(root).unwrap();
         fields["properties"].as_object_mut().unwrap().remove("status");

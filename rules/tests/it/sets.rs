@@ -1,4 +1,4 @@
-//! Objects meet only within a set, and a set applies them under its own namespaces and names.
+//! Objects are checked together only within a set, and a set applies them with its own namespaces and names.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const SCALER: &str = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata
 const HPA: &str = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: vision}\nspec:\n  \
     maxReplicas: 3\n  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: vision}\n";
 
-/// The findings of some rules over files that take part in sets `prod` and `stage` in this way.
+/// The findings of some rules in files that are members of the sets `prod` and `stage`.
 fn found(files: &[(&str, &[Membership])], rules: &[&str]) -> Vec<Finding> {
     let select = rules.iter().map(|rule| (*rule).to_owned()).collect();
     let engine = Engine::new(Settings { complete: true, select, ..Settings::default() });
@@ -98,18 +98,19 @@ fn the_same_in_two_sets_is_said_once_with_the_places_of_both() {
 fn a_namespace_of_a_kustomization_is_that_of_its_objects() {
     let rules = ["pdb-missing", "pdb-selector"];
     let named = BUDGET.replace("{name: vision}", "{name: vision, namespace: ml}");
-    // The kustomization puts the server where the budget is, and away from one in another namespace.
+    // The kustomization puts the server in the namespace of the budget. In another namespace it does not
+    // match.
     assert_eq!(found(&[(SERVER, &[in_namespace(0, "ml")]), (&named, &[of(0)])], &rules).len(), 0);
     assert_eq!(found(&[(SERVER, &[in_namespace(0, "other")]), (&named, &[of(0)])], &rules).len(), 2);
     assert_eq!(found(&[(SERVER, &[of(0)]), (&named, &[of(0)])], &rules).len(), 2);
-    // A default namespace is that of objects without one.
+    // A default namespace applies to objects without one.
     let default = Membership { default_namespace: Some(Arc::from("ml")), ..of(0) };
     assert_eq!(
         found(&[(SERVER, std::slice::from_ref(&default)), (&named, std::slice::from_ref(&default))], &rules)
             .len(),
         0
     );
-    // In two namespaces, each with a budget of its own.
+    // The server is in two namespaces, each with its own budget.
     let twice: &[Membership] = &[in_namespace(0, "a"), in_namespace(0, "b")];
     assert_eq!(found(&[(SERVER, twice), (BUDGET, twice)], &rules).len(), 0);
 }
@@ -158,7 +159,7 @@ fn broken_documents_are_of_the_sets_of_their_file() {
     assert_eq!(findings.iter().map(names).collect::<Vec<_>>(), [vec!["stage"], vec![]]);
 }
 
-/// What is said of a file in a set: each with its rule, severity and place.
+/// The findings of a file in a set, each with its rule, severity and location.
 fn said_in(set: &str, findings: &[Finding]) -> Vec<String> {
     let holds = |finding: &&Finding| names(finding).contains(&set);
     let own = findings.iter().filter(holds).filter(|finding| !finding.reports_absence);
@@ -168,8 +169,8 @@ fn said_in(set: &str, findings: &[Finding]) -> Vec<String> {
     said
 }
 
-/// Rules that read nothing but the object run once for all its sets, whatever its namespaces: what they say of it in one
-/// namespace does not depend on the others.
+/// A rule that reads only the object itself runs once for all sets and namespaces: its findings in one
+/// namespace do not depend on the others.
 #[test]
 fn what_is_said_in_a_namespace_does_not_depend_on_others() {
     let engine = Engine::new(Settings::default());

@@ -1,4 +1,4 @@
-//! Suppressions: what comments and annotations take away, and what is said of them.
+//! Suppressions: the findings that comments and annotations suppress, and the findings about suppressions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use gpulint_testing::check;
 
 fn run_with(settings: Settings, text: &str) -> (Vec<String>, usize) {
     let checked = check(&Engine::new(settings), [Source::from_text("a.yaml", text)]);
-    // Most texts here are too short to give reasons: their absence has tests of its own.
+    // Most texts here have no reasons. Other tests cover missing reasons.
     let reasons = checked.findings.iter().filter(|f| f.rule.id != "suppression-without-reason");
     let lines = reasons.map(|f| {
         let (source, _, span) = f.location.resolve_span().expect("a place");
@@ -73,13 +73,13 @@ fn a_reason_goes_on_in_the_next_lines() {
     let source = Source::from_text("a.yaml", map(below).as_str());
     let checked = check(&Engine::new(today("2026-01-01")), [source]);
     assert!(checked.findings.is_empty(), "the second line is the reason: {:?}", checked.findings);
-    // A date that would be missed is an error.
+    // A date in the wrong place is an error, because it would be ignored otherwise.
     let (findings, suppressed) =
         run(&map("  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # until=2027-01-31 so\n  a: y\n"));
     assert_eq!((findings.len(), suppressed), (2, 0), "{findings:?}");
     let expected = "7:5 suppression-invalid until=2027-01-31 `until=` belongs directly after the `]`";
     assert!(findings.iter().any(|f| f == expected), "{findings:?}");
-    // After its own line, and after a line without a comment, nothing goes on.
+    // The comment does not continue below a line with code, or after a line without a comment.
     for data in [
         "  a: x # gpulint: allow[yaml-duplicate-key]\n  # why\n  a: y\n",
         "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n\n  # so\n  a: y\n",
@@ -225,7 +225,7 @@ fn an_annotation_covers_its_object() {
     let text = pool("\"karpenter-legacy-api until=2027-01-31: soon\"");
     let (findings, suppressed) = run_with(settings(), &text);
     assert_eq!((findings, suppressed), (vec![], 1));
-    // The twin without the annotation keeps its finding.
+    // The other pool, without the annotation, keeps its finding.
     let twin = format!("{text}---\n{}", pool("\"gpu-pool-untainted: no\""));
     let (findings, suppressed) = run_with(settings(), &twin);
     assert_eq!((findings.len(), suppressed), (1, 1), "{findings:?}");
@@ -281,6 +281,6 @@ fn many_findings_and_comments_take_linear_time() {
     }
     let (findings, suppressed) = run(&text);
     assert_eq!(suppressed, 19_999);
-    // The stack above the first `a`, and the comment on it.
+    // The fields above the first `a`, and the comment on it.
     assert_eq!(findings.len(), 20_001);
 }

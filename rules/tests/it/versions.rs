@@ -1,5 +1,5 @@
-//! What is new in a version of Karpenter is said before it, and never from it on: one row for each
-//! feature of 1.1 to 1.15, checked on both sides of its version.
+//! Features of Karpenter 1.1 to 1.15: each is reported under earlier versions, and not from its own version
+//! on. One row per feature, checked on both sides of its version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use gpulint_rules::platform::{Platform, Product, Version};
 use gpulint_rules::{Cluster, Engine, Finding, Object, Settings, Severity, find_rule};
 use gpulint_testing::{cluster, fixtures, objects, yaml_below};
 
-/// The rules that know versions.
+/// The rules that depend on versions.
 const RULES: [&str; 11] = [
     "capacity-type-invalid",
     "do-not-disrupt-invalid-value",
@@ -23,7 +23,8 @@ const RULES: [&str; 11] = [
     "unknown-field",
 ];
 
-/// A feature: the minor version of Karpenter 1 that brought it, the rule that knows that, and what uses it.
+/// A feature: the minor version of Karpenter 1 that introduced it, the rule that checks this, and a manifest
+/// that uses it.
 struct Row {
     minor: u32,
     rule: &'static str,
@@ -122,7 +123,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// What the rules of versions say, by rule, notes left out.
+/// The findings of the rules that depend on versions, without notes.
 fn said(manifest: &str, minor: u32) -> Vec<(&'static str, String)> {
     let engine = Engine::new(Settings {
         select: RULES.iter().map(|rule| (*rule).to_owned()).collect(),
@@ -155,7 +156,7 @@ fn a_feature_is_new_in_its_version() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The versions are those of AWS' own provider; others count by themselves.
+/// The versions are those of the AWS provider. Other providers have their own version numbers.
 #[test]
 fn other_providers_have_versions_of_their_own() {
     let gte = "{key: example.k8s.io/team, operator: Gte, values: ['4']}";
@@ -166,14 +167,14 @@ fn other_providers_have_versions_of_their_own() {
     assert_eq!(said(&pool("replicas: 2", gte), 3).len(), 3);
 }
 
-/// What 1.1 began to refuse.
+/// Values that 1.1 began to reject.
 #[test]
 fn an_empty_group_is_refused_from_1_1_on() {
     let pool = pool_of("''", "EC2NodeClass", "", "");
     assert_eq!(said(&pool, 1).len(), 1);
 }
 
-/// Until 1.4 the pattern let text around a duration through: what Go reads was fine, all else stopped Karpenter.
+/// Until 1.4 the pattern accepted text around a duration. If Go could not parse it, Karpenter stopped.
 #[test]
 fn text_around_a_duration_is_refused_from_1_4_on() {
     let with = |field: &str, text: &str| {
@@ -267,7 +268,8 @@ fn where_supported_versions_differ_an_assumed_version_makes_no_error() {
     }
 }
 
-/// The schemas are those of the newest version: what an older one takes is left to the rule that knows when it went.
+/// The schemas are those of the newest version. Values that only an older version accepts are left to the
+/// rule that knows when they were removed.
 #[test]
 fn what_an_older_keda_takes_is_no_invalid_value() {
     let identity = "apiVersion: keda.sh/v1alpha1\nkind: TriggerAuthentication\nmetadata: {name: a}\nspec: {podIdentity: {provider: aws-kiam}}\n";
@@ -289,7 +291,7 @@ fn what_all_supported_versions_refuse_stays_an_error() {
     for (manifest, rule) in [
         (provisioner.to_owned(), "karpenter-legacy-api"),
         (hpa.to_owned(), "removed-api-version"),
-        // Older versions take it and cannot read it, which duration-undecodable reports.
+        // Older versions accept the value but cannot decode it, which duration-undecodable reports.
         (crash, "invalid-value"),
     ] {
         let found = finding(&manifest, "{}", rule);
@@ -298,10 +300,10 @@ fn what_all_supported_versions_refuse_stays_an_error() {
     }
 }
 
-/// Rules on what protects a pod: nobody refuses what they find, and they follow the assumed version.
+/// Rules on the protection of pods. Nothing rejects what they report, and they use the assumed version.
 const FOLLOW_THE_ASSUMED_VERSION: [&str; 2] = ["do-not-disrupt-on-daemonset", "training-pool-without-budget"];
 
-/// Rules in whose place another one reports under older versions: ami-alias-invalid, requirement-key-restricted.
+/// Rules that another rule replaces under older versions: ami-alias-invalid, requirement-key-restricted.
 const HAVE_AN_ALTERNATE: [(&str, Product); 2] =
     [("ami-unsupported-by-eks", Product::Karpenter), ("requirement-key-lookalike", Product::Karpenter)];
 
@@ -311,7 +313,7 @@ fn a_rule_whose_verdict_depends_on_a_version_is_in_the_table() {
     let newest = engine(Platform::default().with_all_stated());
     let mut others: Vec<(Product, Engine)> = Vec::new();
     for product in Product::ALL {
-        // Some are enough, and of later versions than its schemas gpulint knows nothing.
+        // A sample is enough. gpulint knows nothing about versions that are later than its schemas.
         let newest = Platform::default().version(product);
         for version in product.supported().take_while(|version| *version < newest).step_by(5) {
             let mut platform = Platform::default().with_all_stated();
@@ -347,8 +349,8 @@ fn a_rule_whose_verdict_depends_on_a_version_is_in_the_table() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// A stated version that is newer than the schemas: a field or a value that the schemas do not have is a warning that
-/// names their version.
+/// For a stated version that is newer than the schemas, a field or value that the schemas do not have is a
+/// warning that names their version.
 #[test]
 fn slips_are_found_under_versions_that_are_newer_than_the_schemas() {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  replicaz: 2\n  restartPolicy: Sometimes\n  \
@@ -386,7 +388,7 @@ fn slips_are_found_under_versions_that_are_newer_than_the_schemas() {
             }
         }
     }
-    // What does not depend on a newer version stays an error.
+    // A fault that does not depend on a newer version stays an error.
     let cased = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  restartPolicy: always\n  \
                  containers: [{name: a, image: 'example.com/a:1'}]\n";
     let moved = pool("disruption: {expireAfter: 1h, consolidateAfter: 0s}", "");
@@ -395,7 +397,7 @@ fn slips_are_found_under_versions_that_are_newer_than_the_schemas() {
         assert_eq!(found.severity, Severity::Error, "{found:?}");
         assert!(found.fix.is_some(), "{found:?}");
     }
-    // Kinds too, where they are near a known one.
+    // Kinds are reported as well, if they resemble a known kind.
     for (kind, count) in [("NodePol", 1), ("EC2NodeClass", 1), ("NodeForecast", 0)] {
         let manifest = limitz.replace("kind: NodePool", &format!("kind: {kind}"));
         let all = findings(&manifest, "{karpenter: '1.15'}");
@@ -403,12 +405,12 @@ fn slips_are_found_under_versions_that_are_newer_than_the_schemas() {
         assert_eq!(unknown.len(), count, "{kind} {all:?}");
         assert!(unknown.iter().all(|f| f.severity == Severity::Warning), "{all:?}");
     }
-    // A field that is known to come with a still newer version.
+    // A field that is known to be added in a still newer version.
     let later = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  schedulingGroup: {podGroupName: a}\n  \
                  containers: [{name: a, image: 'example.com/a:1'}]\n";
     assert_eq!(finding(later, "{kubernetes: '1.35'}", "unknown-field").severity, Severity::Error);
     assert!(!findings(later, "{kubernetes: '1.36'}").iter().any(|f| f.rule.id == "unknown-field"));
-    // Types and keys of triggers are reported where they are near a known one.
+    // Trigger types and their keys are reported if they resemble a known one.
     let trigger = |kind: &str, key: &str| {
         let typed = scaled.replace("type: cpu, metricType: Utilization", &format!("type: {kind}"));
         let manifest = typed.replace("value: '50'", &format!("podSelector: a=b, value: '4', {key}: '1'"));

@@ -1,9 +1,8 @@
-//! The law of a workspace: whatever was edited, every file's findings are those of a run over all
-//! files, and exactly the files whose findings are different are told.
+//! The law of a workspace: after any edit, the findings of every file equal those of a run over all files,
+//! and exactly the files whose findings changed are reported as changed.
 //!
-//! The files are made of the documents of all fixtures, shuffled, so that every rule meets others'
-//! objects; edits swap documents, drop and double lines, and write names of one object into
-//! another.
+//! The files contain the documents of all fixtures, shuffled, so that every rule sees objects of other
+//! fixtures. Edits swap documents, remove and repeat lines, and write names of one object into another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,7 +25,7 @@ fn documents() -> Vec<String> {
             let Ok(text) = std::fs::read_to_string(&path) else {
                 continue;
             };
-            // A document that is past all bounds tells nothing more here.
+            // A document that exceeds all limits is not useful here.
             let parts = split_documents(&text).into_iter().map(|part| text[part].to_owned());
             out.extend(parts.filter(|t| t.len() < 5000));
         }
@@ -35,8 +34,8 @@ fn documents() -> Vec<String> {
     out
 }
 
-/// Objects of a small cluster in which most things have to do with each other: pools, pods that may
-/// go to them, PDBs that keep these there, and autoscalers that say how many there are.
+/// Objects of a small cluster that are closely related: pools, pods that may run on them, PDBs that protect
+/// the pods, and autoscalers that scale them.
 fn cluster() -> Vec<String> {
     let mut dice = Dice(7);
     let mut out = Vec::new();
@@ -166,8 +165,8 @@ fn assert_same(checked: &[String], expected: &[String], at: &str) {
     );
 }
 
-/// After an edit of the file `own`, or of none, the workspace says of each file what a run says `now`, and has told which
-/// other files it says something else of than before. Returns how many those are.
+/// After an edit of the file `own` (or of none), the workspace has for each file the findings `now` of a full
+/// run, and has reported the other files whose findings changed. Returns the number of these files.
 #[track_caller]
 fn assert_law(
     workspace: &Workspace,
@@ -188,7 +187,7 @@ fn assert_law(
     different.len()
 }
 
-/// What a run over all files says of each.
+/// The findings of each file in a run over all files.
 fn afresh(texts: &BTreeMap<String, String>, engine: &Engine) -> BTreeMap<String, Vec<String>> {
     let files: Vec<File> = texts.iter().map(|(path, text)| read(path, text)).collect();
     let mut cluster = Cluster::new(engine.settings().complete);
@@ -199,7 +198,7 @@ fn afresh(texts: &BTreeMap<String, String>, engine: &Engine) -> BTreeMap<String,
     texts.keys().cloned().zip(said).collect()
 }
 
-/// Another text in the place of one: documents swapped, lines lost, doubled, or taken from others.
+/// A changed text: documents swapped, and lines removed, repeated, or taken from other documents.
 fn edited(text: &str, documents: &[String], dice: &mut Dice) -> String {
     let mut parts: Vec<String> =
         split_documents(text).into_iter().map(|part| text[part].to_owned()).collect();
@@ -242,7 +241,7 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
     let engine = Arc::new(Engine::new(settings));
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let mut workspace = Workspace::new();
-    // Below each other, and beside each other, where nothing of one is said of the other.
+    // Nested folders, and sibling folders whose objects do not affect each other.
     let folders = ["", "a/", "a/b/", "a/c/", "d/"];
     let paths: Vec<String> = (0..24).map(|n| format!("{}file-{n}.yaml", folders[n % 5])).collect();
     for path in &paths[..12] {
@@ -270,7 +269,7 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
     assert!(others > steps / 20, "edits do change what is said of other files");
 }
 
-/// What a run over all files says of each, where they belong to several sets.
+/// The findings of each file in a run over all files, if the files are in several sets.
 fn afresh_in_sets(
     texts: &BTreeMap<String, String>,
     partition: &BTreeMap<String, Vec<Membership>>,
@@ -295,7 +294,7 @@ fn sets() -> Vec<ManifestSet> {
         .to_vec()
 }
 
-/// How a file takes part in none, one or several of the sets.
+/// Memberships of a file in none, one or several of the sets.
 fn memberships(dice: &mut Dice) -> Vec<Membership> {
     let mut out = Vec::new();
     for _ in 0..*dice.one(&[0, 1, 1, 2, 3]) {
@@ -360,7 +359,7 @@ fn law_in_sets(documents: &[String], complete: bool, seed: u64, steps: usize) {
     }
 }
 
-/// Configurations of files that differ.
+/// Engines with the different configurations of files.
 fn engines() -> [Arc<Engine>; 3] {
     let mut quiet = Settings { complete: true, ..Settings::default() };
     for rule in RULES.iter().step_by(3) {
@@ -371,14 +370,14 @@ fn engines() -> [Arc<Engine>; 3] {
         .map(|set| Arc::new(Engine::new(set)))
 }
 
-/// A file as a run over all files is given it.
+/// A file as input of a run over all files.
 #[derive(Clone)]
 struct Written {
     text: String,
     engine: usize,
 }
 
-/// What a run over all files says of each, where they have several configurations.
+/// The findings of each file in a run over all files, if they have several configurations.
 fn afresh_of_all(
     files: &BTreeMap<String, Written>,
     sets: &[ManifestSet],
@@ -394,7 +393,7 @@ fn afresh_of_all(
     files.keys().cloned().zip(reports.iter().map(|report| shown(report.as_ref().unwrap()))).collect()
 }
 
-/// Many changes at once: of texts, of configurations, and of what belongs to which sets.
+/// Many changes at once: of texts, of configurations, and of memberships in sets.
 fn law_of_updates(documents: &[String], seed: u64, steps: usize) {
     let mut dice = Dice(seed);
     let engines = engines();
@@ -418,7 +417,8 @@ fn law_of_updates(documents: &[String], seed: u64, steps: usize) {
                 (file, _) => {
                     let old = file.unwrap_or_else(|| Written {
                         text: (0..3).map(|_| dice.one(documents).clone()).collect::<Vec<_>>().join("\n---\n"),
-                        // Few files say that the input is complete, so that sets come to be complete and cease to be.
+                        // Few files declare that the input is complete, so that sets become complete and
+                        // cease to be.
                         engine: if dice.below(6) == 0 { 1 } else { 0 },
                     });
                     let text = edited(&old.text, documents, &mut dice);
@@ -428,7 +428,7 @@ fn law_of_updates(documents: &[String], seed: u64, steps: usize) {
             changed.insert(path);
         }
         if step % 3 == 0 {
-            // Sets come and go, and have other numbers than before.
+            // Sets are added and removed, and their numbers change.
             present = (0..3).filter(|_| dice.below(4) > 0).collect();
             if dice.below(2) == 0 {
                 present.reverse();
@@ -508,8 +508,8 @@ fn many_changes_at_once_are_one_update() {
     law_of_updates(&documents(), 22, steps());
 }
 
-/// Of many objects, pods are placed before any rule asks, and each rule runs on several objects at a time, of small files and
-/// of a large one. What it says is what it says of each object alone.
+/// With many objects, pods are placed before any rule runs, and each rule checks several objects in parallel,
+/// in small files and in a large one. The findings equal those of each object checked alone.
 #[test]
 fn rules_say_the_same_of_many_objects_as_of_each() {
     let documents = cluster();
@@ -529,7 +529,7 @@ fn rules_say_the_same_of_many_objects_as_of_each() {
     }
 }
 
-/// Given the partition, what is found in a set does not depend on which other sets the input has.
+/// For a given partition, the findings in a set do not depend on the other sets of the input.
 #[test]
 fn the_findings_of_a_set_do_not_depend_on_other_sets() {
     let mut dice = Dice(11);

@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudorandom numbers that are the same in every run.
 
-/// A generator of such numbers, by its seed.
+/// A pseudorandom generator with a seed.
 #[derive(Debug)]
 pub struct Dice(pub u64);
 
@@ -11,7 +11,7 @@ impl Dice {
         (self.0 >> 33) as usize % most.max(1)
     }
 
-    /// One of a list, which must not be empty.
+    /// A random item of a list, which must not be empty.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }

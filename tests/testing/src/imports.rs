@@ -1,4 +1,4 @@
-//! Which modules of a crate import which, so that tests can hold its layers.
+//! The imports between the modules of a crate, for tests of its layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -56,8 +56,8 @@ impl Imports {
         self.graph.len()
     }
 
-    /// What contradicts a list of layers, the lowest first, each with its rooms (modules of the root): imports from a higher
-    /// layer, rooms that are not in the list, and rooms of the list that do not exist.
+    /// The violations of a list of layers, the lowest first, each with its rooms (top-level modules): imports
+    /// from a higher layer, rooms that are not in the list, and rooms of the list that do not exist.
     #[must_use]
     pub fn contradictions(&self, layers: &[&[&str]]) -> Vec<String> {
         let layer = |module: &Module| layers.iter().position(|rooms| rooms.contains(&module[0].as_str()));
@@ -75,7 +75,7 @@ impl Imports {
         wrong
     }
 
-    /// The circles of modules that import each other: the strongly connected components of more than one module.
+    /// The import cycles: the strongly connected components with more than one module.
     #[must_use]
     pub fn circles(&self) -> Vec<Vec<String>> {
         let reached: BTreeMap<&Module, BTreeSet<&Module>> =
@@ -128,7 +128,7 @@ fn collect(folder: &Path, module: &mut Module, files: &mut BTreeMap<Module, Path
     }
 }
 
-/// Where each item is defined that a module re-exports.
+/// The module that defines each item that another module re-exports.
 fn defined(items: &BTreeMap<Module, Vec<(Vec<String>, bool)>>) -> BTreeMap<Vec<String>, Vec<String>> {
     let mut defined = BTreeMap::new();
     for (module, paths) in items {
@@ -143,7 +143,7 @@ fn defined(items: &BTreeMap<Module, Vec<(Vec<String>, bool)>>) -> BTreeMap<Vec<S
     defined
 }
 
-/// Patterns are built once: without optimizations that takes longer than all else.
+/// Builds a pattern once, because without optimizations this takes longer than everything else.
 macro_rules! pattern {
     ($pattern:literal) => {{
         static PATTERN: LazyLock<Regex> = LazyLock::new(|| Regex::new($pattern).expect("it is valid"));
@@ -160,7 +160,7 @@ fn code(text: &str) -> String {
     strings.replace_all(&comments.replace_all(text, ""), "\"\"").into_owned()
 }
 
-/// Every path of the crate that the code names, absolute, with whether it is re-exported.
+/// The absolute path of every item of the crate that the code names, and whether it is re-exported.
 fn paths(code: &str, module: &Module, modules: &BTreeSet<Module>) -> Vec<(Vec<String>, bool)> {
     let uses = pattern!(r"(?m)^\s*(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);");
     let inline = pattern!(r"\b(?:crate|super|self)(?:::\w+)+");

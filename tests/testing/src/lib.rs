@@ -1,4 +1,4 @@
-//! What the tests and benchmarks of all crates share. Not published, and no part of the program.
+//! Code that the tests and benchmarks of all crates share. It is not published and not part of the program.
 
 mod definition;
 mod dice;

@@ -1,4 +1,4 @@
-//! From text to findings: the sequence that the program runs, without files.
+//! Checks text in the same sequence as the program, without files.
 
 use gpulint_rules::source::Source;
 use gpulint_rules::{CheckReport, Cluster, Engine, File, Finding, Object, Partition, RunInput, check_run};
@@ -23,7 +23,7 @@ pub fn check_files(engine: &Engine, files: &[File]) -> CheckReport {
     all
 }
 
-/// An index of objects. It counts as the whole cluster where the engine's settings say so.
+/// An index of objects. If the engine's settings say so, it counts as the whole cluster.
 #[must_use]
 pub fn cluster<'a>(engine: &Engine, objects: impl IntoIterator<Item = &'a Object>) -> Cluster {
     let mut cluster = Cluster::new(engine.settings().complete);

@@ -1,4 +1,4 @@
-//! Walking the fixtures, in one order everywhere.
+//! Lists the files of the fixtures in a fixed order.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Objects of both benchmarks.
+//! Objects that both benchmarks use.
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! Objects whose cost is in expressions of CEL, in them or in the definition of their kind.
+//! Objects whose cost is in CEL expressions of their own or of the definition of their kind.
 
 use gpulint_rules::{CustomResourceDefinitions, Object, Settings};
 use serde_json::{Value, json};
 
 use super::{Judge, LARGEST, MOST_STEPS};
 
-/// Device classes full of expressions: short ones, long ones, nested ones, and such that do not parse.
+/// Device classes with many expressions: short, long, nested, and invalid ones.
 pub(super) fn classes(bytes: usize) -> Vec<(String, Value)> {
     let class = |name: &str, expression: String| {
         let each = expression.len() + 35;
@@ -72,7 +72,7 @@ pub(super) fn defined(bytes: usize) -> (Settings, Vec<(String, Value)>) {
     (Settings { definitions, ..Settings::default() }, things)
 }
 
-/// Selectors and labels of which all keys look alike to a hash.
+/// Selectors and labels whose keys collide in a hash table.
 pub(super) fn alike(bytes: usize) -> Vec<(String, Value)> {
     let labels: serde_json::Map<String, Value> =
         (0..bytes / 70).map(|n| (format!("a{n:07}-middle-{n:07}z"), "a".into())).collect();
@@ -98,7 +98,7 @@ fn parsing_and_evaluating_expressions_has_its_cost() {
             assert!(cost.steps < MOST_STEPS, "{name}: {}", cost.in_words());
         }
     }
-    // What a rule says of little is not cut short.
+    // A small object is evaluated completely.
     let (settings, things) = defined(1_000);
     let judge = Judge::new(settings, Vec::new());
     for (name, thing) in things {

@@ -1,6 +1,7 @@
-//! What an object costs does not grow with the number of the objects beside it: a rule looks what it needs up, and does not go
-//! through all objects. Copies of the objects of a fixture form a cluster, in namespaces of their own; the names of copies
-//! differ, and with them all references. The steps that one copy takes on average are the same among 80 copies and among 160.
+//! The cost of an object does not grow with the number of other objects in the cluster, because a rule looks
+//! up the objects that it needs and does not iterate over all objects. The test copies the objects of a
+//! fixture to a cluster. Each copy has a namespace, names and references of its own. The average number of
+//! steps per copy must be equal for 80 and for 160 copies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,11 +11,13 @@ use gpulint_rules::source::Source;
 use gpulint_rules::{Cluster, Engine, Object, RULES, Settings, steps};
 use serde_json::{Map, Value};
 
-/// So many more steps an object may take for each copy: less than a rule that goes through the objects of one kind.
+/// Maximum number of additional steps per object for each copy. A rule that iterates over the objects of one
+/// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
-/// Rules that may go through other objects.
+/// Rules that may iterate over other objects.
 const EXEMPT: [&str; 16] = [
-    // Of pools and node classes, of which a cluster has few: they go through the workloads that one of them admits.
+    // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
+    // of them admits.
     "consolidation-disrupts-training",
     "do-not-disrupt-without-grace-period",
     "drain-deadlock",
@@ -22,17 +25,17 @@ const EXEMPT: [&str; 16] = [
     "general-pool-admits-gpu",
     "pool-unreachable",
     "training-pool-without-budget",
-    // Through the pools that admit a workload, or, where none does, to the one that comes nearest to it.
+    // Rules that iterate over the pools that admit a workload or, if none does, search for the nearest miss.
     "gpu-rollout-needs-surge",
     "pod-fits-no-pool",
     "training-topology",
-    // Of what a cluster has once: an exporter, the GPU Operator.
+    // Rules on objects that a cluster has once: an exporter, the GPU Operator.
     "dcgm-exporter-config",
     "gpu-helper-missing",
     "gpu-operator-driver-on-eks-ami",
-    // To the first Service of any namespace that it selects.
+    // Searches for the first selected Service in any namespace.
     "service-monitor-selects-nothing",
-    // Only where something is missing, to see what may be meant.
+    // Rules that search for a similar name if an object is missing.
     "keda-target-missing",
     "node-class-missing",
 ];
@@ -58,7 +61,7 @@ fn scenarios() -> Vec<Scenario> {
 }
 
 impl Scenario {
-    /// So many copies of its objects.
+    /// The given number of copies of the objects.
     fn copies(&self, count: usize) -> Vec<Object> {
         let name = |object: &Value| object["metadata"]["name"].as_str().map(str::to_owned);
         let names: BTreeSet<String> = self.objects.iter().filter_map(name).collect();
@@ -66,7 +69,7 @@ impl Scenario {
         (0..count).flat_map::<Vec<Object>, _>(copy_all).collect()
     }
 
-    /// Clusters of its copies.
+    /// The clusters of 80 and of 160 copies.
     fn clusters(&self, engine: &Engine) -> [CopiesInCluster; 2] {
         [80, 160].map(|count| {
             let objects = self.copies(count);
@@ -80,7 +83,7 @@ impl Scenario {
     }
 }
 
-/// Copies of the objects of a fixture, and the cluster of them.
+/// Copies of the objects of a fixture, and their cluster.
 struct CopiesInCluster {
     count: usize,
     objects: Vec<Object>,
@@ -88,7 +91,8 @@ struct CopiesInCluster {
 }
 
 impl CopiesInCluster {
-    /// The steps of the rules of an engine for one copy on average, but for those of results that are kept for all.
+    /// The average number of steps of the rules per copy, without those for cached results that all rules
+    /// share.
     fn steps_per_copy(&self, engine: &Engine) -> f64 {
         let check = |object| engine.check_object(object, &self.cluster).len();
         let all = || self.objects.iter().map(check).sum::<usize>();
@@ -99,13 +103,13 @@ impl CopiesInCluster {
     }
 }
 
-/// By how many steps a copy costs more for each other one.
+/// The number of additional steps per copy for each other copy.
 fn growth(clusters: &[CopiesInCluster; 2], engine: &Engine) -> f64 {
     let [few, many] = clusters;
     (many.steps_per_copy(engine) - few.steps_per_copy(engine)) / (many.count - few.count) as f64
 }
 
-/// A copy of an object, with references to copies of the same number.
+/// The copy of an object with number `n`, which refers to other copies with this number.
 fn copy(object: &Value, names: &BTreeSet<String>, n: usize) -> Option<Object> {
     let mut value = renamed(object, names, n);
     if !Object::from_json(&value)?.is_cluster_scoped() {
@@ -116,7 +120,7 @@ fn copy(object: &Value, names: &BTreeSet<String>, n: usize) -> Option<Object> {
     Object::from_json(&value)
 }
 
-/// A value in which the names of objects have a number.
+/// The value with `n` appended to the names of objects.
 fn renamed(value: &Value, names: &BTreeSet<String>, n: usize) -> Value {
     match value {
         Value::String(text) if names.contains(text) => Value::String(format!("{text}-{n:03}")),
@@ -129,7 +133,7 @@ fn renamed(value: &Value, names: &BTreeSet<String>, n: usize) -> Value {
     }
 }
 
-/// With `COSTS` set, of every fixture.
+/// If `COSTS` is set, every fixture is tested.
 #[test]
 fn what_an_object_costs_does_not_grow_with_the_objects_beside_it() {
     let ignore_rules = EXEMPT.map(str::to_owned).to_vec();
@@ -144,7 +148,7 @@ fn what_an_object_costs_does_not_grow_with_the_objects_beside_it() {
         if growth_of_all <= MOST_STEPS_PER_COPY {
             continue;
         }
-        // Which rule it is.
+        // Finds the rule that causes the growth.
         for rule in RULES.iter().filter(|rule| !EXEMPT.contains(&rule.id)) {
             let alone = Engine::new(Settings { select: vec![rule.id.to_owned()], ..Settings::default() });
             let growth = growth(&clusters, &alone);

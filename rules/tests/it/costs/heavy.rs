@@ -1,4 +1,4 @@
-//! Objects in which one thing is very long.
+//! Objects in which one field is very long.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +9,10 @@ use gpulint_rules::source::Source;
 use gpulint_rules::{Object, Pointer};
 use serde_json::{Map, Value, json};
 
-/// How something is made long.
+/// The way in which a field is made long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Growth {
-    /// A list holds its first item over and over.
+    /// A list repeats its first item.
     Same,
     /// Each item has other names and values: a number is appended to its texts at any depth.
     Numbered,
@@ -24,7 +24,7 @@ pub(crate) enum Growth {
     Text,
 }
 
-/// Something that can be long in an object of a fixture.
+/// A field that can be long in an object of a fixture.
 pub(crate) struct Place {
     kind: String,
     value: Value,
@@ -38,7 +38,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Every place of every kind, once.
+/// Every such field of every kind, once.
 pub(crate) fn places() -> Vec<Place> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
     let mut found: BTreeMap<(String, String, Growth), Place> = BTreeMap::new();
@@ -113,19 +113,19 @@ impl Place {
         &self.kind
     }
 
-    /// The object as it is.
+    /// The object without changes.
     pub(crate) fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The object with its long part, about so many bytes in all.
+    /// The object with its field made long, with about `bytes` bytes in total.
     pub(crate) fn grow(&self, bytes: usize) -> Value {
         let mut whole = self.value.clone();
         self.grow_in(&mut whole, bytes.saturating_sub(self.value.to_string().len()));
         whole
     }
 
-    /// Makes its part of an object longer by about so many bytes, where the object has it.
+    /// Makes the field of an object longer by about `room` bytes, if the object has it.
     pub(crate) fn grow_in(&self, whole: &mut Value, room: usize) {
         let mut way = self.pointer.steps().iter();
         let Some(value) = way.try_fold(whole, |value, step| match value {
@@ -152,7 +152,7 @@ impl Place {
     }
 }
 
-/// An object with several long parts.
+/// An object with several long fields.
 pub(crate) fn together(places: &[&Place], bytes: usize) -> Value {
     let mut whole = places.first().map_or(Value::Null, |first| first.value.clone());
     for place in places {
@@ -192,9 +192,9 @@ fn grow_inner(value: &mut Value, room: usize) -> bool {
     }
 }
 
-/// A value whose texts and numbers at any depth are others than those of its neighbours.
+/// The value with all texts and numbers made different from those of its neighbours.
 fn numbered(value: &Value, n: usize) -> Value {
-    // Words of the API stay what they are.
+    // Words of the API do not change.
     const WORDS: [&str; 8] =
         ["operator", "effect", "type", "protocol", "topologyKey", "whenUnsatisfiable", "kind", "apiVersion"];
     match value {
@@ -211,7 +211,7 @@ fn numbered(value: &Value, n: usize) -> Value {
     }
 }
 
-/// The objects beside which others are checked: pools, and those of the examples of good practice.
+/// The other objects in the cluster: pools, and the examples of good practice.
 pub(crate) fn neighbours() -> Vec<Object> {
     let pool = |n: usize| {
         json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": format!("pool-{n}")},

@@ -1,9 +1,9 @@
-//! No object costs more than a bounded number of steps, whatever is long in it.
+//! No object costs more than a bounded number of steps, whichever part of it is long.
 //!
-//! The objects are those of the fixtures, one for each kind and place in which something can be long: a list, a
-//! mapping or a text. There it is made as long as an object can be. `COSTS=300` searches for 300 seconds for the objects
-//! that cost most ([`search`]); without it a part of the places is tried, and smaller objects. `COSTS_OF` tells what one of
-//! them costs by rule.
+//! The objects are those of the fixtures, one for each kind and field that can be long: a list, a mapping or
+//! a text. The field is made as long as an object allows. `COSTS=300` searches for 300 seconds for the most
+//! expensive objects ([`search`]). Without it, only some of the fields are tested, in smaller objects.
+//! `COSTS_OF` prints the cost of one of them by rule.
 
 mod expressions;
 mod growth;
@@ -18,18 +18,19 @@ use gpulint_rules::source::Source;
 use gpulint_rules::{Cluster, Engine, Object, RULES, Settings, Workspace, steps};
 use serde_json::{Value, json};
 
-/// What all work on one object may take, with what is remembered of it: about 200 ms on two cores.
+/// Maximum number of steps for all work on one object, including its cached results: about 200 ms on two
+/// cores.
 const MOST_STEPS: u64 = 20_000_000;
-/// What that may take with optimizations.
+/// Maximum time for this work in an optimized build.
 const MOST_TIME: Duration = Duration::from_millis(400);
-/// The largest object that etcd takes, in bytes.
+/// Maximum size of an object in etcd, in bytes.
 const LARGEST: usize = 1_500_000;
 
-/// What an object costs.
+/// The cost of an object.
 #[derive(Clone, Debug)]
 struct Cost {
     steps: u64,
-    /// Of the processor, where the system says it.
+    /// The processor time, if the operating system reports it.
     time: Duration,
     bytes: usize,
     cut_short: Vec<String>,
@@ -48,13 +49,13 @@ impl Cost {
     }
 }
 
-/// Time of the processor that this thread has taken.
+/// The processor time of this thread.
 fn processor_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
 
-/// An engine, and objects beside which others are checked.
+/// An engine, and the objects in the cluster of the checked object.
 struct Judge {
     engine: Engine,
     cluster: Cluster,
@@ -71,7 +72,7 @@ impl Judge {
         Judge { engine, cluster }
     }
 
-    /// `None` for what is no object.
+    /// `None` if the value is not an object.
     fn cost(&self, value: &Value) -> Option<Cost> {
         let bytes = value.to_string().len();
         let object = Object::from_json(value)?;
@@ -86,7 +87,7 @@ impl Judge {
     }
 }
 
-/// `COSTS_OF=…` names places as the search prints them: the rules that take longest with these.
+/// `COSTS_OF=…` names fields as the search prints them. Prints the rules that take longest with them.
 #[test]
 fn what_an_object_costs_by_rule() {
     let Ok(wanted) = std::env::var("COSTS_OF") else { return };
@@ -143,7 +144,7 @@ fn no_object_costs_more_than_a_bounded_number_of_steps() {
     assert!(dear.is_empty(), "{}", dear.join("\n"));
 }
 
-/// A pool whose requirements take long to be joined, and that lacks a field.
+/// A pool whose requirements are expensive to combine, and that lacks a field.
 fn costly_pool() -> Value {
     let requirement = |n: usize| {
         let values: Vec<String> = (0..40).map(|value| format!("{n}-{value}")).collect();
@@ -164,7 +165,7 @@ fn what_is_cut_short_is_said_and_what_finished_holds() {
     let report = engine.check_file(&file, &cluster);
     let has = |rule: &str| report.findings.iter().any(|finding| finding.rule.id == rule);
     assert!(has("step-limit-exceeded") && has("consolidate-after-missing"), "{:?}", report.findings);
-    // In another order of files, and where files are edited, it is the same.
+    // The cost does not depend on the order of files, or on edits before.
     let mut workspace = Workspace::new();
     workspace.open([(file.clone(), Arc::clone(&engine))]);
     let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\n";

@@ -1,7 +1,7 @@
-//! The search for the objects that cost most, bounded in time.
+//! Searches for the most expensive objects, within a time limit.
 //!
-//! All places are tried with little in them. What costs most of each kind is tried with more, and at last as large as an
-//! object can be; then two or three places of one kind together.
+//! All fields are tried with little content. The most expensive ones of each kind are tried with more, and
+//! finally with as much as an object allows; then two or three fields of one kind together.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,26 +9,27 @@ use std::time::{Duration, Instant};
 use super::heavy::{self, Place};
 use super::{Cost, Judge, LARGEST};
 
-/// How many of the dearest places of a kind are tried together.
+/// Maximum number of expensive fields of a kind that are tried together.
 const TOGETHER: usize = 8;
-/// So far apart are the places that are tried one after the other.
+/// Distance between fields that are tried one after the other.
 const STRIDE: usize = 13;
-/// How many objects of a kind are reported.
+/// Maximum number of objects of a kind to report.
 const REPORTED: usize = 4;
 
-/// What costs most of each kind, the dearest first.
+/// The most expensive objects of each kind, the most expensive first.
 pub(super) fn worst(judge: &Judge, places: &[Place], time: Duration) -> Vec<(String, Cost)> {
     let began = Instant::now();
     let mut seen = "";
     for place in places {
-        // What is compiled at the first use is no cost of an object.
+        // The first use compiles schemas, which is not a cost of the object.
         if place.kind() != seen {
             judge.cost(place.value());
             seen = place.kind();
         }
     }
     let mut found: BTreeMap<&str, Vec<(String, Cost)>> = BTreeMap::new();
-    // Neighbours are of one kind: if the time is too short for all, some of each kind are tried.
+    // Neighbouring fields are of one kind. The stride makes sure that some of each kind are tried if the time
+    // does not suffice for all.
     let mut field: Vec<&Place> =
         (0..STRIDE).flat_map(|from| places.iter().skip(from).step_by(STRIDE)).collect();
     for (size, until) in [(LARGEST / 40, 0.3), (LARGEST / 8, 0.5), (LARGEST, 0.75)] {
@@ -59,7 +60,8 @@ pub(super) fn worst(judge: &Judge, places: &[Place], time: Duration) -> Vec<(Str
     out
 }
 
-/// The dearest of each kind, then the second of each kind, and so on. Half of them are by time, half by steps.
+/// The most expensive field of each kind, then the second of each kind, and so on. Half of them are chosen by
+/// time, half by steps.
 fn dearest_of_each_kind(results: Vec<(&Place, Cost)>) -> Vec<&Place> {
     let mut ranks: Vec<(usize, &Place)> = Vec::new();
     for by_time in [true, false] {
@@ -83,7 +85,7 @@ fn dearest_of_each_kind(results: Vec<(&Place, Cost)>) -> Vec<&Place> {
     out
 }
 
-/// Two and three places of one kind, in one object.
+/// Objects with two and with three long fields of one kind.
 fn together<'p>(
     judge: &Judge,
     field: &[&'p Place],
