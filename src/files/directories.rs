@@ -9,16 +9,20 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use foldhash::fast::RandomState;
+
 /// The folders that a walk has read. Of other folders the file system is asked.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
-    read: HashMap<PathBuf, Directory>,
+    /// By path. The texts of paths are hashed, with foldhash: paths hashed by their components with the standard hasher were
+    /// 12 % of the instructions of a run over a repository of 8,758 folders.
+    read: HashMap<OsString, Directory, RandomState>,
 }
 
 impl Directories {
     /// Adds what a folder contains.
     pub(super) fn add(&mut self, folder: PathBuf, directory: Directory) {
-        self.read.insert(folder, directory);
+        self.read.insert(folder.into_os_string(), directory);
     }
 
     /// Adds the folders that others have read.
@@ -28,7 +32,7 @@ impl Directories {
 
     /// The names in a folder, if a walk has read it.
     pub(super) fn known(&self, folder: &Path) -> Option<&Directory> {
-        self.read.get(folder)
+        self.read.get(folder.as_os_str())
     }
 
     /// Whether a folder contains a file of this name, or a link to one.
@@ -59,7 +63,7 @@ impl Directories {
     }
 
     fn entry_type(&self, folder: &Path, name: &str) -> Known {
-        match self.read.get(folder) {
+        match self.read.get(folder.as_os_str()) {
             Some(directory) => directory.entry_type(name).map_or(Known::Absent, Known::Type),
             None => Known::Unread,
         }

@@ -9,34 +9,46 @@
 //! Alert on the use of the KV cache, `vllm:kv_cache_usage_perc`, or on waiting requests. Where the GPUs
 //! run something else as well, restrict the alert to those.
 //!
-//! # Example
-//! ```yaml,diff
-//!  apiVersion: monitoring.coreos.com/v1
-//!  kind: PrometheusRule
-//!  metadata: {name: gpus, namespace: monitoring}
-//!  spec:
-//!    groups:
-//!    - name: memory
-//!      rules:
-//! -    - alert: GpuMemoryTight
-//! -      expr: DCGM_FI_DEV_FB_USED/(DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0.9 # <-
-//! +    - alert: KvCacheTight
-//! +      expr: max(vllm:kv_cache_usage_perc) > 0.9
-//!        for: 5m
-//!  ---
-//!  apiVersion: apps/v1
-//!  kind: Deployment
-//!  metadata: {name: llm, namespace: chat}
-//!  spec:
-//!    selector: {matchLabels: {app: llm}}
-//!    template:
-//!      metadata: {labels: {app: llm}}
-//!      spec:
-//!        containers:
-//!          - name: vllm
-//!            image: vllm/vllm-openai:v0.11.0
-//!            args: [--model, mistralai/Mistral-7B-v0.3, --gpu-memory-utilization, "0.92"]
-//!            resources: {limits: {nvidia.com/gpu: 1}}
+//! # Bad
+//! ```yaml,bad
+//! apiVersion: monitoring.coreos.com/v1
+//! kind: PrometheusRule
+//! metadata: {name: gpus, namespace: monitoring}
+//! spec:
+//!   groups:
+//!   - name: memory
+//!     rules:
+//!     - alert: GpuMemoryTight
+//!       expr: DCGM_FI_DEV_FB_USED/(DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0.9 # <-
+//!       for: 5m
+//! ---
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata: {name: llm, namespace: chat}
+//! spec:
+//!   selector: {matchLabels: {app: llm}}
+//!   template:
+//!     metadata: {labels: {app: llm}}
+//!     spec:
+//!       containers:
+//!         - name: vllm
+//!           image: vllm/vllm-openai:v0.11.0
+//!           args: [--model, mistralai/Mistral-7B-v0.3, --gpu-memory-utilization, "0.92"]
+//!           resources: {limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! # Good
+//! ```yaml,good
+//! apiVersion: monitoring.coreos.com/v1
+//! kind: PrometheusRule
+//! metadata: {name: gpus, namespace: monitoring}
+//! spec:
+//!   groups:
+//!     - name: memory
+//!       rules:
+//!         - alert: KvCacheTight
+//!           expr: max(vllm:kv_cache_usage_perc) > 0.9
+//!           for: 5m
 //! ```
 //!
 //! # References

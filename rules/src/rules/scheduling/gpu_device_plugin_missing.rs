@@ -39,7 +39,9 @@
 //!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
 //!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
 //!    blockDeviceMappings:
-//!      - {deviceName: /dev/xvda, rootVolume: true, ebs: {volumeSize: 200Gi, volumeType: gp3, encrypted: true}}
+//!      - deviceName: /dev/xvda
+//!        rootVolume: true
+//!        ebs: {volumeSize: 200Gi, volumeType: gp3, encrypted: true}
 //! +---
 //! +apiVersion: apps/v1
 //! +kind: DaemonSet
