@@ -1,4 +1,5 @@
-//! The requests of the client: which function answers each, and the diagnostics that a client asks for.
+//! The requests of the client: dispatches each to the function that answers it, and answers requests for
+//! diagnostics.
 
 use lsp_server::ErrorCode;
 use lsp_types::request;
@@ -19,7 +20,7 @@ use super::features;
 use super::findings;
 use super::session::{Session, read};
 
-/// Why a request has no result.
+/// The error of a request that has no result.
 pub(crate) struct Refusal {
     pub(crate) code: ErrorCode,
     pub(crate) message: String,
@@ -60,7 +61,7 @@ fn with<P: serde::de::DeserializeOwned, R: Serialize>(params: Value, answer: imp
         .map_err(|error| Refusal { code: ErrorCode::InternalError, message: error.to_string() })
 }
 
-/// The diagnostics of a file, or that they are as the client knows them.
+/// The diagnostics of a file, or the answer that they are unchanged.
 fn file_diagnostics(session: &Session, params: &DocumentDiagnosticParams) -> DocumentDiagnosticReport {
     let items = match path_of(&params.text_document.uri) {
         Some(path) => findings::of_file(session, &path),
@@ -81,7 +82,7 @@ fn file_diagnostics(session: &Session, params: &DocumentDiagnosticParams) -> Doc
     })
 }
 
-/// The diagnostics of all files that have some, and of those that had some when the client asked last.
+/// The diagnostics of all files that have some, and of those that had some at the previous request.
 fn all_diagnostics(session: &Session, params: &WorkspaceDiagnosticParams) -> WorkspaceDiagnosticReport {
     let mut items = Vec::new();
     let mut known: std::collections::HashMap<&str, &str> =
@@ -108,7 +109,7 @@ fn all_diagnostics(session: &Session, params: &WorkspaceDiagnosticParams) -> Wor
             }),
         });
     }
-    // What is left had diagnostics and has none.
+    // The remaining files had diagnostics and have none now.
     let empty = findings::result_id(&[]);
     for one in &params.previous_result_ids {
         if known.get(one.uri.as_str()).is_some_and(|id| *id != empty) {

@@ -7,7 +7,7 @@ use super::position::{Encoding, Positions};
 /// The text of an open file.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
-    /// The number that the client gives each state of the text.
+    /// The version that the client assigned to the text.
     pub(crate) version: i32,
     pub(crate) text: String,
     pub(crate) positions: Positions,
@@ -19,9 +19,9 @@ impl Buffer {
         Buffer { version, text, positions }
     }
 
-    /// Applies changes, each to the text that those before it gave.
+    /// Applies changes in order; each refers to the text that results from the ones before it.
     pub(crate) fn apply(&mut self, changes: Vec<TextDocumentContentChangeEvent>, encoding: Encoding) {
-        // What stands before the last whole text is gone.
+        // A change without a range replaces the whole text, so that earlier changes have no effect.
         let whole = changes.iter().rposition(|change| change.range.is_none());
         for change in changes.into_iter().skip(whole.unwrap_or_default()) {
             match change.range {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn changes_are_applied_in_order() {
         let text = "a: 1\r\nb: 😀\r\n";
-        // Each one counts from the text that the last one gave.
+        // Each position refers to the text after the previous change.
         let changes = vec![
             change(Some([1, 3, 1, 5]), "é"),
             change(Some([1, 4, 1, 4]), "!"),
@@ -75,7 +75,7 @@ mod tests {
         let changes =
             vec![change(Some([0, 0, 0, 1]), "x"), change(None, "whole\n"), change(Some([1, 0, 1, 0]), "end")];
         assert_eq!(edited(text, changes), "whole\nend");
-        // A `\n` behind a lone `\r`, and one taken away.
+        // A `\n` is inserted after a lone `\r`, and removed again.
         assert_eq!(edited("a\rb", vec![change(Some([1, 0, 1, 0]), "\n")]), "a\r\nb");
         assert_eq!(
             edited("a\r\nb", vec![change(Some([0, 1, 1, 0]), ""), change(Some([0, 9, 4, 0]), "\r")]),
@@ -87,7 +87,7 @@ mod tests {
     fn a_range_that_is_not_there_is_moved() {
         assert_eq!(edited("a\nb", vec![change(Some([0, 7, 9, 9]), "!")]), "a!");
         assert_eq!(edited("", vec![change(Some([3, 3, 2, 2]), "new")]), "new");
-        // From behind to ahead.
+        // The start of the range is after its end.
         assert_eq!(edited("abc", vec![change(Some([0, 2, 0, 1]), "-")]), "ab-c");
     }
 

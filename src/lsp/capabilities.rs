@@ -1,4 +1,4 @@
-//! What the server says that it can do.
+//! The capabilities of the server.
 
 use lsp_types::{
     CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CompletionOptions, DiagnosticOptions,
@@ -11,10 +11,11 @@ use lsp_types::{
 use super::actions;
 use super::client::Client;
 
-/// Characters after which a client asks for completions: the end of a key, an item, a part of a label or name.
+/// Characters after which a client requests completions: the end of a key, an item, a part of a label or
+/// name.
 const TRIGGERS: [&str; 5] = [":", " ", "-", "/", "."];
 
-/// What is answered to `initialize`.
+/// The answer to `initialize`.
 pub(crate) fn of(client: &Client) -> InitializeResult {
     let diagnostics = DiagnosticOptions {
         identifier: Some("gpulint".to_owned()),

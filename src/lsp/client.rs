@@ -1,4 +1,4 @@
-//! The editor at the other end: what it can do, and what it is told.
+//! The editor at the other end: its capabilities, and the messages to and from it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,28 +18,28 @@ use crate::error::CliError;
 
 use super::position::Encoding;
 
-/// What the client said that it can do.
+/// The capabilities that the client announced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Capabilities {
-    /// It asks for diagnostics.
+    /// The client requests diagnostics.
     pub(crate) pulls_diagnostics: bool,
-    /// It asks again if it is told that diagnostics have changed.
+    /// The client requests diagnostics again when the server notifies it that they have changed.
     pub(crate) refreshes_diagnostics: bool,
     pub(crate) refreshes_hints: bool,
-    /// It watches files that the server names.
+    /// The client watches files that the server names.
     pub(crate) watches_files: bool,
-    /// It answers what its configuration is.
+    /// The client answers requests for its configuration.
     pub(crate) has_configuration: bool,
     pub(crate) shows_progress: bool,
-    /// It opens a page that the server names.
+    /// The client opens a page that the server names.
     pub(crate) shows_documents: bool,
-    /// Edits may name the version of the text that they are for.
+    /// Edits may contain the version of the text that they apply to.
     pub(crate) has_document_changes: bool,
-    /// It shows the further places of a diagnostic.
+    /// The client shows the related locations of a diagnostic.
     pub(crate) shows_related: bool,
-    /// It shows actions that cannot be chosen, with the reason.
+    /// The client shows actions that cannot be chosen, with the reason.
     pub(crate) shows_disabled: bool,
-    /// It asks for the edit of an action when the action is chosen.
+    /// The client requests the edit of an action when the user chooses the action.
     pub(crate) resolves_edits: bool,
 }
 
@@ -73,7 +73,7 @@ impl Capabilities {
     }
 }
 
-/// The connection to the editor, with the messages that wait.
+/// The connection to the editor, with the queue of messages.
 pub(crate) struct Client {
     connection: Connection,
     waiting: VecDeque<Message>,
@@ -95,26 +95,27 @@ impl Client {
         }
     }
 
-    /// The next message; waits for one. `None` if there will be none.
+    /// The next message; waits for one. `None` when the connection has ended.
     pub(crate) fn next(&mut self) -> Option<Message> {
         loop {
             self.receive();
             if let Some(message) = self.waiting.pop_front() {
                 return Some(message);
             }
-            // A cancellation leaves nothing to do, also where it was of the only request that waited.
+            // The loop goes on after a cancellation, because the cancelled request may have been the only one
+            // in the queue.
             let message = self.connection.receiver.recv().ok()?;
             self.take(message);
         }
     }
 
-    /// Whether no message waits.
+    /// Whether the queue is empty.
     pub(crate) fn is_idle(&mut self) -> bool {
         self.receive();
         self.waiting.is_empty()
     }
 
-    /// Waits for a message, but no longer than this. Keeps it for [`Client::next`].
+    /// Waits for a message, at most for `most`. The message stays in the queue for [`Client::next`].
     pub(crate) fn wait(&mut self, most: Duration) -> Option<&Message> {
         let message = self.connection.receiver.recv_timeout(most).ok()?;
         self.take(message);
@@ -127,7 +128,7 @@ impl Client {
         }
     }
 
-    /// Keeps a message. A request that is cancelled while it waits is answered at once.
+    /// Adds a message to the queue. If it cancels a request in the queue, that request is answered at once.
     fn take(&mut self, message: Message) {
         if let Message::Notification(Notification { method, params }) = &message
             && method == notification::Cancel::METHOD
@@ -148,7 +149,7 @@ impl Client {
     }
 
     fn send(&self, message: Message) {
-        // A client that is gone closes the other end too, which ends the loop.
+        // Sending fails if the client is gone. It has then closed the other end too, which ends the loop.
         let _ = self.connection.sender.send(message);
     }
 
@@ -159,17 +160,17 @@ impl Client {
         }
     }
 
-    /// Answers a request that has no result.
+    /// Answers a request with an error.
     pub(crate) fn fail(&self, id: RequestId, code: ErrorCode, message: &str) {
         self.send(Response::new_err(id, code as i32, message.to_owned()).into());
     }
 
-    /// Tells the client something.
+    /// Sends a notification.
     pub(crate) fn notify<N: notification::Notification>(&self, params: N::Params) {
         self.send(Notification::new(N::METHOD.to_owned(), params).into());
     }
 
-    /// Asks the client for something. The answer is a message with this number.
+    /// Sends a request. The answer is a message with the returned id.
     pub(crate) fn request<R: request::Request>(&mut self, params: R::Params) -> RequestId {
         self.next += 1;
         let id = RequestId::from(format!("gpulint-{}", self.next));
@@ -196,10 +197,10 @@ impl Client {
     }
 }
 
-/// Work that the client shows while it lasts.
+/// A progress report in the editor, for as long as some work lasts.
 pub(crate) struct Progress {
     token: NumberOrString,
-    /// The request for a place to show it; answered once the work may be shown.
+    /// The request to create the progress report; `None` once the client has answered it.
     request: Option<RequestId>,
     begun: bool,
     percentage: u32,
@@ -214,7 +215,7 @@ impl Progress {
         Progress { token, request, begun: false, percentage: 0 }
     }
 
-    /// Says that the client answered a request.
+    /// Handles the answer of the client to the request.
     pub(crate) fn answered(&mut self, client: &Client, response: &Response, title: &str) {
         if self.request.as_ref() == Some(&response.id) && response.response_result.is_ok() {
             self.begun = true;
@@ -230,7 +231,7 @@ impl Progress {
         }
     }
 
-    /// Says how much is done.
+    /// Reports how much is done.
     pub(crate) fn report(&mut self, client: &Client, done: usize, total: usize) {
         let percentage = u32::try_from(done * 100 / total.max(1)).unwrap_or(100).min(100);
         if self.begun && percentage != self.percentage {

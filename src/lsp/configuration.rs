@@ -1,4 +1,4 @@
-//! The diagnostics of `gpulint.yaml` while it is edited, and the actions for them.
+//! The diagnostics of `gpulint.yaml` while it is edited, and the actions that fix them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,35 +20,36 @@ use crate::terminal::count;
 use super::diagnostics::SOURCE;
 use super::position::{Encoding, Positions};
 
-/// What the diagnostics are called. A rule has another name.
+/// The code of the diagnostics. No rule has this name.
 const CODE: &str = "configuration";
-/// So many places of another file are shown.
+/// Maximum number of related locations in other files.
 const MAX_RELATED: usize = 12;
 
 pub(crate) struct Edited<'a> {
-    /// Its absolute path.
+    /// The absolute path of the file.
     pub(crate) path: &'a Path,
-    /// The folder of the project, which reported paths are relative to.
+    /// The folder of the project. Reported paths are relative to it.
     pub(crate) root: &'a Path,
-    /// Its text in the editor.
+    /// The text in the editor.
     pub(crate) text: &'a str,
     /// What could not be read when the project was loaded.
     pub(crate) errors: &'a [String],
     pub(crate) encoding: Encoding,
-    /// Whether the client shows places in other files.
+    /// Whether the client shows related locations in other files.
     pub(crate) shows_related: bool,
 }
 
-/// The files around it, as the editor has them.
+/// Access to the files around the configuration, with the texts that the editor has.
 #[derive(Clone, Copy)]
 pub(crate) struct Files<'a> {
-    /// The text of a file.
+    /// Reads the text of a file.
     pub(crate) text: &'a dyn Fn(&Path) -> io::Result<String>,
     pub(crate) exists: &'a dyn Fn(&Path) -> bool,
     pub(crate) uri: &'a dyn Fn(&Path) -> Option<Uri>,
 }
 
-/// What is to be said of a configuration: errors, what may be a mistake, and what it names that cannot be read.
+/// The diagnostics of a configuration: errors, probable mistakes, and files that it names and that cannot be
+/// read.
 pub(crate) fn of_file(file: &Edited<'_>, files: Files<'_>) -> Vec<Diagnostic> {
     let remarks = Config::remarks_for(&file.name(file.path), file.text, RULES);
     let positions = Positions::of_file(file.text);
@@ -72,7 +73,7 @@ pub(crate) fn of_file(file: &Edited<'_>, files: Files<'_>) -> Vec<Diagnostic> {
     found
 }
 
-/// The quick fixes for a range: the words that were probably meant.
+/// The quick fixes for a range: they replace words by those that were probably meant.
 pub(crate) fn actions(
     found: &[Diagnostic],
     range: Range,
@@ -106,12 +107,12 @@ impl Edited<'_> {
         display_path(path.strip_prefix(self.root).unwrap_or(path))
     }
 
-    /// A path that it names.
+    /// Resolves a path that the configuration names.
     fn resolve(&self, named: &str) -> PathBuf {
         absolute(&self.path.parent().unwrap_or(Path::new("/")).join(named))
     }
 
-    /// Other configurations of its folder.
+    /// Diagnostics for other configurations in the folder of this one.
     fn rivals(&self, exists: &dyn Fn(&Path) -> bool) -> Vec<Diagnostic> {
         if !is_configuration(self.path) {
             return Vec::new();
@@ -124,7 +125,7 @@ impl Edited<'_> {
         others.map(|other| diagnostic(message(other), DiagnosticSeverity::ERROR, Range::default())).collect()
     }
 
-    /// What could not be read of the files that it names: where it names them.
+    /// The places where the configuration names files that could not be read, with the error of each.
     fn unreadable(&self) -> Vec<(Span, String)> {
         let documents = read(&Source::from_text("", self.text));
         let Some(root) = documents.first().and_then(|document| document.root()) else { return Vec::new() };
@@ -138,7 +139,7 @@ impl Edited<'_> {
                 let rest = error.strip_prefix(&name);
                 rest.is_some_and(|rest| rest.starts_with([':', '/']))
             };
-            // Several errors are one text where the command line prints them.
+            // On the command line, several errors are printed as one text.
             let errors = self.errors.iter().flat_map(|error| error.split("\nerror: "));
             found.extend(errors.filter(is_about).map(|error| (span, error.to_owned())));
         }
@@ -146,7 +147,7 @@ impl Edited<'_> {
     }
 }
 
-/// What is wrong with the configurations that one is based on. Its range is left to the caller.
+/// The diagnostic for the errors in the configurations that this one extends. The caller sets its range.
 fn based_on(file: &Edited<'_>, extends: &Extends, files: Files<'_>) -> Option<Diagnostic> {
     let error = |message: String| diagnostic(message, DiagnosticSeverity::ERROR, Range::default());
     let mut seen: BTreeSet<PathBuf> = [file.path.to_owned()].into();
@@ -177,7 +178,7 @@ fn based_on(file: &Edited<'_>, extends: &Extends, files: Files<'_>) -> Option<Di
     }
 }
 
-/// The places of the errors of another configuration, if the client shows any.
+/// The locations of the errors in another configuration, if the client shows related locations.
 fn related(
     file: &Edited<'_>,
     path: &Path,

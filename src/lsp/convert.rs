@@ -1,4 +1,4 @@
-//! Paths, places and texts of gpulint as the protocol has them.
+//! Converts paths, positions and texts between gpulint and the protocol.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,10 +15,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use super::position::{Encoding, Positions};
 use super::project::Project;
 
-/// What a path in a URI escapes: all but what RFC 3986 calls unreserved, and what separates its parts.
+/// The characters that are escaped in a path of a URI: all except the unreserved characters of RFC 3986 and
+/// `/`.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// The path that a `file:` URI names; `None` for other schemes, and for hosts other than this one.
+/// The path of a `file:` URI; `None` for other schemes, and for hosts other than this one.
 pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
     let text = uri.as_str();
     let scheme = text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:"))?;
@@ -36,7 +37,7 @@ pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
     };
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let decoded = percent_decode_str(path).decode_utf8().ok()?;
-    // A drive follows the first slash: `/c:/manifests`.
+    // A drive letter follows the first slash: `/c:/manifests`.
     let is_drive = decoded.as_bytes().get(2) == Some(&b':') && decoded.as_bytes()[1].is_ascii_alphabetic();
     let local = if cfg!(windows) && is_drive { &decoded[1..] } else { &decoded };
     Some(crate::files::absolute(Path::new(local)))
@@ -50,10 +51,11 @@ pub(crate) fn uri_of(path: &Path) -> Option<Uri> {
     Uri::from_str(&format!("file://{slash}{path}")).ok()
 }
 
-/// The places of a project as the protocol has them. It lives as long as a request: the lines of each text are counted once.
+/// Converts the locations of a project to the protocol. A value lives as long as a request, so that the lines
+/// of each text are counted once.
 pub(crate) struct Places<'a> {
     project: &'a Project,
-    /// The URIs by which the client knows open files.
+    /// The URIs that the client uses for open files.
     uris: &'a HashMap<PathBuf, Uri>,
     encoding: Encoding,
     positions: RefCell<HashMap<String, Rc<Positions>>>,
@@ -68,7 +70,7 @@ impl<'a> Places<'a> {
         Places { project, uris, encoding, positions: RefCell::default() }
     }
 
-    /// The URI of a file, given the path that findings name.
+    /// The URI of a file, given its path in findings.
     pub(crate) fn uri(&self, reported: &str) -> Option<Uri> {
         let path = self.project.path_of(reported);
         self.uris.get(&path).cloned().or_else(|| uri_of(&path))
@@ -90,7 +92,7 @@ impl<'a> Places<'a> {
         positions
     }
 
-    /// The place of a finding, or what it relates to.
+    /// The location of a finding, or of something related to it.
     pub(crate) fn location(&self, place: &Location) -> Option<lsp_types::Location> {
         let (source, _, span) = place.resolve_span()?;
         Some(lsp_types::Location { uri: self.uri(source.path())?, range: self.range(source, span) })

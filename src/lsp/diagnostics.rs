@@ -15,10 +15,10 @@ use crate::terminal::printable;
 
 use super::client::Capabilities;
 
-/// The name of the server beside each diagnostic.
+/// The source of each diagnostic, which editors show beside it.
 pub(crate) const SOURCE: &str = "gpulint";
 
-/// Finds the place of something in the files of the editor.
+/// Converts a location to the protocol, with the texts of the editor.
 pub(crate) type Locate<'a> = dyn Fn(&Location) -> Option<lsp_types::Location> + 'a;
 
 /// The diagnostics of a file, in the order of its findings.
@@ -27,7 +27,8 @@ pub(crate) fn of_file(findings: &[Finding], locate: &Locate<'_>, can: Capabiliti
     all.map(|(finding, fingerprint)| diagnostic(finding, Some(fingerprint), locate, can)).collect()
 }
 
-/// One diagnostic. It stands at the start of the file if nothing of the file says it.
+/// Makes a diagnostic of a finding. It is at the start of the file if the finding has no location in the
+/// file.
 pub(super) fn diagnostic(
     finding: &Finding,
     fingerprint: Option<String>,
@@ -58,7 +59,7 @@ pub(super) fn diagnostic(
     }
 }
 
-/// What is said of a finding: the message, in which sets it holds, and the help, each on a line.
+/// The text of a finding: the message, the sets in which it holds, and the help, each on a line.
 fn words(finding: &Finding) -> String {
     let help = finding.help.as_ref().map(|help| format!("help: {help}"));
     let lines: Vec<String> =
@@ -67,10 +68,10 @@ fn words(finding: &Finding) -> String {
     lines.join("\n")
 }
 
-/// What names the version of some diagnostics: equal ones have one name.
+/// The result id of some diagnostics: a hash, so that equal diagnostics have the same id.
 pub(crate) fn result_id(diagnostics: &[Diagnostic]) -> String {
     let mut hash = Hash(DefaultHasher::new());
-    // It cannot fail: all keys are texts, and a hash takes everything.
+    // Serialization cannot fail: all keys are strings, and writing to the hash cannot fail.
     let _ = serde_json::to_writer(&mut hash, diagnostics);
     format!("{:016x}", hash.0.finish())
 }
@@ -88,7 +89,7 @@ impl io::Write for Hash {
     }
 }
 
-/// What the client sends back with a diagnostic.
+/// The data that the client sends back with a diagnostic.
 fn data(rule: &Rule, fingerprint: Option<String>) -> Value {
     match fingerprint {
         Some(fingerprint) => json!({"rule": rule.id, "fingerprint": fingerprint}),
@@ -96,7 +97,7 @@ fn data(rule: &Rule, fingerprint: Option<String>) -> Value {
     }
 }
 
-/// A further place as text, for a client that shows no places.
+/// A related location as text, for a client that does not show related locations.
 fn line_of(related: &Related) -> String {
     let message = &related.message;
     match related.location.resolve_span() {
@@ -123,7 +124,7 @@ fn tag_of(tag: Tag) -> DiagnosticTag {
     }
 }
 
-/// The page of the manual.
+/// The link to the manual page of the rule.
 fn description(rule: &Rule) -> Option<CodeDescription> {
     Some(CodeDescription { href: rule.url().parse().ok()? })
 }

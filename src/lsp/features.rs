@@ -1,4 +1,4 @@
-//! The language features that are asked for at a place in a file, as the protocol has them: hover, completion, definition,
+//! The language features for a position in a file, converted to the protocol: hover, completion, definition,
 //! references, inlay hints.
 
 use lsp_types::{
@@ -19,7 +19,7 @@ use super::session::Session;
 use super::view::View;
 use super::{hover, inlay, links};
 
-/// What can be written at a place.
+/// The completions at a position.
 pub(crate) fn completion(session: &Session, params: &CompletionParams) -> CompletionResponse {
     let at = &params.text_document_position;
     let items = items(session, at).unwrap_or_default();
@@ -55,7 +55,7 @@ fn items(session: &Session, at: &TextDocumentPositionParams) -> Option<Vec<Compl
             kind: Some(kind(item.kind)),
             filter_text: Some(item.label.clone()),
             text_edit: Some(CompletionTextEdit::Edit(TextEdit { range, new_text: item.insert })),
-            // Lines are indented already.
+            // Inserted lines are already indented.
             insert_text_mode: Some(InsertTextMode::AS_IS),
             label: item.label,
             detail: item.detail,
@@ -79,13 +79,13 @@ fn kind(kind: ItemKind) -> CompletionItemKind {
     }
 }
 
-/// The names of the objects that are named at a place.
+/// The locations of the names of the objects that are named at a position.
 pub(crate) fn definition(session: &Session, params: &GotoDefinitionParams) -> Option<GotoDefinitionResponse> {
     let found = linked(session, &params.text_document_position_params, links::definition)?;
     Some(GotoDefinitionResponse::Array(found))
 }
 
-/// Everything that names the object whose name is at a place.
+/// The locations that refer to the object whose name is at a position.
 pub(crate) fn references(session: &Session, params: &ReferenceParams) -> Option<Vec<lsp_types::Location>> {
     let with_declaration = params.context.include_declaration;
     let find = |view: &View<'_>, offset: u32| links::references(view, offset, with_declaration);
@@ -102,7 +102,7 @@ fn linked(
     })
 }
 
-/// What is said of a place.
+/// The hover text at a position.
 pub(crate) fn hover(session: &Session, params: &HoverParams) -> Option<Hover> {
     at_place(session, &params.text_document_position_params, |view, offset, places| {
         let found = hover::at(view, offset)?;
@@ -113,7 +113,7 @@ pub(crate) fn hover(session: &Session, params: &HoverParams) -> Option<Hover> {
     })
 }
 
-/// Asks about a place in a file that is checked.
+/// Runs a function for a position in a file that is checked.
 fn at_place<T>(
     session: &Session,
     at: &TextDocumentPositionParams,
@@ -126,7 +126,7 @@ fn at_place<T>(
     })
 }
 
-/// The inlay hints of a part of a file; none unless they are switched on.
+/// The inlay hints of a part of a file; none unless they are enabled.
 pub(crate) fn inlay_hints(session: &Session, params: &InlayHintParams) -> Vec<InlayHint> {
     session.options.inlay_hints.then(|| hints_of(session, params)).flatten().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The diagnostics of a file as the client gets them.
+//! The diagnostics of a file, for the client.
 
 use std::path::Path;
 
@@ -14,7 +14,6 @@ use super::session::Session;
 
 pub(crate) use diagnostics::result_id;
 
-/// The diagnostics of a file.
 pub(crate) fn of_file(session: &Session, path: &Path) -> Vec<Diagnostic> {
     let Some(project) = session.project(path) else { return Vec::new() };
     if is_configuration(project, path) {
@@ -25,13 +24,13 @@ pub(crate) fn of_file(session: &Session, path: &Path) -> Vec<Diagnostic> {
     diagnostics::of_file(&report.findings, &|place| places.location(place), session.client.can)
 }
 
-/// Whether a file is a configuration of a project, or one that another is based on.
+/// Whether a file is a configuration of a project, or one that a configuration extends.
 pub(crate) fn is_configuration(project: &Project, path: &Path) -> bool {
     files::is_configuration(path) || project.configurations().any(|known| known == path)
 }
 
 fn of_configuration(session: &Session, project: &Project, path: &Path) -> Vec<Diagnostic> {
-    // It was removed: nothing is wrong with it.
+    // The file was removed, so it has no diagnostics.
     let Ok(text) = session.text(path) else { return Vec::new() };
     let edited = Edited {
         path,

@@ -1,7 +1,8 @@
 //! `gpulint lsp`: the language server, for editors.
 //!
-//! `server` speaks with the client, `project` keeps the findings of a folder, the others answer a request each. Features know
-//! byte offsets in texts; `convert` makes positions and URIs of the protocol of them.
+//! `server` communicates with the client, `project` maintains the findings of a folder, and each of the
+//! others answers one kind of request. Features use byte offsets in texts; `convert` converts them to the
+//! positions and URIs of the protocol.
 
 mod actions;
 mod answers;
@@ -31,9 +32,9 @@ use crate::args::LspArgs;
 use crate::config::Scopes;
 use crate::error::CliError;
 
-/// Serves one client, until it says that it exits.
+/// Serves one client until it exits.
 pub(crate) fn run(args: LspArgs) -> Result<ExitCode, CliError> {
-    // What is wrong with the flags is said before a client waits for an answer.
+    // Errors in the flags are reported before a client waits for an answer.
     Scopes::for_server(&args)?;
     let (connection, threads) = Connection::stdio();
     let code = server::serve(with_queue(connection), args)?;
@@ -41,8 +42,8 @@ pub(crate) fn run(args: LspArgs) -> Result<ExitCode, CliError> {
     Ok(code)
 }
 
-/// Queues the messages of the client as they come. The connection alone hands over one at a time, so that the loop would see neither
-/// the edits that wait nor that a request was cancelled.
+/// Queues the messages of the client as they arrive. The connection itself hands over one message at a time,
+/// so that the loop could see neither pending edits nor the cancellation of a request.
 fn with_queue(connection: Connection) -> Connection {
     let Connection { sender, receiver: incoming } = connection;
     let (queue, receiver) = crossbeam_channel::unbounded();

@@ -1,24 +1,24 @@
-//! Positions as the protocol has them: lines that end in `\n`, `\r\n` or `\r`, and columns in the units that the client and
-//! the server agreed on. Bytes everywhere else.
+//! Positions in the protocol: lines end in `\n`, `\r\n` or `\r`, and columns count the units that the client
+//! and the server have negotiated. All other modules use bytes.
 
 use std::ops::Range as Bytes;
 
 use gpulint_rules::tree::Span;
 use lsp_types::{Position, PositionEncodingKind, Range};
 
-/// What a column counts.
+/// The unit of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// Bytes.
     Utf8,
-    /// UTF-16 code units, which every client knows.
+    /// UTF-16 code units, which every client supports.
     Utf16,
     /// Unicode characters.
     Utf32,
 }
 
 impl Encoding {
-    /// The one that costs least of those that a client offers, in its order; UTF-16 if it offers none that is known.
+    /// The encoding that costs least among those that a client offers, in its order; UTF-16 if it offers none
+    /// of them.
     pub(crate) fn negotiate(offered: Option<&[PositionEncodingKind]>) -> Encoding {
         let known = |kind: &PositionEncodingKind| Encoding::ALL.into_iter().find(|one| one.kind() == *kind);
         let offered: Vec<Encoding> = offered.unwrap_or_default().iter().filter_map(known).collect();
@@ -39,17 +39,18 @@ impl Encoding {
         }
     }
 
-    /// How many units a text is.
+    /// The length of a text in units.
     fn units(self, text: &str) -> usize {
         match self {
             Encoding::Utf8 => text.len(),
             Encoding::Utf32 => text.chars().count(),
-            // Those of four bytes are two units.
+            // A character of four bytes is two UTF-16 code units.
             Encoding::Utf16 => text.chars().count() + text.bytes().filter(|byte| *byte >= 0xF0).count(),
         }
     }
 
-    /// How many bytes of a text so many units are: less if they end within a character, and at most all.
+    /// The number of bytes at the start of a text that make up a number of units: fewer if that number ends
+    /// within a character, and at most the whole text.
     fn bytes(self, text: &str, units: usize) -> usize {
         if text.as_bytes().get(..units).is_some_and(<[u8]>::is_ascii) {
             return units;
@@ -69,7 +70,7 @@ impl Encoding {
     }
 }
 
-/// The last start of a character up to a byte.
+/// The start of the character that a byte belongs to.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -78,37 +79,38 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// Where the lines of a text start.
+/// The offsets at which the lines of a text start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Positions {
-    /// In order, the first is 0.
+    /// The starts in ascending order; the first is 0.
     starts: Vec<u32>,
-    /// Bytes of the first line that are not counted.
+    /// Number of bytes of the first line that are not counted.
     skipped: usize,
 }
 
 impl Positions {
-    /// Those of a text that the client has.
+    /// The positions of a text that the client has.
     pub(crate) fn new(text: &str) -> Positions {
         let mut starts = vec![0];
         add_starts(&mut starts, text, 0, text.len());
         Positions { starts, skipped: 0 }
     }
 
-    /// Those of a file that was read from disk: no editor counts a byte order mark.
+    /// The positions of a file that was read from disk. A byte order mark is not counted, because editors do
+    /// not show it.
     pub(crate) fn of_file(text: &str) -> Positions {
         let skipped = if text.starts_with('\u{FEFF}') { '\u{FEFF}'.len_utf8() } else { 0 };
         Positions { skipped, ..Positions::new(text) }
     }
 
-    /// Adapts to a text in which `replaced` bytes of the text before became `length` bytes.
+    /// Updates the positions for a text in which `replaced` bytes of the previous text became `length` bytes.
     pub(super) fn edit(&mut self, text: &str, replaced: Bytes<usize>, length: usize) {
         let mut line = self.line_of(narrow(replaced.start));
-        // A line break that ends there may go on in the new text: `\r` and `\n`.
+        // The line break that ends before the change may continue in the new text: `\r` followed by `\n`.
         if line > 0 && self.starts[line] as usize == replaced.start {
             line -= 1;
         }
-        // What follows a line break behind the change still does.
+        // The starts of lines after the change stay valid.
         let kept = self.starts.partition_point(|start| *start as usize <= replaced.end);
         let end = replaced.start + length;
         let moved = |start: &u32| narrow((*start as usize + end).saturating_sub(replaced.end));
@@ -123,8 +125,8 @@ impl Positions {
         self.starts.append(&mut new);
     }
 
-    /// The byte of a position. Past the end of a line it is that end, past the last line the end of the text, and
-    /// within a character its start.
+    /// The byte offset of a position. A position past the end of a line means the end of that line, one past
+    /// the last line the end of the text, and one within a character the start of that character.
     pub(crate) fn offset(&self, text: &str, position: Position, encoding: Encoding) -> u32 {
         let Some(line) = self.content(text, position.line as usize) else {
             return narrow(text.len());
@@ -133,8 +135,8 @@ impl Positions {
         narrow(line.start + column)
     }
 
-    /// The position of a byte. Within a character it is that of its start, within a line break that of the line's
-    /// end, and past the end of the text that end.
+    /// The position of a byte offset. An offset within a character gives the position of its start, one
+    /// within a line break the end of the line, and one past the end of the text the end of the text.
     pub(crate) fn position(&self, text: &str, offset: u32, encoding: Encoding) -> Position {
         let at = floor(text, offset as usize);
         let line = self.line_of(narrow(at));
@@ -143,19 +145,19 @@ impl Positions {
         Position { line: narrow(line), character: narrow(encoding.units(before)) }
     }
 
-    /// The range of some bytes.
+    /// Converts a range of bytes to a range of the protocol.
     pub(crate) fn range(&self, text: &str, span: Span, encoding: Encoding) -> Range {
         let position = |at| self.position(text, at, encoding);
         Range { start: position(span.start), end: position(span.end.max(span.start)) }
     }
 
-    /// The bytes of a range.
+    /// Converts a range of the protocol to bytes.
     pub(crate) fn span(&self, text: &str, range: Range, encoding: Encoding) -> Span {
         let start = self.offset(text, range.start, encoding);
         Span::new(start, self.offset(text, range.end, encoding).max(start))
     }
 
-    /// The line, from 0, that holds a byte.
+    /// The line, from 0, that contains a byte.
     fn line_of(&self, at: u32) -> usize {
         self.starts.partition_point(|start| *start <= at).saturating_sub(1)
     }
@@ -175,12 +177,12 @@ impl Positions {
     }
 }
 
-/// Adds where lines start behind the line breaks that begin in a part of a text and end in it.
+/// Adds the starts of lines after the line breaks that lie in a part of a text.
 fn add_starts(starts: &mut Vec<u32>, text: &str, from: usize, to: usize) {
     let bytes = text.as_bytes();
     for found in memchr::memchr2_iter(b'\n', b'\r', bytes.get(from..to).unwrap_or_default()) {
         let next = from + found + 1;
-        // `\r\n` is one.
+        // `\r\n` is one line break.
         if bytes[next - 1] != b'\r' || bytes.get(next) != Some(&b'\n') {
             starts.push(narrow(next));
         }
@@ -199,7 +201,8 @@ mod tests {
 
     const ALL: [Encoding; 3] = Encoding::ALL;
 
-    /// The position of each start of a character, and of the end: what the protocol says, character by character.
+    /// The position of each character and of the end, computed character by character as the protocol defines
+    /// it.
     fn naive(text: &str, encoding: Encoding) -> Vec<(usize, Position)> {
         let (mut line, mut character) = (0, 0);
         let mut all = Vec::new();
@@ -225,7 +228,7 @@ mod tests {
 
     #[test]
     fn columns_are_in_the_units_of_the_encoding() {
-        // Two bytes, three, four; a tab; a family of emoji with joiners; wide characters.
+        // Characters of two, three and four bytes; a tab; a family of emoji with joiners; wide characters.
         let text = "é漢😀\tx\r\nA: \"👨‍👩‍👧\" # 表\rlast\n";
         let positions = Positions::new(text);
         let place = |of: &str, encoding| {
@@ -245,13 +248,13 @@ mod tests {
         let positions = Positions::new(text);
         let offset =
             |line, character, encoding| positions.offset(text, Position { line, character }, encoding);
-        // Within the pair of surrogates, and within the bytes of the character.
+        // Offsets within a pair of surrogates, and within the bytes of a character.
         assert_eq!([0, 1, 2, 3, 4, 5, 99].map(|at| offset(0, at, Encoding::Utf16)), [0, 1, 1, 5, 6, 6, 6]);
         assert_eq!([1, 2, 4, 5, 6, 7].map(|at| offset(0, at, Encoding::Utf8)), [1, 1, 1, 5, 6, 6]);
         assert_eq!([1, 2, 3, 4].map(|at| offset(0, at, Encoding::Utf32)), [1, 5, 6, 6]);
         assert_eq!([offset(1, 0, Encoding::Utf8), offset(1, 9, Encoding::Utf8)], [8, 9]);
         assert_eq!(offset(7, 0, Encoding::Utf8), 9);
-        // Between `\r` and `\n`, and within the character.
+        // Offsets between `\r` and `\n`, and within a character.
         let position = |at| positions.position(text, at, Encoding::Utf16);
         assert_eq!(position(7), Position { line: 0, character: 4 });
         assert_eq!(position(3), Position { line: 0, character: 1 });
@@ -290,7 +293,7 @@ mod tests {
             for encoding in ALL {
                 for (at, expected) in naive(&text, encoding) {
                     prop_assert_eq!(positions.position(&text, at as u32, encoding), expected);
-                    // Within `\r\n` there is no position: the end of the line is that before it.
+                    // There is no position between `\r` and `\n`: it is the end of the line before.
                     let is_within = text[..at].ends_with('\r') && text[at..].starts_with('\n');
                     let back = at - usize::from(is_within);
                     prop_assert_eq!(positions.offset(&text, expected, encoding), back as u32);

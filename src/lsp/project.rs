@@ -1,8 +1,8 @@
-//! A folder of the editor: its files, configurations and sets, and the findings that `gpulint check .` would have in it.
+//! A folder of the editor: its files, configurations and sets, and the findings of `gpulint check .` in it.
 //!
-//! A change is followed as deep as it reaches: the text of one file, the sets that the objects make, what kustomizations and
-//! charts say about other files, which files there are, or the configuration. Invariant: the findings are those of a run
-//! over the files as they are, with the texts of open buffers in their places.
+//! An update redoes only what a change affects: the text of one file, the sets that its objects define, the
+//! effect of kustomizations and charts on other files, the list of files, or the configuration. Invariant:
+//! the findings equal those of a run over the current files, in which open buffers replace files.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -29,10 +29,10 @@ use crate::files::{
 
 use super::view::{SetView, View};
 
-/// Files that say which others are ignored.
+/// Files that define which other files are ignored.
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
-/// How many files were read, of how many.
+/// Number of files that were read, and of files to read.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) done: AtomicUsize,
@@ -43,48 +43,48 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub(crate) struct Project {
     root: PathBuf,
-    /// The file that is checked alone; none for a whole folder.
+    /// The file that is checked alone; `None` for a whole folder.
     file: Option<PathBuf>,
     args: LspArgs,
     scopes: Scopes,
-    /// One for each configuration.
+    /// The engine of each configuration.
     engines: Vec<Arc<Engine>>,
     baselines: Baselines,
-    /// In the order of the reported paths.
+    /// The inputs in the order of the reported paths.
     inputs: Vec<ScopedInput>,
-    /// One for each input.
+    /// The state of each input.
     states: Vec<FileState>,
-    /// The inputs by absolute path.
+    /// The index of each input by absolute path.
     by_path: HashMap<PathBuf, usize>,
     folders: Folders,
     sets: Sets,
     workspace: Workspace,
-    /// What could not be read of the configurations.
+    /// Errors in configurations.
     errors: Vec<String>,
-    /// Whether the findings are those of configurations that could all be read.
+    /// Whether all configurations could be read, so that the findings are correct.
     is_sound: bool,
 }
 
-/// How a file was read.
+/// The result of reading a file.
 #[derive(Debug, Default)]
 struct FileState {
     context: Option<FileContext>,
-    /// Whether its objects make sets.
+    /// Whether the objects of the file define sets.
     is_manifest: bool,
-    /// What its objects are called, as far as sets depend on it.
+    /// The ids of the objects, as far as sets depend on them.
     objects: Vec<ObjectId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The text of a buffer: it was opened, edited or closed.
+    /// The text of a buffer: the file was opened, edited or closed.
     Buffer(PathBuf),
-    /// A file or folder on disk; whether it may have been made or removed.
+    /// A file or folder on disk, and whether it may have been created or removed.
     Disk(PathBuf, bool),
 }
 
 impl Change {
-    /// The absolute path of what changed.
+    /// The absolute path of the file or folder that changed.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Change::Buffer(path) | Change::Disk(path, _) => path,
@@ -92,24 +92,24 @@ impl Change {
     }
 }
 
-/// How far a change reaches.
+/// The effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reach {
-    /// No file of the project.
+    /// It affects no file of the project.
     Nothing,
     Text,
-    /// What surrounding folders say about files.
+    /// It changes the effect of surrounding folders on files.
     Folders,
-    /// The same, and what fills in placeholders.
+    /// It changes the effect of surrounding folders on files, and the tools that fill in placeholders.
     Placeholders,
-    /// Which files there are.
+    /// It changes the list of files.
     Files,
-    /// All findings.
+    /// It may change all findings.
     Configuration,
 }
 
 impl Project {
-    /// Reads and checks a folder, given its absolute path. Files count as read in `reading`.
+    /// Reads and checks a folder, given its absolute path. Counts the files in `reading`.
     pub(crate) fn open(
         root: &Path,
         args: &LspArgs,
@@ -188,12 +188,12 @@ impl Project {
         &self.root
     }
 
-    /// Whether it is a file that is checked alone.
+    /// Whether the project is a file that is checked alone.
     pub(crate) fn is_single(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Whether the findings of a file are those of this project, if it belongs to no inner folder.
+    /// Whether the findings of a file are those of this project, unless the file belongs to an inner folder.
     pub(crate) fn owns(&self, path: &Path) -> bool {
         match &self.file {
             Some(file) => file == path,
@@ -206,17 +206,18 @@ impl Project {
         self.owns(path) || self.is_part_of_configuration(path)
     }
 
-    /// Whether a file is one of the input.
+    /// Whether a file is one of the inputs.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.by_path.contains_key(path)
     }
 
-    /// What could not be read of the configurations.
+    /// Errors in configurations.
     pub(crate) fn errors(&self) -> &[String] {
         &self.errors
     }
 
-    /// What panicked in rules since the last call, a line each. It cost the findings of the rule for the object alone.
+    /// The rules that have panicked since the last call, one line each. A panic loses only the findings of
+    /// that rule for that object.
     pub(crate) fn take_panics(&mut self) -> Vec<String> {
         let line = |panic: RulePanic| {
             let rule = panic.rule.unwrap_or("the report");
@@ -226,23 +227,24 @@ impl Project {
         self.workspace.take_panics().into_iter().map(line).collect()
     }
 
-    /// The absolute paths of the files that have findings or may have some.
+    /// The absolute paths of the files that have or may have findings.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         let inputs = self.inputs.iter().filter(|one| self.workspace.file(&one.input.display_path).is_some());
         inputs.map(|one| one.input.absolute.as_path())
     }
 
-    /// Puts the text of a buffer in the place of a file, or takes it away. [`Project::update`] is told after that.
+    /// Replaces the text of a file by that of a buffer, or removes the buffer. The caller calls
+    /// [`Project::update`] afterwards.
     pub(crate) fn put_buffer(&mut self, path: &Path, text: Option<Arc<str>>) {
         self.folders.disk_mut().put(path, text);
     }
 
-    /// The file with an absolute path, as it was parsed last.
+    /// The file with an absolute path, as it was last parsed.
     pub(crate) fn file(&self, path: &Path) -> Option<&File> {
         self.workspace.file(&self.input(path)?.input.display_path)
     }
 
-    /// The absolute path of a file that findings name.
+    /// The absolute path of a file, given its path in findings.
     pub(crate) fn path_of(&self, reported: &str) -> PathBuf {
         let named = self.root.join(reported);
         if self.by_path.contains_key(&named) {
@@ -252,7 +254,7 @@ impl Project {
         input.map_or(named, |one| one.input.absolute.clone())
     }
 
-    /// The findings of a file that its baseline does not have.
+    /// The findings of a file that its baseline does not contain.
     pub(crate) fn report(&self, path: &Path) -> Option<Cow<'_, CheckReport>> {
         let one = self.input(path)?;
         let report = self.workspace.report(&one.input.display_path)?;
@@ -264,7 +266,7 @@ impl Project {
         Some(Cow::Owned(report))
     }
 
-    /// What a request sees of a file.
+    /// The view of a file that a request uses.
     pub(crate) fn view<'a>(&'a self, path: &Path, report: &'a CheckReport) -> Option<View<'a>> {
         let one = self.input(path)?;
         let file = self.workspace.file(&one.input.display_path)?;
@@ -273,12 +275,13 @@ impl Project {
         Some(View { file, report, engine: &self.engines[one.scope], sets })
     }
 
-    /// The absolute paths of the files of its configurations, those with errors included.
+    /// The absolute paths of all configuration files, including those with errors.
     pub(crate) fn configurations(&self) -> impl Iterator<Item = &Path> {
         self.scopes.found().iter().map(PathBuf::as_path)
     }
 
-    /// Whether a file is a configuration, or one that a configuration reads: a base, a baseline, a definition of kinds.
+    /// Whether a file is a configuration, or one that a configuration reads: a configuration that it extends,
+    /// a baseline, a definition of kinds.
     pub(crate) fn is_part_of_configuration(&self, path: &Path) -> bool {
         let is_part = |file: &PathBuf| file == path;
         files::is_configuration(path)
@@ -291,7 +294,7 @@ impl Project {
             || self.scopes.all().iter().any(|scope| scope.crds.iter().any(|place| path.starts_with(place)))
     }
 
-    /// Follows changes. Returns the absolute paths of the files whose findings may have changed.
+    /// Applies changes. Returns the absolute paths of the files whose findings may have changed.
     pub(crate) fn update(&mut self, changes: &[Change]) -> BTreeSet<PathBuf> {
         enter(&self.root);
         let reach = changes.iter().map(|change| self.reach(change)).max().unwrap_or(Reach::Nothing);
@@ -321,7 +324,8 @@ impl Project {
         let disk = std::mem::take(self.folders.disk_mut());
         match Project::open_input(&self.root, self.file.as_deref(), &self.args, &disk, &Reading::default()) {
             Ok(mut project) => {
-                // What is wrong with a configuration does not make its findings those of no configuration.
+                // If a configuration has an error, keep the findings of the last valid one instead of those
+                // without a configuration.
                 if project.is_sound || !self.is_sound {
                     *self = project;
                 } else {
@@ -351,12 +355,12 @@ impl Project {
         let name = path.file_name().unwrap_or_default();
         let at = self.by_path.get(path);
         if self.is_part_of_configuration(path) {
-            // An unfinished configuration is nobody's.
+            // A configuration that is being edited counts only when it is saved.
             return if is_disk { Reach::Configuration } else { Reach::Nothing };
         }
         if is_disk {
             let is_ignore_file = IGNORE_FILES.iter().any(|known| name == *known);
-            // Many programs save a file by putting another one in its place.
+            // Many programs save a file by replacing it with a new one.
             let is_as_before = path.is_file() && at.is_some();
             if is_ignore_file || may_exist_anew && !is_as_before || !path.exists() {
                 return Reach::Files;
@@ -400,7 +404,8 @@ impl Project {
         self.apply(changes, has_other_objects, Vec::new())
     }
 
-    /// Reads the files that are new, whose texts changed, or about which surrounding folders say something else.
+    /// Reads the files that are new, whose texts changed, or on which surrounding folders have another
+    /// effect.
     fn rebuild(
         &mut self,
         inputs: Vec<ScopedInput>,
@@ -458,7 +463,7 @@ impl Project {
         self.apply(changes, true, gone)
     }
 
-    /// Takes over files that were read again, those that are gone, and other sets.
+    /// Takes over files that were read again, removes those that are gone, and updates the sets.
     fn apply(
         &mut self,
         changes: Vec<(usize, Option<File>)>,
@@ -527,7 +532,7 @@ impl FileState {
         }
     }
 
-    /// Whether sets are the same with both. What Flux and Argo CD apply is in the objects themselves.
+    /// Whether sets are equal with either state. What Flux and Argo CD apply is in the objects themselves.
     fn makes_same_sets(&self, other: &FileState) -> bool {
         let applies = |id: &ObjectId| id.group.ends_with("fluxcd.io") || id.group == "argoproj.io";
         self.is_manifest == other.is_manifest
@@ -536,13 +541,13 @@ impl FileState {
     }
 }
 
-/// Makes a folder the current one, which paths are reported relative to, as they are in a run in that folder.
+/// Makes a folder the current one. Reported paths are relative to it, as in a run in that folder.
 fn enter(root: &Path) {
-    // A folder that was removed has no files.
+    // This fails if the folder was removed; it has no files then.
     let _ = std::env::set_current_dir(root);
 }
 
-/// The files of the current folder, or one of them, with the folders that were read to find them.
+/// The files of the current folder, or one file of it, with the folders that were read to find them.
 fn find(file: Option<&Path>, scopes: &mut Scopes) -> (Vec<ScopedInput>, Directories) {
     let name = file.and_then(Path::file_name).unwrap_or(OsStr::new("."));
     let mut found = files::find(&[PathBuf::from(name)], Path::new("<stdin>"));

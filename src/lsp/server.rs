@@ -1,7 +1,9 @@
-//! The loop of the language server: takes the messages of the client in order, keeps the projects up to date, and answers.
+//! The loop of the language server: handles the messages of the client in order, updates the projects, and
+//! answers.
 //!
-//! Edits that wait are applied together, and their diagnostics are sent, before the next request is answered. Everything
-//! happens on one thread, but for the rules, which run on all; a panic costs the answer, not the server.
+//! Pending edits are applied together, and their diagnostics are sent, before the next request is answered.
+//! Everything happens on one thread, except that the rules run on all threads. A panic loses an answer but
+//! does not end the server.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -38,11 +40,11 @@ use super::project::{Change, Project, Reading};
 use super::session::{Options, Sent, Session, read};
 use super::{capabilities, findings};
 
-/// The section of the client's configuration that is ours.
+/// The section of gpulint in the client's configuration.
 const SECTION: &str = "gpulint";
-/// How often progress is shown, and how long a folder that is read may wait for the next look.
+/// The interval at which progress is shown and at which the reading of a folder is checked.
 const TICK: Duration = Duration::from_millis(5);
-/// Files on which findings depend.
+/// Glob patterns of the files on which findings depend.
 const WATCHED: [&str; 4] = [
     "**/*.{yaml,yml,json}",
     "**/{Kustomization,.gitignore,.ignore}",
@@ -50,22 +52,22 @@ const WATCHED: [&str; 4] = [
     "**/{Makefile,GNUmakefile,justfile,Justfile}",
 ];
 
-/// The state of the server.
 struct Server {
     session: Session,
     args: LspArgs,
-    /// What has changed since the findings were last brought up to date.
+    /// The changes since the findings were last updated.
     changes: Vec<Change>,
     /// The files whose diagnostics may have changed since they were last sent.
     stale: BTreeSet<PathBuf>,
     /// The request for the client's configuration.
     asked: Option<RequestId>,
-    /// The errors of configurations that the user has seen.
+    /// The errors of configurations that were shown to the user.
     shown: Vec<String>,
     is_shut_down: bool,
 }
 
-/// Serves a client until it says that it exits. The exit code is 1 if it exits without having shut the server down.
+/// Serves a client until it exits. The exit code is 1 if the client exits without having shut the server
+/// down.
 pub(crate) fn serve(connection: Connection, args: LspArgs) -> Result<ExitCode, CliError> {
     let (id, params) = Client::begin(&connection)?;
     let params: InitializeParams = serde_json::from_value(params)?;
@@ -111,7 +113,8 @@ impl Server {
         ExitCode::from(u8::from(!self.is_shut_down))
     }
 
-    /// Runs work that may panic. What it leaves half done is read again.
+    /// Runs work that may panic. After a panic the projects are read again, because the work may be half
+    /// done.
     fn guard<T>(&mut self, what: &str, work: impl FnOnce(&mut Server) -> T) -> Option<T> {
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
             Ok(value) => Some(value),
@@ -172,7 +175,7 @@ impl Server {
                 server.did_change_options(&params);
                 Some(())
             }
-            // Others tell nothing that is used.
+            // Other notifications are ignored.
             _ => Some(()),
         });
         if known == Some(None) {
@@ -201,7 +204,7 @@ impl Server {
         let buffer = Buffer::new(document.version, document.text);
         self.session.buffers.insert(path.clone(), buffer);
         self.put(&path);
-        // The client may know it by another URI than before.
+        // The client may use another URI for the file than before.
         self.stale.insert(path);
     }
 
@@ -224,7 +227,7 @@ impl Server {
                 self.stale.insert(path);
                 return;
             }
-            // A file that was only in the editor is gone.
+            // A file that existed only in the editor is gone.
             self.changes.push(Change::Buffer(path.clone()));
         }
         self.stale.insert(path);
@@ -252,7 +255,7 @@ impl Server {
         }
         let added = params.event.added.iter().filter_map(|folder| path_of(&folder.uri)).collect();
         self.open(added);
-        // Open files that were in a removed folder, or of none.
+        // Open files that were in a removed folder, or in none.
         for path in self.session.buffers.keys().cloned().collect::<Vec<_>>() {
             self.stale.insert(path);
         }
@@ -285,7 +288,7 @@ impl Server {
         }
     }
 
-    /// Asks the client to watch files.
+    /// Requests that the client watches files.
     fn watch(&mut self) {
         if !self.session.client.can.watches_files {
             return;
@@ -304,7 +307,7 @@ impl Server {
             .request::<request::RegisterCapability>(RegistrationParams { registrations: vec![registration] });
     }
 
-    /// Reads folders, while messages wait.
+    /// Reads folders, and handles messages in between.
     fn open(&mut self, roots: Vec<PathBuf>) {
         let mut progress = None;
         for root in roots {
@@ -344,7 +347,7 @@ impl Server {
         if let Some(progress) = progress {
             progress.end(&self.session.client);
         }
-        // Single files that a folder has now belong to it.
+        // Files that were checked alone and are in a new folder now belong to it.
         let folders: Vec<PathBuf> = self
             .session
             .projects
@@ -369,7 +372,7 @@ impl Server {
         }
     }
 
-    /// Puts the text of a buffer in the place of its file.
+    /// Replaces the text of a file by that of its buffer.
     fn put(&mut self, path: &Path) {
         let Some(text) = self.session.buffers.get(path).map(|buffer| Arc::<str>::from(buffer.text.as_str()))
         else {
@@ -384,7 +387,7 @@ impl Server {
         }
     }
 
-    /// Brings the findings up to date.
+    /// Updates the findings.
     fn refresh(&mut self) {
         if self.changes.is_empty() {
             return;
@@ -397,7 +400,7 @@ impl Server {
                 self.stale.extend(project.update(&own));
             }
         }
-        // The configuration that is edited has findings of its own.
+        // The configuration that is edited has diagnostics of its own.
         self.stale.extend(changes.iter().map(|change| change.path().to_owned()));
     }
 
@@ -441,7 +444,7 @@ impl Server {
         }
     }
 
-    /// Shows what is wrong with configurations, once.
+    /// Shows the errors in configurations, each once.
     fn show_errors(&mut self) {
         let errors: Vec<String> =
             self.session.projects.iter().flat_map(|project| project.errors().iter().cloned()).collect();
@@ -465,7 +468,7 @@ fn roots(params: &InitializeParams) -> Vec<PathBuf> {
     root.into_iter().collect()
 }
 
-/// The options in a section of the configuration; what is no option of ours counts as absent.
+/// The options in a section of the client's configuration; unknown or invalid options count as absent.
 fn read_options(section: &Value) -> Options {
     Options::deserialize(section).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What the server knows of a client: its folders, its open files, and the diagnostics that it has.
+//! The state of a client: its folders, its open files, and the diagnostics that were sent to it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,17 +15,16 @@ use super::convert::{Places, uri_of};
 use super::project::{Change, Project};
 use super::view::View;
 
-/// What the client's configuration says.
+/// The options in the client's configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Options {
-    /// Whether inlay hints are shown.
     pub(crate) inlay_hints: bool,
 }
 
-/// The diagnostics of a file that the client has.
+/// The diagnostics of a file that were sent to the client.
 pub(super) struct Sent {
-    /// Under which URI.
+    /// The URI under which they were sent.
     pub(super) uri: Uri,
     pub(super) result_id: String,
 }
@@ -34,12 +33,12 @@ pub(super) struct Sent {
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) options: Options,
-    /// Those of inner folders before those of the folders that they are in.
+    /// The projects. Those of inner folders precede those of outer folders.
     pub(super) projects: Vec<Project>,
     pub(crate) buffers: HashMap<PathBuf, Buffer>,
-    /// The URIs by which the client knows open files.
+    /// The URIs that the client uses for open files.
     pub(super) uris: HashMap<PathBuf, Uri>,
-    /// The diagnostics that were sent. Files without any are not in it.
+    /// The diagnostics that were sent. Files without diagnostics have no entry.
     pub(super) sent: BTreeMap<PathBuf, Sent>,
 }
 
@@ -55,17 +54,16 @@ impl Session {
         }
     }
 
-    /// The project that a file belongs to: that of the innermost folder.
+    /// The index of the project that a file belongs to: that of the innermost folder.
     pub(super) fn project_of(&self, path: &Path) -> Option<usize> {
         self.projects.iter().position(|project| project.owns(path))
     }
 
-    /// The project that a file belongs to.
     pub(crate) fn project(&self, path: &Path) -> Option<&Project> {
         self.project_of(path).map(|at| &self.projects[at])
     }
 
-    /// What a look at a project gives with another text in the place of a file, which stays as it is.
+    /// Evaluates a project with another text for a file. The file itself does not change.
     pub(crate) fn try_text<T>(
         &mut self,
         path: &Path,
@@ -84,7 +82,7 @@ impl Session {
         seen
     }
 
-    /// Looks at a file that is checked.
+    /// Runs a function on the view of a file that is checked.
     pub(crate) fn view<T>(
         &self,
         path: &Path,
@@ -100,12 +98,12 @@ impl Session {
         self.buffers.get(path).map(|buffer| buffer.version)
     }
 
-    /// The files that have diagnostics, with the result ids of these.
+    /// The files that have diagnostics, with their result ids.
     pub(crate) fn files_with_diagnostics(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.sent.iter().map(|(path, sent)| (path.as_path(), sent.result_id.as_str()))
     }
 
-    /// The places of a project.
+    /// The converter for the locations of a project.
     pub(crate) fn places<'s>(&'s self, project: &'s Project) -> Places<'s> {
         Places::new(project, &self.uris, self.client.encoding)
     }
@@ -118,13 +116,12 @@ impl Session {
         }
     }
 
-    /// The URI of a file.
     pub(crate) fn uri(&self, path: &Path) -> Option<Uri> {
         self.uris.get(path).cloned().or_else(|| uri_of(path))
     }
 }
 
-/// Reads parameters; `None` if they are not what the protocol says.
+/// Reads parameters; `None` if they do not conform to the protocol.
 pub(super) fn read<T: DeserializeOwned>(params: Value) -> Option<T> {
     serde_json::from_value(params).ok()
 }

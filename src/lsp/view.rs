@@ -1,21 +1,21 @@
-//! What a request sees of a file.
+//! The view of a file that a request uses.
 
 use gpulint_rules::tree::Span;
 use gpulint_rules::{CheckReport, Cluster, Engine, File, Node, Object};
 
 /// A file of a project at the time of a request.
 pub(crate) struct View<'a> {
-    /// Its source, documents and objects, as they were parsed last.
+    /// The source, documents and objects of the file, as they were last parsed.
     pub(crate) file: &'a File,
     pub(crate) report: &'a CheckReport,
     pub(crate) engine: &'a Engine,
-    /// The sets that it is applied with, at least one.
+    /// The sets that the file is applied with, at least one.
     pub(crate) sets: Vec<SetView<'a>>,
 }
 
 /// The objects that are applied together with a file.
 pub(crate) struct SetView<'a> {
-    /// The name of the set; none where the whole input is one.
+    /// The name of the set; `None` if the whole input is one set.
     pub(crate) name: Option<&'a str>,
     pub(crate) cluster: &'a Cluster,
 }
@@ -24,14 +24,14 @@ pub(crate) struct SetView<'a> {
 pub(crate) struct Spot<'a> {
     pub(crate) object: &'a Object,
     pub(crate) node: Node<'a>,
-    /// Whether it is the key of the node.
+    /// Whether it is the key of the node, not its value.
     pub(crate) on_key: bool,
-    /// The key or the value, in bytes of the text.
+    /// The span of the key or the value.
     pub(crate) span: Span,
 }
 
 impl<'a> View<'a> {
-    /// The innermost key or value that holds an offset, or ends there.
+    /// The innermost key or value that contains an offset or ends there.
     pub(crate) fn at(&self, offset: u32) -> Option<Spot<'a>> {
         let holds = |span: Span| span.start <= offset && offset <= span.end;
         let object = self.file.objects.iter().rev().find(|object| {

@@ -1,10 +1,11 @@
-//! The smallest edits that give the same text, so that an editor keeps cursors, folds and marks.
+//! Reduces edits to the smallest ones that give the same text, so that an editor keeps cursors, folds and
+//! marks.
 
 use gpulint_rules::lint::fix::text::Edit;
 use gpulint_rules::tree::Span;
 use similar::{Algorithm, DiffOp, TextDiff};
 
-/// Edits without what they keep. They are in order and do not overlap, as those before.
+/// Removes from edits the text that they keep. The result is in order and does not overlap, as the input.
 pub(crate) fn minimal(text: &str, edits: &[Edit]) -> Vec<Edit> {
     let mut out = Vec::with_capacity(edits.len());
     for edit in edits {
@@ -20,10 +21,10 @@ pub(crate) fn minimal(text: &str, edits: &[Edit]) -> Vec<Edit> {
     out
 }
 
-/// Bytes that become another text.
+/// A range of bytes and the text that replaces it.
 type Part<'t> = (usize, usize, &'t str);
 
-/// The parts of a text that become other ones.
+/// The parts of a text that change.
 fn parts<'t>(old: &str, new: &'t str) -> Vec<Part<'t>> {
     let (start, old_end, new_end) = differing(old, new);
     let (inner, other) = (&old[start..old_end], &new[start..new_end]);
@@ -43,11 +44,11 @@ fn parts<'t>(old: &str, new: &'t str) -> Vec<Part<'t>> {
         text.push_str(old.get(at..)?);
         (text == new).then_some(())
     };
-    // A difference of lines is a help that need not be right.
+    // The comparison by line is only an optimization, so its result is verified.
     if !by_line.is_empty() && gives_new().is_some() { by_line } else { vec![(start, old_end, other)] }
 }
 
-/// The same, line by line.
+/// The parts of a text that change, compared line by line.
 fn lines<'t>(old: &str, new: &'t str) -> Vec<Part<'t>> {
     let diff = TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(old, new);
     let ends = |lines: &[&str]| {
@@ -70,7 +71,8 @@ fn lines<'t>(old: &str, new: &'t str) -> Vec<Part<'t>> {
         .collect()
 }
 
-/// What is left of two texts without what both begin and end with: the start, which is the same in both, and the ends.
+/// The part in which two texts differ, without their common start and end: the start, which is equal in both,
+/// and the two ends.
 fn differing(old: &str, new: &str) -> (usize, usize, usize) {
     let same = |pairs: &mut dyn Iterator<Item = (char, char)>| {
         pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum::<usize>()
@@ -116,9 +118,9 @@ mod tests {
         assert_eq!(parts("a: 1\nb: 2\n", "a: 1\nb: 3\n"), [(8, 9, "3".to_owned())]);
         let both = parts("a: 1\nb: 2\nc: 3\n", "a: 9\nb: 2\nc: 3\nd: 4\n");
         assert_eq!(both, [(3, 4, "9".to_owned()), (15, 15, "d: 4\n".to_owned())]);
-        // Within a character nothing can be kept.
+        // A character is replaced as a whole.
         assert_eq!(parts("é", "è"), [(0, 2, "è".to_owned())]);
-        // `\r\n` becomes `\n`: the whole break is replaced.
+        // `\r\n` becomes `\n`: the whole line break is replaced.
         assert_eq!(parts("a\r\nb", "a\nb"), [(1, 3, "\n".to_owned())]);
     }
 

@@ -1,4 +1,4 @@
-//! What an editor offers to do about findings: fixes, a comment that suppresses one, the manual, and conversions.
+//! The code actions for findings: fixes, a comment that suppresses a finding, the manual, and conversions.
 
 mod minimal;
 mod requests;
@@ -30,40 +30,41 @@ pub(crate) use requests::{answer, execute, resolve};
 
 use minimal::minimal;
 
-/// Applies every safe fix of a file, for `source.fixAll` and for those who ask for this one alone.
+/// Applies every safe fix of a file. Clients request it as `source.fixAll`, or by this name.
 pub(crate) const FIX_ALL: CodeActionKind = CodeActionKind::new("source.fixAll.gpulint");
 /// The command that opens a page of the manual. Its argument is the address.
 pub(crate) const OPEN_MANUAL: &str = "gpulint.openManual";
-/// The command that selects the reason of a suppression that was just written. Its arguments are the URI and the range.
+/// The command that selects the reason of a suppression that was just inserted. Its arguments are the URI and
+/// the range.
 pub(crate) const SELECT_REASON: &str = "gpulint.selectReason";
-/// Every command that an action may have.
+/// All commands of actions.
 pub(crate) const COMMANDS: [&str; 2] = [OPEN_MANUAL, SELECT_REASON];
-/// Stands where the reason of a suppression is to be written.
+/// Placeholder for the reason of a suppression.
 const REASON: &str = "TODO: say why";
 
-/// What was asked for.
+/// A request for actions.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
-    /// The file as the client names it.
+    /// The URI that the client uses for the file.
     pub(crate) uri: &'a Uri,
-    /// The version of its text, if it is open.
+    /// The version of the text, if the file is open.
     pub(crate) version: Option<i32>,
     /// The cursor or the selection, in bytes.
     pub(crate) range: Span,
     pub(crate) context: &'a CodeActionContext,
 }
 
-/// How the client has it.
+/// Converts locations and ranges for the client.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
     pub(crate) can: Capabilities,
-    /// Finds the place of a finding.
+    /// Converts the location of a finding.
     pub(crate) locate: &'a Locate<'a>,
-    /// The range of some bytes of the file.
+    /// Converts a range of bytes of the file.
     pub(crate) range: &'a dyn Fn(Span) -> Range,
 }
 
-/// The actions for a range, those first that are most likely meant.
+/// The actions for a range, the most likely ones first.
 pub(crate) fn of_range(
     view: &View<'_>,
     request: &Request<'_>,
@@ -86,7 +87,7 @@ pub(crate) fn of_range(
     offer.actions.into_iter().map(CodeActionOrCommand::CodeAction).collect()
 }
 
-/// What a command shows. `None` for a command or arguments that no action has.
+/// The page or selection that a command shows. `None` for a command or arguments that no action has.
 pub(crate) fn shown_by(command: &str, arguments: &[Value]) -> Option<ShowDocumentParams> {
     let uri = |value: &Value| value.as_str()?.parse::<Uri>().ok();
     match (command, arguments) {
@@ -106,8 +107,8 @@ pub(crate) fn shown_by(command: &str, arguments: &[Value]) -> Option<ShowDocumen
     }
 }
 
-/// The edits that apply the safe fixes of a file, and those of the findings that are there then. `recheck` gives the
-/// findings of the file with another text; with `None` the fixes end.
+/// The edits that apply the safe fixes of a file, and then those of the findings that remain. `recheck`
+/// returns the findings of the file with another text; if it returns `None`, no more fixes are applied.
 pub(crate) fn fix_all(
     source: &Arc<Source>,
     findings: &[Finding],
@@ -119,18 +120,18 @@ pub(crate) fn fix_all(
     minimal(source.text(), &[whole(source.text(), target.text)])
 }
 
-/// The file of an action that has to be resolved.
+/// The URI of the file of an action that has to be resolved.
 pub(crate) fn unresolved(action: &CodeAction) -> Option<Uri> {
     action.data.as_ref()?.get("fixAll")?.as_str()?.parse().ok()
 }
 
-/// The edit of a file as the client takes it.
+/// Makes a workspace edit for a file.
 fn workspace_edit(uri: &Uri, version: Option<i32>, edits: &[Edit], shown: &Shown<'_>) -> WorkspaceEdit {
     let edit = |edit: &Edit| TextEdit { range: (shown.range)(edit.span), new_text: edit.text.clone() };
     edit_of(uri, version, edits.iter().map(edit).collect(), shown.can)
 }
 
-/// The same, of edits with ranges.
+/// Makes a workspace edit from edits with ranges.
 fn edit_of(uri: &Uri, version: Option<i32>, edits: Vec<TextEdit>, can: Capabilities) -> WorkspaceEdit {
     if can.has_document_changes {
         let text_document = OptionalVersionedTextDocumentIdentifier { uri: uri.clone(), version };
@@ -143,12 +144,12 @@ fn edit_of(uri: &Uri, version: Option<i32>, edits: Vec<TextEdit>, can: Capabilit
     WorkspaceEdit { changes: Some(changes), ..WorkspaceEdit::default() }
 }
 
-/// A new text in the place of another one.
+/// The edit that replaces a whole text by another one.
 fn whole(before: &str, text: String) -> Edit {
     Edit { span: Span::new(0, u32::try_from(before.len()).unwrap_or(u32::MAX)), text }
 }
 
-/// A text that is fixed in rounds.
+/// A text to which fixes are applied in rounds.
 struct Target<'r> {
     text: String,
     /// The last text that was checked again, and its findings.
@@ -180,7 +181,7 @@ impl FixTarget for Target<'_> {
     }
 }
 
-/// A finding in the range, and the diagnostics by which the client knows it.
+/// A finding in the range, and the diagnostics of the client for it.
 struct Chosen<'a> {
     finding: &'a Finding,
     span: Span,
@@ -195,7 +196,7 @@ struct Offer<'a> {
 }
 
 impl<'a> Offer<'a> {
-    /// Whether actions of a kind are asked for.
+    /// Whether the client requests actions of a kind.
     fn is_wanted(&self, kind: &CodeActionKind) -> bool {
         let is_part = |asked: &CodeActionKind| {
             let rest = kind.as_str().strip_prefix(asked.as_str());
@@ -204,7 +205,7 @@ impl<'a> Offer<'a> {
         self.request.context.only.as_ref().is_none_or(|only| only.iter().any(is_part))
     }
 
-    /// The findings that the range touches, and those whose diagnostics the client names.
+    /// The findings that overlap the range, and those whose diagnostics the client sent.
     fn chosen(&self) -> Vec<Chosen<'a>> {
         let own = self.view.file.source.path();
         let range = self.request.range;
@@ -239,7 +240,7 @@ impl<'a> Offer<'a> {
         workspace_edit(self.request.uri, self.request.version, edits, self.shown)
     }
 
-    /// A quick fix for each finding that has a fix; equal ones are one.
+    /// Adds a quick fix for each finding that has a fix; equal ones are merged.
     fn add_fixes(&mut self, chosen: &[Chosen<'a>]) {
         let mut known: Vec<(String, Vec<Edit>, usize)> = Vec::new();
         let first = self.actions.len();
@@ -278,7 +279,7 @@ impl<'a> Offer<'a> {
             .sort_by_key(|action| (action.disabled.is_some(), action.is_preferred.is_none()));
     }
 
-    /// The smallest edits that make a fix.
+    /// The smallest edits that apply a fix.
     fn edits(&self, object: &Object, fix: &Fix) -> Result<Vec<Edit>, String> {
         let repair = repair(object, fix).map_err(|error| error.to_string())?;
         match repair.edits.is_empty() {
@@ -292,7 +293,7 @@ impl<'a> Offer<'a> {
         self.view.report.findings.iter().filter(is_safe).count()
     }
 
-    /// Beside a finding with a safe fix: all of the file, if there are others.
+    /// Adds the action that applies all safe fixes, if the range has a safe fix and the file has others.
     fn add_fix_all(&mut self, chosen: &[Chosen<'a>]) {
         let is_safe =
             |one: &&Chosen<'_>| one.finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe);
@@ -313,7 +314,7 @@ impl<'a> Offer<'a> {
         if self.shown.can.resolves_edits {
             action.data = Some(json!({"fixAll": self.request.uri.as_str()}));
         } else {
-            // Checking again is left to who may change the project.
+            // The caller that may change the project can check again.
             let edits = fix_all(&self.view.file.source, &self.view.report.findings, &mut |_| None);
             if edits.is_empty() {
                 return;
@@ -323,7 +324,7 @@ impl<'a> Offer<'a> {
         self.actions.push(action);
     }
 
-    /// A comment for each rule and line.
+    /// Adds a suppression comment for each rule and line.
     fn add_suppressions(&mut self, chosen: &[Chosen<'a>]) {
         let source = &self.view.file.source;
         let line_of = |one: &Chosen<'_>| source.lines().line_of(one.span.start);
@@ -360,11 +361,12 @@ impl<'a> Offer<'a> {
         }
     }
 
-    /// Selects the reason that an insertion writes, when it is written.
+    /// The command that selects the reason after the suppression was inserted.
     fn selection(&self, edit: &Edit) -> Option<Command> {
         let before = edit.text.find(REASON)?;
         let start = (self.shown.range)(edit.span).start;
-        // The comment is one line, and ASCII up to its reason: each character is one unit.
+        // The comment is one line and ASCII up to its reason, so that a character is one unit in every
+        // encoding.
         let units = |text: &str| u32::try_from(text.len()).unwrap_or_default();
         let from = Position { character: start.character + units(&edit.text[..before]), ..start };
         let to = Position { character: from.character + units(REASON), ..from };
@@ -375,7 +377,7 @@ impl<'a> Offer<'a> {
         })
     }
 
-    /// The page of each rule.
+    /// Adds the manual page of each rule.
     fn add_manual(&mut self, chosen: &[Chosen<'a>]) {
         if !self.shown.can.shows_documents {
             return;
@@ -400,7 +402,7 @@ impl<'a> Offer<'a> {
         }
     }
 
-    /// The conversion of each object of an old API of Karpenter that the range touches.
+    /// Adds the conversion of each object of an old API of Karpenter that overlaps the range.
     fn add_conversions(&mut self) {
         let range = self.request.range;
         let Some(cluster) = self.view.sets.first().map(|set| set.cluster) else { return };
@@ -419,7 +421,7 @@ impl<'a> Offer<'a> {
             match conversion.and_then(|fix| self.edits(object, &fix)) {
                 Ok(edits) => {
                     let edit = Some(self.edit(&edits));
-                    // Beside its quick fix it would stand there twice.
+                    // The conversion may already be there as the quick fix of a finding.
                     if !self.actions.iter().any(|action| action.edit == edit) {
                         self.actions.push(CodeAction { title, kind, edit, ..CodeAction::default() });
                     }
@@ -436,7 +438,7 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// Whether a diagnostic is one of ours of a rule.
+/// Whether a diagnostic is one of gpulint for a rule.
 fn is_rule(diagnostic: &Diagnostic, id: &str) -> bool {
     matches!(&diagnostic.code, Some(NumberOrString::String(code)) if code == id)
         && diagnostic.source.as_deref() == Some(diagnostics::SOURCE)

@@ -1,4 +1,4 @@
-//! The requests of the client for actions.
+//! Answers the requests of the client for actions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn of_configuration(session: &Session, path: &Path, params: &CodeActionParams) -
     actions.into_iter().map(CodeActionOrCommand::CodeAction).collect()
 }
 
-/// An action with the edit that it was offered without.
+/// Resolves an action: adds the edit that it was offered without.
 pub(crate) fn resolve(session: &mut Session, mut action: CodeAction) -> CodeAction {
     if let Some(path) = unresolved(&action).as_ref().and_then(path_of) {
         action.edit = fixed(session, &path);
@@ -57,7 +57,7 @@ pub(crate) fn resolve(session: &mut Session, mut action: CodeAction) -> CodeActi
     action
 }
 
-/// The edit that makes all safe fixes of a file, in rounds: the file is checked again with the text of each.
+/// The edit that applies all safe fixes of a file in rounds. After each round the file is checked again.
 fn fixed(session: &mut Session, path: &Path) -> Option<WorkspaceEdit> {
     let uri = session.uri(path)?;
     let project = session.project(path)?;
@@ -77,7 +77,7 @@ fn fixed(session: &mut Session, path: &Path) -> Option<WorkspaceEdit> {
     Some(workspace_edit(&uri, version, &edits, &shown))
 }
 
-/// Does what an action asks for.
+/// Runs the command of an action.
 pub(crate) fn execute(session: &mut Session, params: &ExecuteCommandParams) {
     if let Some(page) = shown_by(&params.command, &params.arguments) {
         session.client.request::<request::ShowDocument>(page);

@@ -88,7 +88,7 @@ impl Checked {
             .collect()
     }
 
-    /// The text after an edit that a client makes.
+    /// The text after a client has applied an edit.
     fn edited(&self, edit: &WorkspaceEdit) -> String {
         let edits = match (&edit.changes, &edit.document_changes) {
             (Some(changes), None) => changes.values().flatten().cloned().collect::<Vec<_>>(),
@@ -103,12 +103,12 @@ impl Checked {
             }
             other => panic!("{other:?}"),
         };
-        // An editor keeps the byte order mark to itself.
+        // An editor does not send the byte order mark.
         let text = self.file.source.text();
         let shown = text.trim_start_matches('\u{FEFF}');
         let mark = &text[..text.len() - shown.len()];
         let mut buffer = Buffer::new(3, shown.to_owned());
-        // All of them count from one text.
+        // All edits refer to the same text.
         let change = |edit: TextEdit| TextDocumentContentChangeEvent {
             range: Some(edit.range),
             range_length: None,
@@ -127,7 +127,7 @@ fn titles(actions: &[CodeAction]) -> Vec<&str> {
     actions.iter().map(|action| action.title.as_str()).collect()
 }
 
-/// Every fixture as it is, and with other line ends and wide characters; checked, with one encoding or another.
+/// Checks every fixture as it is, and with other line ends and wide characters, in alternating encodings.
 fn each_fixture(check: impl Fn(&str, &Checked) + Sync) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     let files = gpulint_testing::yaml_below(&root);
@@ -207,7 +207,7 @@ fn diagnostics_that_the_client_names_are_chosen() {
     let all = diagnostics::of_file(&checked.report.findings, &|place| checked.locate(place), ALL);
     let named = all.iter().find(|one| is_rule(one, "capacity-type-invalid")).unwrap().clone();
     let context = CodeActionContext { diagnostics: vec![named.clone()], ..CodeActionContext::default() };
-    // The cursor is elsewhere.
+    // The cursor is at another place.
     let actions = checked.actions(Span::new(0, 0), &context, NONE);
     assert_eq!(actions[0].title, "write `on-demand`");
     assert_eq!(actions[0].diagnostics, Some(vec![named]));
@@ -221,7 +221,7 @@ fn all_safe_fixes_are_made_until_none_is_left() {
     let fixed = apply_edits(FIXABLE_POOL, &edits).unwrap();
     assert_eq!(fixed, FIXABLE_POOL.replace("On-Demand", "on-demand") + "    consolidateAfter: 0s\n");
     assert_eq!(edits.len(), 2);
-    // Without a check in between the first of an object is made.
+    // Without checking again, only the first fix of an object is applied.
     let first = fix_all(&checked.file.source, &checked.report.findings, &mut |_| None);
     assert_eq!(first.len(), 1);
     let at_once = checked.actions(Span::new(0, 0), &context(Some(&[FIX_ALL])), NONE);
@@ -291,7 +291,7 @@ fn what_cannot_be_done_says_why() {
     assert_eq!(titles(&checked.actions(at(text, "karpenter.sh"), &context(None), NONE)), [""; 0]);
 }
 
-/// The time that all actions of a file of 500 lines need; `ACTIONS_TIME=1` with optimizations asserts it.
+/// Limits the time of all actions of a file of 500 lines; `ACTIONS_TIME=1` with optimizations asserts it.
 #[test]
 fn all_actions_of_a_large_file_are_quick() {
     let each = (0..34).map(|number| FIXABLE_POOL.replace("name: web", &format!("name: web-{number}")));
@@ -309,7 +309,7 @@ fn all_actions_of_a_large_file_are_quick() {
     assert!(took.as_secs() < 5, "{took:?}");
 }
 
-/// What a client shows and makes of fixtures is what the report has and the engine makes.
+/// Diagnostics and actions of the fixtures correspond to the report and the fixes of the engine.
 #[test]
 fn fixtures_are_what_the_engine_has() {
     let counts: [AtomicUsize; 3] = Default::default();
@@ -354,7 +354,7 @@ fn check_fixes(name: &str, checked: &Checked) -> usize {
     fixed
 }
 
-/// A suppression that was written takes its finding away.
+/// Asserts that an inserted suppression removes its finding.
 fn check_suppression(name: &str, checked: &Checked) -> usize {
     let Some(finding) = checked.report.findings.first() else { return 0 };
     let (_, _, span) = finding.location.resolve_span().unwrap();
@@ -367,7 +367,7 @@ fn check_suppression(name: &str, checked: &Checked) -> usize {
     1
 }
 
-/// The places are those of the JSON report, whose columns are characters.
+/// Asserts that the locations are those of the JSON report, whose columns are characters.
 fn check_places(name: &str, checked: &Checked) -> usize {
     let findings = &checked.report.findings;
     let all = diagnostics::of_file(findings, &|place| checked.locate(place), ALL);
@@ -378,7 +378,7 @@ fn check_places(name: &str, checked: &Checked) -> usize {
         for (offset, position) in [(span.start, one.range.start), (span.end, one.range.end)] {
             let said = source.lines().position(text, offset);
             let start = source.lines().start_of(said.line as usize - 1, text) as usize;
-            // A line break belongs to its line.
+            // A line break belongs to the line that it ends.
             let before = text[start..offset as usize].trim_end_matches('\r');
             let units = match checked.encoding {
                 Encoding::Utf8 => before.len(),

@@ -8,14 +8,14 @@ use crate::lsp::view::View;
 
 const NAME: &str = "gpulint:";
 
-/// What can be written in the comment that begins at `start`.
+/// The completions in the comment that begins at `start`.
 pub(super) fn complete(text: &str, start: u32, offset: u32, view: Option<&View<'_>>) -> Vec<Item> {
     let Some(before) = text.get(start as usize..offset as usize) else {
         return Vec::new();
     };
     let body = before.trim_start_matches('#').trim_start();
     let Some(rest) = body.strip_prefix(NAME) else {
-        // Only where somebody began to write it: a comment is about anything else.
+        // Complete only a comment that begins like a suppression. Other comments have other content.
         let is_begun = !body.is_empty() && NAME.starts_with(body);
         return if is_begun { vec![keyword(body, offset, "gpulint: allow[", SYNTAX)] } else { Vec::new() };
     };

@@ -11,7 +11,7 @@ use super::sketch::{self, KeyPlace, Place, Sketch, ValuePlace};
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(Config::schema);
 
-/// What can be written at an offset of a configuration.
+/// The completions at an offset of a configuration.
 pub(crate) fn configuration(text: &str, offset: u32) -> Vec<Item> {
     let sketch = sketch::read(text, offset);
     match &sketch.place {
@@ -33,7 +33,7 @@ pub(crate) fn configuration(text: &str, offset: u32) -> Vec<Item> {
     }
 }
 
-/// The alternatives that a schema has, references followed.
+/// Collects the alternatives of a schema and follows references.
 fn alternatives<'s>(schema: &'s Value, out: &mut Vec<&'s Value>) {
     if let Some(name) = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
         alternatives(&SCHEMA["$defs"][name], out);
@@ -44,7 +44,7 @@ fn alternatives<'s>(schema: &'s Value, out: &mut Vec<&'s Value>) {
     out.push(schema);
 }
 
-/// What the schema allows at the end of a path.
+/// The schemas that apply at the end of a path.
 fn at(steps: &[String]) -> Vec<&'static Value> {
     let mut here = Vec::new();
     alternatives(&SCHEMA, &mut here);
@@ -108,7 +108,7 @@ fn description(schema: &Value) -> Option<String> {
 }
 
 fn detail(schema: &Value) -> Option<String> {
-    // The severity of a rule that is not configured.
+    // The severity of a rule that the configuration does not set.
     let own = schema["anyOf"].as_array().into_iter().flatten();
     let severity = own.filter_map(|one| one["properties"]["severity"]["default"].as_str()).next();
     let default = schema
@@ -147,7 +147,7 @@ fn values(sketch: &Sketch<'_>, place: &ValuePlace) -> Vec<Item> {
         for value in listed.chain(schema.get("const")) {
             match value {
                 Value::String(text) if others.contains(&text.as_str()) => {}
-                // `on` and `off` are levels, with quotes and without.
+                // `on` and `off` are levels, with or without quotes.
                 Value::String(text) if matches!(text.as_str(), "on" | "off") => {
                     values.raw(ItemKind::Choice, text, text, None);
                 }

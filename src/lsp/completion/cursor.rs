@@ -1,4 +1,4 @@
-//! The cursor in an object, and what is around it.
+//! The cursor in an object, and its surroundings.
 
 use std::sync::LazyLock;
 
@@ -8,19 +8,18 @@ use gpulint_rules::{Cluster, Outline, Platform};
 use super::sketch::Sketch;
 use crate::lsp::view::View;
 
-/// The cursor in an object.
 pub(super) struct Cursor<'a> {
     pub(super) sketch: &'a Sketch<'a>,
     pub(super) view: Option<&'a View<'a>>,
     pub(super) object: usize,
     pub(super) kind: Option<&'a str>,
     pub(super) api_version: Option<&'a str>,
-    /// From the object to the mapping in which a field is named, or to the value.
+    /// The steps from the object to the mapping that gets the field, or to the value.
     pub(super) steps: Vec<String>,
 }
 
 impl Cursor<'_> {
-    /// The steps, with `[]` for the number of an item: what the tables of places are matched with.
+    /// The steps with `[]` in place of the index of an item, to compare them with the tables of places.
     pub(super) fn pattern(&self) -> Vec<&str> {
         let steps = self.steps.iter();
         steps
@@ -28,14 +27,15 @@ impl Cursor<'_> {
             .collect()
     }
 
-    /// What the schema says of a place in the object.
+    /// The outline of the schema at a place in the object.
     pub(super) fn outline(&self, steps: &[String]) -> Option<Outline<'_>> {
         static NONE: LazyLock<CustomResourceDefinitions> = LazyLock::new(CustomResourceDefinitions::default);
         let definitions = self.view.map_or(&*NONE, |view| &view.engine.settings().definitions);
         Outline::at(self.api_version, self.kind?, steps, definitions)
     }
 
-    /// The text of a field beside the value under the cursor, or further up: `up` counts the mappings.
+    /// The text of a field beside the value under the cursor, or of a mapping further up: `up` is the number
+    /// of mappings.
     pub(super) fn beside(&self, node: usize, up: usize, name: &str) -> Option<&str> {
         let mut at = node;
         for _ in 0..up {
@@ -44,7 +44,7 @@ impl Cursor<'_> {
         self.sketch.field(at, name)
     }
 
-    /// The other values of the list that holds a value.
+    /// The other values of the list that contains a value.
     pub(super) fn other_items(&self, node: usize) -> Vec<&str> {
         let list = self.sketch.nodes[node].parent;
         let items = self.sketch.nodes[list].children.iter();
@@ -56,7 +56,7 @@ impl Cursor<'_> {
         self.view.into_iter().flat_map(|view| view.sets.iter().map(|set| set.cluster))
     }
 
-    /// What the cluster runs on.
+    /// The platform of the cluster.
     pub(super) fn platform(&self) -> Platform {
         self.view.map_or_else(Platform::default, |view| view.engine.settings().platform.clone())
     }

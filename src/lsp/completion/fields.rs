@@ -6,7 +6,7 @@ use super::cursor::Cursor;
 use super::item::{Item, ItemKind, line_end};
 use super::sketch::KeyPlace;
 
-/// The fields that can be written in a mapping, those that have to be written first.
+/// The fields that can be added to a mapping, required ones first.
 pub(super) fn complete(cursor: &Cursor<'_>, place: &KeyPlace) -> Vec<Item> {
     let outline = match cursor.outline(&cursor.steps) {
         Some(outline) => outline,
@@ -24,7 +24,8 @@ pub(super) fn complete(cursor: &Cursor<'_>, place: &KeyPlace) -> Vec<Item> {
 /// The fields that every object has.
 fn envelope(cursor: &Cursor<'_>, place: &KeyPlace) -> Vec<Item> {
     let written = written(cursor, place);
-    // Something else than a manifest: values of a chart, a workflow.
+    // Without these fields the document is not a manifest, but the values of a chart or a workflow, for
+    // example.
     let is_manifest = |name: &&str| matches!(*name, "apiVersion" | "kind" | "metadata" | "spec");
     if !written.is_empty() && !written.iter().any(is_manifest) {
         return Vec::new();
@@ -78,7 +79,7 @@ fn item(cursor: &Cursor<'_>, place: &KeyPlace, name: &str, field: &Outline<'_>, 
     }
 }
 
-/// What a field means: in the words of its schema, otherwise in ours.
+/// The description of a field: from its schema, otherwise from gpulint's own texts.
 fn meaning(cursor: &Cursor<'_>, name: &str, field: &Outline<'_>) -> Option<String> {
     if let Some(description) = field.description() {
         return Some(description.trim_end_matches('.').to_owned());
@@ -88,7 +89,7 @@ fn meaning(cursor: &Cursor<'_>, name: &str, field: &Outline<'_>) -> Option<Strin
     field_meaning(cursor.kind?, &steps).map(str::to_owned)
 }
 
-/// What is written for a field: its name, and where its value begins.
+/// The text to insert for a field: its name, and the start of its value.
 pub(super) fn insert(cursor: &Cursor<'_>, place: &KeyPlace, name: &str, shape: OutlineShape) -> String {
     if place.quoted || place.entry.is_some() {
         return name.to_owned();
@@ -105,7 +106,7 @@ pub(super) fn insert(cursor: &Cursor<'_>, place: &KeyPlace, name: &str, shape: O
     }
 }
 
-/// What can begin an item of a list that is written on lines of its own.
+/// The completions for the start of an item in a list in block style.
 fn items(cursor: &Cursor<'_>, place: &KeyPlace, list: &Outline<'_>) -> Vec<Item> {
     let Some(of) = list.child("0") else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What completion gives: an item, and the values of one place.
+//! The result of completion: an item, and the collection of the values for one place.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,31 +8,31 @@ use gpulint_rules::tree::scalar::{Scalar, resolve_plain};
 
 use super::sketch::ValuePlace;
 
-/// Something that can be written at the cursor.
+/// A completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) span: Span,
-    /// What the list shows.
+    /// The text in the list.
     pub(crate) label: String,
-    /// What is written, indented as it has to be.
+    /// The text to insert, with its indentation.
     pub(crate) insert: String,
     pub(crate) kind: ItemKind,
-    /// A few words beside the label: a type, a default, what an instance has.
+    /// A short text beside the label: a type, a default, the hardware of an instance type.
     pub(crate) detail: Option<String>,
-    /// What it means, in Markdown.
+    /// The description, in Markdown.
     pub(crate) documentation: Option<String>,
 }
 
-/// What an item is, for its symbol.
+/// The kind of an item, which decides its symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemKind {
     /// The name of a field.
     Field,
     /// The key of a label, or the name of a resource.
     Label,
-    /// A value of no list.
+    /// A value from an open set.
     Value,
-    /// One of the few values that there are.
+    /// A value from a closed set.
     Choice,
     /// The name of an object.
     Object,
@@ -40,11 +40,11 @@ pub(crate) enum ItemKind {
     Kind,
     /// A rule or a group of rules.
     Rule,
-    /// A word of a comment.
+    /// A word in a comment.
     Keyword,
 }
 
-/// Collects the values of one place.
+/// Collects the values for one place.
 pub(super) struct Values {
     word: Span,
     quoted: bool,
@@ -57,7 +57,7 @@ impl Values {
         Values { word: place.word, quoted: place.quoted, seen: HashSet::new(), out: Vec::new() }
     }
 
-    /// Adds a text. It is written in quotes where YAML would read it as a number or a boolean.
+    /// Adds a string. It is quoted if YAML would read it as a number or a boolean.
     pub(super) fn text(&mut self, kind: ItemKind, text: &str, detail: Option<String>) {
         let insert = match self.quoted {
             true => Cow::Borrowed(text),
@@ -66,7 +66,7 @@ impl Values {
         self.raw(kind, text, &insert, detail);
     }
 
-    /// Adds a value that is written as it is, unless it is there already.
+    /// Adds a value that is inserted as it is, unless it is already in the list.
     pub(super) fn raw(&mut self, kind: ItemKind, label: &str, insert: &str, detail: Option<String>) {
         if !self.seen.insert(label.to_owned()) {
             return;
@@ -82,7 +82,7 @@ impl Values {
     }
 }
 
-/// A text as YAML needs it to stay a text.
+/// The string in a YAML form that stays a string.
 fn as_text(text: &str) -> Cow<'_, str> {
     let is_plain = matches!(resolve_plain(text), Scalar::Str(_))
         && !text.is_empty()
@@ -93,7 +93,7 @@ fn as_text(text: &str) -> Cow<'_, str> {
     if is_plain { Cow::Borrowed(text) } else { Cow::Owned(format!("\"{text}\"")) }
 }
 
-/// The line ends of a text.
+/// The line end that a text uses.
 pub(super) fn line_end(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }

@@ -1,4 +1,4 @@
-//! The keys of mappings whose names no schema lists: labels, resources, the metadata of triggers.
+//! The keys of mappings whose keys are in no schema: labels, resources, the metadata of triggers.
 
 use gpulint_rules::keda::meaning;
 use gpulint_rules::keda::scalers::{self, KeySource};
@@ -10,7 +10,7 @@ use super::item::{Item, ItemKind};
 use super::labels;
 use super::sketch::KeyPlace;
 
-/// What configures Karpenter and KEDA on the objects that they act on.
+/// The annotations that configure Karpenter and KEDA on the objects that they act on.
 const ANNOTATIONS: &[(&str, &str)] = &[
     ("karpenter.sh/do-not-disrupt", "`\"true\"`: Karpenter does not disrupt the node of the pod by itself"),
     (
@@ -27,7 +27,7 @@ const KEDA_ANNOTATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The keys that can be written in a mapping.
+/// The keys that can be added to a mapping.
 pub(super) fn complete(cursor: &Cursor<'_>, place: &KeyPlace) -> Vec<Item> {
     let written = written(cursor, place);
     let mut keys = Keys { place, written, out: Vec::new() };
@@ -95,7 +95,8 @@ impl Keys<'_> {
     }
 }
 
-/// The keys that a trigger reads, those that have to be written first; then the variables of the target that it reads.
+/// Adds the keys that a trigger reads, required ones first, and then the variables of the target that it
+/// reads.
 fn trigger_metadata(cursor: &Cursor<'_>, place: &KeyPlace, keys: &mut Keys<'_>) {
     let Some(scaler) = cursor.beside(place.parent, 1, "type").and_then(scalers::scaler) else {
         return;

@@ -1,5 +1,5 @@
-//! The keys and values of labels: of nodes, from Karpenter, the catalogue and the NodePools of the sets; of pods, from
-//! the workloads.
+//! The keys and values of labels: those of nodes from Karpenter, the catalogue and the NodePools of the sets,
+//! those of pods from the workloads.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use gpulint_rules::workload::template::templates;
 use super::cursor::Cursor;
 use super::item::{ItemKind, Values};
 
-/// At most so many objects are asked for their labels.
+/// Maximum number of objects from which labels are collected.
 const MAX_OBJECTS: usize = 500;
 
-/// The labels by which pods choose nodes, with what they mean.
+/// The labels by which pods select nodes, with their descriptions.
 pub(super) fn node_keys(cursor: &Cursor<'_>) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = meaning::LABELS.iter().copied().map(with_meaning).collect();
     let mut own: BTreeSet<(String, String)> = BTreeSet::new();
@@ -40,7 +40,7 @@ fn with_meaning(key: &str) -> (String, String) {
     (key.to_owned(), meaning::of_label(key).unwrap_or_default().to_owned())
 }
 
-/// The labels that a requirement of Karpenter's can name.
+/// The labels that a requirement of Karpenter can use.
 pub(super) fn requirement_keys(cursor: &Cursor<'_>) -> Vec<(String, String)> {
     let kind = cursor.kind.unwrap_or_default();
     meaning::requirement_labels(kind, cursor.platform().karpenter).map(with_meaning).collect()
@@ -67,7 +67,7 @@ pub(super) fn node_values(cursor: &Cursor<'_>, key: &str, others: &[&str], value
     for pool in pools(cursor) {
         let from = |value: &str| (value.to_owned(), format!("in NodePool `{}`", pool.object().name()));
         own.extend(pool.label_pairs().filter(|(label, _)| label == key).map(|(_, value)| from(&value)));
-        // The catalogue knows the others.
+        // The catalogue has the values of all other labels.
         if catalog::values(key).is_none() {
             let named = pool.requirements().items().filter(|item| item.get("key").text() == Some(key));
             let named = named.flat_map(|item| item.get("values").items());
@@ -81,8 +81,8 @@ pub(super) fn node_values(cursor: &Cursor<'_>, key: &str, others: &[&str], value
     }
 }
 
-/// The values that the catalogue has for a label: those with accelerators first, numbers by size. Where the region is
-/// known, those that it offers.
+/// The values of a label in the catalogue: those with accelerators first, numbers by size. If the region is
+/// known, only the values that it offers.
 fn catalogued(key: &str, region: Option<&str>) -> Vec<(&'static str, Option<String>)> {
     let offered = region.and_then(catalog::offered_in);
     if key == catalog::INSTANCE_TYPE {
@@ -116,7 +116,7 @@ fn catalogued(key: &str, region: Option<&str>) -> Vec<(&'static str, Option<Stri
     out.into_iter().map(|(value, types)| (value, types.map(in_words))).collect()
 }
 
-/// How many types there are, and what accelerates them.
+/// The number of types, and their accelerators.
 fn in_words(types: &TypeSet) -> String {
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for instance in types.iter() {
@@ -146,7 +146,7 @@ fn accelerator(instance: &InstanceType) -> Option<(&'static str, Option<&'static
     })
 }
 
-/// `8 × h100 with 80 GiB, 192 vCPUs, 2048 GiB, 32 EFA`.
+/// The hardware of a type: `8 × h100 with 80 GiB, 192 vCPUs, 2048 GiB, 32 EFA`.
 fn hardware(instance: &InstanceType) -> String {
     let mut out = String::new();
     if let Some((name, count)) = accelerator(instance) {
@@ -174,12 +174,12 @@ fn gib(mib: u32) -> String {
     }
 }
 
-/// The labels of the pods of a namespace: the keys.
+/// The keys of the labels of pods in a namespace.
 pub(super) fn pod_keys(cursor: &Cursor<'_>) -> BTreeSet<String> {
     pod_labels(cursor).into_iter().map(|(key, ..)| key).collect()
 }
 
-/// Adds the values that a label of pods has in the namespace.
+/// Adds the values of a label of pods in the namespace.
 pub(super) fn pod_values(cursor: &Cursor<'_>, key: &str, others: &[&str], values: &mut Values) {
     for (label, value, owner) in pod_labels(cursor) {
         if label == key && !others.contains(&value.as_str()) {
@@ -191,7 +191,7 @@ pub(super) fn pod_values(cursor: &Cursor<'_>, key: &str, others: &[&str], values
 /// Key, value and workload of each label of the pods that the object under the cursor can select.
 fn pod_labels(cursor: &Cursor<'_>) -> BTreeSet<(String, String, String)> {
     let mut out = BTreeSet::new();
-    // The object's own pods, which a Deployment selects.
+    // The labels of the object's own pods, which a Deployment selects.
     let own = [
         &["spec", "template", "metadata", "labels"][..],
         &["spec", "jobTemplate", "spec", "template", "metadata", "labels"],

@@ -1,8 +1,9 @@
-//! Completion while YAML is typed: what can be written at the cursor.
+//! Completion while YAML is being typed.
 //!
-//! The text is often broken where somebody types, so nothing here needs a document that parses: [`sketch`] finds the
-//! fields by indentation. What can be written follows from the schema of the kind, the catalogue of instance types,
-//! the table of KEDA's triggers, and the other objects of the sets that the file is applied with.
+//! The text is often invalid while it is being typed, so nothing here needs a document that parses:
+//! [`sketch`] finds the fields by indentation. The completions are derived from the schema of the kind, the
+//! catalogue of instance types, the table of KEDA's triggers, and the other objects of the sets that the file
+//! is applied with.
 
 mod comments;
 mod configuration;
@@ -24,7 +25,7 @@ use cursor::Cursor;
 pub(crate) use item::{Item, ItemKind};
 use sketch::{KeyPlace, Place, Sketch, ValuePlace};
 
-/// What can be written at an offset of a file of manifests, the most useful first.
+/// The completions at an offset of a file of manifests, the most useful first.
 pub(crate) fn manifest(text: &str, offset: u32, view: Option<&View<'_>>) -> Vec<Item> {
     let sketch = sketch::read(text, offset);
     let asked = match &sketch.place {
@@ -65,7 +66,7 @@ fn keys(cursor: &Cursor<'_>, place: &KeyPlace) -> Vec<Item> {
 }
 
 fn values(cursor: &Cursor<'_>, place: &ValuePlace) -> Vec<Item> {
-    // An item of a list of mappings: its first field.
+    // The cursor is at an item of a list of mappings: complete its first field.
     if let Some(column) = place.item_column.filter(|_| !place.quoted) {
         let (parent, word) = (place.node, place.word);
         let place = KeyPlace { parent, word, entry: None, column, flow: false, quoted: false };

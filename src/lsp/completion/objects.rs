@@ -8,13 +8,13 @@ use gpulint_rules::kind::{KINDS, Kind};
 use super::cursor::Cursor;
 use super::item::{ItemKind, Values};
 
-/// At most so many names are listed.
+/// Maximum number of names in the list.
 const MAX_NAMES: usize = 1_000;
 
 const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
 const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
 
-/// The kind that a field names an object of.
+/// The kind of the object that a field names.
 pub(super) fn kind_named(cursor: &Cursor<'_>, node: usize) -> Option<Kind> {
     let beside = |name: &str| cursor.beside(node, 1, name);
     match cursor.pattern().as_slice() {
@@ -45,7 +45,7 @@ pub(super) fn kind_named(cursor: &Cursor<'_>, node: usize) -> Option<Kind> {
     }
 }
 
-/// Adds the names of a kind's objects: those of the object's namespace, if the kind has namespaces.
+/// Adds the names of the objects of a kind: those in the object's namespace, if the kind is namespaced.
 pub(super) fn names(cursor: &Cursor<'_>, kind: Kind, values: &mut Values) {
     let is_namespaced = kind == SERVICE_ACCOUNT || kind.info().is_some_and(|info| info.namespaced);
     let mut found: BTreeSet<&str> = BTreeSet::new();
@@ -67,7 +67,7 @@ pub(super) fn names(cursor: &Cursor<'_>, kind: Kind, values: &mut Values) {
     }
 }
 
-/// Objects that clusters have without a manifest.
+/// Objects that exist in a cluster without a manifest.
 fn always_there(kind: Kind) -> &'static [(&'static str, &'static str)] {
     if kind == PRIORITY_CLASS {
         return &[("system-node-critical", "built in, the highest"), ("system-cluster-critical", "built in")];
@@ -88,8 +88,8 @@ fn always_there(kind: Kind) -> &'static [(&'static str, &'static str)] {
 }
 
 impl Cursor<'_> {
-    /// Each cluster with the namespace of the object there: of the one that it was when it last parsed, otherwise as it
-    /// is written.
+    /// Each cluster with the namespace of the object in it: the one that the object had when it was last
+    /// parsed, otherwise the one that is written.
     pub(super) fn namespaces(&self) -> Vec<(&Cluster, String)> {
         let metadata = self.sketch.child(self.object, "metadata");
         let field = |name: &str| metadata.and_then(|metadata| self.sketch.field(metadata, name));

@@ -1,4 +1,4 @@
-//! Texts in which `¦` is the cursor, and what can be written there.
+//! Completions in texts in which `¦` is the cursor.
 
 use gpulint_rules::lint::report::CheckReport;
 use gpulint_rules::source::Source;
@@ -24,7 +24,7 @@ fn labels(marked: &str) -> Vec<String> {
     items(marked).into_iter().map(|item| item.label).collect()
 }
 
-/// The text after an item was chosen.
+/// The text after an item was inserted.
 fn chosen(marked: &str, label: &str) -> String {
     let (text, offset) = cut(marked);
     let items = manifest(&text, offset, None);
@@ -38,7 +38,7 @@ fn labels_among(marked: &str, others: &[&str]) -> Vec<String> {
     labels_on(marked, others, Settings::default())
 }
 
-/// The same with other settings.
+/// The labels in a set of other files, with other settings.
 fn labels_on(marked: &str, others: &[&str], settings: Settings) -> Vec<String> {
     let (text, offset) = cut(marked);
     let file = File::read(Source::from_text("a.yaml", &text));
@@ -80,17 +80,17 @@ fn none(marked: &str) {
 #[test]
 fn fields_follow_from_the_schema() {
     is(&format!("{POOL}  ¦"), &["template", "weight", "replicas", "limits", "disruption"]);
-    // What is written is left out, also behind the cursor.
+    // Fields that exist are left out, also those after the cursor.
     is(&format!("{POOL}  weight: 1\n  ¦\n  limits: {{}}\n"), &["template", "replicas", "disruption"]);
     is(
         &format!("{POOL}  template:\n    spec:\n      ¦\n"),
         &["nodeClassRef", "requirements", "expireAfter", "terminationGracePeriod", "taints", "startupTaints"],
     );
-    // Half a name, with another line behind it that does not parse.
+    // An incomplete name, and a line after it that does not parse.
     has(&format!("{POOL}  wei¦\n  limits\n"), &["weight"]);
     has(&format!("{POOL}  broken: [\n  wei¦\n"), &["weight"]);
     has(&format!("{POOL}  broken: \"x\n  wei¦\n"), &["weight"]);
-    // At the start of a line: the fields of the object.
+    // At the start of a line, the fields of the object are listed.
     is(&format!("{POOL}  weight: 1\n¦"), &[]);
     is("apiVersion: karpenter.sh/v1\nkind: NodePool\n¦", &["metadata", "spec"]);
     is("¦", &["apiVersion", "kind", "metadata", "spec"]);
@@ -131,7 +131,7 @@ fn fields_are_written_with_their_indent() {
     assert_eq!(chosen(&spec, "template"), format!("{POOL}  template:\n    \n"));
     let deep = format!("{POOL}  template:\n    spec:\n      req¦\n");
     assert_eq!(chosen(&deep, "requirements"), deep.replace("req¦", "requirements:\n        - "));
-    // The name of a field that has a value is all that is replaced.
+    // For a field that has a value, only its name is replaced.
     assert_eq!(chosen(&format!("{POOL}  lim¦its: {{}}\n"), "weight"), format!("{POOL}  weight: {{}}\n"));
     assert_eq!(chosen("kind: Pod\r\n¦", "metadata"), "kind: Pod\r\nmetadata:\r\n  ");
     assert_eq!(
@@ -193,7 +193,7 @@ fn requirements_know_labels_operators_and_values() {
         chosen(&word, "kubernetes.io/arch"),
         word.replace("karpenter.k8s.aws/inst¦ance-g", "kubernetes.io/arch")
     );
-    // A key that is required already.
+    // A key that another requirement already has.
     let twice = labels(&format!("{spec}        - key: kubernetes.io/arch\n        - key: ¦\n"));
     assert!(!twice.contains(&"kubernetes.io/arch".to_owned()));
     is(
@@ -216,7 +216,7 @@ fn requirements_know_labels_operators_and_values() {
     ));
     let p5 = types.iter().find(|item| item.label == "p5.48xlarge").expect("a type");
     assert_eq!(p5.detail.as_deref(), Some("8 × h100 with 80 GiB, 192 vCPUs, 2048 GiB, 32 EFA"));
-    // Numbers stay texts.
+    // Numbers stay strings.
     let generation = format!(
         "{spec}        - key: karpenter.k8s.aws/instance-generation\n          operator: Gt\n          values: [¦]\n"
     );
@@ -352,7 +352,7 @@ fn texts_are_left_alone() {
     none(
         "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - command:\n    - sh\n    - |\n      ¦\n      x\n",
     );
-    // Behind a text one can go on with the next field.
+    // After a text the next field may follow.
     has("apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - args:\n    - |\n      x\n    ¦\n", &["name"]);
     none("---¦\nkind: Pod\n");
 }
@@ -405,7 +405,7 @@ fn fixtures() -> Vec<(String, String)> {
     out
 }
 
-/// What the sketch has at the place of each node that the reader of manifests has.
+/// Compares the sketch with the parsed document at each node.
 fn compare(node: &Node<'_>, sketch: &Sketch<'_>, at: usize, out: &mut Vec<String>) {
     let pointer = || node.pointer().steps().join(".");
     if node.is_mapping() {
@@ -442,12 +442,12 @@ fn compare(node: &Node<'_>, sketch: &Sketch<'_>, at: usize, out: &mut Vec<String
 fn the_sketch_has_what_the_reader_has() {
     let mut wrong = Vec::new();
     let mut count = 0;
-    // Those of `invalid` may be indented in any way.
+    // Files in `invalid` may be indented in any way.
     for (path, text) in fixtures().into_iter().filter(|(path, _)| !path.contains("invalid/")) {
         let file = File::read(Source::from_text(&path, &text));
         for document in &file.documents {
             let range = document.span.start as usize..document.span.end as usize;
-            // Anchors, merges and several documents in a chunk are the reader's alone.
+            // Anchors, merges and several documents in a chunk are supported by the parser only.
             let part = &text[range];
             let is_special = part.contains(['&', '*', '%'])
                 || part.contains("<<")
@@ -468,7 +468,7 @@ fn the_sketch_has_what_the_reader_has() {
     assert!(wrong.is_empty(), "{} of {count}\n{}", wrong.len(), wrong[..wrong.len().min(60)].join("\n"));
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers that are equal in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -499,7 +499,7 @@ fn completion_survives_every_text() {
         "---\n",
         "# gpulint: allow[",
     ];
-    // COMPLETIONS=1 asks at many places of every fixture.
+    // COMPLETIONS=1 requests completions at many places of every fixture.
     let (step, places) = if std::env::var_os("COMPLETIONS").is_some() { (1, 40) } else { (16, 3) };
     for (_, text) in fixtures().into_iter().step_by(step) {
         for _ in 0..places {
@@ -519,7 +519,7 @@ fn completion_survives_every_text() {
             check(&broken, offset + scrap.len());
             let cut = at(numbers.below(text.len() + 1));
             check(&text[..cut], offset.min(cut));
-            // In the middle of a character as well.
+            // The offset may be in the middle of a character.
             let _ = manifest(&text, u32::try_from(numbers.below(text.len() + 9)).unwrap(), None);
         }
     }
@@ -538,7 +538,7 @@ fn completion_is_quick_in_long_documents() {
     for _ in 0..10 {
         let _ = manifest(&text, offset, None);
     }
-    // A debug build on a busy machine; a release build needs a small part of it.
+    // The limit allows for a debug build on a busy machine; a release build needs a small part of it.
     println!("{:?} for 516 lines", start.elapsed() / 10);
     assert!(start.elapsed().as_millis() < 2_000, "{:?}", start.elapsed() / 10);
     let start = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! The values of fields: from the schema where it lists them, from facts and from other objects otherwise.
+//! The values of fields: from the schema if it lists them, otherwise from facts and from other objects.
 
 use gpulint_rules::karpenter;
 use gpulint_rules::keda::{meaning, scalers};
@@ -24,7 +24,7 @@ const OPERATORS: &[(&str, &str)] = &[
     ("Lte", "the one value or less, an integer"),
 ];
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-/// The first Karpenter with `Gte` and `Lte`.
+/// The first version of Karpenter with `Gte` and `Lte`.
 const BOUNDS_SINCE: Version = Version::new(1, 9);
 const TOLERATION_OPERATORS: &[(&str, &str)] =
     &[("Exists", "any value; without a key every taint"), ("Equal", "the same value")];
@@ -54,7 +54,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("bottlerocket@v", "Bottlerocket of a release, such as `bottlerocket@v1.50.0`"),
 ];
 
-/// What can be written as a value.
+/// The completions for a value.
 pub(super) fn complete(cursor: &Cursor<'_>, place: &ValuePlace) -> Vec<Item> {
     let mut values = Values::new(place);
     let node = place.node;
@@ -87,7 +87,7 @@ fn listed(values: &mut Values, list: &[(&str, &str)], kind: ItemKind) {
     }
 }
 
-/// The places whose values come from facts.
+/// Adds the values of places that are completed from facts.
 fn special(cursor: &Cursor<'_>, node: usize, values: &mut Values) {
     let beside = |name: &str| cursor.beside(node, 1, name);
     match cursor.pattern().as_slice() {
@@ -195,7 +195,7 @@ fn special(cursor: &Cursor<'_>, node: usize, values: &mut Values) {
     }
 }
 
-/// Rules that an annotation may name, and switches.
+/// Adds the rules that an annotation may name, or the values of a switch.
 fn annotation_values(key: &str, values: &mut Values) {
     match key {
         ANNOTATION => {
@@ -214,7 +214,7 @@ fn api_version(info: &KindInfo, version: &str) -> String {
     if info.kind.group.is_empty() { version.to_owned() } else { format!("{}/{version}", info.kind.group) }
 }
 
-/// The version that a schema is of, or the one of the kind table.
+/// The version that the schema of a kind describes, or the one of the kind table.
 fn current(info: &'static KindInfo) -> &'static str {
     info.schemas.and_then(|schemas| schemas.first()).map_or(info.version, |schema| schema.version)
 }
@@ -223,7 +223,7 @@ fn definitions<'c>(cursor: &'c Cursor<'_>) -> Option<&'c CustomResourceDefinitio
     cursor.view.map(|view| &view.engine.settings().definitions)
 }
 
-/// The API versions of the kind, or of all kinds: the current ones first.
+/// Adds the API versions of the kind, or of all kinds: the current ones first.
 fn api_versions(cursor: &Cursor<'_>, values: &mut Values) {
     let named = |kind: &str| cursor.kind.is_none_or(|named| named == kind);
     for (group, version, kind) in definitions(cursor).into_iter().flat_map(|definitions| definitions.served())
@@ -246,7 +246,7 @@ fn api_versions(cursor: &Cursor<'_>, values: &mut Values) {
     }
 }
 
-/// The kinds of the API version, or all kinds.
+/// Adds the kinds of the API version, or all kinds.
 fn kinds(cursor: &Cursor<'_>, values: &mut Values) {
     for (group, version, kind) in definitions(cursor).into_iter().flat_map(|definitions| definitions.served())
     {
@@ -276,7 +276,7 @@ fn used_keys<'c>(cursor: &'c Cursor<'_>, node: usize) -> Vec<&'c str> {
     others.filter_map(|other| sketch.field(*other, "key")).collect()
 }
 
-/// Whether an expression is about nodes, not about pods.
+/// Whether an expression selects nodes, not pods.
 fn is_of_nodes(cursor: &Cursor<'_>) -> bool {
     cursor.steps.iter().any(|step| {
         matches!(step.as_str(), "nodeAffinity" | "requirements" | "nodeSelector" | "nodeSelectorTerms")
@@ -333,7 +333,7 @@ fn trigger_values(cursor: &Cursor<'_>, node: usize, key: &str, values: &mut Valu
     }
 }
 
-/// Key, value and pool of each taint of the NodePools.
+/// The key, the value and the pool of each taint of the NodePools.
 fn pool_taints(cursor: &Cursor<'_>) -> Vec<(String, String, String)> {
     let mut out = Vec::new();
     for cluster in cursor.clusters() {

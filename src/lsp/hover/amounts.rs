@@ -1,4 +1,4 @@
-//! Quantities: what a container or a NodePool asks for, in words.
+//! Quantities: explains the requests of a container and the limits of a NodePool.
 
 use gpulint_rules::catalog::{TypeSet, retired};
 use gpulint_rules::facts::quantity::Quantity;
@@ -44,7 +44,7 @@ fn of_request(view: &View<'_>, place: &Place<'_>, resource: &str) -> Option<Stri
     }
     match resource {
         "cpu" => {
-            // Whole numbers say enough.
+            // Whole numbers need no explanation.
             let vcpu = quantity.milli() as f64 / 1000.0;
             (!quantity.is_whole()).then(|| format!("{vcpu} vCPU."))
         }
@@ -62,7 +62,8 @@ fn of_request(view: &View<'_>, place: &Place<'_>, resource: &str) -> Option<Stri
     }
 }
 
-/// Accelerators of a container: which types have so many, and what all replicas need.
+/// Explains the accelerators of a container: the types that have enough of them, and the total for all
+/// replicas.
 fn of_accelerators(view: &View<'_>, place: &Place<'_>, resource: &str, quantity: Quantity) -> Option<String> {
     let number = u32::try_from(quantity.value()).ok().filter(|_| quantity.is_whole())?;
     if number == 0 {
@@ -74,7 +75,7 @@ fn of_accelerators(view: &View<'_>, place: &Place<'_>, resource: &str, quantity:
     let mut lines = Vec::new();
     let devices = TypeSet::matching(|instance| instance.devices(resource) > 0);
     match (types.len(), devices.is_empty()) {
-        // A slice or a share, which the catalogue does not count.
+        // A slice or a share of a device; the catalogue counts only whole devices.
         (_, true) => {}
         (0, _) => lines.push("no instance type has as many".to_owned()),
         (1, _) => lines.push(format!("1 instance type has as many: {}", of_set(&types, platform))),
@@ -87,7 +88,7 @@ fn of_accelerators(view: &View<'_>, place: &Place<'_>, resource: &str, quantity:
     Some(if list.is_empty() { head } else { format!("{head}\n{}", list.concat()) })
 }
 
-/// What all replicas ask for in this container.
+/// The total that all replicas request in this container.
 fn of_replicas(set: &InSet<'_>, number: u32, resource: &str) -> Option<String> {
     let replicas = set.set.cluster.views().replicas(set.object)?;
     let most = i128::from(replicas.max) * i128::from(number);
@@ -98,7 +99,7 @@ fn of_replicas(set: &InSet<'_>, number: u32, resource: &str) -> Option<String> {
     Some(format!("{who}{} replicas: {most} × {}", replicas.max, code(resource)))
 }
 
-/// What a device is. `None` for those that are not known.
+/// The description of a device. `None` for unknown devices.
 fn what_is(resource: &str, number: u32) -> Option<String> {
     let plural = |one: &str, many: &str| if number == 1 { one.to_owned() } else { many.to_owned() };
     if let Some(profile) = resource.strip_prefix("nvidia.com/mig-") {
@@ -129,7 +130,7 @@ fn what_is(resource: &str, number: u32) -> Option<String> {
     })
 }
 
-/// What a limit of a NodePool is, and what all limits allow.
+/// Explains a limit of a NodePool, and what all limits allow together.
 fn of_limit(view: &View<'_>, place: &Place<'_>, resource: &str) -> Option<String> {
     let quantity = read(place)?;
     let amount = match resource {
@@ -152,7 +153,7 @@ fn of_limits(cluster: &Cluster, set: &InSet<'_>) -> Option<String> {
     (summary.closed.is_none() && is_known).then(|| format!("- all limits together: at most about {most}"))
 }
 
-/// `64 GiB (68.7 GB)`.
+/// The amount in binary and decimal units: `64 GiB (68.7 GB)`.
 fn bytes_in_words(bytes: i128) -> String {
     let number = bytes as f64;
     for (unit, power) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {

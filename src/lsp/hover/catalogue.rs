@@ -1,4 +1,4 @@
-//! Instance types as the catalogue knows them.
+//! Instance types, described from the catalogue.
 
 use gpulint_rules::Platform;
 use gpulint_rules::catalog::{InstanceType, Label, TypeSet, cheapest_first, date, retired};
@@ -6,12 +6,12 @@ use gpulint_rules::fit::{gpu_name, gpus_of};
 
 use super::words::{code, dollars, more, thousands};
 
-/// So many GPU models are named.
+/// Maximum number of GPU models to name.
 const MAX_MODELS: usize = 5;
-/// A set of so many types is named type by type.
+/// Maximum number of types in a set for which each type is named.
 const MAX_NAMED: usize = 6;
 
-/// Everything about one type that decides between types.
+/// The properties of a type by which Karpenter and users select types.
 pub(super) fn of_type(instance: &InstanceType, platform: &Platform) -> String {
     let mut out = format!("**`{}`**", instance.name);
     if let Some(gpus) = gpus(instance) {
@@ -68,11 +68,11 @@ fn price(instance: &InstanceType, platform: &Platform) -> String {
     }
 }
 
-/// `8 × h100, 80 GiB each`. `None` for a type without GPUs and accelerators.
+/// The GPUs of a type: `8 × h100, 80 GiB each`. `None` for a type without GPUs and accelerators.
 pub(super) fn gpus(instance: &InstanceType) -> Option<String> {
     let name = gpu_name(instance)?;
     let each = f64::from(instance.gpu_memory_mib);
-    // A label counts devices that no resource of Kubernetes counts.
+    // A label counts devices for which Kubernetes has no resource.
     let labelled = || match instance.label("karpenter.k8s.aws/instance-gpu-count") {
         Label::Is(count) => count.parse().unwrap_or(0),
         _ => 0,
@@ -97,7 +97,7 @@ pub(super) fn gib(mib: f64) -> String {
     format!("{} GiB", round(mib / 1024.0))
 }
 
-/// At most one decimal, and none where the number is large.
+/// Rounds to one decimal, or to none if the number is large.
 pub(super) fn round(number: f64) -> String {
     if number >= 100.0 || (number - number.round()).abs() < 0.05 {
         format!("{:.0}", number.round())
@@ -106,14 +106,14 @@ pub(super) fn round(number: f64) -> String {
     }
 }
 
-/// What the types of a set are: their names where they are few, otherwise their GPUs; and what they cost.
+/// Describes a set of types: their names if there are few, otherwise their GPUs, and their prices.
 pub(super) fn of_set(types: &TypeSet, platform: &Platform) -> String {
     let current = types.without(retired());
     let types = if current.is_empty() { *types } else { current };
     of_types(&cheapest_first(types.iter(), platform.region.as_deref()), platform)
 }
 
-/// The same for types that are sorted by price.
+/// Describes types that are sorted by price.
 pub(super) fn of_types(sorted: &[&InstanceType], platform: &Platform) -> String {
     let region = platform.region.as_deref();
     let mut parts = Vec::new();
@@ -134,7 +134,7 @@ pub(super) fn of_types(sorted: &[&InstanceType], platform: &Platform) -> String 
     parts.join("; ")
 }
 
-/// The GPUs of some types: `a10g, l4 and types without GPUs`. `None` where no type has any.
+/// The GPUs of some types: `a10g, l4 and types without GPUs`. `None` if no type has any.
 fn models(types: &[&InstanceType]) -> Option<String> {
     let mut names: Vec<&str> = types.iter().filter_map(|instance| gpu_name(instance)).collect();
     let without = types.len() - names.len();

@@ -1,4 +1,4 @@
-//! Node classes, and what refers to them.
+//! Node classes, and the NodePools that refer to them.
 
 use gpulint_rules::{Cluster, Kind, Node, Object};
 
@@ -6,7 +6,7 @@ use super::words::{code, count, more, written_at};
 use super::{InSet, Place, has_node_class_ref, in_sets};
 use crate::lsp::view::View;
 
-/// So many terms, disks or pools are named.
+/// Maximum number of terms, disks or pools to name.
 const MOST: usize = 4;
 
 pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
@@ -89,7 +89,7 @@ fn of_class(cluster: &Cluster, class: &Object, with_place: bool) -> String {
     out.trim_end().to_owned()
 }
 
-/// Which AMIs are selected. `None` if a placeholder decides, or nothing is said of it.
+/// The AMIs that the class selects. `None` if a placeholder decides it, or nothing is set.
 fn image(spec: &Node<'_>) -> Option<String> {
     let terms = spec.get("amiSelectorTerms");
     if terms.has_unknown() {

@@ -1,4 +1,4 @@
-//! The manual of the rules whose findings are at an offset, in short.
+//! A short form of the manual of the rules whose findings are at an offset.
 
 use gpulint_rules::tree::Span;
 use gpulint_rules::{Finding, Rule};
@@ -7,9 +7,9 @@ use super::Hover;
 use crate::lsp::view::View;
 use crate::report::manual_paragraph;
 
-/// The longest text of why and what to write, in bytes.
+/// Maximum length in bytes of the texts on the reason and on the fix.
 const MAX_WHY: usize = 700;
-/// Of so many rules the manual says why; of others only what to write.
+/// Maximum number of rules for which the reason is shown; with more rules, only the first one has it.
 const MAX_EXPLAINED: usize = 2;
 
 /// The findings at an offset, each rule once.
@@ -20,7 +20,7 @@ pub(super) fn at(view: &View<'_>, offset: u32) -> Option<Hover> {
         let Some(own) = span_in(view, finding).filter(|own| holds(*own, offset)) else {
             continue;
         };
-        // The narrowest place is the one that is meant.
+        // The narrowest location is the most specific one.
         let is_narrower = |known: Span| own.end - own.start < known.end - known.start;
         if span.is_none_or(is_narrower) {
             span = Some(own);
@@ -61,7 +61,7 @@ fn of_finding(finding: &Finding, is_explained: bool) -> String {
     out.trim_end().to_owned()
 }
 
-/// What the finding says itself, otherwise what the manual says.
+/// The help of the finding, otherwise the text of the manual.
 fn what_to_write(finding: &Finding, rule: &Rule) -> Option<String> {
     finding.help.clone().or_else(|| manual_paragraph(rule, "Fix", MAX_WHY))
 }

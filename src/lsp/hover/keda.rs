@@ -1,4 +1,4 @@
-//! Triggers of KEDA: what a type reads, and what is known of one key.
+//! Triggers of KEDA: the keys that a type reads, and the description of one key.
 
 use gpulint_rules::Kind;
 use gpulint_rules::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, TABLE_VERSION, scaler};
@@ -8,7 +8,7 @@ use super::Place;
 use super::words::{code, more, sentence};
 use crate::lsp::view::View;
 
-/// So many optional keys are named.
+/// Maximum number of optional keys to name.
 const MAX_KEYS: usize = 12;
 
 pub(super) fn of_place(_: &View<'_>, place: &Place<'_>) -> Option<String> {
@@ -123,7 +123,7 @@ fn of_known(title: &str, key: &ScalerKey) -> String {
     format!("{title}\n\n{}", list.join("\n"))
 }
 
-/// What the value is. Metadata holds only text, which KEDA parses.
+/// The type of the value. Metadata contains only strings, which KEDA parses.
 fn kind(key: &ScalerKey) -> String {
     let separator = code(&key.separator.to_string());
     match key.kind {

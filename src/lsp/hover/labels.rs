@@ -1,4 +1,4 @@
-//! Requirements and labels of nodes: of NodePools, and those that pods ask for.
+//! Requirements and labels of nodes: those of NodePools, and those by which pods select nodes.
 
 use gpulint_rules::catalog::{self, INSTANCE_TYPE, TypeSet, retired};
 use gpulint_rules::fit::admitted_by;
@@ -12,16 +12,16 @@ use super::words::{code, count, names, sentence, thousands};
 use super::{InSet, Place, in_sets};
 use crate::lsp::view::View;
 
-/// So many workloads are named.
+/// Maximum number of workloads to name.
 const MAX_NAMES: usize = 5;
 
 /// A requirement, an expression or a label.
 struct Asked<'a> {
     /// The key, as it is written.
     key: &'a str,
-    /// The requirement as a whole; `None` for a label, which has one value.
+    /// The whole requirement; `None` for a label, which has one value.
     requirement: Option<Node<'a>>,
-    /// The value under the cursor, otherwise that of the label.
+    /// The value under the cursor, otherwise the value of the label.
     value: Option<String>,
     /// Whether the cursor is on one of several values.
     is_one_value: bool,
@@ -73,7 +73,7 @@ pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
     Some(out)
 }
 
-/// What the key means, and what it leaves by itself.
+/// Describes the key, and the types that remain with this requirement alone.
 fn of_asked(
     asked: &Asked<'_>,
     auto_mode: bool,
@@ -96,7 +96,7 @@ fn of_asked(
                         total(),
                         of_set(&types, platform)
                     ));
-                    // Of several values the others count as well.
+                    // With several values, the other values count as well.
                     return Some(types);
                 }
                 _ => head.extend(meaning.map(|meaning| format!("{written}: {meaning}"))),
@@ -126,7 +126,8 @@ fn current(types: &TypeSet) -> TypeSet {
     if offered.is_empty() { *types } else { offered }
 }
 
-/// What the whole NodePool leaves, and how much of it has the value.
+/// Describes the types that remain with all requirements of the NodePool, and how many of them have the
+/// value.
 fn of_pool(set: &InSet<'_>, own: Option<TypeSet>, is_on_value: bool) -> Option<String> {
     let types = admitted_by(set.object, set.set.cluster, set.platform)?;
     let name = code(&set.object.display_name());
@@ -149,7 +150,7 @@ fn of_pool(set: &InSet<'_>, own: Option<TypeSet>, is_on_value: bool) -> Option<S
     })
 }
 
-/// The workloads that reach a NodePool by a label of its own.
+/// The workloads that select a NodePool by a custom label.
 fn selecting(set: &InSet<'_>, key: &str) -> Option<String> {
     let pool = NodePool::new(set.object)?;
     let found = set.set.cluster.views().selecting(&pool);
@@ -179,7 +180,7 @@ fn selecting(set: &InSet<'_>, key: &str) -> Option<String> {
 /// The requirement or the label that a place belongs to.
 fn asked<'a>(place: &Place<'a>) -> Option<Asked<'a>> {
     let path = place.path();
-    // A label: the key, or its one value.
+    // A label, with the cursor on its key or on its value.
     let is_label = match path.as_slice() {
         ["spec", "template", "metadata", "labels", _] => place.object.is(Kind::NODE_POOL),
         [.., "nodeSelector", _] => true,
@@ -204,7 +205,7 @@ fn asked<'a>(place: &Place<'a>) -> Option<Asked<'a>> {
         [.., "values", _] if is_list(list(4)) => (place.ancestor(depth - 2), true),
         _ => return None,
     };
-    // Expressions of labels of pods and namespaces are not about nodes.
+    // Expressions on labels of pods and namespaces do not select nodes.
     let is_of_nodes = path.contains(&"requirements") || path.contains(&"nodeAffinity");
     if !is_of_nodes {
         return None;
@@ -214,7 +215,7 @@ fn asked<'a>(place: &Place<'a>) -> Option<Asked<'a>> {
     Some(Asked { key, requirement: Some(requirement), value, is_one_value })
 }
 
-/// The last step of the path as the text of the tree has it.
+/// The last step of the path, with the lifetime of the tree.
 fn last_key<'a>(place: &Place<'a>) -> Option<&'a str> {
     let parent = place.ancestor(place.steps.len().checked_sub(1)?);
     let last = place.steps.last()?;

@@ -1,5 +1,5 @@
-//! What is said of the place under the cursor: the findings there, with the manual of their rules, and what is known of the
-//! value.
+//! The hover text for the position of the cursor: the findings there, with the manual of their rules, and an
+//! explanation of the value.
 //!
 //! ```text
 //! offset ─► findings ─► manual of each rule, short             (findings)
@@ -9,7 +9,7 @@
 //!                     times, amounts, keda     schedules, durations, quantities, triggers
 //! ```
 //!
-//! What a placeholder hides is not known, and nothing is said of it.
+//! A value that a placeholder hides is not explained.
 
 mod amounts;
 mod catalogue;
@@ -33,17 +33,17 @@ use crate::lsp::view::{SetView, Spot, View};
 
 use words::code;
 
-/// So many sets are looked at: a base may be part of hundreds.
+/// Maximum number of sets to examine: a base may be part of hundreds.
 const MAX_SETS: usize = 8;
 
-/// What is said of a place.
+/// The hover text, and the span that it describes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Hover {
     pub(crate) span: Span,
     pub(crate) markdown: String,
 }
 
-/// What is said of the place at an offset.
+/// The hover text at an offset.
 pub(crate) fn at(view: &View<'_>, offset: u32) -> Option<Hover> {
     let findings = findings::at(view, offset);
     let value = view.at(offset).and_then(|spot| Some((spot.span, of_value(view, &spot)?)));
@@ -79,7 +79,7 @@ impl<'a> Place<'a> {
         self.steps.iter().map(String::as_str).collect()
     }
 
-    /// The node at the first so many steps.
+    /// The node after the first `steps` steps of the path.
     fn ancestor(&self, steps: usize) -> Node<'a> {
         let kept = self.steps.iter().take(steps).cloned();
         self.object.root().at(&Pointer::from_steps(kept))
@@ -109,7 +109,7 @@ fn of_value(view: &View<'_>, spot: &Spot<'_>) -> Option<String> {
     rooms.iter().find_map(|room| room(view, &place))
 }
 
-/// The text of each set. Sets with one text are named only where others have another one.
+/// The texts for all sets. Sets are named only if their texts differ.
 fn in_sets(view: &View<'_>, object: &Object, text: impl Fn(&InSet<'_>) -> Option<String>) -> Option<String> {
     let platform = &view.engine.settings().platform;
     let mut texts: Vec<(String, Vec<&str>)> = Vec::new();
@@ -149,12 +149,12 @@ fn applied<'a>(set: &SetView<'a>, object: &Object) -> Option<&'a Object> {
     let of_kind = || set.cluster.objects().iter().filter(|other| other.id().kind == id.kind);
     let same = set.cluster.all(&id.group, &id.kind, id.namespace_or_default(), &id.name);
     same.iter().find(|other| other.is_same_manifest(object)).or_else(|| {
-        // A kustomization may give it another name or namespace.
+        // A kustomization may change its name or namespace.
         of_kind().find(|other| other.is_same_manifest(object))
     })
 }
 
-/// Whether an object is a NodePool, or another object with requirements of its own.
+/// The reference to the node class, if the object is a NodePool or another object with requirements.
 fn has_node_class_ref(object: &Object) -> Option<Node<'_>> {
     if object.is(Kind::NODE_POOL) {
         return Some(object.path(&["spec", "template", "spec", "nodeClassRef"]));

@@ -1,4 +1,4 @@
-//! A NodePool, as `gpulint pools` says it.
+//! A NodePool: a summary of the output of `gpulint pools`.
 
 use gpulint_rules::catalog::{InstanceType, price_list};
 use gpulint_rules::fit::{PoolSummary, Situation, Tenant, gpu_name, uncertainty_text};
@@ -11,9 +11,9 @@ use super::{InSet, Place, in_sets};
 use crate::lsp::view::View;
 use crate::report::{gpu_text, limits_text, list_prices};
 
-/// So many workloads are named.
+/// Maximum number of workloads to name.
 const MAX_TENANTS: usize = 6;
-/// So many models of GPUs are named.
+/// Maximum number of GPU models to name.
 const MAX_MODELS: usize = 6;
 
 pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
@@ -97,7 +97,7 @@ fn of_tenants(tenants: &[Tenant]) -> Vec<String> {
     if tenants.len() > shown {
         lines.push(format!("  - and {} more", tenants.len() - shown));
     }
-    // One item, with a list in it.
+    // One item that contains a list.
     vec![lines.join("\n")]
 }
 
@@ -135,7 +135,7 @@ fn gpus_line(pool: &PoolSummary) -> Option<String> {
     Some(format!("GPUs: {}", models.join("; ")))
 }
 
-/// A pool without its workloads.
+/// Describes a pool without its workloads.
 pub(super) fn alone(
     set: &gpulint_rules::Cluster,
     platform: &gpulint_rules::Platform,

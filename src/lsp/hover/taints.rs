@@ -13,7 +13,7 @@ use super::words::{code, count, more, names};
 use super::{InSet, Place, in_sets};
 use crate::lsp::view::View;
 
-/// So many workloads and pools are named.
+/// Maximum number of workloads and pools to name.
 const MAX_NAMES: usize = 5;
 
 pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
@@ -150,7 +150,7 @@ fn of_toleration(view: &View<'_>, place: &Place<'_>, item: &Node<'_>) -> Option<
     Some(lists.map_or(head.clone(), |lists| format!("{head}\n\n{lists}")))
 }
 
-/// What the pods of the template around a place tolerate. `None` if it is not known.
+/// The tolerations of the pod template around a place. `None` if they are not known.
 fn own_tolerations(
     set: &InSet<'_>,
     steps: &[String],
@@ -175,7 +175,7 @@ fn quoted(value: &str) -> String {
     if value.is_empty() { "`\"\"`".to_owned() } else { code(value) }
 }
 
-/// A taint as kubectl writes it.
+/// A taint in the syntax of kubectl.
 fn written(taint: &Taint) -> String {
     match (taint.value.as_str(), taint.effect.as_str()) {
         ("", "") => taint.key.clone(),

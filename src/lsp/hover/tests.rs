@@ -10,7 +10,7 @@ use crate::lsp::view::{SetView, View};
 
 const CURSOR: char = '§';
 
-/// A file without its cursors, and where they are.
+/// The text of a file without its cursors, and their offsets.
 pub(crate) struct Marked {
     pub(crate) file: File,
     pub(crate) cursors: Vec<u32>,
@@ -30,14 +30,14 @@ impl Marked {
     }
 }
 
-/// The settings of the tests: a zone, so that times are in it as well.
+/// The settings of the tests. They have a time zone, so that times are shown in it as well.
 pub(crate) fn engine() -> Engine {
     let mut settings = Settings::default();
     settings.platform.timezone = Some("Asia/Seoul".to_owned());
     Engine::new(settings)
 }
 
-/// Looks at the first of some files, with sets of them: the name and which files are in it.
+/// Calls a function with a view of the first of some files. `sets` has the name and the files of each set.
 pub(crate) fn with_view<T>(
     files: &[Marked],
     sets: &[(Option<&str>, &[usize])],

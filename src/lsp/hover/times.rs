@@ -1,4 +1,4 @@
-//! Durations in words, and what their fields decide.
+//! Explains durations, and the fields that contain them.
 
 use gpulint_rules::facts::duration::{DurationField, NillableDuration, parse};
 use gpulint_rules::karpenter::meaning;
@@ -8,7 +8,7 @@ use super::Place;
 use super::words::{code, sentence};
 use crate::lsp::view::View;
 
-/// Fields of whole seconds, which nobody reads as minutes.
+/// Fields in whole seconds. They are easily mistaken for minutes.
 const SECONDS: [&str; 12] = [
     "activeDeadlineSeconds",
     "cooldownPeriod",
@@ -23,7 +23,7 @@ const SECONDS: [&str; 12] = [
     "tolerationSeconds",
     "ttlSecondsAfterFinished",
 ];
-/// Below this many seconds the number says enough.
+/// Minimum number of seconds for which the duration is written in words.
 const LEAST: u64 = 90;
 
 pub(super) fn of_place(_: &View<'_>, place: &Place<'_>) -> Option<String> {
@@ -70,8 +70,8 @@ fn of_seconds(place: &Place<'_>, name: &str) -> Option<String> {
     Some(format!("{} {seconds}: **{}**.", code(name), in_words(seconds)))
 }
 
-/// How long a container has until a probe counts as failed. The delay of the first probe counts for a startup probe
-/// only: a container that fails later has no delay.
+/// The time after which a probe of a container counts as failed. The delay before the first probe counts only
+/// for a startup probe: a container that fails later has no delay.
 fn of_probe(probe: &Node<'_>, name: &str) -> Option<String> {
     let number = |field: &str, default: i64| {
         probe.get(field).int_or(default).and_then(|number| u64::try_from(number).ok())
@@ -88,7 +88,7 @@ fn of_probe(probe: &Node<'_>, name: &str) -> Option<String> {
     Some(format!("{delay}{failures} × {period} s: **{}**. {}.", in_words(total), sentence(end)))
 }
 
-/// `30 days (720 hours)`.
+/// A duration in days and in hours: `30 days (720 hours)`.
 pub(super) fn both(seconds: u64) -> String {
     let words = in_words(seconds);
     if seconds >= 48 * 3600 && seconds.is_multiple_of(3600) {
@@ -97,7 +97,7 @@ pub(super) fn both(seconds: u64) -> String {
     words
 }
 
-/// `1 day 12 hours`.
+/// A duration: `1 day 12 hours`.
 pub(super) fn in_words(seconds: u64) -> String {
     let units = [
         (seconds / 86_400, "day"),

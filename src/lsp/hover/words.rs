@@ -1,4 +1,4 @@
-//! Names and numbers in Markdown.
+//! Formats names and numbers in Markdown.
 
 use gpulint_rules::{Object, Pointer};
 
@@ -15,12 +15,12 @@ pub(super) fn code(text: &str) -> String {
     format!("`{out}`")
 }
 
-/// `1 type`, `2 types`.
+/// A count with its noun: `1 type`, `2 types`.
 pub(super) fn count(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number as u128), if number == 1 { "" } else { "s" })
 }
 
-/// `1,124`.
+/// A number with commas: `1,124`.
 pub(super) fn thousands(number: u128) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + 2);
@@ -33,27 +33,27 @@ pub(super) fn thousands(number: u128) -> String {
     out
 }
 
-/// A workload as `gpulint why` names it.
+/// The name of a workload in the form that `gpulint why` accepts.
 pub(super) fn name(object: &Object) -> String {
     code(&workload_name(object))
 }
 
-/// The first few names, and how many others there are.
+/// The first names, and the number of others.
 pub(super) fn names<'o>(objects: impl ExactSizeIterator<Item = &'o Object>, most: usize) -> String {
     let total = objects.len();
-    // A list that is longer by one would not be shorter with "1 more".
+    // A list that is longer by one does not become shorter with "1 more".
     let shown = if total <= most + 1 { total } else { most };
     let list: Vec<String> = objects.take(shown).map(name).collect();
     more(list, total - shown)
 }
 
-/// A list, and how many others there are.
+/// A list, and the number of others.
 pub(super) fn more(list: Vec<String>, others: usize) -> String {
     let text = list.join(", ");
     if others > 0 { format!("{text} and {others} more") } else { text }
 }
 
-/// Where an object is written: `(apps/llm.yaml:3)` after a blank. Empty for objects of no file.
+/// The location of an object, after a space: `(apps/llm.yaml:3)`. Empty for objects that are not in a file.
 pub(super) fn written_at(object: &Object) -> String {
     position(object, &Pointer::root()).map_or(String::new(), |(path, line, _)| format!(" ({path}:{line})"))
 }
@@ -64,7 +64,7 @@ pub(super) fn sentence(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Dollars an hour: `$0.805`, `$55.04`.
+/// Dollars per hour: `$0.805`, `$55.04`.
 pub(super) fn dollars(amount: f64) -> String {
     if amount < 1.0 { format!("${amount:.3}") } else { format!("${amount:.2}") }
 }

@@ -1,4 +1,4 @@
-//! A workload: where its pods go, as `gpulint why` says it, and what scales it.
+//! A workload: the NodePools that its pods fit, in the words of `gpulint why`, and its autoscalers.
 
 use gpulint_rules::cluster::views::scale_target;
 use gpulint_rules::fit::{
@@ -16,11 +16,11 @@ use super::{InSet, Place, in_sets};
 use crate::lsp::view::View;
 use crate::report::request_list;
 
-/// So many pools that reject the pods are looked at closely.
+/// Maximum number of rejecting pools to examine closely.
 const MAX_MISSES: usize = 4;
-/// So many of them are told of.
+/// Maximum number of rejecting pools to describe.
 const MAX_TOLD: usize = 2;
-/// So many other pools that admit the pods are named.
+/// Maximum number of other admitting pools to name.
 const MAX_POOLS: usize = 4;
 
 pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
@@ -42,7 +42,7 @@ fn of_workload(view: &View<'_>, workload: &Object) -> Option<String> {
     Some(text)
 }
 
-/// What `gpulint why` says, in short.
+/// A short form of the answer of `gpulint why`.
 fn explained(set: &InSet<'_>, written: &Object) -> Option<String> {
     if !set.set.cluster.has_any(Kind::NODE_POOL) {
         return None;
@@ -99,7 +99,7 @@ fn of_template(head: &str, pod: &Explanation, set: &InSet<'_>, room: Option<&Roo
     out
 }
 
-/// The pool that the pods go to, and the others that admit them.
+/// Describes the pool that the pods go to, and the others that admit them.
 fn of_first(first: &PoolReport, pod: &Explanation, set: &InSet<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Answer::Admits { types, capacity_types, relaxations } = &first.answer {
@@ -131,7 +131,7 @@ fn of_first(first: &PoolReport, pod: &Explanation, set: &InSet<'_>) -> Vec<Strin
     lines
 }
 
-/// What keeps the pods out of the pools that they come nearest to, and what to change.
+/// Describes the obstacles in the pools that come nearest to admitting the pods, and how to remove them.
 fn of_misses(pod: &Explanation) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, report) in pod.nearest().into_iter().map(|at| &pod.pools[at]).take(MAX_TOLD).enumerate() {
@@ -155,7 +155,7 @@ fn of_misses(pod: &Explanation) -> Vec<String> {
     lines
 }
 
-/// What is wrong, and what to write.
+/// The reason of an obstacle, and the changes that remove it.
 fn with_changes(obstacle: &Obstacle) -> String {
     let changes: Vec<&str> = obstacle.changes.iter().take(2).map(|change| change.text.as_str()).collect();
     match changes.as_slice() {
@@ -164,7 +164,7 @@ fn with_changes(obstacle: &Obstacle) -> String {
     }
 }
 
-/// How many pods the limits have room for.
+/// The number of pods that fit the limits of the pools.
 fn of_room(room: &Room, set: &InSet<'_>) -> Option<String> {
     let pools: Vec<String> = room.pools.iter().map(|pool| code(&pool.display_name())).collect();
     let hidden = pools.len().saturating_sub(MAX_POOLS);
@@ -174,7 +174,7 @@ fn of_room(room: &Room, set: &InSet<'_>) -> Option<String> {
     let too_few = replicas.is_some_and(|replicas| i128::from(replicas.max) > room.pods);
     let text =
         format!("the limits of {whose} {} have room for {} of its pods", more(shown, hidden), room.pods);
-    // Of many pools the sum says little.
+    // With many pools the sum alone is not useful.
     let is_short = room.pools.len() <= MAX_POOLS;
     if too_few { Some(format!("**{text}**")) } else { is_short.then_some(text) }
 }
@@ -201,7 +201,7 @@ fn of_selected(view: &View<'_>, budget: &Object) -> Option<String> {
     })
 }
 
-/// What an autoscaler scales.
+/// Describes the target of an autoscaler.
 fn of_target(view: &View<'_>, scaler: &Object) -> Option<String> {
     if !scaler.is(Kind::HPA) && !scaler.is(Kind::SCALED_OBJECT) {
         return None;
@@ -257,10 +257,10 @@ fn of_scaled(set: &InSet<'_>, target: &Object) -> String {
     out.trim_end().to_owned()
 }
 
-/// What a pod requests.
+/// The requests of a pod.
 struct Needs {
     text: String,
-    /// The accelerator with its whole number, if it is one.
+    /// The accelerator with its number, if the number is whole.
     accelerator: Option<(String, i128)>,
 }
 

@@ -1,4 +1,5 @@
-//! Inlay hints: how many instance types a NodePool admits, and how many replicas of a workload its NodePools have room for.
+//! Inlay hints: the number of instance types that a NodePool admits, and the number of replicas of a workload
+//! that fit its NodePools.
 
 use gpulint_rules::cluster::views::scale_target;
 use gpulint_rules::fit::{Room, Situation, admitted_by, gpu_name};
@@ -7,27 +8,27 @@ use gpulint_rules::{Cluster, Kind, Node, Object};
 
 use crate::lsp::view::{SetView, View};
 
-/// So many models of GPUs are in a label.
+/// Maximum number of GPU models in a label.
 const MAX_MODELS: usize = 3;
-/// So many pools are in a tooltip.
+/// Maximum number of pools in a tooltip.
 const MAX_POOLS: usize = 6;
 
-/// So many workloads of a part of a file have hints: a file of hundreds is for programs.
+/// Maximum number of workloads with hints in a part of a file: a file with hundreds is meant for programs.
 const MAX_WORKLOADS: usize = 32;
 
 /// Label and tooltip.
 type Text = (String, String);
 
-/// A text behind a value.
+/// A text after a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
-    /// Behind which byte.
+    /// The offset of the byte that the hint follows.
     pub(crate) offset: u32,
     pub(crate) label: String,
     pub(crate) tooltip: String,
 }
 
-/// The hints of a part of a file. A file of several sets has those that are the same in all of them.
+/// The hints of a part of a file. If the file is in several sets, only those that are equal in all of them.
 pub(crate) fn hints(view: &View<'_>, within: Span) -> Vec<Hint> {
     let is_within = |node: &Node<'_>| {
         node.span().is_some_and(|span| within.start <= span.end && span.start <= within.end)
@@ -64,7 +65,8 @@ pub(crate) fn hints(view: &View<'_>, within: Span) -> Vec<Hint> {
     places.iter().zip(agreed).filter_map(hint).collect()
 }
 
-/// Where the hint of an object is: behind the name of a NodePool, and behind the most replicas of a workload.
+/// The node that the hint of an object follows: the name of a NodePool, or the maximum of replicas of a
+/// workload.
 fn place_of(object: &Object) -> Option<Node<'_>> {
     let spec = object.get("spec");
     let node = match object {
@@ -80,7 +82,7 @@ fn place_of(object: &Object) -> Option<Node<'_>> {
     node.is_set().then_some(node)
 }
 
-/// The texts in one set.
+/// The texts of the hints in one set.
 fn in_set(view: &View<'_>, set: &SetView<'_>, places: &[(&Object, Node<'_>)]) -> Vec<Option<Text>> {
     let platform = &view.engine.settings().platform;
     let applied: Vec<Option<&Object>> = places

@@ -35,7 +35,7 @@ spec:
           resources: {requests: {cpu: 6, memory: 24Gi}, limits: {memory: 24Gi, nvidia.com/gpu: 4}}
 ";
 
-/// The hints of some texts, each with the word before it.
+/// The hints in some texts, each with the word before it.
 fn labels(texts: &[String], sets: &[(Option<&str>, &[usize])]) -> Vec<String> {
     let files: Vec<Marked> =
         texts.iter().enumerate().map(|(at, text)| Marked::read(&format!("{at}.yaml"), text)).collect();

@@ -1,7 +1,8 @@
-//! From a name to the object that has it, and back: definitions and references.
+//! Definitions and references: from a name to the object that has it, and back.
 //!
-//! A reference is a field of an object that names another one ([`names`]), or a selector of pods. Both are resolved in
-//! each set that the file is applied with, as the rules do it, and what is written at one place is given once.
+//! A reference is a field of an object that names another one ([`names`]), or a selector of pods. Both are
+//! resolved in each set that the file is applied with, in the same way as rules do it. Each location is
+//! returned once.
 
 mod names;
 #[cfg(test)]
@@ -14,7 +15,7 @@ use gpulint_rules::{Cluster, Location, Object, Pointer};
 use crate::lsp::view::View;
 use names::Reference;
 
-/// The objects that are named, or selected, at an offset: the places of their names.
+/// The locations of the names of the objects that are named or selected at an offset.
 pub(crate) fn definition(view: &View<'_>, offset: u32) -> Vec<Location> {
     let Some(spot) = view.at(offset) else {
         return Vec::new();
@@ -28,7 +29,7 @@ pub(crate) fn definition(view: &View<'_>, offset: u32) -> Vec<Location> {
     in_order(out)
 }
 
-/// Everything that refers to the object whose name is at an offset, or which is named there.
+/// The locations that refer to the object whose name is at an offset, or that is named there.
 pub(crate) fn references(view: &View<'_>, offset: u32, with_declaration: bool) -> Vec<Location> {
     let Some(spot) = view.at(offset) else {
         return Vec::new();
@@ -62,7 +63,7 @@ fn applied<'c>(cluster: &'c Cluster, written: &'c Object) -> &'c Object {
     named.find(|object| object.is_same_manifest(written)).unwrap_or(written)
 }
 
-/// Where an object has its name.
+/// The location of an object's name.
 fn declaration(object: &Object) -> Location {
     let name = object.path(&["metadata", "name"]);
     let name = if name.is_absent() { object.path(&["metadata", "generateName"]) } else { name };
@@ -77,7 +78,7 @@ fn targets_at<'c>(cluster: &'c Cluster, object: &'c Object, at: &Pointer) -> Vec
     }
     let is_at = |pointer: Pointer| steps.starts_with(pointer.steps());
     let references = names::of(object);
-    // The name itself, otherwise what it is a part of.
+    // Prefer the name itself to the block that contains it.
     let exact = references.iter().filter(|reference| reference.node.pointer() == *at);
     let exact: Vec<&Reference<'_>> = exact.collect();
     let chosen = match exact.is_empty() {
@@ -99,15 +100,15 @@ fn selected<'c>(cluster: &'c Cluster, owner: &'c Object) -> Vec<&'c Object> {
     workloads.into_iter().map(|workload| &workload.object).collect()
 }
 
-/// The objects that a reference names: of several with one name those that surely are of one cluster with its owner,
-/// if there are any.
+/// The objects that a reference names. If several have the name, those that are certainly in one cluster with
+/// the owner of the reference, if there are any.
 fn resolve<'c>(cluster: &'c Cluster, owner: &Object, reference: &Reference<'_>) -> Vec<&'c Object> {
     let all = cluster.all(&reference.group, &reference.kind, &reference.namespace, &reference.name);
     let near: Vec<&Object> = all.iter().filter(|object| cluster.pairs(owner, object)).collect();
     if near.is_empty() { all.iter().collect() } else { near }
 }
 
-/// The places of a set that name or select an object.
+/// The locations in a set that name or select an object.
 fn referring_to(cluster: &Cluster, target: &Object) -> Vec<Location> {
     let mut out = Vec::new();
     let mut add = |object: &Object| {
@@ -145,7 +146,7 @@ fn selecting(cluster: &Cluster, workload: &Object) -> Vec<Location> {
     out
 }
 
-/// Each place once, by file and position.
+/// Sorts locations by file and position, and removes duplicates.
 fn in_order(locations: Vec<Location>) -> Vec<Location> {
     let key = |location: &Location| {
         let (source, _, span) = location.resolve_span()?;

@@ -14,11 +14,11 @@ const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 #[derive(Debug)]
 pub(super) struct Reference<'o> {
     pub(super) node: Node<'o>,
-    /// What the name is a part of: the name itself, or a mapping such as `nodeClassRef`.
+    /// The node that contains the name: the name itself, or a mapping such as `nodeClassRef`.
     pub(super) block: Node<'o>,
     pub(super) group: String,
     pub(super) kind: String,
-    /// `default` for kinds without namespaces.
+    /// The namespace of the object; `default` for kinds that are not namespaced.
     pub(super) namespace: String,
     pub(super) name: String,
 }
@@ -29,7 +29,7 @@ struct References<'o> {
 }
 
 impl<'o> References<'o> {
-    /// A name beside which nothing else says which object is meant.
+    /// Adds a name that alone identifies the object.
     fn name(&mut self, kind: Kind, node: &Node<'o>) {
         self.named(kind, node, node);
     }
@@ -51,7 +51,7 @@ impl<'o> References<'o> {
     }
 }
 
-/// Everything that an object names.
+/// All references of an object.
 pub(super) fn of(object: &Object) -> Vec<Reference<'_>> {
     let mut found = References { object, out: Vec::new() };
     found.name(Kind::NAMESPACE, &object.path(&["metadata", "namespace"]));
@@ -97,7 +97,7 @@ fn node_class<'o>(block: &Node<'o>, found: &mut References<'o>) {
     }
 }
 
-/// The target of an autoscaler, of whatever kind.
+/// Adds the target of an autoscaler, of any kind.
 fn scaled<'o>(object: &'o Object, found: &mut References<'o>) {
     let Some((namespace, kind, name)) = scale_target(object) else {
         return;
@@ -173,6 +173,6 @@ pub(super) fn kinds_that_name(target: &Object) -> &'static [Kind] {
     if is_one_of(&by_pods) {
         return WORKLOAD_KINDS;
     }
-    // Whatever an autoscaler can scale.
+    // Kinds that an autoscaler may scale.
     &[Kind::SCALED_OBJECT, Kind::HPA]
 }

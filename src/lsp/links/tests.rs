@@ -1,4 +1,4 @@
-//! Files of one set in which `¦` is the cursor, and what is named there.
+//! Files of one set in which `¦` is the cursor, and the locations that are found there.
 
 use gpulint_rules::lint::report::CheckReport;
 use gpulint_rules::source::Source;
@@ -7,7 +7,7 @@ use gpulint_rules::{Cluster, Engine, File, Location, Settings};
 use super::{definition, references};
 use crate::lsp::view::{SetView, View};
 
-/// The places in order, each as the file and the line that it is on.
+/// The locations in order, each as the file and its line.
 fn shown(locations: &[Location]) -> Vec<String> {
     let one = |location: &Location| {
         let (source, _, span) = location.resolve_span().expect("a place");
@@ -19,7 +19,8 @@ fn shown(locations: &[Location]) -> Vec<String> {
     locations.iter().map(one).collect()
 }
 
-/// Asks with a view of the file that has the cursor; the sets have all files, each in its own cluster object.
+/// Calls `asked` with a view of the file that contains the cursor. Each set has all files, in a cluster of
+/// its own.
 fn ask<T>(files: &[(&str, &str)], sets: usize, asked: impl FnOnce(&View<'_>, u32) -> T) -> T {
     let mut parsed = Vec::new();
     let mut cursor = None;
@@ -77,7 +78,7 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The files with the cursor before a text of one of them.
+/// The files, with the cursor before a text in one of them.
 fn at(path: &str, text: &str) -> Vec<(&'static str, String)> {
     let mark = |(name, content): &(&'static str, &str)| {
         let is_it = *name == path;

@@ -1,12 +1,12 @@
-//! Collections in braces and brackets, which may lack their ends.
+//! Collections in braces and brackets, whose closing brackets may be missing.
 
 use super::model::{KeyPlace, Place, Shape, Sketch, ValuePlace, span};
 
-/// How deep collections in braces may be.
+/// Maximum depth of collections in braces.
 const MAX_DEPTH: usize = 40;
 
-/// Reads the collection that begins at `at`, at most to `end`. Of several lines, those belong to it that are indented
-/// deeper than `owner`, which is -1 for a document. Returns the byte behind it.
+/// Reads the collection that begins at `at`, at most to `end`. A further line belongs to it if it is indented
+/// deeper than `owner`, which is -1 for a document. Returns the offset of the byte after it.
 pub(super) fn read(sketch: &mut Sketch<'_>, node: usize, at: usize, end: usize, owner: isize) -> usize {
     FlowReader { sketch, end, owner }.collection(node, at, 0)
 }
@@ -17,7 +17,7 @@ struct FlowReader<'s, 't> {
     owner: isize,
 }
 
-/// What is expected between two tokens.
+/// The kind of token that is expected next.
 #[derive(Clone, Copy)]
 enum Expected {
     Key(usize),
@@ -51,7 +51,7 @@ impl FlowReader<'_, '_> {
                     let Some(next) = self.skip_gap(found, Expected::Delimiter) else {
                         return self.line_end(found);
                     };
-                    // What is not understood is skipped.
+                    // Skip what is not understood.
                     at = if next == at { self.next_char(at) } else { next };
                 }
             }
@@ -75,7 +75,7 @@ impl FlowReader<'_, '_> {
             self.sketch.set_place(Place::Key(place));
         }
         if !has_colon {
-            // A field without a value, unless it is typed just now.
+            // A field without a value, unless it is still being typed.
             if end > at && !self.sketch.is_at(from, to) {
                 self.sketch.add(node, text[from..to].to_owned(), Some(span(at, end)));
             }
@@ -111,12 +111,12 @@ impl FlowReader<'_, '_> {
         end
     }
 
-    /// `{{ .Values.name }}` is a text.
+    /// Whether a placeholder such as `{{ .Values.name }}`, which is a scalar, begins at `at`.
     fn is_placeholder(&self, at: usize) -> bool {
         self.byte(at) == Some(b'{') && self.byte(at + 1) == Some(b'{')
     }
 
-    /// The end of a scalar, and whether it is in quotes.
+    /// The end of a scalar, and whether it is quoted.
     fn token(&self, at: usize, is_key: bool) -> (usize, bool) {
         let text = self.sketch.text;
         let bytes = text.as_bytes();
@@ -156,7 +156,7 @@ impl FlowReader<'_, '_> {
         at
     }
 
-    /// Skips blanks, comments and line ends. `None` where the collection ends here without its bracket.
+    /// Skips blanks, comments and line ends. `None` if the collection ends here without its bracket.
     fn skip_gap(&mut self, from: usize, expected: Expected) -> Option<usize> {
         let mut at = from;
         loop {
@@ -197,7 +197,7 @@ impl FlowReader<'_, '_> {
         self.sketch.text[at..self.end].find('\n').map_or(self.end, |found| at + found)
     }
 
-    /// The first byte that is not blank at or behind `at`.
+    /// The first non-blank byte at or after `at`.
     fn next_content(&self, at: usize) -> usize {
         let rest = &self.sketch.text[at.min(self.end)..self.end];
         at + (rest.len() - rest.trim_start().len())
@@ -214,7 +214,7 @@ impl FlowReader<'_, '_> {
         }
     }
 
-    /// Places the cursor between two tokens.
+    /// Sets the place of the cursor if it is between two tokens.
     fn gap(&mut self, from: usize, to: usize, expected: Expected) {
         if to < from || !self.sketch.is_at(from, to) || self.sketch.place != Place::Nowhere {
             return;
@@ -227,7 +227,7 @@ impl FlowReader<'_, '_> {
                 Place::Key(KeyPlace { parent, word, entry: None, column: 0, flow: true, quoted: false })
             }
             Expected::Value(node) => value(node),
-            // The item is added, so that its path can be told.
+            // The item is added so that it has a path.
             Expected::Item(parent) => value(self.sketch.add(parent, String::new(), None)),
             Expected::Delimiter => return,
         };
@@ -235,14 +235,14 @@ impl FlowReader<'_, '_> {
     }
 }
 
-/// The bytes between quotes, of which the second may be absent.
+/// The bytes between quotes, of which the closing one may be missing.
 pub(super) fn inner(text: &str, start: usize, end: usize) -> (usize, usize) {
     let quote = text.as_bytes()[start];
     let is_closed = end > start + 1 && text.as_bytes()[end - 1] == quote;
     (start + 1, if is_closed { end - 1 } else { end.max(start + 1) })
 }
 
-/// The byte behind the second quote.
+/// The offset of the byte after the closing quote.
 pub(super) fn end_of_quoted(text: &str, start: usize, limit: usize, quote: u8) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = start + 1;

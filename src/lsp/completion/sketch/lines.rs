@@ -1,4 +1,4 @@
-//! Block collections: what a line is, and where it belongs by its indentation.
+//! Block collections: classifies each line, and finds the collection that it belongs to by its indentation.
 
 use super::flow::{self, end_of_quoted, inner};
 use super::model::{KeyPlace, Place, Shape, Sketch, ValuePlace, span};
@@ -12,7 +12,7 @@ pub(super) fn read(sketch: &mut Sketch<'_>, start: usize, end: usize) {
     }
 }
 
-/// A block collection to which further lines can belong.
+/// A block collection to which further lines may belong.
 struct Open {
     column: usize,
     node: usize,
@@ -41,7 +41,7 @@ impl LineReader<'_, '_> {
         Line { start, end, next }
     }
 
-    /// Reads a line, with those that belong to its value. Returns the start of the next one.
+    /// Reads a line, and the lines of its value. Returns the start of the next line.
     fn line(&mut self, start: usize) -> usize {
         let text = self.sketch.text;
         let line = self.line_at(start);
@@ -58,7 +58,7 @@ impl LineReader<'_, '_> {
             self.comment(at, line.end);
             return line.next;
         }
-        // Directives, the ends of documents, and lines of templates.
+        // Directives, ends of documents, and lines of templates.
         if at == start && (content.starts_with('%') || content == "...") || content.starts_with("{{") {
             return line.next;
         }
@@ -129,7 +129,7 @@ impl LineReader<'_, '_> {
         next
     }
 
-    /// What a name at a column becomes a field of, where nothing else is written on its line.
+    /// Adds the field that a name at a column becomes, if nothing else is on its line.
     fn partial_key(&mut self, column: usize, from: usize, to: usize) {
         let word = span(from, to);
         let place = |parent: usize| {
@@ -141,7 +141,7 @@ impl LineReader<'_, '_> {
             }
             return;
         };
-        // A list at the column of its field: the next line names another field.
+        // A list at the column of its field: the next line is another field.
         if self.open[level].is_seq && level > 0 && self.open[level - 1].column == column {
             level -= 1;
         }
@@ -159,8 +159,8 @@ impl LineReader<'_, '_> {
         }
     }
 
-    /// The value that a line at a column belongs to, with the column of the field or item that has it; no column for the
-    /// document itself.
+    /// The value that a line at a column belongs to, with the column of the field or item that has it; no
+    /// column for the document itself.
     fn owner(&self, column: usize) -> Option<(usize, Option<usize>)> {
         if self.open.is_empty() {
             return Some((0, None));
@@ -170,7 +170,7 @@ impl LineReader<'_, '_> {
         Some((last, Some(open.column)))
     }
 
-    /// The collection that an entry or an item at a column belongs to.
+    /// The collection that a field or an item at a column belongs to.
     fn container(&mut self, column: usize, is_seq: bool) -> usize {
         while let Some(top) = self.open.last() {
             if top.column > column || (top.column == column && top.is_seq && !is_seq) {
@@ -191,7 +191,7 @@ impl LineReader<'_, '_> {
                 owner
             }
             same if same == wanted => owner,
-            // A list among fields, or fields among items: they are read on their own.
+            // A list among fields, or fields among items: they are read separately.
             _ => {
                 let stray = self.sketch.add(owner, String::new(), None);
                 self.sketch.nodes[owner].children.pop();
@@ -203,12 +203,12 @@ impl LineReader<'_, '_> {
         node
     }
 
-    /// Reads the value that begins behind a colon or a dash, whose field or item is at `column`.
+    /// Reads the value that begins after a colon or a dash. Its field or item is at `column`.
     fn value(&mut self, node: usize, from: usize, line: Line, column: usize, item: Option<usize>) -> usize {
         let text = self.sketch.text;
         let Line { end, next, .. } = line;
         let mut at = skip_blanks(text, from, end);
-        // Anchors and tags.
+        // Skip anchors and tags.
         while text[at..end].starts_with(['&', '!']) {
             let word = text[at..end].find([' ', '\t']).map_or(end, |found| at + found);
             at = skip_blanks(text, word, end);
@@ -269,8 +269,8 @@ impl LineReader<'_, '_> {
         self.end_of_plain(next, column)
     }
 
-    /// The start of the first line behind a text of several lines, which are indented deeper than its field. A blank line
-    /// in which something is typed is behind it, if nothing of the text follows.
+    /// The start of the first line after a scalar of several lines, which are indented deeper than its field.
+    /// A blank line with the cursor is after it, if no line of the scalar follows.
     fn end_of_block(&self, from: usize, column: usize) -> usize {
         let text = self.sketch.text;
         let is_deeper = |line: Line| skip_blanks(text, line.start, line.end) - line.start > column;
@@ -297,8 +297,8 @@ impl LineReader<'_, '_> {
         at
     }
 
-    /// The same for a text without quotes: a line that looks like a field or an item is one, and a blank one may become
-    /// one.
+    /// The start of the first line after a plain scalar of several lines. A line that looks like a field, an
+    /// item or a comment ends the scalar. So does a blank line, which may become a field.
     fn end_of_plain(&self, from: usize, column: usize) -> usize {
         let text = self.sketch.text;
         let mut at = from;
@@ -318,7 +318,7 @@ impl LineReader<'_, '_> {
         at
     }
 
-    /// The line behind a value. What else is on its last line is skipped, except a comment.
+    /// The start of the line after a value. The rest of its last line is skipped, except a comment.
     fn next_line(&mut self, behind: usize) -> usize {
         let text = self.sketch.text;
         let behind = behind.min(self.end);
@@ -330,7 +330,7 @@ impl LineReader<'_, '_> {
         line.next
     }
 
-    /// Places the cursor in the comment that begins at `at`, if there is one.
+    /// Sets the place of the cursor if it is in the comment that begins at `at`.
     fn comment(&mut self, at: usize, end: usize) {
         if self.sketch.text[at..end].starts_with('#') && self.sketch.is_at(at + 1, end) {
             self.sketch.set_place(Place::Comment(span(at, at).start));
@@ -343,7 +343,7 @@ fn skip_blanks(text: &str, at: usize, end: usize) -> usize {
     end - rest.trim_start_matches([' ', '\t']).len()
 }
 
-/// The end of the name that begins at `at`, and its colon; `None` where the line is not a field.
+/// The end of the name that begins at `at`, and its colon; `None` if the line is not a field.
 fn key_at(text: &str, at: usize, end: usize) -> Option<(usize, usize)> {
     let bytes = text.as_bytes();
     let is_end = |colon: usize| colon + 1 >= end || matches!(bytes[colon + 1], b' ' | b'\t');

@@ -1,9 +1,10 @@
-//! The outline of one YAML document that may be broken while it is typed, and where in it the cursor is.
+//! The outline of one YAML document that may be invalid while it is being typed, and the place of the cursor
+//! in it.
 //!
-//! The reader of manifests stops at the first syntax error. This one never stops: it goes by lines and indentation, takes
-//! what it understands, and skips the rest, so that a broken line costs only itself. It knows block and flow
-//! collections, quotes, comments and block scalars, and nothing of anchors and tags. On documents that parse it
-//! finds the same fields at the same places, which a test holds for every fixture.
+//! The parser of manifests stops at the first syntax error. This one never stops: it reads lines and
+//! indentation, takes what it understands, and skips the rest, so that a broken line affects only itself. It
+//! supports block and flow collections, quotes, comments and block scalars, but not anchors and tags. On
+//! documents that parse it finds the same fields at the same places; a test checks this for every fixture.
 
 mod flow;
 mod lines;
@@ -11,7 +12,7 @@ mod model;
 
 pub(super) use model::{KeyPlace, Place, Sketch, ValuePlace};
 
-/// Reads the document that holds an offset.
+/// Reads the document that contains an offset.
 pub(super) fn read(text: &str, offset: u32) -> Sketch<'_> {
     let mut offset = (offset as usize).min(text.len());
     while !text.is_char_boundary(offset) {
@@ -23,7 +24,7 @@ pub(super) fn read(text: &str, offset: u32) -> Sketch<'_> {
     sketch
 }
 
-/// The bytes of the document that holds an offset, without the lines that separate documents.
+/// The bytes of the document that contains an offset, without the separators of documents.
 fn document_around(text: &str, offset: usize) -> (usize, usize) {
     let mut start = 0;
     let mut at = 0;

@@ -1,8 +1,7 @@
-//! What a sketch is made of.
+//! The types of a sketch.
 
 use gpulint_rules::tree::Span;
 
-/// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Nothing is written yet.
@@ -12,43 +11,43 @@ pub(crate) enum Shape {
     Seq,
 }
 
-/// A value; the document is the first one.
+/// A value. The first one is the document.
 #[derive(Clone, Debug)]
 pub(crate) struct SketchNode {
     pub(crate) parent: usize,
     /// The name of the field; empty for items.
     pub(crate) key: String,
-    /// Where the name is, quotes included.
+    /// The span of the name, including quotes.
     pub(crate) key_span: Option<Span>,
     pub(crate) shape: Shape,
-    /// The scalar, quotes included.
+    /// The span of the scalar, including quotes.
     pub(crate) span: Span,
     pub(crate) children: Vec<usize>,
 }
 
-/// Where the cursor is.
+/// The place of the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Where nothing can be completed.
+    /// A place without completions.
     Nowhere,
-    /// In a comment that begins here.
+    /// In a comment that begins at this offset.
     Comment(u32),
-    /// Where a field can be named.
+    /// At the name of a field.
     Key(KeyPlace),
-    /// Where a scalar can be written.
+    /// At a scalar.
     Value(ValuePlace),
 }
 
-/// Where a field can be named.
+/// A place for the name of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyPlace {
-    /// The mapping, or what becomes one.
+    /// The mapping, or the node that becomes one.
     pub(crate) parent: usize,
     /// The name as far as it is written.
     pub(crate) word: Span,
-    /// The field, where its name is followed by a colon.
+    /// The field, if a colon follows its name.
     pub(crate) entry: Option<usize>,
-    /// How far the name is indented.
+    /// The indentation of the name.
     pub(crate) column: usize,
     /// Whether the mapping is written in braces.
     pub(crate) flow: bool,
@@ -56,7 +55,7 @@ pub(crate) struct KeyPlace {
     pub(crate) quoted: bool,
 }
 
-/// Where a scalar can be written.
+/// A place for a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValuePlace {
     pub(crate) node: usize,
@@ -133,7 +132,6 @@ impl<'t> Sketch<'t> {
         span(from, to)
     }
 
-    /// The field of a mapping.
     pub(crate) fn child(&self, node: usize, name: &str) -> Option<usize> {
         if self.nodes[node].shape != Shape::Map {
             return None;
@@ -160,7 +158,7 @@ impl<'t> Sketch<'t> {
         self.scalar(self.child(node, name)?)
     }
 
-    /// The names of the fields and the numbers of the items that lead to a node.
+    /// The names of the fields and the indices of the items that lead to a node.
     pub(crate) fn steps(&self, node: usize) -> Vec<String> {
         let mut steps = Vec::new();
         let mut at = node;
@@ -180,7 +178,7 @@ impl<'t> Sketch<'t> {
         steps
     }
 
-    /// The object that holds a node: the document, or an item of a list of objects.
+    /// The object that contains a node: the document, or an item of a list of objects.
     pub(crate) fn object_of(&self, node: usize) -> usize {
         let is_list = self.field(0, "kind").is_some_and(|kind| kind.ends_with("List"));
         let mut at = node;

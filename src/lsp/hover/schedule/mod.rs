@@ -1,4 +1,5 @@
-//! Cron schedules: their week, by the clock that they are written for, in UTC and in the configured time zone.
+//! Cron schedules: their week in the time zone that they are written for, in UTC and in the configured time
+//! zone.
 
 mod week;
 
@@ -14,11 +15,11 @@ use super::words::code;
 use crate::lsp::view::View;
 use week::{Windows, moments, windows_between, windows_of};
 
-/// A clock beside the one that a schedule is written for.
+/// A time zone other than the one that a schedule is written for.
 struct Clock {
-    /// Such as `UTC` or `Seoul, summer time`.
+    /// A name such as `UTC` or `Seoul, summer time`.
     name: String,
-    /// Minutes that it is ahead of the schedule's own.
+    /// The offset from the zone of the schedule, in minutes.
     ahead: i64,
 }
 
@@ -54,7 +55,7 @@ fn of_budgets(place: &Place<'_>, platform: &Platform) -> Option<String> {
     Some(format!("When Karpenter may disrupt nodes of this pool:\n\n{}", parts.join("\n\n")))
 }
 
-/// The grid of a week, or one line where all hours are equal.
+/// The grid of a week, or one line if all hours are equal.
 pub(super) fn of_week(week: &Week) -> String {
     match week.lines().as_slice() {
         [one] => format!("- {one}"),
@@ -143,7 +144,7 @@ fn of_cron_job(place: &Place<'_>, platform: &Platform) -> Option<String> {
     Some(out.replacen(".\n- ", ".\n\n- ", 1))
 }
 
-/// The windows by the clock that they are written for, and by others.
+/// The windows in the zone that they are written for, and in other zones.
 fn list(head: &str, zone: &str, windows: &Windows, clocks: &[Clock]) -> String {
     if windows.is_always() {
         return format!("{head}, at all times.");
@@ -157,7 +158,7 @@ fn list(head: &str, zone: &str, windows: &Windows, clocks: &[Clock]) -> String {
     out
 }
 
-/// The clocks of UTC beside one of a zone; none beside UTC itself.
+/// The clocks of UTC for a schedule in a zone; none if the zone is UTC.
 fn clocks_of(zone: Option<&Zone>) -> (Option<Zone>, Vec<Clock>) {
     let Some(zone) = zone.filter(|zone| !zone.is_utc()) else {
         return (None, Vec::new());
@@ -175,8 +176,8 @@ fn clocks_of(zone: Option<&Zone>) -> (Option<Zone>, Vec<Clock>) {
     (Some(zone.clone()), clocks)
 }
 
-/// With the clocks of the configured zone. Where both zones change their clocks, they may do so at other times of the year:
-/// then nothing is said of the configured one.
+/// Adds the clocks of the configured zone. If both zones have summer time, the changes may be on different
+/// days of the year, and the configured zone is left out.
 fn local((own, known): &(Option<Zone>, Vec<Clock>), platform: &Platform) -> Vec<Clock> {
     let mut clocks: Vec<Clock> =
         known.iter().map(|clock| Clock { name: clock.name.clone(), ahead: clock.ahead }).collect();
@@ -205,7 +206,7 @@ fn local((own, known): &(Option<Zone>, Vec<Clock>), platform: &Platform) -> Vec<
     clocks
 }
 
-/// When a schedule starts that depends on the day of the month or on the month.
+/// Describes the starts of a schedule that depends on the day of the month or on the month.
 fn on_some_days(schedule: &Schedule, written: &str) -> Option<String> {
     let times = week::times(&schedule.minutes_of_day().map(i64::from).collect::<Vec<_>>());
     let fields: Vec<&str> = match written.trim() {
@@ -224,7 +225,7 @@ fn on_some_days(schedule: &Schedule, written: &str) -> Option<String> {
     if !any(weekday) {
         parts.push(format!("weekday {}", code(weekday)));
     }
-    // With both day fields restricted, a day matches by either of them.
+    // If both day fields are restricted, a day matches if either of them does.
     let mut text = format!("{times} on {}", parts.join(" or "));
     if parts.is_empty() {
         text = format!("{times} every day");

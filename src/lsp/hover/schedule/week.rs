@@ -1,20 +1,22 @@
-//! The times and windows of a weekly schedule in words.
+//! Describes the times and windows of a weekly schedule.
 
 use gpulint_rules::facts::cron::Schedule;
 
 const DAY: i64 = 1440;
 const WEEK: i64 = 7 * DAY;
 const NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-/// So many times of a day or windows of a week are written out.
+/// Maximum number of times of a day, or windows of a week, that are written out.
 const MOST: usize = 6;
 
-/// The times of a weekly schedule, in minutes from Monday 00:00 of its own clock, ascending.
+/// The times of a weekly schedule in ascending order, in minutes from Monday 00:00 in the zone of the
+/// schedule.
 pub(super) struct Moments(Vec<i64>);
 
-/// Disjoint windows of a week: where they start, in minutes from Monday 00:00 of their own clock, and how long they are.
+/// Disjoint windows of a week: the start of each, in minutes from Monday 00:00 in the zone of the schedule,
+/// and its length.
 pub(super) struct Windows(Vec<(i64, i64)>);
 
-/// The times of a schedule. `None` if it does not repeat every week, or has none.
+/// The times of a schedule. `None` if it does not repeat every week, or has no times.
 pub(super) fn moments(schedule: &Schedule) -> Option<Moments> {
     let days = schedule.weekly_days()?;
     let mut times = Vec::new();
@@ -27,7 +29,7 @@ pub(super) fn moments(schedule: &Schedule) -> Option<Moments> {
     (!times.is_empty()).then_some(Moments(times))
 }
 
-/// The windows that a schedule opens for so many minutes each.
+/// The windows that a schedule opens, each `minutes` long.
 pub(super) fn windows_of(schedule: &Schedule, minutes: i64) -> Option<Windows> {
     let starts = moments(schedule)?.0;
     Some(Windows::merged(starts.into_iter().map(|start| (start, minutes.min(WEEK)))))
@@ -44,7 +46,7 @@ pub(super) fn windows_between(start: &Schedule, end: &Schedule) -> Option<Window
 }
 
 impl Moments {
-    /// `Mon–Fri at 09:00`, by a clock that is ahead by so many minutes.
+    /// The times as text, such as `Mon–Fri at 09:00`, in a zone that is `ahead` minutes ahead.
     pub(super) fn text(&self, ahead: i64) -> String {
         let mut by_time: Vec<(i64, [bool; 7])> = Vec::new();
         for moment in &self.0 {
@@ -87,7 +89,7 @@ impl Windows {
                 _ => out.push((start, length)),
             }
         }
-        // The last one may reach into the next week.
+        // The last window may extend into the next week.
         while let (Some((first, own)), Some((start, length))) = (out.first().copied(), out.last().copied()) {
             if out.len() < 2 || start + length < first + WEEK {
                 break;
@@ -101,12 +103,12 @@ impl Windows {
         Windows(out)
     }
 
-    /// Whether one of them is always open.
+    /// Whether a window is open at all times.
     pub(super) fn is_always(&self) -> bool {
         self.0.iter().any(|(_, length)| *length >= WEEK)
     }
 
-    /// `Mon–Fri 09:00–17:00`, by a clock that is ahead by so many minutes.
+    /// The windows as text, such as `Mon–Fri 09:00–17:00`, in a zone that is `ahead` minutes ahead.
     pub(super) fn text(&self, ahead: i64) -> String {
         if self.is_always() {
             return "all week".to_owned();
@@ -134,7 +136,7 @@ impl Windows {
     }
 }
 
-/// One window on some days.
+/// A window on some days.
 fn window(time: i64, length: i64, on: &[bool; 7]) -> String {
     let end = time + length;
     if length < DAY {
@@ -159,12 +161,12 @@ fn clock(minute: i64) -> String {
     format!("{:02}:{:02}", minute / 60, minute % 60)
 }
 
-/// The end of a window: midnight is 24:00.
+/// The end of a window. Midnight is written as 24:00.
 fn clock_end(minute: i64) -> String {
     if minute == DAY { "24:00".to_owned() } else { clock(minute) }
 }
 
-/// `every day`, `Mon–Fri`, `Mon, Wed`.
+/// Days of a week: `every day`, `Mon–Fri`, `Mon, Wed`.
 fn days(on: &[bool; 7]) -> String {
     if on.iter().all(|day| *day) {
         return "every day".to_owned();
@@ -187,7 +189,7 @@ fn days(on: &[bool; 7]) -> String {
     parts.join(", ")
 }
 
-/// Times of a day in words: `at 09:00`, `every 15 minutes`.
+/// Times of a day: `at 09:00`, `every 15 minutes`.
 pub(super) fn times(minutes: &[i64]) -> String {
     let steps: Vec<i64> = minutes.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let step = steps.first().copied().filter(|step| steps.iter().all(|other| other == step));
