@@ -1,7 +1,7 @@
 //! `# gpulint: allow[RULE] REASON`: where such a comment can stand.
 //!
-//! A comment stands alone above the line of the finding, or at its end. It is written only if the file then still
-//! gives the same values, and the comment is read as one.
+//! A comment stands alone above the line of the finding, or at the end of that line. It is written only if
+//! the file still gives the same values afterwards and gpulint reads the comment as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,8 +22,8 @@ pub(crate) const ITSELF: &str = "what is wrong with a suppression cannot be supp
 /// The rules to allow, by line.
 pub(crate) type RulesByLine = BTreeMap<usize, BTreeSet<&'static str>>;
 
-/// The text of a file with comments that allow rules on lines, and how many they are. Where none can stand, `refuse` gets
-/// the line, the rule and why.
+/// Returns the text of a file with comments that allow rules on lines, and the number of comments. Where no
+/// comment can stand, calls `refuse` with the line, the rule and the reason.
 pub(crate) fn with_allowed(
     source: &Source,
     lines: &RulesByLine,
@@ -31,7 +31,8 @@ pub(crate) fn with_allowed(
     mut refuse: impl FnMut(usize, &'static str, &'static str),
 ) -> Option<(String, usize)> {
     let documents = read(source);
-    // All at once is fast; one by one finds those that cannot be written.
+    // Writing all comments at once is fast. If that changes the values, writing them one by one finds those
+    // that cannot be written.
     let above: Vec<(usize, Place, String)> = lines
         .iter()
         .filter_map(|(line, rules)| Some((*line, Place::Above, comment(rules, reason)?)))
@@ -54,15 +55,15 @@ pub(crate) fn with_allowed(
     is_sound.then_some((text, written.len()))
 }
 
-/// A comment that suppresses a finding, where it is written.
+/// A comment that suppresses a finding, and where it is written.
 pub(crate) struct Insertion {
-    /// The byte of the text in front of which it stands.
+    /// The byte of the text before which the comment is inserted.
     pub(crate) at: u32,
-    /// The comment, with its indentation and the end of its line where it has one of its own.
+    /// The comment, with its indentation, and with a line end if it has a line of its own.
     pub(crate) text: String,
 }
 
-/// What suppresses a rule on a line of a file, or why no comment can.
+/// The comment that suppresses a rule on a line of a file, or the reason why no comment can.
 pub(crate) fn insertion(
     source: &Source,
     line: usize,
@@ -77,7 +78,7 @@ pub(crate) fn insertion(
         return Err(NO_COMMENTS);
     }
     let comment = suppress::comment(&[rule.id], reason).map_err(|_| IN_SCALAR)?;
-    // The document alone is read again, not a file of thousands.
+    // Only the document is parsed again, not a whole file of thousands.
     let start = source.lines().start_of(line, source.text()) as usize;
     let mut parts = split_documents(source.text()).into_iter();
     let part = parts.find(|part| part.contains(&start)).unwrap_or(0..source.text().len());
@@ -88,7 +89,7 @@ pub(crate) fn insertion(
     Ok(Insertion { at: insertion.at + part.start as u32, ..insertion })
 }
 
-/// Where a comment on a line of a file with these documents can stand, or why it cannot.
+/// The place of a comment on a line of a file with these documents, or the reason why there is none.
 fn place_of(
     source: &Source,
     documents: &[Document],
@@ -114,12 +115,12 @@ fn place_of(
     })
 }
 
-/// Where a comment stands.
+/// The place of a comment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// On a line of its own above the line that it covers.
     Above,
-    /// At the end of that line.
+    /// At the end of the line that it covers.
     End,
 }
 
@@ -127,7 +128,7 @@ fn comment(rules: &BTreeSet<&'static str>, reason: &str) -> Option<String> {
     suppress::comment(&rules.iter().copied().collect::<Vec<_>>(), reason).ok()
 }
 
-/// The text with comments at some lines, which are in order.
+/// The text with comments at some lines, which are in ascending order.
 fn with_comments(source: &Source, comments: &[(usize, Place, String)]) -> String {
     let text = source.text();
     let mut out = String::with_capacity(text.len() + comments.iter().map(|c| c.2.len() + 40).sum::<usize>());
@@ -143,7 +144,7 @@ fn with_comments(source: &Source, comments: &[(usize, Place, String)]) -> String
     out
 }
 
-/// A comment at a line.
+/// The insertion of a comment at a line.
 fn insert(source: &Source, line: usize, place: Place, comment: &str) -> Insertion {
     let (text, lines) = (source.text(), source.lines());
     let mut from = lines.start_of(line, text);
@@ -156,7 +157,7 @@ fn insert(source: &Source, line: usize, place: Place, comment: &str) -> Insertio
     match place {
         Place::Above => {
             let indent = content.len() - content.trim_start_matches([' ', '\t']).len();
-            // The last line may have no end; the file before it shows which it would have.
+            // The last line may have no line end; the rest of the file shows which one it would have.
             let ends_in_crlf = if whole.len() == content.len() {
                 text[..from as usize].ends_with("\r\n")
             } else {
@@ -169,14 +170,15 @@ fn insert(source: &Source, line: usize, place: Place, comment: &str) -> Insertio
     }
 }
 
-/// Whether a template removes the line break before or after a line that is written above another one.
+/// Whether a template removes the line break before or after a comment line that is inserted above `line`.
 fn joins_lines(source: &Source, line: usize) -> bool {
     let (text, lines) = (source.text(), source.lines());
     let from = lines.start_of(line, text) as usize;
     text[from..].trim_start().starts_with("{{-") || text[..from].trim_end().ends_with("-}}")
 }
 
-/// Whether a text has the values of some documents, and so many more comments that are read.
+/// Whether a text parses to the values of some documents and has `comments` more suppression comments that
+/// gpulint reads.
 fn is_equal(before: &[Document], text: &str, comments: usize) -> bool {
     let source = Source::from_text("", text);
     let after = read(&source);

@@ -1,4 +1,4 @@
-//! What a baseline knows: findings that were there before, which a run counts and does not report.
+//! The baseline: findings that existed before, which a run counts and does not report.
 //!
 //! An entry is the fingerprint of a finding, made with the path of its file relative to the folder of the baseline, so
 //! that it holds from every current folder.
@@ -18,7 +18,7 @@ use crate::output;
 
 /// The version of the file.
 const VERSION: i64 = 1;
-/// In every baseline, also in one that a merge has broken.
+/// Text in every baseline. It also identifies a baseline that a merge has broken.
 pub(crate) const MARK: &str = "gpulint check --write-baseline";
 const HEADER: &str = "\
 # Findings that gpulint does not report, because they were there before.
@@ -26,22 +26,22 @@ const HEADER: &str = "\
 # Paths are relative to the folder of this file.
 ";
 
-/// A finding that a baseline knows.
+/// A finding that a baseline contains.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) path: String,
     pub(crate) object: String,
     pub(crate) rule: String,
     pub(crate) fingerprint: String,
-    /// Whether it was found in what a program rendered.
+    /// Whether the finding is in the output of a program that rendered.
     pub(crate) rendered: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Baseline {
-    /// Its absolute path.
+    /// The absolute path of the file.
     pub(crate) path: PathBuf,
-    /// As the user wrote it.
+    /// The path of the file as the user wrote it.
     pub(crate) shown: String,
     pub(crate) entries: Vec<Entry>,
     /// The fingerprints of each file, by its absolute path.
@@ -52,12 +52,13 @@ pub(crate) struct Baseline {
 #[derive(Debug, Default)]
 pub(crate) struct Baselines {
     pub(crate) list: Vec<Baseline>,
-    /// The baseline of each configuration.
+    /// The baseline of each configuration, as an index into the list.
     pub(crate) of_scope: Vec<Option<usize>>,
 }
 
 impl Baselines {
-    /// The baseline of each configuration, or the same for all, and what is wrong with them.
+    /// Reads the baseline of each configuration, or the given one for all configurations. Also returns what
+    /// is wrong with them.
     pub(crate) fn load(scopes: &Scopes, given: Option<&PathBuf>) -> (Baselines, Vec<String>) {
         let mut all = Baselines { list: Vec::new(), of_scope: vec![None; scopes.all().len()] };
         let mut errors = Vec::new();
@@ -83,7 +84,7 @@ impl Baselines {
         (all, errors)
     }
 
-    /// The fingerprint of each finding of a file that the baseline of a configuration has.
+    /// The fingerprints of the findings of a file that the baseline of its configuration contains.
     pub(crate) fn known<'f>(
         &self,
         scope: usize,
@@ -102,7 +103,7 @@ impl Baselines {
         pairs.map(|(name, found)| (known.contains(&name) && may_be_known(found)).then_some(name)).collect()
     }
 
-    /// Takes what the baseline knows out of the report of a file.
+    /// Removes the findings that the baseline contains from the report of a file.
     pub(crate) fn filter(&self, scope: usize, file: &Path, report: &mut CheckReport) {
         if self.list.is_empty() || report.findings.is_empty() {
             return;
@@ -169,7 +170,8 @@ pub(crate) fn entries_of<'f>(
         .collect()
 }
 
-/// Whether a finding may be in a baseline: what could not be rendered was not checked.
+/// Whether a finding may be in a baseline. A finding that something could not be rendered may not: nothing
+/// was checked.
 fn may_be_known(finding: &Finding) -> bool {
     finding.rule.id != "render-failed"
 }
@@ -220,7 +222,7 @@ pub(crate) fn parse(shown: &str, text: &str) -> Result<Vec<Entry>, String> {
     list.items().map(entry).collect()
 }
 
-/// Writes a baseline, as a whole or not at all.
+/// Writes a baseline, completely or not at all.
 pub(crate) fn save(path: &Path, shown: &str, entries: &[Entry]) -> Result<(), CliError> {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut out = HEADER.to_owned();
@@ -237,7 +239,7 @@ pub(crate) fn save(path: &Path, shown: &str, entries: &[Entry]) -> Result<(), Cl
     replace(path, &out).map_err(|error| CliError::Usage(format!("cannot write {shown}: {error}")))
 }
 
-/// Replaces or makes a file, as a whole or not at all.
+/// Replaces or creates a file, completely or not at all.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match fs::read(&target) {

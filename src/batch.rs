@@ -1,4 +1,4 @@
-//! The files of a run: read, and checked, whole or in part.
+//! The files of a run: reads them, and checks all or some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::files::{
 };
 use crate::progress::Progress;
 
-/// What is reported of a file that is checked as rendered: what is wrong with its text.
+/// Rules about the text itself: the only ones that report on a file that is checked as rendered.
 const READER_RULES: [&str; 4] =
     ["yaml-syntax", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-text-after-end"];
 
@@ -25,7 +25,7 @@ pub(crate) struct ScopedInput {
     pub(crate) input: Input,
     pub(crate) scope: usize,
     pub(crate) path: String,
-    /// Whether it is read only for what it says about others.
+    /// Whether the file is only read for its effect on other files.
     pub(crate) is_context: bool,
 }
 
@@ -64,21 +64,21 @@ pub(crate) fn scope(
 /// The files that were read, and the rules that they are checked with.
 pub(crate) struct Batch<'e> {
     pub(crate) inputs: Vec<ScopedInput>,
-    /// One for each input.
+    /// The result of reading each input.
     pub(crate) reads: Vec<ReadOutcome>,
-    /// Which of them are applied together.
+    /// The sets of files that are applied together.
     pub(crate) sets: Sets,
-    /// The inputs that are checked as rendered, not as they are written, by their numbers.
+    /// The indices of the inputs that are checked as rendered, not as they are written.
     pub(crate) covered: BTreeSet<usize>,
     pub(crate) engines: &'e [Engine],
     /// The findings that are not reported.
     pub(crate) baselines: Baselines,
-    /// Which charts and kustomizations are around the inputs.
+    /// The charts and kustomizations around the inputs.
     pub(crate) folders: Folders,
 }
 
 impl<'e> Batch<'e> {
-    /// Reads all inputs. `directories` are those that were read to find them.
+    /// Reads all inputs. `directories` are the folders that were read to find them.
     pub(crate) fn read(
         inputs: Vec<ScopedInput>,
         directories: Directories,
@@ -102,8 +102,8 @@ impl<'e> Batch<'e> {
         }
     }
 
-    /// Leaves out the context that nothing claims for a set of the files that are checked. Returns the names of those
-    /// sets that are left.
+    /// Leaves out context files that belong to no set of the checked files. Returns the names of the sets
+    /// that are kept.
     pub(crate) fn retain_claimed_context(&mut self) -> Vec<String> {
         self.add_charts();
         let own = (0..self.inputs.len()).filter(|at| !self.inputs[*at].is_context);
@@ -124,7 +124,7 @@ impl<'e> Batch<'e> {
         sets.into_iter().map(|set| self.sets.partition.sets[set].name.to_string()).collect()
     }
 
-    /// Adds a set of what each chart installs as it is written, if one of the files is checked.
+    /// Adds a set of the files that each chart installs as they are written, if one of them is checked.
     fn add_charts(&mut self) {
         let mut charts: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
         for (at, one) in self.inputs.iter().enumerate() {
@@ -140,13 +140,13 @@ impl<'e> Batch<'e> {
         }
     }
 
-    /// Why files of the context could not be read.
+    /// The reasons why files of the context could not be read.
     pub(crate) fn context_errors(&self) -> Vec<String> {
         let context = self.inputs.iter().zip(&self.reads).filter(|(one, _)| one.is_context);
         context.filter_map(|(_, read)| read.error.clone()).collect()
     }
 
-    /// Where a configuration names a cluster, by its number, that no input belongs to.
+    /// The clusters that a configuration, given its index, names and that no input belongs to.
     pub(crate) fn empty_clusters(&self, scope: usize) -> Vec<&str> {
         let inputs = || self.inputs.iter().filter(|one| one.scope == scope);
         let clusters = self.engines[scope].settings().clusters.iter();
@@ -171,7 +171,7 @@ impl<'e> Batch<'e> {
         if template { self.folders.chart_to_render(&self.inputs[at].input) } else { None }
     }
 
-    /// The current content of the stream that is one of the inputs.
+    /// The current content of the input that is a stream, if there is one.
     pub(crate) fn stream(&self) -> Option<&[u8]> {
         self.reads.iter().find_map(|read| read.stream.as_deref())
     }
@@ -185,7 +185,7 @@ impl<'e> Batch<'e> {
         std::mem::replace(&mut self.reads[at], read)
     }
 
-    /// Replaces the text of a file, if it is one of the inputs and was read.
+    /// Replaces the text of a file, if the file is one of the inputs and was read.
     pub(crate) fn read_again(&mut self, path: &Path, text: &str) {
         let at = self.inputs.iter().position(|one| one.input.absolute == path);
         if let Some(at) = at.filter(|at| self.reads[*at].file.is_some()) {
@@ -193,7 +193,7 @@ impl<'e> Batch<'e> {
         }
     }
 
-    /// The files of the inputs, each with its rules; nothing for inputs without a file.
+    /// The files of the inputs, each with its rules; `None` for inputs without a file.
     pub(crate) fn run_inputs(&self) -> Vec<Option<RunInput<'_>>> {
         let reads = self.reads.iter().enumerate();
         reads

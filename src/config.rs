@@ -39,26 +39,26 @@ pub(crate) fn in_folder(folder: &Path, directories: &Directories) -> Result<Opti
 #[derive(Debug)]
 pub(crate) struct Scope {
     pub(crate) folder: Option<PathBuf>,
-    /// Its file as reported; empty if there is none.
+    /// The path of the configuration file as reported; empty if there is no file.
     pub(crate) name: String,
-    /// The paths that it ignores.
+    /// The paths that the configuration ignores.
     ignore: Gitignore,
     /// The configuration with the flags applied.
     pub(crate) settings: Settings,
-    /// The platform without the flags.
+    /// The platform of the configuration, without the flags.
     pub(crate) configured: Platform,
     pub(crate) render: RenderConfig,
-    /// The absolute path of its baseline.
+    /// The absolute path of the baseline.
     pub(crate) baseline: Option<PathBuf>,
-    /// The absolute paths of its CustomResourceDefinitions.
+    /// The absolute paths of the CustomResourceDefinitions.
     pub(crate) crds: Vec<PathBuf>,
-    /// Its files: its own, and those that it extends, nearest first.
+    /// The file of the configuration and those that it extends, nearest first.
     pub(crate) files: Vec<PathBuf>,
 }
 
 impl Scope {
     fn new(folder: Option<PathBuf>, name: String, settings: Settings, configured: Platform) -> Scope {
-        // The configuration has checked the patterns as globs; a line of a .gitignore is one.
+        // The configuration has validated the patterns as globs. Each of them is a line of a .gitignore.
         let mut ignore = GitignoreBuilder::new("");
         for pattern in settings.ignore_paths.patterns() {
             let _ = ignore.add_line(None, &without_current_folder(pattern));
@@ -77,10 +77,11 @@ impl Scope {
         }
     }
 
-    /// Whether `ignore` of the configuration names a path, or excepts it with `!`; `None` if it does neither.
+    /// Whether `ignore` of the configuration ignores a path; `Some(false)` if a pattern with `!` excepts it
+    /// from that, `None` if no pattern matches.
     pub(crate) fn ignores(&self, path: &str) -> Option<bool> {
         let path = Path::new(path.strip_prefix("./").unwrap_or(path));
-        // A path outside the folder of the configuration is none of its paths.
+        // Paths outside the configuration's folder never match.
         if path.has_root() || path.starts_with("..") {
             return None;
         }
@@ -97,7 +98,7 @@ impl Scope {
     }
 
     /// The path of a file relative to the folder of the configuration; `reported` if the file is not below
-    /// it.
+    /// that folder.
     pub(crate) fn path(&self, file: &Path, reported: &str) -> String {
         self.folder
             .as_ref()
@@ -106,8 +107,8 @@ impl Scope {
     }
 }
 
-/// The pattern without `./` in front, with which it names a path from the folder of the configuration on: a `.gitignore`
-/// would match nothing. `#` begins a name here, not a comment.
+/// Removes `./` from a pattern and anchors it at the folder of the configuration: in a `.gitignore` it would
+/// match nothing. Escapes `#`, which begins a name here, not a comment.
 fn without_current_folder(pattern: &str) -> String {
     let (not, path) = pattern.strip_prefix('!').map_or(("", pattern), |path| ("!", path));
     match path.strip_prefix("./") {
@@ -127,7 +128,7 @@ pub(crate) struct Scopes {
     explicit: Option<usize>,
     /// The files of all configurations, those with errors included.
     found: BTreeSet<PathBuf>,
-    /// Whether no configuration file counts.
+    /// Whether configuration files are ignored (`--isolated`).
     isolated: bool,
     errors: Vec<String>,
     flags: Flags,
@@ -139,7 +140,7 @@ struct Flags {
     fail_on: Option<Option<gpulint_rules::Severity>>,
     select: Vec<String>,
     ignore: Vec<String>,
-    /// In the order of [`Product::ALL`].
+    /// The versions of the products, in the order of [`Product::ALL`].
     platform: [Option<gpulint_rules::Version>; 3],
     complete: bool,
     no_suppressions: bool,
@@ -243,7 +244,7 @@ impl Scopes {
         Scopes::new(&rules, flags)
     }
 
-    /// The configurations as far as rules depend on them.
+    /// The configurations for a command that needs only the settings of rules.
     pub(crate) fn for_rules(args: &RuleArgs) -> Result<Scopes, CliError> {
         Scopes::new(args, Flags::new(args)?)
     }
@@ -306,7 +307,7 @@ impl Scopes {
         scope
     }
 
-    /// Reads a configuration; its errors are kept for [`Scopes::finish`].
+    /// Reads a configuration. Its errors are stored for [`Scopes::finish`].
     fn load(&mut self, path: &Path) -> usize {
         let named = short_path(path);
         let mut files = Vec::new();
@@ -318,7 +319,7 @@ impl Scopes {
                 let settings = config.resolve();
                 let configured = settings.platform.clone();
                 let mut settings = self.flags.merged_over(settings);
-                // Definitions of the command line are in the first scope.
+                // Definitions from the command line are in the first scope.
                 settings.definitions = self.list[0].settings.definitions.clone();
                 if self.flags.crds.as_ref().is_some_and(Vec::is_empty) {
                     let paths = config.crds().iter().map(|path| relative_to(folder.as_deref(), path));
@@ -346,7 +347,7 @@ impl Scopes {
         }
     }
 
-    /// What is to be said of the configurations, each note once.
+    /// The notes on the configurations, each once.
     pub(crate) fn notes(&self) -> Vec<&str> {
         let mut notes = Vec::new();
         for note in self.list.iter().flat_map(|scope| &scope.settings.notes) {
@@ -362,7 +363,7 @@ impl Scopes {
         &self.found
     }
 
-    /// Adds the files of other configurations to these.
+    /// Adds the files of other configurations to the files that were found.
     pub(crate) fn find_too(&mut self, other: &Scopes) {
         self.found.extend(other.found.iter().cloned());
     }
@@ -390,8 +391,8 @@ impl Scopes {
     }
 }
 
-/// Reads a configuration over those that it extends, and adds their files, nearest first. `place` is where the file is
-/// named, if another configuration extends it.
+/// Reads a configuration over the ones that it extends, and adds their files to the list, nearest first.
+/// `place` is the place of its name, if another configuration extends it.
 pub(crate) fn read_with_base(
     path: &Path,
     place: Option<&str>,
@@ -424,16 +425,16 @@ pub(crate) fn read_with_base(
     Ok(config.merged_over(base, &relative(folder, above), below.as_deref()))
 }
 
-/// Resolves a path of a configuration, which is relative to its folder; short if it is below the current
-/// folder.
+/// Resolves a path of a configuration, which is relative to the folder of that configuration. The result is
+/// short if it is below the current folder.
 fn relative_to(folder: Option<&Path>, path: &str) -> PathBuf {
     let whole = folder.map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
     let here = std::env::current_dir().unwrap_or_default();
     whole.strip_prefix(&here).map(Path::to_owned).unwrap_or(whole)
 }
 
-/// The settings of a command that reads no manifests from files: the configuration given by the flags, or the
-/// nearest one to the current folder.
+/// The settings of a command that reads no manifests from files: those of the configuration that the flags
+/// name, or of the nearest one to the current folder.
 #[cfg(feature = "webhook")]
 pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, CliError> {
     let mut scopes = Scopes::new(args, Flags::new(args)?)?;
@@ -446,7 +447,7 @@ pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, CliError> {
 #[cfg(feature = "webhook")]
 pub(crate) fn files_of(path: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    // What is wrong with it is said where it is used.
+    // Errors in the configuration are reported where it is used.
     let _ = read_with_base(path, None, &mut files);
     if files.is_empty() { vec![path.to_owned()] } else { files }
 }

@@ -1,4 +1,4 @@
-//! Why a command failed: exit code 2, with a message on standard error.
+//! The error of a command: exit code 2, with a message on standard error.
 
 use std::io;
 
@@ -11,13 +11,12 @@ pub(crate) enum CliError {
     /// Several mistakes, one per line.
     #[error("{}", .0.join("\nerror: "))]
     Several(Vec<String>),
-    /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }
 
 impl CliError {
-    /// Whether the reader of the output has closed it, which is not an error: `gpulint … | head`.
+    /// Whether the reader of the output has closed it, as in `gpulint … | head`. This is not an error.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,7 +1,8 @@
-//! Ctrl-C and SIGTERM leave nothing half-written: temporary files and the programs that render are gone afterwards.
+//! Cleans up after Ctrl-C and SIGTERM: removes temporary files and ends the programs that render.
 //!
-//! Without them, a signal ends gpulint as it ends every program. What there is to clear up is registered under one lock, which the
-//! thread that waits for signals takes and keeps: what is not registered by then is not begun any more.
+//! A run without temporary files and programs ends on a signal as every program does. Everything to clean up
+//! is registered under one lock. The thread that waits for signals takes the lock and keeps it, so that
+//! nothing is started after the clean-up has begun.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-/// What is removed when a signal arrives.
+/// The files and process groups to remove when a signal arrives.
 struct Leftovers {
     paths: BTreeSet<PathBuf>,
     groups: BTreeSet<u32>,
@@ -30,7 +31,7 @@ fn leftovers() -> MutexGuard<'static, Leftovers> {
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
-    /// Creates what is at the path.
+    /// Creates the file or folder at the path, and registers it.
     pub(crate) fn create<T>(
         path: PathBuf,
         create: impl FnOnce(&Path) -> io::Result<T>,
@@ -45,15 +46,15 @@ impl Temporary {
         Temporary::create(path, |path| fs::OpenOptions::new().write(true).create_new(true).open(path))
     }
 
-    /// A name for a file beside another one, which takes its place once it is written.
+    /// The path for a temporary file beside `target`, which it replaces once it is complete.
     pub(crate) fn beside(target: &Path) -> PathBuf {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         target.with_file_name(format!(".{name}.gpulint-{}", std::process::id()))
     }
 
-    /// Puts the file in the place of another one.
+    /// Moves the file to the path of another one, which it replaces.
     pub(crate) fn replace(self, target: &Path) -> io::Result<()> {
-        // Nothing is left to remove then.
+        // After a rename nothing is left to remove.
         fs::rename(&self.0, target)
     }
 
@@ -69,12 +70,12 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes a file, or a folder with what is in it. It may not exist.
+/// Removes a file, or a folder with its content. The path may not exist.
 fn remove(path: &Path) {
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
-/// A program in a process group of its own, which is ended when gpulint is interrupted.
+/// The process group of a program. It is ended when gpulint is interrupted.
 pub(crate) struct Group(u32);
 
 impl Group {
@@ -92,11 +93,10 @@ impl Drop for Group {
     }
 }
 
-/// Ends a process group.
 pub(crate) fn end_group(id: u32) {
     #[cfg(unix)]
     if let Some(group) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) {
-        // It fails where nothing is left of the group.
+        // This fails if no process of the group is left.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     #[cfg(not(unix))]
@@ -114,7 +114,7 @@ fn listen() {
             let all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
             all.groups.iter().for_each(|group| end_group(*group));
             all.paths.iter().for_each(|path| remove(path));
-            // The shell sees which signal it was. The lock is held until the end.
+            // The shell sees which signal it was. The lock is held until the process ends.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
             std::process::exit(128 + signal);
         }

@@ -30,7 +30,8 @@ use args::{Args, Command};
 use error::CliError;
 use mimalloc::MiMalloc;
 
-/// All threads allocate at once, for which the allocators of C libraries are slow: musl's has one lock for all.
+/// The rules allocate on all threads at once, for which the allocators of C libraries are slow: musl's has
+/// one lock for all threads.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -4,7 +4,7 @@ use crate::terminal::RenderOptions;
 
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
-/// Indentation of code.
+/// Indentation of code blocks.
 pub(crate) const CODE: &str = "  ";
 
 /// Renders the Markdown that rules use: paragraphs, headings, lists, fenced code.
@@ -75,7 +75,7 @@ impl Page {
         if text.is_empty() {
             return;
         }
-        // A link is followed only where it is whole.
+        // A terminal recognizes a link only if it is on one line.
         if !hang.is_empty() && text.contains("https://") {
             self.line("", &text.replace("<https://", "https://").replace('>', ""));
             return;

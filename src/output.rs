@@ -1,5 +1,5 @@
-//! Destinations of reports: standard output or a file, buffered. A file is written beside its place and takes it when it is
-//! complete; pipes and devices are written as they are.
+//! Destinations of reports: standard output or a file, buffered. A file is written to a temporary file that
+//! replaces it when it is complete; pipes and devices are written directly.
 
 use std::fs;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(crate) fn to_stderr(write: impl FnOnce(&mut dyn Write) -> Result<(), CliErro
     through(io::stderr().lock(), write)
 }
 
-/// Writes to a file, buffered: the whole of it, or nothing.
+/// Writes to a file, buffered: completely, or not at all.
 pub(crate) fn to_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
@@ -39,8 +39,8 @@ pub(crate) fn to_file(
     })
 }
 
-/// Puts a text in the place of a file, whose mode is kept, or makes the file: the whole of it, or nothing. Links are not
-/// followed.
+/// Replaces the text of a file and keeps its mode, or creates the file: completely, or not at all. Links are
+/// not followed.
 pub(crate) fn replace(target: &Path, text: &str) -> io::Result<()> {
     let (temporary, mut file) = Temporary::file(Temporary::beside(target))?;
     if let Ok(before) = fs::metadata(target) {
@@ -52,7 +52,7 @@ pub(crate) fn replace(target: &Path, text: &str) -> io::Result<()> {
     temporary.replace(target)
 }
 
-/// Where the text of a file goes.
+/// How the text of a file is written.
 enum Place {
     Direct(File),
     Beside { temporary: Temporary, file: File, target: PathBuf },
@@ -60,11 +60,12 @@ enum Place {
 
 impl Place {
     fn of(path: &Path) -> io::Result<Place> {
-        // `/dev/stdout` may be a file that a shell has opened, and which has to stay that one.
+        // `/dev/stdout` may be a file that a shell has opened; replacing that file would leave the shell with
+        // the old one.
         let is_descriptor = ["/dev", "/proc"].iter().any(|root| path.starts_with(root));
         let target = match (fs::canonicalize(path), fs::symlink_metadata(path)) {
             (Ok(target), _) => target,
-            // A link to what is not there yet.
+            // A link whose target does not exist yet.
             (Err(_), Ok(_)) => return File::create(path).map(Place::Direct),
             (Err(_), Err(_)) => path.to_owned(),
         };
@@ -73,7 +74,7 @@ impl Place {
             return File::create(path).map(Place::Direct);
         }
         if before.is_some() {
-            // The folder alone would allow another file in its place.
+            // The permissions of the folder alone could allow to replace a file that is read-only.
             fs::OpenOptions::new().write(true).open(&target)?;
         }
         match Temporary::file(Temporary::beside(&target)) {
@@ -83,7 +84,7 @@ impl Place {
                 }
                 Ok(Place::Beside { temporary, file, target })
             }
-            // A file may be writable in a folder that is not.
+            // A file may be writable in a folder that is not writable.
             Err(_) if before.is_some() => File::create(path).map(Place::Direct),
             Err(error) => Err(error),
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::terminal;
 
-/// Says what is being done. The line appears after one second and is removed when this value is dropped.
+/// Shows what is being done. The line appears after one second and is removed when this value is dropped.
 pub(crate) struct Progress {
     done: Arc<AtomicUsize>,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
@@ -22,7 +22,7 @@ impl Progress {
         Progress::start(shown, move |done, _| format!("{what} {done} of {total} files"))
     }
 
-    /// Says for how long something is being done.
+    /// Shows for how long something has been running.
     pub(crate) fn waiting(what: &str, shown: bool) -> Progress {
         let what = what.to_owned();
         Progress::start(shown, move |_, since| format!("{what} ({} s)", since.as_secs()))

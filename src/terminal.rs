@@ -6,7 +6,7 @@ use anstream::{AutoStream, ColorChoice};
 
 use crate::args::Color;
 
-/// How to render text.
+/// Options for rendering text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RenderOptions {
     /// Whether to use ANSI colours.
@@ -17,11 +17,11 @@ pub(crate) struct RenderOptions {
     pub(crate) width: usize,
 }
 
-/// The width if there is no terminal.
+/// The width in columns if there is no terminal.
 const WIDTH: usize = 80;
 
 impl RenderOptions {
-    /// For standard output.
+    /// The options for standard output.
     pub(crate) fn for_stdout(color: Color) -> RenderOptions {
         let stdout = std::io::stdout();
         let width = stdout
@@ -36,7 +36,7 @@ impl RenderOptions {
         }
     }
 
-    /// For a report that goes into a file.
+    /// The options for a report that is written to a file.
     pub(crate) fn for_file(color: Color) -> RenderOptions {
         RenderOptions { color: color == Color::Always, unicode: supports_unicode(), width: WIDTH }
     }
@@ -69,7 +69,7 @@ pub(crate) fn stdout_is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// Whether the terminal of standard output shows links.
+/// Whether the terminal of standard output supports links.
 pub(crate) fn stdout_takes_links() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     !is_dumb && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout)
@@ -115,7 +115,7 @@ pub(crate) fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// `1 file`, `2 files`.
+/// A count with its noun: `1 file`, `2 files`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{n} {what}{s}")

@@ -17,9 +17,9 @@ use crate::terminal::{count, print_note};
 
 use super::run::Rendered;
 
-/// What a run has looked at, which decides what may be said of entries without a finding.
+/// The files that a run has covered. Only for them an entry without a finding is stale.
 struct Coverage<'a> {
-    /// Checked files: whether all of them was read, and whether they were found in a folder.
+    /// Checked files: whether the whole file was read, and whether it was found in a folder.
     files: HashMap<&'a Path, (bool, bool)>,
     /// The folders that were given.
     folders: Vec<PathBuf>,
@@ -30,7 +30,7 @@ struct Coverage<'a> {
     args: &'a CheckArgs,
 }
 
-/// Reads the baselines of the flags or of the configurations.
+/// Reads the baseline of the flags, or those of the configurations.
 pub(super) fn load(args: &CheckArgs, scopes: &Scopes) -> Result<Baselines, CliError> {
     if args.write_baseline.is_some() || args.no_baseline || args.show_sets {
         return Ok(Baselines { list: Vec::new(), of_scope: vec![None; scopes.all().len()] });
@@ -47,7 +47,8 @@ pub(super) fn load(args: &CheckArgs, scopes: &Scopes) -> Result<Baselines, CliEr
     Ok(all)
 }
 
-/// Says which entries no finding matched, by configuration and fingerprint, and removes them if that is asked for.
+/// Reports the entries that no finding matched, by configuration and fingerprint, and removes them if
+/// requested.
 pub(super) fn finish(
     matched: &[(usize, String)],
     args: &CheckArgs,
@@ -114,7 +115,7 @@ impl<'a> Coverage<'a> {
         Coverage { files, folders, covered, rendered: renders.failures() == 0 && renders.has_runs(), args }
     }
 
-    /// Whether the run would have found what an entry names.
+    /// Whether the run would have reported the finding of an entry.
     fn includes(&self, entry: &Entry, file: &Path) -> bool {
         let flags = &self.args.rules;
         let rule = find_rule(&entry.rule);
@@ -130,7 +131,7 @@ impl<'a> Coverage<'a> {
             return false;
         }
         match self.files.get(file) {
-            // A file alone does not show what its rules would have read of others.
+            // Rules that read other objects may give another result when a file is checked alone.
             Some((whole, from_folder)) => {
                 *whole && (*from_folder || rule.is_none_or(|rule| rule.reads.is_empty()))
             }
@@ -139,7 +140,7 @@ impl<'a> Coverage<'a> {
     }
 }
 
-/// `--write-baseline`: writes the findings of a run, and takes them out of its reports.
+/// `--write-baseline`: writes the findings of a run to a baseline, and removes them from its reports.
 pub(super) fn write(
     path: &Path,
     args: &CheckArgs,
@@ -160,7 +161,7 @@ pub(super) fn write(
         entries.extend(entries_of(&folder, &file, numbers.iter().map(|at| &rendered.findings[*at].1)));
     }
     let found = entries.len();
-    // What this run did not look at stays as it is.
+    // Entries for files that this run did not cover are kept.
     let coverage = Coverage::new(args, set, renders);
     let is_kept = |entry: &Entry| !coverage.includes(entry, &absolute(&folder.join(&entry.path)));
     entries.extend(existing(&target, &shown)?.into_iter().filter(is_kept));
@@ -187,7 +188,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The entries of a file that is about to be replaced: none if it cannot be read as a baseline, but is one.
+/// The entries of a file that is about to be replaced; none if it is a baseline that cannot be parsed.
 fn existing(path: &Path, shown: &str) -> Result<Vec<Entry>, CliError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! Context: files that are read for what they say about others, and in which nothing is reported.
+//! Context: files that are read for their effect on other files, and in which nothing is reported.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use crate::config::Scopes;
 use crate::files::{self, FoundFiles, Near};
 use crate::terminal::{count, print_note};
 
-/// Checkouts with more manifests are not read for the sake of a few files.
+/// Maximum number of manifests of a checkout that is read as context of a few files.
 const MAX_FILES: usize = 20_000;
 const NO_CONTEXT: &str = "note: no context: nothing says what the files are applied together with";
-/// So many sets are named.
+/// Maximum number of sets to name.
 const MAX_NAMES: usize = 3;
 
-/// Where the context comes from.
+/// The origin of the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// There is none.
+    /// There is no context.
     None,
-    /// `--context` names it.
+    /// The flag `--context` names it.
     Given,
-    /// Single files are checked, and something near them says that they are applied with others.
+    /// Single files are checked, and the folders around them show that they are applied with others.
     Found,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn add(
     origin
 }
 
-/// What is read from a stream under the name of a file takes its place.
+/// A stream under the name of a file replaces that file.
 fn replace_by_streams(inputs: &mut Vec<ScopedInput>) {
     let streams = inputs.iter().filter(|one| one.input.stream.is_some());
     let names: HashSet<PathBuf> = streams.map(|one| one.input.absolute.clone()).collect();
@@ -73,7 +73,7 @@ fn replace_by_streams(inputs: &mut Vec<ScopedInput>) {
     }
 }
 
-/// The checkouts that are read for the sake of single files.
+/// The checkouts to read as context of single files.
 fn checkouts(args: &CheckArgs, inputs: &[ScopedInput], scopes: &Scopes) -> Vec<PathBuf> {
     let is_single = |one: &ScopedInput| one.input.named && !one.input.display_path.starts_with('<');
     let is_off = args.no_context || args.show_sets || args.paths.iter().any(|path| path.is_dir());
@@ -95,8 +95,8 @@ fn checkouts(args: &CheckArgs, inputs: &[ScopedInput], scopes: &Scopes) -> Vec<P
     roots.iter().filter(|root| !is_inside(root)).cloned().collect()
 }
 
-/// Says what is context of single files. `names` are the sets that claim them, `rendered` what the charts and kustomizations
-/// of them give besides: how many files, and the commands.
+/// Prints a note on the context of single files. `names` are the sets that claim them, `rendered` is the
+/// output of their charts and kustomizations: the number of files, and the commands.
 pub(crate) fn say(
     args: &CheckArgs,
     batch: &Batch<'_>,

@@ -39,7 +39,7 @@ pub(super) fn apply(run: &Run<'_>, rendered: &mut Rendered<'_>, reports: Vec<Opt
     Done { reports, errors, fixed: Some(log.list()), diff: None }
 }
 
-/// Shows what [`apply`] would change, in what is rendered only once.
+/// Shows the changes that [`apply`] would make, with a single round of rendering.
 pub(super) fn diff(run: &Run<'_>, rendered: &mut Rendered<'_>, reports: Vec<Option<CheckReport>>) -> Done {
     let fixed = fix_files(run, rendered, &reports);
     let planned = plan_rendered(&rendered.renders.check(&rendered.batch).findings, run.args.max_safety());
@@ -50,16 +50,16 @@ pub(super) fn diff(run: &Run<'_>, rendered: &mut Rendered<'_>, reports: Vec<Opti
     Done { reports, errors: Vec::new(), fixed: None, diff: Some(Diff { changes, count }) }
 }
 
-/// The files that fixes changed.
+/// The result of fixing files.
 #[derive(Default)]
 struct FixRun {
-    /// What was read from disk, by the index of the input.
+    /// The content that was read from disk, by the index of the input.
     before: BTreeMap<usize, ReadOutcome>,
-    /// What was fixed in them.
+    /// The fixes in these files.
     log: FixLog,
 }
 
-/// What was fixed, by the reported path of the file.
+/// The fixes, by the reported path of the file.
 #[derive(Debug, Default)]
 struct FixLog {
     files: BTreeMap<String, LoggedFile>,
@@ -69,12 +69,12 @@ struct FixLog {
 struct LoggedFile {
     /// The text after all fixes so far.
     text: String,
-    /// Their places are in that text.
+    /// The fixes, with their places in that text.
     fixes: Vec<AppliedFix>,
 }
 
 impl FixLog {
-    /// Adds an edit of a file.
+    /// Adds the fixes of an edit of a file.
     fn add(&mut self, path: &str, edit: &FileEdit) {
         let file = self.files.entry(path.to_owned()).or_default();
         file.fixes.extend(edit.fixes.iter().cloned());
@@ -89,7 +89,7 @@ impl FixLog {
         self.files.values().map(|file| file.fixes.len()).sum()
     }
 
-    /// The fixes, by their places in the files as they are now.
+    /// The fixes, with their places in the files after all fixes.
     fn list(&self) -> Vec<Fixed> {
         let mut list = Vec::with_capacity(self.count());
         for (path, file) in &self.files {
@@ -193,7 +193,7 @@ fn plan_round(reports: &[Option<CheckReport>], max_safety: Safety) -> Round {
         .collect()
 }
 
-/// Why findings with a suitable fix were not fixed, by index of the finding.
+/// The reasons why findings with a suitable fix were not fixed, by index of the finding.
 pub(super) fn unfixed_reasons(findings: &[Finding], max_safety: Safety) -> BTreeMap<usize, String> {
     let reason = |(at, finding): (usize, &Finding)| {
         let reason = match applicable_repair(finding, max_safety)? {
@@ -206,8 +206,8 @@ pub(super) fn unfixed_reasons(findings: &[Finding], max_safety: Safety) -> BTree
 }
 
 impl FixRun {
-    /// Writes the files, and returns what was fixed. If a file cannot be written, its input is reset to what was read, and
-    /// there is an error for it.
+    /// Writes the files, and returns the fixes. If a file cannot be written, its input is reset to the
+    /// content that was read, and an error is added.
     fn write(mut self, batch: &mut Batch<'_>, errors: &mut Vec<String>) -> FixLog {
         for (at, before) in self.before {
             let (input, (old, new)) = (&batch.inputs[at].input, texts(&before, &batch.reads[at]));
@@ -222,7 +222,8 @@ impl FixRun {
         self.log
     }
 
-    /// Resets the inputs to what was read. Returns the reported path of each file, its text, and the text with the fixes.
+    /// Resets the inputs to the content that was read. Returns the reported path of each file, its text, and
+    /// the text with the fixes.
     fn undo(self, batch: &mut Batch<'_>) -> Vec<(String, String, String)> {
         let changes = self.before.into_iter().map(|(at, before)| {
             let after = std::mem::replace(&mut batch.reads[at], before);
@@ -267,7 +268,8 @@ pub(super) fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> 
     if now != old.as_bytes() {
         return Err(io::Error::other("it changed since it was read"));
     }
-    // A new file takes its place, which the folder alone could allow. Root may write to every file.
+    // The file is replaced by a new one, which the permissions of the folder alone would allow. Root may
+    // write to every file.
     if fs::metadata(&target)?.permissions().readonly() {
         return Err(io::Error::other("it is read-only"));
     }

@@ -1,5 +1,6 @@
-//! `gpulint check` in five stages: files and configurations are selected, files are read, charts and kustomizations
-//! rendered, objects checked, and the findings presented. A stage is a function of what the one before it gives.
+//! `gpulint check` in five stages: it selects files and configurations, reads the files, renders charts and
+//! kustomizations, checks objects, and presents the findings. Each stage is a function of the result of the
+//! previous one.
 
 mod baseline;
 mod context;
@@ -30,14 +31,14 @@ use outcome::Outcome;
 use preview::Before;
 use run::{Done, Rendered, Run};
 
-/// What is to be read.
+/// The files to read.
 struct Selected {
     inputs: Vec<ScopedInput>,
     found: FoundFiles,
     context: context::Origin,
 }
 
-/// What was read.
+/// The files that were read.
 struct Read<'r> {
     batch: Batch<'r>,
     found: FoundFiles,
@@ -45,7 +46,7 @@ struct Read<'r> {
     claimed: Vec<String>,
 }
 
-/// What was found.
+/// The findings.
 struct Checked<'r> {
     batch: Batch<'r>,
     renders: Renders,
@@ -97,7 +98,7 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
     Ok((run, Selected { inputs, found, context }))
 }
 
-/// Reads the files, and decides which are applied together.
+/// Reads the files, and determines their sets.
 fn read<'r>(run: &'r Run<'_>, selected: Selected) -> Result<Read<'r>, CliError> {
     let Selected { inputs, mut found, context } = selected;
     let directories = std::mem::take(&mut found.directories);
@@ -134,7 +135,7 @@ fn render<'r>(run: &'r Run<'_>, read: Read<'r>) -> Result<Rendered<'r>, CliError
     Ok(Rendered { batch, found, renders })
 }
 
-/// Runs the rules, and does with the findings what was asked for.
+/// Runs the rules, and performs the requested action on the findings.
 fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>, CliError> {
     let action = Action::of(run.args);
     let reports = {
@@ -155,11 +156,11 @@ fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>
     Ok(Checked { batch, renders, outcome, diff })
 }
 
-/// Prints the report, and what else there is to say.
+/// Prints the report and the notes.
 fn present(run: &Run<'_>, checked: &Checked<'_>) -> Result<ExitCode, CliError> {
     let Checked { batch, renders, outcome, diff } = checked;
     let args = run.args;
-    // The fixed text of a stream, or a diff, takes the place of the report.
+    // The fixed text of a stream, or a diff, replaces the report.
     let stream = batch.stream().filter(|_| Action::of(args) == Action::Fix);
     if let Some(diff) = diff {
         let color = terminal::RenderOptions::for_stdout(run.color).color;
@@ -187,15 +188,15 @@ fn present(run: &Run<'_>, checked: &Checked<'_>) -> Result<ExitCode, CliError> {
     Ok(ExitCode::from(outcome.report.exit_code))
 }
 
-/// What is done with the findings.
+/// The action on the findings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Action<'a> {
     Report,
-    /// They become a baseline, in this file.
+    /// The findings are written to this baseline.
     WriteBaseline(&'a Path),
-    /// Comments suppress them, with this reason.
+    /// Comments suppress the findings, with this reason.
     AddSuppressions(Option<&'a str>),
-    /// What fixes would change is shown.
+    /// The changes that fixes would make are shown.
     Diff,
     Fix,
 }
@@ -228,7 +229,7 @@ impl<'a> Action<'a> {
     }
 }
 
-/// Rejects what the arguments alone show to be wrong.
+/// Rejects combinations of arguments that are invalid.
 fn validate(args: &CheckArgs) -> Result<(), CliError> {
     for (at, format) in args.formats.iter().enumerate() {
         if args.formats[..at].iter().any(|f| f.file == format.file) {
@@ -271,7 +272,8 @@ fn report_relative_to(
     Ok(())
 }
 
-/// Where configurations name clusters without files, if all files below the configuration are in the input.
+/// The clusters without files that configurations name, if all files below the configuration are in the
+/// input.
 fn empty_clusters<'b>(run: &Run<'_>, batch: &'b Batch<'_>) -> Vec<&'b str> {
     let given: Vec<_> = run.args.paths.iter().map(|path| files::absolute(path)).collect();
     let is_whole = |folder: &Path| given.iter().any(|given| folder.starts_with(given));
@@ -280,7 +282,7 @@ fn empty_clusters<'b>(run: &Run<'_>, batch: &'b Batch<'_>) -> Vec<&'b str> {
     whole.flat_map(|(number, _)| batch.empty_clusters(number)).collect()
 }
 
-/// Prints what is applied together.
+/// Prints the sets.
 fn show_sets(batch: &Batch<'_>, args: &CheckArgs) -> Result<ExitCode, CliError> {
     for format in formats(args) {
         let print = |out: &mut dyn Write| write_sets(out, format.style, batch);
@@ -294,7 +296,7 @@ fn show_sets(batch: &Batch<'_>, args: &CheckArgs) -> Result<ExitCode, CliError> 
     Ok(if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-/// Writes the report in each format. What is not for a file goes to standard output, if that is free.
+/// Writes the report in each format. A format without a file is written to standard output, if that is free.
 fn write(run: &Run<'_>, outcome: &Outcome, stdout_is_free: bool) -> Result<(), CliError> {
     for format in formats(run.args) {
         let is_stdout = format.file.is_none() && stdout_is_free;
@@ -310,7 +312,7 @@ fn write(run: &Run<'_>, outcome: &Outcome, stdout_is_free: bool) -> Result<(), C
     Ok(())
 }
 
-/// The formats of the report, and where each goes.
+/// The formats of the report, each with its destination.
 fn formats(args: &CheckArgs) -> &[Format] {
     const DEFAULT: &[Format] = &[Format { style: Style::Text, file: None }];
     if args.formats.is_empty() { DEFAULT } else { &args.formats }

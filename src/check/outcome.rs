@@ -1,4 +1,4 @@
-//! What a run has found: the report, and the exit code.
+//! The outcome of a run: the report, and the exit code.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -23,13 +23,13 @@ pub(super) struct Outcome {
     pub(super) report: Report,
     /// Paths that could not be read or written, with the reason.
     pub(super) errors: Vec<String>,
-    /// The findings that the baselines took away, by configuration and fingerprint.
+    /// The findings that are in baselines, by configuration and fingerprint.
     pub(super) baselined: Vec<(usize, String)>,
-    /// Why no object was found, if that is an error.
+    /// The reason why no object was found, if that is an error.
     pub(super) nothing: Option<String>,
-    /// Whether there is a finding with a severity that makes the run fail.
+    /// Whether a finding has a severity that fails the run.
     failed: bool,
-    /// Number of findings that say that something could not be rendered.
+    /// Number of findings on charts and kustomizations that could not be rendered.
     render_failed: usize,
     /// Number of documents that do not parse.
     unparsable: usize,
@@ -68,7 +68,7 @@ impl Outcome {
         outcome
     }
 
-    /// Counts what was read.
+    /// Counts the files and objects that were read.
     fn add_files(&mut self, batch: &Batch<'_>, renders: &Renders) {
         let summary = &mut self.report.summary;
         for (at, read) in batch.reads.iter().enumerate().filter(|(at, _)| !batch.inputs[*at].is_context) {
@@ -93,7 +93,7 @@ impl Outcome {
         let here = files::absolute(Path::new("."));
         let inputs = batch.inputs.iter().map(|one| &one.input);
         self.report.paths = inputs
-            // A path that is not UTF-8, or relative to another folder.
+            // The path is not UTF-8, or is relative to another folder.
             .filter(|input| here.join(&input.display_path) != input.absolute)
             .map(|input| (input.display_path.clone(), input.absolute.clone()))
             .collect();
@@ -125,7 +125,7 @@ impl Outcome {
         }
     }
 
-    /// Adds the findings in what was rendered.
+    /// Adds the findings in rendered objects.
     fn add_rendered(&mut self, batch: &Batch<'_>, scopes: &Scopes, rendered: RenderReport) {
         let all = &mut self.report;
         all.summary.suppressed += rendered.suppressed;
@@ -153,7 +153,7 @@ impl Outcome {
         summary_line(&self.report.summary)
     }
 
-    /// Whether nothing was there to be checked.
+    /// Whether there was nothing to check.
     fn is_empty(&self) -> bool {
         self.report.summary.objects == 0
             && self.unparsable == 0
@@ -161,7 +161,7 @@ impl Outcome {
             && self.baselined.is_empty()
     }
 
-    /// 0 nothing that fails the run, 1 findings, 2 the work could not be done.
+    /// The exit code: 0 without a finding that fails the run, 1 with findings, 2 if the run failed.
     fn exit_code(&self) -> u8 {
         if self.report.failures.is_empty() { u8::from(self.failed) } else { 2 }
     }
@@ -172,7 +172,7 @@ impl Outcome {
         !args.quiet && !has_error
     }
 
-    /// Why the exit code is 2, if it is.
+    /// The reasons for exit code 2, if it applies.
     fn failures(&self) -> Vec<String> {
         let mut failures = self.errors.clone();
         failures.extend(self.nothing.clone());
@@ -183,7 +183,8 @@ impl Outcome {
         failures
     }
 
-    /// The message if the input contains no object. `ignored` are the numbers of files that each configuration ignores.
+    /// The message if the input contains no object. `ignored` has the number of files that each configuration
+    /// ignores.
     fn empty_input_message(&self, args: &CheckArgs, ignored: &BTreeMap<String, usize>) -> Option<String> {
         if args.allow_empty || !self.is_empty() || !self.errors.is_empty() {
             return None;
@@ -211,7 +212,7 @@ impl Outcome {
     }
 }
 
-/// The configuration of each file that has one, by their reported paths.
+/// The configuration of each file that has one, by the reported path of the file.
 fn configurations(batch: &Batch<'_>, scopes: &Scopes) -> HashMap<String, String> {
     let inputs = batch.inputs.iter().map(|one| (&one.input.display_path, &scopes.get(one.scope).name));
     let configured = inputs.filter(|(_, name)| !name.is_empty());

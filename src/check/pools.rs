@@ -8,13 +8,15 @@ use crate::batch::Batch;
 use crate::report::PoolsAnswer;
 use crate::terminal::print_note;
 
-/// Kinds of workloads, which are counted to know how long an overview would take.
+/// Kinds of workloads. They are counted to estimate the time for an overview.
 const WORKLOADS: [&str; 7] =
     ["CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet"];
-/// An overview beside a report has no set with more NodePools times workloads: it would take much longer than the report.
+/// Maximum of NodePools times workloads of a set in an overview beside a report: a larger one would take much
+/// longer than the report.
 const MAX_PAIRS: usize = 100_000;
 
-/// The overview of what a run has read, as `gpulint pools --format json` prints it, without sets that are too large.
+/// The overview of the files of a run, as `gpulint pools --format json` prints it, without sets that are too
+/// large.
 pub(super) fn of_run(batch: &Batch<'_>, platform: &Platform) -> Value {
     let mut overviews = Vec::new();
     for set in fill_sets(&batch.run_inputs(), &batch.sets.partition) {

@@ -1,4 +1,4 @@
-//! What another version changes in the findings: an upgrade before it is made.
+//! The changes that another version makes to the findings: a preview of an upgrade.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,14 +10,14 @@ use crate::config::Scopes;
 use crate::render::Renders;
 use crate::report::{Preview, Step};
 
-/// The rules under the versions that the configuration has, if the command line names others.
+/// The rules under the versions of the configuration, if the command line names others.
 pub(super) struct Before {
     steps: Vec<Step>,
     engines: Vec<Engine>,
 }
 
 impl Before {
-    /// `None`: the command line names no other versions.
+    /// Compares the versions of the configuration and of the command line; `None` if they are equal.
     pub(super) fn of(scopes: &Scopes) -> Option<Before> {
         let mut steps: Vec<Step> = Vec::new();
         let mut engines = Vec::new();
@@ -25,7 +25,8 @@ impl Before {
             let mut settings = scope.settings.clone();
             for product in Product::ALL {
                 let (from, to) = (scope.configured.version(product), settings.platform.version(product));
-                // An older version without one in the configuration says what the cluster has.
+                // If the configuration has no version, an older one on the command line is the version of the
+                // cluster, not an upgrade.
                 if from == to || (to < from && !scope.configured.is_stated(product)) {
                     continue;
                 }
@@ -37,7 +38,7 @@ impl Before {
             }
             engines.push(Engine::new(settings));
         }
-        // The first scope is that of files without a configuration, which may have none.
+        // The first scope is for files without a configuration. It may have no files.
         (!steps.is_empty()).then_some(Before { steps, engines })
     }
 

@@ -1,4 +1,4 @@
-//! What the stages of a run and its actions share.
+//! Types that the stages of a run and its actions share.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::terminal::print_note;
 
 use super::preview::Before;
 
-/// What all stages of a run know.
+/// The data that all stages of a run use.
 pub(super) struct Run<'a> {
     pub(super) args: &'a CheckArgs,
     pub(super) color: Color,
@@ -28,14 +28,14 @@ pub(super) struct Run<'a> {
     pub(super) platform: Option<Platform>,
 }
 
-/// What was read, and what charts and kustomizations give.
+/// The files that were read, with the output of charts and kustomizations.
 pub(super) struct Rendered<'r> {
     pub(super) batch: Batch<'r>,
     pub(super) found: FoundFiles,
     pub(super) renders: Renders,
 }
 
-/// What an action leaves to report.
+/// The result of an action: the findings that remain to be reported.
 pub(super) struct Done {
     pub(super) reports: Vec<Option<CheckReport>>,
     /// Files that could not be written.

@@ -1,4 +1,4 @@
-//! `--add-suppressions`: writes comments that suppress findings, where comments can stand.
+//! `--add-suppressions`: writes comments that suppress findings, where comments are possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,23 +15,24 @@ use crate::terminal::count;
 use super::fix;
 use super::run::{Done, Rendered, Run};
 
-/// The reason if none is given.
+/// The default reason.
 const REASON: &str = "was here before gpulint";
-/// Findings of one place may take the place of others, which a file reports as one; after so many rounds the rest stays.
+/// Maximum number of rounds. A file reports several findings at one place as one, so that suppressing it may
+/// show another one.
 const MAX_ROUNDS: usize = 50;
-/// Most notes on what was not suppressed.
+/// Maximum number of notes on findings that were not suppressed.
 const MAX_NOTES: usize = 10;
 
 const STREAM: &str = "it is not in a file";
 
-/// What was written.
+/// The comments that were written.
 #[derive(Default)]
 struct Added {
     comments: usize,
     files: BTreeSet<PathBuf>,
     /// Files that could not be written.
     errors: Vec<String>,
-    /// Why findings have no comment, by the place and the rule.
+    /// The reasons why findings have no comment, by place and rule.
     refused: BTreeMap<(String, u32, &'static str), &'static str>,
 }
 
@@ -42,7 +43,7 @@ struct Target {
     lines: RulesByLine,
 }
 
-/// Writes comments for all findings, until nothing is left that can have one.
+/// Writes comments for all findings, until the remaining ones cannot have one.
 pub(super) fn add(
     run: &Run<'_>,
     rendered: &mut Rendered<'_>,
@@ -70,7 +71,7 @@ pub(super) fn add(
 }
 
 impl Added {
-    /// What there is to say of it.
+    /// The notes for the user.
     fn notes(&self) -> Vec<String> {
         let mut notes =
             vec![format!("wrote {} in {}", count(self.comments, "comment"), count(self.files.len(), "file"))];
@@ -131,7 +132,7 @@ impl Added {
         let refusal = match &path {
             _ if !suppress::is_suppressible(rule) => ITSELF,
             Some(path) if path.extension().is_some_and(|ending| ending == "json") => NO_COMMENTS,
-            // What stands there is one thing, what is rendered another one.
+            // The text of the template differs from the rendered text, so that a comment cannot be verified.
             Some(_) if finding.location.rendered().is_some() && source.text().contains("{{") => TEMPLATE,
             Some(path) => {
                 let known = targets.iter().position(|target| target.path == *path);

@@ -1,4 +1,4 @@
-//! `gpulint explain` and `gpulint rules`: prints the rule table, as text and as JSON.
+//! `gpulint explain` and `gpulint rules`: prints the manual and the rule table, as text and as JSON.
 
 use std::process::ExitCode;
 
@@ -53,14 +53,14 @@ fn json_text(value: &Value) -> Result<String, CliError> {
     Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// Everything about a rule, with its manual.
+/// The metadata of a rule with its manual.
 fn manual(rule: &Rule) -> Value {
     let mut value = describe(rule);
     value["manual"] = rule.markdown().into();
     value
 }
 
-/// Manuals as Markdown, each with its id as the heading.
+/// Manuals as Markdown, each with the id of the rule as the heading.
 fn book(rules: &[&Rule]) -> String {
     let mut out = String::new();
     for rule in rules {
@@ -194,8 +194,8 @@ mod tests {
     use crate::markdown;
     use crate::terminal::RenderOptions;
 
-    /// Code keeps its line breaks, and a few lines of it are longer; URLs cannot be broken. Everything else
-    /// must fit.
+    /// Everything except code and URLs must fit. Code keeps its line breaks, and a few of its lines are
+    /// longer; URLs cannot be broken.
     #[test]
     fn every_page_fits_a_terminal_of_80_columns() {
         let look = RenderOptions { color: false, unicode: true, width: 80 };

@@ -1,4 +1,4 @@
-//! The objects below some paths, by the sets that are applied together, for the commands that explain instead of check.
+//! Loads the objects below some paths, by set, for the commands that explain instead of check.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,17 @@ use crate::terminal::print_error;
 
 /// The objects of the files below some paths.
 pub(crate) struct Loaded {
-    /// All of them.
+    /// All objects.
     pub(crate) cluster: Cluster,
-    /// Those that are applied together; one set without a name where the whole input is one.
+    /// The objects of each set; one set without a name if the whole input is one.
     pub(crate) sets: Vec<FilledSet>,
-    /// Each file as reported, with its absolute path and its configuration.
+    /// The reported path of each file, with its absolute path and the index of its configuration.
     files: Vec<(String, PathBuf, usize)>,
     scopes: Scopes,
 }
 
 impl Loaded {
-    /// Reads the files. What cannot be read is said on standard error.
+    /// Reads the files. Prints errors to standard error.
     pub(crate) fn read(args: &SetArgs, paths: &[PathBuf]) -> Result<Loaded, CliError> {
         let mut scopes = Scopes::for_set(args)?;
         let mut found = files::find(paths, Path::new("<stdin>"));
@@ -51,7 +51,7 @@ impl Loaded {
         Ok(Loaded { cluster, sets, files, scopes })
     }
 
-    /// The set with a name, or all of them.
+    /// The set with a name, or all sets.
     pub(crate) fn chosen(&self, name: Option<&str>) -> Result<Vec<&FilledSet>, CliError> {
         let Some(name) = name else {
             return Ok(self.sets.iter().collect());
@@ -82,7 +82,7 @@ impl Loaded {
         Ok(self.scopes.get(scope).settings.clone())
     }
 
-    /// The reported path of a file, given as the user wrote it.
+    /// The reported path of a file, given the path that the user wrote.
     pub(crate) fn reported(&self, path: &Path) -> Option<&str> {
         let absolute = files::absolute(path);
         self.files.iter().find(|(_, known, _)| *known == absolute).map(|(name, _, _)| name.as_str())

@@ -1,4 +1,4 @@
-//! The commands beside `gpulint check` and `gpulint lsp`, a file or folder each.
+//! The commands other than `gpulint check` and `gpulint lsp`, each in a file or folder.
 
 pub(crate) mod docs;
 pub(crate) mod explain;

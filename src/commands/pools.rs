@@ -1,4 +1,5 @@
-//! `gpulint pools`: what each NodePool admits, costs at most, and takes, and whether everything fits at once.
+//! `gpulint pools`: the types that each NodePool admits, its maximum cost, its workloads, and whether
+//! everything fits at once.
 
 use std::process::ExitCode;
 

@@ -16,7 +16,7 @@ use crate::files::display_path;
 use crate::terminal::print_note;
 use crate::{config, output};
 
-/// Limit of the admission server for a request: 8 MiB.
+/// Maximum size of a request to the admission server: 8 MiB.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
 pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, CliError> {

@@ -8,7 +8,7 @@ use crate::args::{Args, CompletionsArgs, Schema, SchemaArgs};
 use crate::error::CliError;
 use crate::{output, report};
 
-/// `gpulint schema`.
+/// Runs `gpulint schema`.
 pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, CliError> {
     let text = match args.of {
         Schema::Diagnostics => report::DIAGNOSTICS_SCHEMA.to_owned(),
@@ -26,14 +26,14 @@ pub(crate) fn config() -> Result<String, CliError> {
     Ok(text)
 }
 
-/// `gpulint completions`.
+/// Runs `gpulint completions`.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "gpulint", &mut script);
     print(&script)
 }
 
-/// `gpulint man`: the page of gpulint, followed by those of its commands.
+/// Runs `gpulint man`: prints the page of gpulint, followed by those of its commands.
 pub(crate) fn man() -> Result<ExitCode, CliError> {
     let mut pages = Vec::new();
     let mut command = Args::command();

@@ -1,4 +1,4 @@
-//! `gpulint config`: what holds for a file, and where each value comes from.
+//! `gpulint config`: prints the settings for a file, and the origin of each value.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::files::{Directories, absolute, relative, short_path};
 use crate::output;
 use crate::terminal::count;
 
-/// Lists whose entries go on from one configuration to the one that extends it.
+/// Lists to which a configuration adds entries when it extends another one.
 const LISTS: [&str; 4] = ["ignore", "clusters", "crds", "overrides"];
 
 /// A configuration file as written.
@@ -44,14 +44,14 @@ impl Written {
         node.is_set().then_some(node)
     }
 
-    /// `gpulint.yaml:3`.
+    /// The location of a node: `gpulint.yaml:3`.
     fn place(&self, node: &Node<'_>) -> String {
         let at = node.key_span().or_else(|| node.span()).map_or(0, |span| span.start);
         let line = self.source.lines().position(self.source.text(), at).line;
         format!("{}:{line}", self.source.path())
     }
 
-    /// Whether an override of this file may count for a path: it names none, or one that matches.
+    /// Whether an override of this file may apply to a path: it has no paths, or one that matches.
     fn may_override(&self, one: &Node<'_>, file: &Path) -> bool {
         let paths: Vec<String> =
             one.get("paths").items().filter_map(|p| p.text().map(str::to_owned)).collect();
@@ -60,11 +60,11 @@ impl Written {
     }
 }
 
-/// Prints what holds for a file or a folder.
+/// Prints the settings for a file or a folder.
 pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode, CliError> {
     let mut scopes = Scopes::for_rules(&args.rules)?;
     let file = absolute(&args.path);
-    // The configuration of a folder is that of the files in it.
+    // For a folder, the configuration of the files in it is shown.
     let within = if args.path.is_dir() { file.join("*") } else { file.clone() };
     let scope = scopes.scope_of(&within, &Directories::default());
     scopes.finish()?;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode, CliError> {
 
 struct Shown<'a> {
     scope: &'a Scope,
-    /// Nearest first.
+    /// The configuration files, nearest first.
     files: &'a [Written],
     file: &'a Path,
     args: &'a ConfigArgs,
@@ -146,7 +146,7 @@ impl Shown<'_> {
         self.scope.path(self.file, &self.args.path.to_string_lossy())
     }
 
-    /// Where a value comes from.
+    /// The origin of a value.
     fn origin(&self, keys: &[&str]) -> String {
         let place = self.files.iter().find_map(|file| Some(file.place(&file.node(keys)?)));
         place.unwrap_or_else(|| "default".to_owned())
@@ -169,7 +169,7 @@ impl Shown<'_> {
         }
     }
 
-    /// The rules that are not as they come, as far as the path decides it.
+    /// Writes the rules that differ from their defaults, as far as this depends on the path only.
     fn rules(&self, out: &mut String) {
         let settings = &self.scope.settings;
         let (mut text, mut changed) = (String::new(), 0);
@@ -190,7 +190,7 @@ impl Shown<'_> {
         }
     }
 
-    /// The places that decide a rule, the strongest first.
+    /// The places that decide a rule, in descending order of precedence.
     fn rule_origin(&self, rule: &Rule) -> String {
         let flags = &self.args.rules;
         let names = [rule.id, rule.group.name(), "all"];
@@ -226,7 +226,7 @@ impl Shown<'_> {
         }
     }
 
-    /// What is written of the other parts.
+    /// Writes the other sections of the configuration.
     fn sections(&self, out: &mut String) {
         if let Some(given) = &self.scope.baseline {
             let path = Value::from(short_path(given));
@@ -247,7 +247,7 @@ impl Shown<'_> {
             for key in keys {
                 let nodes = self.files.iter().filter_map(|file| Some((file, file.node(&[section, key])?)));
                 for (at, (file, node)) in nodes.enumerate() {
-                    // Charts go on from one configuration to the next one.
+                    // The values for charts are merged from all configurations.
                     if at == 0 || key == "helm" {
                         line(out, 2, key, &scalar(&node.to_json()), &file.place(&node));
                     }
@@ -282,7 +282,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// What is set for a rule, as a configuration says it.
+/// The settings of a rule, in the syntax of a configuration.
 fn level(settings: &RuleSettings) -> String {
     if settings.enabled == Some(false) {
         return "off".to_owned();

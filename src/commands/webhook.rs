@@ -144,7 +144,7 @@ fn print_manifests(args: ManifestsArgs) -> Result<ExitCode, CliError> {
     if let Some(path) = &args.config {
         let (text, config) = validated_config(path)?;
         install.config = text;
-        // The API server does not ask about these at all; it knows no globs.
+        // The API server excludes these namespaces itself. It does not support globs.
         let settings = config.resolve();
         install.exempt_namespaces.extend(settings.webhook.exempt_namespaces.exact().map(str::to_owned));
     }
@@ -154,13 +154,13 @@ fn print_manifests(args: ManifestsArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of a configuration, after validating it, and its settings.
+/// The text of a configuration and its settings, after validation.
 fn validated_config(path: &PathBuf) -> Result<(String, Config), CliError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| CliError::Usage(format!("{name}: {e}")))?;
     match Config::parse(&name, &text) {
         Ok(config) => match config.extends() {
-            // The ConfigMap has one file.
+            // The ConfigMap contains only one file.
             Some(extends) => Err(CliError::Usage(format!(
                 "{}: `extends` has no file to read in the cluster: write both configurations into one",
                 extends.place

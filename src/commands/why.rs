@@ -1,4 +1,4 @@
-//! `gpulint why`: which NodePool takes a pod, and what keeps it out of the others.
+//! `gpulint why`: the NodePools that admit a pod, and the reasons why others do not.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -68,17 +68,17 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// A workload in one of its sets.
+/// A workload in one of the sets that apply it.
 struct Surroundings<'l> {
-    /// The name of the set; none where the whole input is one.
+    /// The name of the set; `None` if the whole input is one set.
     set: Option<Arc<str>>,
-    /// The workload as the set applies it.
+    /// The workload after the changes of the set.
     workload: Object,
     cluster: &'l Cluster,
 }
 
-/// The sets that apply a workload and have a NodePool, or the one that is asked for. A workload that none of them applies
-/// may be of any cluster: for it, all files are one.
+/// The sets that apply a workload and have a NodePool, or the requested set. A workload that none of them
+/// applies may be in any cluster, so that all files form one set for it.
 fn surroundings<'l>(
     loaded: &'l Loaded,
     workload: &Object,
@@ -110,13 +110,13 @@ fn surroundings<'l>(
     Ok(found)
 }
 
-/// What the user asks about.
+/// The workload that the user asks about.
 enum Target {
     /// The pod on standard input.
     Stdin,
-    /// `kind/name` or `namespace/kind/name`, or a name alone.
+    /// A workload as `kind/name` or `namespace/kind/name`, or a name alone.
     Name { namespace: Option<String>, kind: Option<String>, name: String },
-    /// A file with one workload, or the line of one.
+    /// A file with one workload, or a line of one.
     File { path: PathBuf, line: Option<u32> },
 }
 
@@ -145,7 +145,7 @@ impl Target {
     }
 }
 
-/// The workload on standard input. What comes with it is part of the set.
+/// The workload on standard input. Other objects in that text become part of the set.
 fn from_stdin(loaded: &mut Loaded) -> Result<Object, CliError> {
     let mut bytes = Vec::new();
     let failed = |error: std::io::Error| CliError::Usage(format!("<stdin>: {error}"));
@@ -165,13 +165,14 @@ fn from_stdin(loaded: &mut Loaded) -> Result<Object, CliError> {
     }
 }
 
-/// The workloads that can be meant where none is named: DaemonSets are beside the others for what they take of nodes.
+/// The candidates if no workload is named: DaemonSets only if there is nothing else, because they usually
+/// matter only for the resources that they use on nodes.
 fn without_daemonsets(all: Vec<&Object>) -> Vec<&Object> {
     let others: Vec<&Object> = all.iter().filter(|object| !object.is(Kind::DAEMON_SET)).copied().collect();
     if others.is_empty() { all } else { others }
 }
 
-/// The names under which kubectl knows kinds, besides the kind and its plural.
+/// The short names of kinds in kubectl, besides the kind and its plural.
 const SHORT_NAMES: [(&str, &str); 8] = [
     ("po", "pod"),
     ("deploy", "deployment"),
@@ -243,7 +244,7 @@ fn find(target: &Target, loaded: &Loaded) -> Result<Object, CliError> {
     }
 }
 
-/// A workload as the argument names it.
+/// The name of a workload in the form of the argument.
 fn written(object: &Object) -> String {
     let id = object.id();
     let name = format!("{}/{}", id.kind.to_lowercase(), object.name());
@@ -259,7 +260,7 @@ fn at_line<'o>(objects: &[&'o Object], line: u32) -> Vec<&'o Object> {
             at(origin.span.start) <= line && line <= at(origin.span.end)
         })
     };
-    // The last one that begins at the line or above it: a list holds several objects.
+    // The last workload that begins at the line or above it: a list contains several objects.
     let starts = |object: &&'o Object| position(object, &Pointer::root()).map_or(0, |(_, line, _)| line);
     let of_document: Vec<&Object> = objects.iter().filter(holds).copied().collect();
     let above =

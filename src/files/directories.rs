@@ -1,4 +1,5 @@
-//! What folders contain, each read once: no file is looked for where the names of its folder are known.
+//! The content of folders, each read once: a file is looked up in the names of its folder, not in the file
+//! system.
 //!
 //! On 5,277 files of 60 public repositories 76,000 system calls do the work of 128,000 (`statx` 72,392 -> 9,278, `getdents64`
 //! 31,239 -> 13,548), in 0.21 s of system time instead of 0.40 s.
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use foldhash::fast::RandomState;
 
-/// The folders that a walk has read. Of other folders the file system is asked.
+/// The folders that a walk has read. Other folders are looked up in the file system.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
     /// By path. The texts of paths are hashed, with foldhash: paths hashed by their components with the standard hasher were
@@ -20,12 +21,12 @@ pub(crate) struct Directories {
 }
 
 impl Directories {
-    /// Adds what a folder contains.
+    /// Adds the content of a folder.
     pub(super) fn add(&mut self, folder: PathBuf, directory: Directory) {
         self.read.insert(folder.into_os_string(), directory);
     }
 
-    /// Adds the folders that others have read.
+    /// Adds the folders that another walk has read.
     pub(crate) fn extend(&mut self, others: Directories) {
         self.read.extend(others.read);
     }
@@ -44,7 +45,7 @@ impl Directories {
         }
     }
 
-    /// Whether it contains a folder of this name, or a link to one.
+    /// Whether a folder contains a folder of this name, or a link to one.
     pub(crate) fn has_directory(&self, folder: &Path, name: &str) -> bool {
         match self.entry_type(folder, name) {
             Known::Type(EntryType::Directory) => true,
@@ -53,7 +54,7 @@ impl Directories {
         }
     }
 
-    /// Whether it contains anything of this name; a link has to lead somewhere.
+    /// Whether a folder contains an entry of this name. A link counts only if its target exists.
     pub(crate) fn has(&self, folder: &Path, name: &str) -> bool {
         match self.entry_type(folder, name) {
             Known::Type(EntryType::Link) | Known::Unread => folder.join(name).exists(),
@@ -70,7 +71,7 @@ impl Directories {
     }
 }
 
-/// What is known of an entry of a folder.
+/// The entry of a folder, as far as it is known.
 enum Known {
     Type(EntryType),
     Absent,
@@ -84,7 +85,7 @@ pub(super) struct Directory {
     entries: Vec<(OsString, EntryType)>,
 }
 
-/// What an entry is. A link is not followed.
+/// The type of an entry. Links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EntryType {
     File,
@@ -97,8 +98,7 @@ pub(super) enum EntryType {
 impl Directory {
     /// Reads a folder. Entries that cannot be read are left out.
     ///
-    /// # Errors
-    /// As for [`std::fs::read_dir`].
+    /// Returns the error of [`std::fs::read_dir`].
     pub(super) fn read(folder: &Path) -> io::Result<Directory> {
         let entries = fs::read_dir(folder)?.flatten();
         let typed = |entry: fs::DirEntry| Some((entry.file_name(), entry.file_type().ok()?.into()));
@@ -112,7 +112,7 @@ impl Directory {
         self.entries.iter().map(|(name, of)| (name.as_os_str(), *of))
     }
 
-    /// What the entry of a name is; `None` if there is none.
+    /// The type of the entry with a name; `None` if there is no such entry.
     pub(super) fn entry_type(&self, name: &str) -> Option<EntryType> {
         let at = self.entries.binary_search_by(|(known, _)| known.as_os_str().cmp(OsStr::new(name))).ok()?;
         Some(self.entries[at].1)

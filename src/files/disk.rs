@@ -1,4 +1,4 @@
-//! The files on disk, below the texts that an editor has open.
+//! The content of files, where the buffers of an editor replace the files on disk.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,14 +8,14 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What files contain: the text of an open buffer in the place of the file of that path. Cheap to clone.
+/// Reads files. The text of an open buffer replaces the file of its path. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     buffers: Arc<HashMap<PathBuf, Arc<str>>>,
 }
 
 impl Disk {
-    /// Puts the text of a buffer in the place of the file with this absolute path, or removes it.
+    /// Sets or removes the buffer for the file with this absolute path.
     pub(crate) fn put(&mut self, path: &Path, text: Option<Arc<str>>) {
         let buffers = Arc::make_mut(&mut self.buffers);
         match text {
@@ -31,8 +31,7 @@ impl Disk {
 
     /// The content of the file with this absolute path.
     ///
-    /// # Errors
-    /// As for [`std::fs::read`].
+    /// Returns the error of [`std::fs::read`].
     pub(crate) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         match self.buffers.get(path) {
             Some(text) => Ok(text.as_bytes().to_vec()),
@@ -40,10 +39,10 @@ impl Disk {
         }
     }
 
-    /// The same as text.
+    /// The content of the file with this absolute path, as text.
     ///
     /// # Errors
-    /// As for [`std::fs::read_to_string`].
+    /// Returns the error of [`std::fs::read_to_string`].
     pub(crate) fn read_to_string(&self, path: &Path) -> io::Result<String> {
         match self.buffers.get(path) {
             Some(text) => Ok(text.to_string()),
@@ -54,11 +53,10 @@ impl Disk {
 
 /// The content of a file; `None` if it has more bytes than `limit`.
 ///
-/// # Errors
-/// As for [`std::fs::read`].
+/// Returns the error of [`std::fs::read`].
 pub(super) fn read_up_to(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let file = File::open(path)?;
-    // A pipe has no size.
+    // The size of a pipe is unknown.
     let size = file.metadata()?.len().min(limit);
     let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
     file.take(limit.saturating_add(1)).read_to_end(&mut content)?;

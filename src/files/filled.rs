@@ -1,4 +1,4 @@
-//! Who fills in placeholders: tools whose traces are beside the manifests, such as a Flux Kustomization with
+//! Finds the tools that fill in placeholders, by traces beside the manifests: a Flux Kustomization with
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
 use std::collections::{HashMap, HashSet};
@@ -14,38 +14,38 @@ use gpulint_rules::source::{FilledPlaceholder, Source};
 const BRACES: &str = "${";
 /// Placeholders such as `{{ x }}`.
 const DOUBLE_BRACES: &str = "{{";
-/// The words of a Flux Kustomization that substitutes variables after the build.
+/// Words in a Flux Kustomization that substitutes variables after the build.
 const FLUX_WORDS: [&str; 2] = ["postBuild", "kustomize.toolkit.fluxcd.io"];
-/// How many folders above a file are searched for scripts.
+/// Number of folders above a file whose traces count for it.
 const LEVELS: usize = 3;
-/// The largest file that is searched, in bytes.
+/// Maximum size in bytes of a file that is searched.
 const MAX_BYTES: u64 = 1024 * 1024;
-/// How many scripts are searched for the files that they fill in.
+/// Maximum number of scripts that are searched for the files that they fill in.
 const MAX_SCRIPTS: usize = 2_000;
-/// How many files and folders are looked at for scripts.
+/// Maximum number of files and folders to visit when looking for scripts.
 const MAX_ENTRIES: usize = 100_000;
-/// How many files of a folder are searched.
+/// Maximum number of files of a folder that are searched.
 const MAX_FILES: usize = 200;
 
-/// What fills in placeholders, by folder.
+/// The tools that fill in placeholders, by folder.
 #[derive(Debug, Default)]
 pub(super) struct FilledFolders {
     folders: HashMap<PathBuf, Traces>,
     /// The paths of Flux Kustomizations with `postBuild`, relative to their repository.
     flux: FluxPaths,
-    /// The ends of the paths of files that a Terraform file or a script anywhere below the inputs' folder fills in, by the
-    /// name of the file.
+    /// The ends of the paths of files that a Terraform file or a script anywhere below the folder of the
+    /// inputs fills in, by the name of the file.
     named: HashMap<OsString, Vec<PathBuf>>,
 }
 
-/// What the files of one folder show.
+/// Traces of tools in the files of one folder.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traces {
-    /// Calls of Terraform's `templatefile`, or of `envsubst`.
+    /// A call of Terraform's `templatefile`, or of `envsubst`.
     braces: bool,
     /// A template of cookiecutter, copier or Ansible.
     double_braces: bool,
-    /// The root of a repository.
+    /// The folder is the root of a repository.
     root: bool,
 }
 
@@ -58,14 +58,14 @@ impl FilledFolders {
         directories: &Directories,
         disk: &Disk,
     ) -> FilledFolders {
-        // What is outside the folder in which the program runs, and outside that of all inputs, is not the user's.
+        // Files outside of the current folder and of the folder of all inputs do not belong to the user.
         let here = absolute(Path::new("."));
         let common = common_folder(inputs);
         let near = folders_of(inputs).flat_map(|folder| folder.ancestors().take(LEVELS));
         let near: HashSet<&Path> = near.collect();
         let is_own = |folder: &&Path| folder.starts_with(&here) || folder.starts_with(&common);
         let near: Vec<&Path> = near.into_iter().filter(is_own).collect();
-        // Nor is what is beside the repository of all inputs.
+        // Folders above the repository of all inputs are not examined either.
         let above = common.ancestors().take_while(|folder| folder.starts_with(&here));
         let repository = above.into_iter().find(|folder| directories.has(folder, ".git")).map(Path::to_owned);
         let is_project = common.starts_with(&here) && here.parent().is_some();
@@ -104,14 +104,15 @@ impl FilledFolders {
         FilledFolders { folders, flux: FluxPaths::new(flux), named }
     }
 
-    /// The placeholders of a file that are filled in. `roots` are the folders of the kustomizations that reach it.
+    /// The placeholders of a file that tools fill in. `roots` are the folders of the kustomizations that
+    /// reach the file.
     pub(super) fn of<'a>(
         &self,
         path: &'a Path,
         roots: impl Iterator<Item = &'a Path>,
         text: &str,
     ) -> Vec<FilledPlaceholder> {
-        // A comment in the file itself may say how it is applied.
+        // A comment in the file itself may say which tool applies it.
         let mut comments = text.lines().map(str::trim_start).filter(|line| line.starts_with('#'));
         let mut named = path.file_name().and_then(|name| self.named.get(name)).into_iter().flatten();
         let has_word = || memchr::memmem::find(text.as_bytes(), b"envsubst").is_some();
@@ -132,13 +133,13 @@ impl FilledFolders {
 }
 
 impl Traces {
-    /// Those in the names of a folder.
+    /// The traces that the names in a folder show.
     fn of(folder: &Path, directories: &Directories) -> Traces {
         let has_template = |name: &&str| directories.has_file(folder, name);
         Traces {
             root: directories.has(folder, ".git"),
             double_braces: ["cookiecutter.json", "copier.yml", "copier.yaml"].iter().any(has_template)
-                // A role of Ansible.
+                // The folder of templates in a role of Ansible.
                 || folder.file_name().is_some_and(|name| name == "templates")
                     && folder.parent().is_some_and(|role| directories.has_directory(role, "tasks")),
             braces: false,
@@ -146,13 +147,13 @@ impl Traces {
     }
 }
 
-/// What a script says of files that it fills in.
+/// What a script shows about the files that it fills in.
 #[derive(Debug, Default)]
 struct Script {
     /// Whether it names a tool that fills in placeholders such as `${X}`.
     mentions_tool: bool,
-    /// The ends of the paths of the files, if it is a program: the folder and the name of each, where it calls `envsubst` or
-    /// `templatefile`. A name without a folder is that of a file beside the script.
+    /// The ends of the paths of the files, if the script is a program: the folder and the name of each, if it
+    /// calls `envsubst` or `templatefile`. A name without a folder is that of a file beside the script.
     named: Vec<PathBuf>,
 }
 
@@ -174,11 +175,11 @@ impl Script {
 
 /// Whether a text may have placeholders that these tools fill in.
 pub(super) fn has_placeholders(text: &[u8]) -> bool {
-    // Both end in the same brace.
+    // Both syntaxes end their opening in the same brace.
     memchr::memchr_iter(b'{', text).any(|at| at > 0 && matches!(text[at - 1], b'$' | b'{'))
 }
 
-/// The folders of the inputs; those of neighbours once.
+/// The folders of the inputs; consecutive inputs of one folder give it once.
 fn folders_of(inputs: &[Input]) -> impl Iterator<Item = &Path> {
     let placed = inputs.iter().filter(|input| input.stream.is_none());
     let mut last = None;
@@ -187,7 +188,7 @@ fn folders_of(inputs: &[Input]) -> impl Iterator<Item = &Path> {
         .filter(move |folder| last.replace(*folder) != Some(*folder))
 }
 
-/// The folder that all inputs are in.
+/// The folder that contains all inputs.
 fn common_folder(inputs: &[Input]) -> PathBuf {
     let mut folders = folders_of(inputs);
     let first = folders.next().unwrap_or(Path::new("")).to_owned();
@@ -200,12 +201,12 @@ fn common_folder(inputs: &[Input]) -> PathBuf {
     })
 }
 
-/// Whether a file is a program that may apply manifests of other folders, and no text about it.
+/// Whether a file is a program that may apply manifests of other folders, as opposed to documentation.
 fn is_program(path: &Path) -> bool {
     is_script(path) && path.extension().is_none_or(|extension| extension != "md")
 }
 
-/// Whether a file is one in which people write how manifests are applied.
+/// Whether a file may show how manifests are applied: a script, a Makefile, a CI pipeline or documentation.
 pub(crate) fn is_script(path: &Path) -> bool {
     path.file_name().is_some_and(is_script_name)
 }
@@ -219,7 +220,7 @@ fn is_script_name(name: &OsStr) -> bool {
         || ["Taskfile.", "skaffold."].iter().any(|start| name.to_string_lossy().starts_with(start))
 }
 
-/// The text of a file that is not too large.
+/// The text of a file that is at most [`MAX_BYTES`] long.
 pub(super) fn read_small(path: &Path, disk: &Disk) -> Option<String> {
     if let Some(text) = disk.buffer(path) {
         return Some(text.to_string());
@@ -227,7 +228,7 @@ pub(super) fn read_small(path: &Path, disk: &Disk) -> Option<String> {
     String::from_utf8(disk::read_up_to(path, MAX_BYTES).ok()??).ok()
 }
 
-/// The paths of the Flux Kustomizations in the text of a file that substitute variables after the build.
+/// The paths of the Flux Kustomizations in a text that substitute variables after the build.
 pub(super) fn flux_paths(bytes: &[u8]) -> Vec<PathBuf> {
     let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
     if bytes.len() as u64 > MAX_BYTES || !FLUX_WORDS.into_iter().all(has) {
@@ -258,12 +259,12 @@ pub(super) fn flux_paths(bytes: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a text may be that of a Flux Kustomization that substitutes variables after the build.
+/// Whether a text may contain a Flux Kustomization that substitutes variables after the build.
 pub(crate) fn fills_placeholders(text: &str) -> bool {
     FLUX_WORDS.iter().all(|word| text.contains(word))
 }
 
-/// A relative path without `.`, and without `..` where it follows a folder.
+/// A relative path without `.`, and without `..` where that follows a folder.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -276,8 +277,8 @@ fn plain(path: &Path) -> PathBuf {
     out
 }
 
-/// The ends of the paths of manifests in a line of a script, from the last variable or `..` on, where they name a
-/// folder.
+/// The ends of the paths of manifests in a line of a script, starting after the last variable or `..`, if
+/// they contain a folder.
 fn paths_in(line: &str) -> impl Iterator<Item = &str> {
     let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
     let words = line.split(move |c| !is_path(c));
@@ -289,12 +290,12 @@ fn paths_in(line: &str) -> impl Iterator<Item = &str> {
     ends.filter(|end| end.contains('/'))
 }
 
-/// Paths that are relative to a folder which is not known.
+/// Paths that are relative to an unknown folder.
 #[derive(Debug, Default)]
 struct FluxPaths {
-    /// One of them is empty: it is the repository.
+    /// Whether one of them is empty, so that it means the whole repository.
     is_whole: bool,
-    /// The others, by their first part.
+    /// The other paths, by their first part.
     by_first: HashMap<OsString, HashSet<PathBuf>>,
 }
 
@@ -313,7 +314,7 @@ impl FluxPaths {
         flux
     }
 
-    /// Whether a file or folder is below one of them, or is one, from some folder above on.
+    /// Whether a file or folder is one of the paths or below one, relative to any folder above it.
     fn has_above(&self, place: &Path) -> bool {
         if self.is_whole || self.by_first.is_empty() {
             return self.is_whole;

@@ -1,4 +1,4 @@
-//! The effect of surrounding folders on a file: charts and kustomizations.
+//! The effect of surrounding charts and kustomizations on a file.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::filled::{FilledFolders, flux_paths, has_placeholders, read_small};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::{Directories, Disk, Input, SkipReason, display_path, is_configuration};
 
-/// Kustomizations below each other are followed to this depth.
+/// Maximum depth to which nested kustomizations are followed.
 const MAX_KUSTOMIZE_DEPTH: usize = 16;
 
-/// What kustomizations say of files.
+/// The effects of kustomizations, by file.
 type ByFile<T> = HashMap<PathBuf, Arc<[T]>>;
 
 /// Charts and kustomizations around the inputs.
@@ -22,15 +22,15 @@ type ByFile<T> = HashMap<PathBuf, Arc<[T]>>;
 pub(crate) struct Folders {
     /// Folders with a `Chart.yaml`.
     pub(super) charts: BTreeSet<PathBuf>,
-    /// Those of them that are libraries: only other charts use their templates.
+    /// The charts that are libraries: only other charts use their templates.
     libraries: BTreeSet<PathBuf>,
-    /// Kustomizations by folder.
+    /// The kustomizations by folder.
     pub(super) kustomizations: HashMap<PathBuf, Kustomization>,
-    /// Files that a kustomization lists as resources.
+    /// Files that kustomizations list as resources.
     resources: HashSet<PathBuf>,
-    /// Files that a kustomization lists as patches.
+    /// Files that kustomizations list as patches.
     patches: HashSet<PathBuf>,
-    /// Those of kustomizations that give objects another kind: their fields are those of neither kind alone.
+    /// Patches of kustomizations that change the kind of an object: their fields may be those of either kind.
     reshaping: HashSet<PathBuf>,
     /// The fields that kustomizations change, by file.
     targets: ByFile<PatchTarget>,
@@ -38,10 +38,11 @@ pub(crate) struct Folders {
     routes: ByFile<KustomizeRoute>,
     /// The placeholders that kustomizations fill in, by file.
     filled: ByFile<FilledPlaceholder>,
-    /// The placeholders that other tools fill in: found when the first file with a placeholder is read.
+    /// The placeholders that other tools fill in. They are computed when the first file with a placeholder is
+    /// read.
     filled_folders: Arc<OnceLock<FilledFolders>>,
     inputs: Vec<Input>,
-    /// What the folders contained when the inputs were found.
+    /// The content of the folders when the inputs were found.
     pub(super) directories: Directories,
     pub(super) disk: Disk,
 }
@@ -51,16 +52,16 @@ pub(crate) struct Folders {
 struct Listed {
     resources: HashSet<PathBuf>,
     patches: HashSet<PathBuf>,
-    /// The patches of those that give objects another kind.
+    /// The patches of kustomizations that change the kind of an object.
     reshaping: HashSet<PathBuf>,
 }
 
-/// What one kustomization reaches, directly or indirectly.
+/// The files and placeholders that one kustomization reaches, directly or indirectly.
 #[derive(Default)]
 struct Reached {
-    /// Files, and the way to each.
+    /// Files, and the route to each.
     routes: Vec<(PathBuf, KustomizeRoute)>,
-    /// The placeholders that are filled in on the way, by file.
+    /// The placeholders that are filled in on the routes, by file.
     filled: Vec<(PathBuf, Vec<FilledPlaceholder>)>,
 }
 
@@ -70,7 +71,7 @@ impl Folders {
         let mut around: HashSet<&Path> = HashSet::new();
         for input in inputs.iter().filter(|input| input.unapplied.is_none()) {
             let above = input.absolute.ancestors().skip(1);
-            // Those above a folder that is known are known.
+            // If a folder is known, those above it are known too.
             for _ in above.take_while(|folder| around.insert(folder)) {}
         }
         let has_chart = |folder: &&Path| directories.has_file(folder, "Chart.yaml");
@@ -87,8 +88,8 @@ impl Folders {
         folders
     }
 
-    /// The same after texts have changed: what reads none of them is as it was. The files are the same, and so is what fills
-    /// in placeholders.
+    /// The folders after texts have changed: only what reads a changed text is updated. The list of files and
+    /// the tools that fill in placeholders must be unchanged.
     pub(crate) fn update(self, changed: &HashSet<PathBuf>) -> Folders {
         let Folders {
             charts,
@@ -116,7 +117,7 @@ impl Folders {
         }
         let reads = |one: &Kustomization| one.files_read().any(|file| changed.contains(file));
         stale.extend(kustomizations.iter().filter(|(_, one)| reads(one)).map(|(folder, _)| folder.clone()));
-        // The folder may have changed since it was read.
+        // The directories may be out of date, because the folder may have changed since it was read.
         let read = |folder: &PathBuf| Kustomization::read(folder, &disk, &Directories::default());
         for folder in stale {
             match read(&folder) {
@@ -138,7 +139,7 @@ impl Folders {
         folders
     }
 
-    /// What follows from the kustomizations for the files that they list.
+    /// Computes the effects of the kustomizations on the files that they list.
     fn resolve(&mut self) {
         let all = self.kustomizations_in_order();
         let ((listed, targets), (routes, filled)) =
@@ -154,7 +155,7 @@ impl Folders {
         all
     }
 
-    /// The ways to each file, and the placeholders that are filled in on them.
+    /// The routes to each file, and the placeholders that are filled in on them.
     fn reached(
         &self,
         all: &[(&PathBuf, &Kustomization)],
@@ -177,25 +178,26 @@ impl Folders {
         (shared(routes), shared(filled))
     }
 
-    /// The files that the kustomization of a folder reaches, and what it makes of the names of their objects.
+    /// The files that the kustomization of a folder reaches, and the changes that it makes to the names of
+    /// their objects.
     fn reached_from(&self, root: &Path, own: &Kustomization) -> Reached {
         let root: Arc<str> = Arc::from(root.to_string_lossy());
         let start = KustomizeRoute { root, namespace: None, affixes: Arc::default(), renames: false };
         let mut seen = HashSet::new();
         let mut open = vec![(own, start, Vec::new(), 0)];
-        // Variables are resolved at the root, whichever kustomization on the way declares them.
+        // Variables are resolved at the root, whichever included kustomization declares them.
         let mut variables: Vec<FilledPlaceholder> = Vec::new();
         let mut reached = Reached::default();
         while let Some((at, route, filled, depth)) = open.pop() {
             let namespace = route.namespace.clone().or_else(|| at.namespace.as_deref().map(Arc::from));
             let mut affixes = route.affixes.clone();
-            // The root gives all names the same prefix.
+            // The root adds its prefix to all names, so that its prefix does not tell them apart.
             if let Some((prefix, suffix)) = at.affixes.as_ref().filter(|_| depth > 0) {
                 affixes = Arc::from(format!("{affixes}/{prefix}*{suffix}"));
             }
             let renames = route.renames || at.affixes.is_some();
             let route = KustomizeRoute { namespace, affixes, renames, ..route };
-            // A component replaces in what its includer lists.
+            // The replacements of a component apply to the files that its includer lists.
             let of_components = at.components.iter().filter_map(|path| self.kustomizations.get(path));
             let own = std::iter::once(at).chain(of_components).flat_map(|k| k.filled.clone());
             let filled: Vec<FilledPlaceholder> = filled.into_iter().chain(own).collect();
@@ -258,7 +260,7 @@ impl Folders {
         &self.disk
     }
 
-    /// The same, to change it.
+    /// The disk, for changes.
     pub(crate) fn disk_mut(&mut self) -> &mut Disk {
         &mut self.disk
     }
@@ -268,7 +270,7 @@ impl Folders {
         self.kustomizations.values().any(|one| one.files_read().any(|file| file == path))
     }
 
-    /// Why a file is not a manifest, if its name or folders show it.
+    /// The reason why a file is not a manifest, if its name or folders show it.
     pub(crate) fn skip_reason(&self, input: &Input) -> Option<SkipReason> {
         let path = &input.absolute;
         if let Some(reason) = input.unapplied.filter(|_| !self.resources.contains(path)) {
@@ -297,20 +299,20 @@ impl Folders {
         parents_of(path, "templates").find(|chart| self.charts.contains(*chart))
     }
 
-    /// The chart whose folder `crds` a file is in, which installs it as it is written.
+    /// The chart whose folder `crds` contains a file, and which installs the file as it is written.
     pub(crate) fn root_chart_of_crd(&self, path: &Path) -> Option<PathBuf> {
         let chart = parents_of(path, "crds").find(|chart| self.charts.contains(*chart))?;
         Some(self.root_of(chart).to_owned())
     }
 
-    /// The chart that a file gives default values to.
+    /// The chart whose default values a file contains.
     pub(crate) fn root_chart_of_values(&self, path: &Path) -> Option<PathBuf> {
         let is_values = path.file_name().is_some_and(|name| name == "values.yaml");
         let chart = path.parent().filter(|chart| is_values && self.charts.contains(*chart))?;
         Some(self.root_of(chart).to_owned())
     }
 
-    /// The charts that are no part of another one, sorted.
+    /// The charts that are not part of another one, sorted.
     pub(crate) fn root_charts(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> =
             self.charts.iter().map(|chart| self.root_of(chart).to_owned()).collect();
@@ -324,12 +326,12 @@ impl Folders {
         self.kustomizations_in_order().into_iter().map(|(folder, _)| folder.clone()).collect()
     }
 
-    /// The chart that is rendered for a template.
+    /// The chart to render for a template.
     pub(crate) fn root_chart_of_template(&self, path: &Path) -> Option<PathBuf> {
         Some(self.root_of(self.chart_of_template(path)?).to_owned())
     }
 
-    /// The chart that a chart is a part of, in its folder `charts`; itself if it is none.
+    /// The outermost chart that contains a chart in its folder `charts`; the chart itself if there is none.
     fn root_of<'p>(&self, mut chart: &'p Path) -> &'p Path {
         while let Some(above) = chart_above(chart).filter(|folder| self.charts.contains(*folder)) {
             chart = above;
@@ -337,8 +339,9 @@ impl Folders {
         chart
     }
 
-    /// The path of the chart to render for a template, as the file would be reported: `.` in the current folder. Of a chart
-    /// in `charts/` of another one, that is the other one. Libraries are not rendered.
+    /// The path of the chart to render for a template, in the form in which the file would be reported: `.`
+    /// in the current folder. For a chart in `charts/` of another one, it is the outermost chart. Libraries
+    /// are not rendered.
     pub(crate) fn chart_to_render(&self, input: &Input) -> Option<String> {
         let chart = self.root_of(self.chart_of_template(&input.absolute)?);
         if self.libraries.contains(chart) {
@@ -369,7 +372,7 @@ impl Folders {
         self.is_unlisted_patch(path) || folder.is_some_and(|name| name == "patches")
     }
 
-    /// Whether the name says that a file is a patch of the kustomization beside it, which does not list it.
+    /// Whether the name of a file marks it as a patch of the kustomization beside it, which does not list it.
     fn is_unlisted_patch(&self, path: &Path) -> bool {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let named = stem.strip_suffix("patch");
@@ -377,13 +380,14 @@ impl Folders {
         named && self.kustomization_without(path).is_some()
     }
 
-    /// The kustomization beside a file that no kustomization lists.
+    /// The kustomization beside a file, if no kustomization lists the file.
     fn kustomization_without(&self, path: &Path) -> Option<&Kustomization> {
         let is_listed = self.patches.contains(path) || self.resources.contains(path);
         path.parent().filter(|_| !is_listed).and_then(|folder| self.kustomizations.get(folder))
     }
 
-    /// Whether the kustomization of the folder lists other files, and not this one, which nobody named.
+    /// Whether the kustomization of the folder lists other files but not this one, and the user has not named
+    /// the file.
     pub(crate) fn is_left_out(&self, input: &Input) -> bool {
         let beside = self.kustomization_without(&input.absolute).filter(|_| !input.named);
         beside.is_some_and(|kustomization| !kustomization.resources.is_empty())
@@ -412,7 +416,7 @@ impl Folders {
         filled.into()
     }
 
-    /// Those that tools beside kustomize fill in.
+    /// The placeholders that tools other than kustomize fill in.
     fn filled_by_tools(&self, input: &Input, text: &str) -> Vec<FilledPlaceholder> {
         if !has_placeholders(text.as_bytes()) {
             return Vec::new();
@@ -426,8 +430,9 @@ impl Folders {
         folders.of(&input.absolute, roots, text)
     }
 
-    /// Says what fills in placeholders, given the paths of the Flux Kustomizations in all files that are read
-    /// ([`flux_paths`]), before a file with placeholders is read: otherwise all files are read for these paths first.
+    /// Sets the tools that fill in placeholders, given the paths of the Flux Kustomizations in all files
+    /// ([`flux_paths`]), before a file with placeholders is read. Otherwise all files are read for these
+    /// paths first.
     pub(super) fn fill_by(&self, flux: Vec<PathBuf>) {
         self.filled_folders.get_or_init(|| self.discover_filled(flux));
     }
@@ -452,7 +457,8 @@ impl Folders {
     }
 }
 
-/// What the surrounding folders say about a file with some text: two files with equal contexts and texts are read alike.
+/// The effect of the surrounding folders on a file with some text. Two files with equal contexts and texts
+/// are parsed in the same way.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FileContext {
     skipped: Option<SkipReason>,
@@ -483,7 +489,7 @@ impl FileContext {
         new
     }
 
-    /// What follows from the folders alone.
+    /// The part of the context that does not depend on the text.
     fn of_folders(folders: &Folders, input: &Input) -> FileContext {
         FileContext {
             skipped: folders.skip_reason(input),
@@ -498,7 +504,7 @@ impl FileContext {
     }
 }
 
-/// The folder above that would be a chart if a chart is in its folder `charts`.
+/// The folder that is the outer chart if a chart is in its folder `charts`.
 pub(super) fn chart_above(chart: &Path) -> Option<&Path> {
     let charts = chart.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "charts"));
     charts.and_then(Path::parent)
@@ -527,7 +533,7 @@ fn shared<T>(lists: HashMap<PathBuf, Vec<T>>) -> ByFile<T> {
     lists.into_iter().map(|(path, list)| (path, Arc::from(list))).collect()
 }
 
-/// The list of a file; an empty one if it has none.
+/// The list of a file; empty if it has none.
 fn list<T>(lists: &ByFile<T>, file: &Path) -> Arc<[T]> {
     lists.get(file).cloned().unwrap_or_default()
 }

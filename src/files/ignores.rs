@@ -1,7 +1,8 @@
 //! The ignore files of a folder and of those above it: `.ignore`, `.gitignore` and `.git/info/exclude`.
 //!
-//! The patterns are those of the `ignore` crate, and the order is that of its walk: `.ignore` counts before
-//! `.gitignore`, and that before `.git/info/exclude`; of each, the nearest file with a matching pattern.
+//! The patterns have the syntax of the `ignore` crate, and the precedence is that of its walk: `.ignore`
+//! precedes `.gitignore`, which precedes `.git/info/exclude`; of each kind, the nearest file with a matching
+//! pattern decides.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,27 +11,27 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// The names that are looked for in each folder.
+/// The names of the ignore files of a folder.
 const IGNORE: &str = ".ignore";
 const GIT_IGNORE: &str = ".gitignore";
 const GIT: &str = ".git";
 
-/// The ignore files that count in a folder. Cheap to clone.
+/// The ignore files that apply to a folder. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ignores {
     nearest: Option<Arc<FolderIgnores>>,
 }
 
-/// Those of one folder.
+/// The ignore files of one folder.
 #[derive(Debug)]
 struct FolderIgnores {
-    /// In order of precedence; `None` where there is no file.
+    /// The files in order of precedence; `None` for those that do not exist.
     files: [Option<Gitignore>; 3],
     above: Ignores,
 }
 
 impl Ignores {
-    /// Those of the folders above one, given its absolute path.
+    /// The ignore files of the folders above one, given its absolute path.
     pub(super) fn above(root: &Path) -> Ignores {
         let above: Vec<&Path> = root.ancestors().skip(1).collect();
         let none = Ignores::default();
@@ -39,7 +40,7 @@ impl Ignores {
         })
     }
 
-    /// These and those of a folder below, given its absolute path and the names in it.
+    /// Adds the ignore files of a folder below, given its absolute path and the names in it.
     pub(super) fn with_folder(&self, folder: &Path, has: impl Fn(&str) -> bool) -> Ignores {
         let read = |path: PathBuf| read_patterns(folder, &path);
         let files = [
@@ -69,14 +70,15 @@ impl Ignores {
     }
 }
 
-/// The patterns of an ignore file. Those that cannot be read are left out, as is a file.
+/// The patterns of an ignore file. A pattern or a file that cannot be read is left out.
 fn read_patterns(folder: &Path, file: &Path) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(folder);
     let _ = builder.add(file);
     builder.build().ok().filter(|patterns| !patterns.is_empty())
 }
 
-/// The folder of a repository's own files, given the path of its `.git`, which names another folder in a work tree.
+/// The folder with the files of a repository itself, given the path of its `.git`, which names another folder
+/// in a work tree.
 fn git_folder(git: &Path) -> Option<PathBuf> {
     if !git.is_file() {
         return Some(git.to_owned());

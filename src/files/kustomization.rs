@@ -1,4 +1,4 @@
-//! Reads a kustomization: what it lists and includes, its patches, and what they change.
+//! Reads a kustomization: the files that it lists and includes, its patches, and the fields that they change.
 
 use std::path::{Path, PathBuf};
 
@@ -11,38 +11,40 @@ use super::{Directories, Disk, absolute};
 /// File names that kustomize recognizes.
 pub(crate) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// A kustomization. Its paths are absolute.
+/// A kustomization. All paths are absolute.
 #[derive(Debug, Default)]
 pub(crate) struct Kustomization {
-    /// Its file. kustomize accepts one in a folder; where there are several, the first.
+    /// The file of the kustomization. kustomize accepts one in a folder; if there are several, the first one
+    /// is used.
     pub(crate) file: PathBuf,
-    /// Files and folders that it lists.
+    /// The files and folders that it lists as resources.
     pub(crate) resources: Vec<PathBuf>,
     /// Folders of components, whose patches apply to the listed files.
     pub(crate) components: Vec<PathBuf>,
     /// Files and folders of generators, transformers and definitions.
     pub(crate) plugins: Vec<PathBuf>,
-    /// Entries that name a repository, a file elsewhere or a chart, with their fields; a folder may have such a name as well.
+    /// Entries that name a repository, a file elsewhere or a chart, with their fields. A folder may have such
+    /// a name as well.
     pub(crate) remote: Vec<(&'static str, String)>,
-    /// Files that contain its patches.
+    /// Files that contain patches.
     pub(crate) patches: Vec<PathBuf>,
-    /// Files that contain its replacements.
+    /// Files that contain replacements.
     pub(super) replacements: Vec<PathBuf>,
-    /// Whether a patch gives objects another kind, so that other patches have fields of that kind.
+    /// Whether a patch changes the kind of an object, so that other patches have fields of the new kind.
     pub(super) changes_kinds: bool,
     /// The objects that it changes.
     pub(super) targets: Vec<PatchTarget>,
     /// The namespace that it sets.
     pub(super) namespace: Option<String>,
-    /// The prefix and the suffix that it adds to names, if it adds any.
+    /// The prefix and the suffix that it adds to names.
     pub(super) affixes: Option<(String, String)>,
-    /// The placeholders that it fills in: variables, and the objects into which replacements write.
+    /// The placeholders that it fills in: variables, and the targets of replacements.
     pub(super) filled: Vec<FilledPlaceholder>,
     /// The objects that its patches remove.
     pub(super) removed: Vec<PatchTarget>,
-    /// Whether it changes those that include it and is nothing alone.
+    /// Whether it is a component, which is built only as part of a kustomization that includes it.
     pub(crate) is_component: bool,
-    /// Whether kustomize builds it: Flux calls objects of its own so.
+    /// Whether kustomize builds it. Flux has a kind of the same name that kustomize does not build.
     pub(crate) is_built: bool,
 }
 
@@ -67,12 +69,11 @@ impl Kustomization {
         out
     }
 
-    /// Its folder.
     pub(crate) fn folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new(""))
     }
 
-    /// The files that say what it changes.
+    /// The files on which the changes depend.
     pub(super) fn files_read(&self) -> impl Iterator<Item = &PathBuf> {
         self.patches.iter().chain(&self.replacements)
     }
@@ -106,7 +107,7 @@ impl Kustomization {
         let mut replaced = Vec::new();
         for replacement in root.get("replacements").items() {
             replaced.extend(targets_of_replacement(&replacement));
-            // The targets of a replacement may be in a file of their own.
+            // The targets of a replacement may be in a separate file.
             if let Some(file) = replacement.get("path").text() {
                 let file = path(file);
                 let bytes = disk.read(&file).unwrap_or_default();
@@ -169,15 +170,15 @@ impl Kustomization {
 
 /// A patch of a kustomization.
 pub(crate) struct Patch<'k> {
-    /// Its file, as written.
+    /// The file of the patch, as written.
     pub(crate) file: Option<&'k str>,
-    /// Its text, where it is in the kustomization; it counts before the file.
+    /// The text of the patch, if it is inline; it takes precedence over the file.
     pub(crate) inline: Option<Node<'k>>,
-    /// What it changes, where it says so.
+    /// The target of the patch, if it has one.
     pub(crate) target: Node<'k>,
 }
 
-/// The patches of a kustomization, in their order.
+/// The patches of a kustomization, in order.
 pub(crate) fn patches<'k>(root: &Node<'k>) -> Vec<Patch<'k>> {
     let mut out = Vec::new();
     for entry in root.get("patchesStrategicMerge").items() {
@@ -188,7 +189,7 @@ pub(crate) fn patches<'k>(root: &Node<'k>) -> Vec<Patch<'k>> {
     for field in ["patches", "patchesJson6902"] {
         for entry in root.get(field).items() {
             let inline = Some(entry.get("patch")).filter(|inline| inline.text().is_some());
-            // Early versions of kustomize read a list of files.
+            // Early versions of kustomize accept a list of files.
             let file = entry.get("path").text().or(entry.text());
             out.push(Patch { file, inline, target: entry.get("target") });
         }
@@ -201,7 +202,7 @@ fn is_built(root: &Node<'_>) -> bool {
     root.get("apiVersion").text().is_none_or(|version| version.starts_with("kustomize.config.k8s.io/"))
 }
 
-/// Whether an entry names a repository or a file elsewhere, unless there is such a path.
+/// Whether an entry names a repository or a file elsewhere, and no such path exists.
 fn is_remote(entry: &str) -> bool {
     let first = entry.split('/').next().unwrap_or_default();
     entry.contains("://")
@@ -212,7 +213,7 @@ fn is_remote(entry: &str) -> bool {
         || entry.contains('/') && first.contains('.') && !first.starts_with('.') && !first.ends_with(".yaml")
 }
 
-/// What the objects of a strategic merge patch say of themselves when they remove their targets.
+/// The targets of a strategic merge patch that removes them, from the identities of its objects.
 pub(super) fn removed_by_patch(text: &str) -> Vec<PatchTarget> {
     if !text.contains("$patch") {
         return Vec::new();
@@ -228,7 +229,7 @@ pub(super) fn removed_by_patch(text: &str) -> Vec<PatchTarget> {
     targets.collect()
 }
 
-/// Whether a selector means exactly the objects of the kind and name that [`target_of_selector`] gives.
+/// Whether a selector matches exactly the objects of the kind and name that [`target_of_selector`] returns.
 fn is_certain_selector(target: &Node<'_>) -> bool {
     let plain = target_of_selector(target);
     let narrowing = ["namespace", "labelSelector", "annotationSelector"];

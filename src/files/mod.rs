@@ -1,4 +1,4 @@
-//! Finds files, classifies them, and reads their objects.
+//! Finds files, classifies them, and parses their objects.
 //!
 //! `walk` finds files, `folders` recognizes charts and kustomizations, `read` parses bytes to objects. Files
 //! that are not manifests are skipped with a reason, never with an error.
@@ -30,7 +30,7 @@ pub(crate) use read::{ReadOutcome, read, read_all, read_bytes};
 pub(crate) use sets::{Evidence, SetFile, Sets, Sign, discover_sets};
 pub(crate) use walk::{FoundFiles, Input, count_hidden, find};
 
-/// The names that a configuration of gpulint may have. A folder has one.
+/// The names of gpulint's configuration file. A folder has at most one.
 pub(crate) const CONFIGURATIONS: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];
 
 /// Whether a file has the name of a configuration.
@@ -43,14 +43,14 @@ pub(crate) fn is_configuration(path: &Path) -> bool {
 pub(crate) struct Skipped {
     /// The path of the file as reported.
     pub(crate) file: String,
-    /// The document; absent for the whole file.
+    /// The index of the document; `None` for the whole file.
     pub(crate) document: Option<u32>,
     pub(crate) reason: SkipReason,
-    /// Whether rules that do not depend on absent fields ran nevertheless.
+    /// Whether rules that do not depend on absent fields have run.
     pub(crate) partial: bool,
 }
 
-/// Why a file or document is not a manifest.
+/// The reason why a file or document is not checked as a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SkipReason {
     /// A template of a chart, or `{{` that prevents a document from being parsed.
@@ -63,17 +63,16 @@ pub(crate) enum SkipReason {
     KustomizePatch,
     /// A pod template of Spark.
     PodTemplate,
-    /// A CustomResourceDefinition.
     Crd,
     /// A template of Terraform that does not parse as YAML.
     TerraformTemplate,
     /// An entry of a kustomization that is not in the file system.
     RemoteBase,
-    /// No `kind` and `apiVersion`.
+    /// The document has no `kind` and no `apiVersion`.
     Foreign,
-    /// Only comments and separators.
+    /// The document has only comments and separators.
     Empty,
-    /// Binary.
+    /// The file is binary.
     NotText,
     /// A link whose target does not exist.
     DanglingLink,
@@ -81,16 +80,16 @@ pub(crate) enum SkipReason {
     NotAFile,
     /// The configuration of gpulint.
     Config,
-    /// Ignored by the configuration, although it was given as an argument.
+    /// The configuration ignores the file, although it was given as an argument.
     Ignored,
-    /// In a folder of tests, below a folder that was given as an argument.
+    /// The file is in a folder of tests, below a folder that was given as an argument.
     TestData,
-    /// In a folder of what is out of use, or a backup.
+    /// The file is in a folder of archived files, or is a backup.
     Archived,
 }
 
 impl SkipReason {
-    /// What it means, for people.
+    /// The text for people.
     pub(crate) fn description(self) -> &'static str {
         self.words().1
     }
@@ -129,8 +128,9 @@ impl SkipReason {
     }
 }
 
-/// What a function gives for each item, in their order, on all threads of the pool. A thread of the pool does all of it
-/// alone: while it waited for others it could begin a task that waits for what it is to give.
+/// Maps each item with `of` on all threads of the pool, in order. If it is called on a thread of the pool,
+/// that thread does all the work alone: while waiting it could start a task that waits for this result, which
+/// would never end.
 fn map_on_all_threads<T: Send, R: Send>(items: Vec<T>, of: impl Fn(T) -> R + Sync + Send) -> Vec<R> {
     match rayon::current_thread_index() {
         None => items.into_par_iter().map(of).collect(),
@@ -154,7 +154,7 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     out
 }
 
-/// The path with `/` between its parts.
+/// The path with `/` as separator.
 pub(crate) fn display_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     if std::path::MAIN_SEPARATOR == '/' {
@@ -164,13 +164,13 @@ pub(crate) fn display_path(path: &Path) -> String {
     }
 }
 
-/// The path from the current folder on for what is below it, with `/` between its parts.
+/// The path relative to the current folder if it is below it, with `/` as separator.
 pub(crate) fn short_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     display_path(path.strip_prefix(here).unwrap_or(path))
 }
 
-/// The path of a file from a folder on, with `/` between its parts.
+/// The path of a file relative to a folder, with `/` as separator.
 pub(crate) fn relative(folder: &Path, file: &Path) -> String {
     let common = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
     let mut parts: Vec<String> = folder.components().skip(common).map(|_| "..".to_owned()).collect();

@@ -1,4 +1,5 @@
-//! Whether something near a file says what it is applied together with, found without a walk of the checkout.
+//! Finds the chart or checkout that a file is applied with from the folders above it, without a walk of the
+//! checkout.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,11 +8,11 @@ use super::folders::{chart_above, parents_of};
 use super::kustomization::Kustomization;
 use super::{Directories, Disk, absolute};
 
-/// Folders that hold what Flux or Argo CD apply, by convention.
+/// Folders that conventionally contain objects of Flux or Argo CD.
 const GITOPS_FOLDERS: &[&str] =
     &["clusters", "flux", "flux-system", "argocd", "argo-cd", "argo", "applications", "bootstrap", "gitops"];
 
-/// What is known of the folders above some files.
+/// The folders above some files, each read once.
 #[derive(Debug, Default)]
 pub(crate) struct Near {
     folders: HashMap<PathBuf, Folder>,
@@ -19,13 +20,12 @@ pub(crate) struct Near {
 
 #[derive(Debug)]
 struct Folder {
-    /// Whether it is the root of a repository.
     is_root: bool,
-    /// What its kustomization lists.
+    /// The paths that its kustomization lists.
     listed: Vec<PathBuf>,
-    /// Whether it holds a folder of Flux or Argo CD.
+    /// Whether it contains a folder of Flux or Argo CD.
     has_gitops: bool,
-    /// Whether it is that of a chart.
+    /// Whether it is the folder of a chart.
     is_chart: bool,
 }
 
@@ -47,8 +47,8 @@ impl Near {
         self.folders.entry(path.to_owned()).or_insert_with(|| Folder::read(path))
     }
 
-    /// The folder of the chart that installs a file as it is written, from its folder `crds`: of a chart in another one,
-    /// the outermost.
+    /// The folder of the chart that installs a file as it is written, from its folder `crds`: for nested
+    /// charts, the outermost one.
     pub(crate) fn claiming_chart(&mut self, file: &Path) -> Option<PathBuf> {
         let mut chart = parents_of(file, "crds").find(|chart| self.folder(chart).is_chart)?;
         while let Some(above) = chart_above(chart).filter(|above| self.folder(above).is_chart) {
@@ -57,8 +57,9 @@ impl Near {
         Some(chart.to_owned())
     }
 
-    /// The checkout that a file is in if a kustomization above the file lists it or a folder that it is in, or a folder
-    /// beside those above is one of Flux or Argo CD. A checkout is the folder above with `.git`, or the current one.
+    /// The checkout that contains a file, if a kustomization above the file lists it or a folder that
+    /// contains it, or if one of the folders above contains a folder of Flux or Argo CD. A checkout is the
+    /// nearest folder above with `.git`, or the current one.
     pub(crate) fn claiming_checkout(&mut self, file: &Path) -> Option<PathBuf> {
         let here = absolute(Path::new("."));
         let mut found = false;
@@ -68,7 +69,7 @@ impl Near {
             if folder.is_root {
                 return found.then(|| above.to_owned());
             }
-            // Above the current folder only a repository counts.
+            // Above the current folder only the root of a repository counts as a checkout.
             if above == here {
                 let repository = here.ancestors().skip(1).any(|above| above.join(".git").exists());
                 if !repository {

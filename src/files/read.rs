@@ -17,31 +17,32 @@ use rayon::prelude::*;
 use super::filled::{flux_paths, has_placeholders};
 use super::{Folders, Input, SkipReason, Skipped, disk};
 
-/// Size of the text that one thread parses at a time, in bytes.
+/// Number of bytes of text that one thread parses at a time.
 const PARSE_CHUNK_BYTES: usize = 256 * 1024;
 
-/// So many documents of one file are classified by one thread at a time.
+/// Number of documents of a file that one thread classifies at a time.
 const CLASSIFIED_AT_A_TIME: usize = 256;
 
-/// The content of a file.
+/// The result of reading a file.
 #[derive(Debug, Default)]
 pub(crate) struct ReadOutcome {
-    /// The part that is checked; absent if nothing is.
+    /// The part that is checked; `None` if nothing is.
     pub(crate) file: Option<File>,
-    /// Whether it counts as a manifest: a patch is checked but is not a manifest.
+    /// Whether it counts as a manifest. A patch is checked but does not count.
     pub(crate) manifest: bool,
     /// The parts that are not checked, or only partially.
     pub(crate) skipped: Vec<Skipped>,
-    /// Why the file could not be read.
+    /// The reason why the file could not be read.
     pub(crate) error: Option<String>,
     /// The content of a stream, which is written to standard output when it is fixed.
     pub(crate) stream: Option<Vec<u8>>,
 }
 
-/// Reads files, each with its path relative to the folder of its configuration, one outcome for each. Calls `step` after
-/// each.
+/// Reads files, each with its path relative to the folder of its configuration, and returns one outcome for
+/// each. Calls `step` after each.
 ///
-/// What fills in placeholders depends on all files: those that have placeholders are kept until the others are read.
+/// The tools that fill in placeholders depend on all files, so files with placeholders are parsed after the
+/// others.
 pub(crate) fn read_all(
     inputs: &[(&Input, &str)],
     folders: &Folders,
@@ -54,7 +55,7 @@ pub(crate) fn read_all(
             return (content, Vec::new());
         };
         let flux = if input.stream.is_none() { flux_paths(bytes) } else { Vec::new() };
-        // Of text in another encoding only its reader knows.
+        // Text in another encoding cannot be searched for placeholders before it is decoded.
         if is_utf16(bytes) || has_placeholders(bytes) {
             return (content, flux);
         }
@@ -80,18 +81,18 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome
     Content::read(input, scope, folders).outcome(input, scope, folders)
 }
 
-/// The content of a file.
+/// The content of a file, before or after parsing.
 enum Content {
-    /// The text is to be parsed.
+    /// The content that is to be parsed.
     Bytes(Vec<u8>),
-    /// It was parsed, or it is not.
+    /// The outcome, for a file that is not parsed or was parsed already.
     Read(ReadOutcome),
 }
 
 impl Content {
     fn read(input: &Input, scope: &str, folders: &Folders) -> Content {
         if let Some(reason) = folders.skip_reason(input) {
-            // A file that cannot be opened is an error whatever its name.
+            // A file that cannot be opened is an error regardless of its name.
             return Content::Read(match input.stream.is_none().then(|| fs::File::open(&input.path)) {
                 Some(Err(error)) => failed(input, &error),
                 _ => skip(input, reason),
@@ -139,8 +140,8 @@ pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: V
     classify_documents(input, source, documents, folders.is_patch(input))
 }
 
-/// Whether text has the fields of a manifest. If it does not parse as YAML and has neither, it is a file of another
-/// tool and is not checked; a manifest with a syntax error still contains its kind.
+/// Whether a text has the fields of a manifest. If it does not parse as YAML and has none of them, it is a
+/// file of another tool and is not checked; a manifest with a syntax error still contains its kind.
 fn mentions_kubernetes(text: &str) -> bool {
     let field = |line: &str, name: &str| {
         let line = line.trim_start_matches([' ', '-', '{', '"', '\'', '\u{feff}']);
@@ -151,8 +152,8 @@ fn mentions_kubernetes(text: &str) -> bool {
         || text.contains("\"apiVersion\"")
 }
 
-/// Whether the first line of a document that does not parse could be one of a manifest. Scripts and prose that contain
-/// a manifest are not checked.
+/// Whether the first line of a document that does not parse may be that of a manifest. Scripts and prose that
+/// contain a manifest are not checked.
 fn begins_like_yaml(source: &Source, document: &Document) -> bool {
     let text =
         source.text().get(document.span.start as usize..document.span.end as usize).unwrap_or_default();
@@ -164,18 +165,18 @@ fn begins_like_yaml(source: &Source, document: &Document) -> bool {
     let is_key = |word: &str| matches!(word, "apiVersion" | "kind" | "metadata" | "spec");
     let word = first.split([' ', ':', '=']).next().unwrap_or_default();
     let is_entry = first.contains(": ") || first.ends_with(':');
-    // User data of an instance, in parts.
+    // User data of an instance in MIME parts.
     if word == "MIME-Version" {
         return false;
     }
-    // Prose may end in a colon; no key of a manifest has several words.
+    // Prose may end in a colon, but a key of a manifest has no spaces.
     let is_key_of_one_word = !first.split(':').next().unwrap_or_default().trim().contains(' ');
     is_entry && is_key_of_one_word
         || first.starts_with(['-', '{', '[', '"', '\'', '<', '=', '>', '\t'])
         || is_key(word)
 }
 
-/// Whether a file that was not named is a template of Terraform by its name.
+/// Whether a file that the user did not name is a template of Terraform, judging by its name.
 fn is_terraform_template(input: &Input) -> bool {
     let name = input.display_path.rsplit('/').next().unwrap_or_default();
     !input.named && (name.contains(".tftpl.") || name.contains(".tpl.") || name.ends_with(".tftpl"))
@@ -193,7 +194,7 @@ fn skipped(input: &Input, document: Option<u32>, reason: SkipReason, partial: bo
     Skipped { file: input.display_path.clone(), document, reason, partial }
 }
 
-/// The content. `None` if it exceeds the size limit.
+/// The content; `None` if it exceeds the size limit.
 fn bytes(input: &Input) -> io::Result<Option<Vec<u8>>> {
     if input.stream != Some(0) {
         return disk::read_up_to(&input.path, MAX_BYTES);
@@ -259,15 +260,15 @@ fn is_foreign_json(bytes: &[u8], input: &Input) -> bool {
         && memchr::memmem::find(bytes, KEY).is_none()
 }
 
-/// Whether YAML is certainly that of another program, whether or not it parses: what is reported of such a file does not
-/// depend on it.
+/// Whether YAML certainly belongs to another program, regardless of whether it parses. The report on such a
+/// file must not depend on its syntax.
 fn is_foreign_yaml(bytes: &[u8], input: &Input) -> bool {
     let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
     if input.named || is_utf16(bytes) || has("apiVersion") || has("{{") || is_terraform_template(input) {
         return false;
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    // What has only comments, separators or null is empty.
+    // A document that has only comments, separators or null is empty.
     let is_entry = |line: &str| {
         let line = line.trim();
         !line.starts_with(['#', '%', '-', '.']) && (line.contains(": ") || line.ends_with(':'))
@@ -304,7 +305,7 @@ fn parse(source: &Source) -> Vec<Document> {
     source::assign_numbers(parsed.into_iter())
 }
 
-/// Keeps the documents that are manifests, and the reasons why the others are skipped.
+/// Keeps the documents that are manifests, and collects the reasons why the others are skipped.
 fn classify_documents(
     input: &Input,
     source: Arc<Source>,
@@ -316,7 +317,8 @@ fn classify_documents(
     }
     // Evaluated only if something does not parse, and at most once per file.
     let ours = LazyCell::new(|| input.named || mentions_kubernetes(source.text()));
-    // `---` within a script or prose does not begin a manifest: one such document makes the file one of another kind.
+    // `---` within a script or prose does not begin a manifest, so that one such document makes the whole
+    // file foreign.
     let broken = |document: &&Document| document.root().is_none();
     let all_begin_like_yaml =
         input.named || documents.iter().filter(broken).all(|document| begins_like_yaml(&source, document));
@@ -400,18 +402,18 @@ fn classify(source: &Arc<Source>, document: &Document, patch: bool) -> DocumentC
     };
     let mut objects = Object::from_document(source, document, patch);
     if objects.is_empty() {
-        // An empty Kubernetes list is also a manifest.
+        // An empty Kubernetes list is a manifest.
         let list = root.get("items").is_sequence()
             && root.get("apiVersion").text().is_some()
             && root.get("kind").text().is_some_and(|k| k.ends_with("List"));
         return match (list, patch) {
             (true, _) => DocumentClass::Objects(objects),
-            // RFC 6902 operations.
+            // A list of RFC 6902 operations.
             (false, true) => DocumentClass::Other(SkipReason::KustomizePatch),
             (false, false) => DocumentClass::Other(SkipReason::Foreign),
         };
     }
-    // The version `builtin` is used by kustomize's own transformers and generators.
+    // kustomize's own transformers and generators have the version `builtin`.
     let kustomize = |o: &Object| {
         o.id().group == "kustomize.config.k8s.io" || o.id().group.is_empty() && o.id().version == "builtin"
     };

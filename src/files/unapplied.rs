@@ -1,6 +1,6 @@
-//! Manifests of a repository that nobody applies to a cluster: test data, archives and backups.
+//! Manifests of a repository that are not applied to a cluster: test data, archives and backups.
 //!
-//! Only names below a given folder count: what is named on the command line is checked.
+//! Only names below a given folder count: a file that is named on the command line is checked.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use super::{Directories, SkipReason};
 /// Folders of test data. `testdata` is the convention of the Go toolchain, which ignores it as well.
 const TEST_DATA: &[&str] = &["testdata", "test-data", "test_data", "__tests__"];
 
-/// Folders of tests where they stand beside the sources of a program. Elsewhere `test` is an environment.
+/// Folders of tests beside the sources of a program. Elsewhere `test` is an environment.
 const TESTS: &[&str] = &["test", "tests", "e2e"];
 
-/// Folders of tests of policies, by Kyverno's and Chainsaw's convention.
+/// Folders of tests of policies, by the conventions of Kyverno and Chainsaw.
 const POLICY_TESTS: &[&str] = &[".chainsaw-test", ".kyverno-test"];
 
-/// Files that describe such a test.
+/// Files that define a test of policies.
 const POLICY_TEST_FILES: &[&str] = &["chainsaw-test.yaml", "kyverno-test.yaml"];
 
-/// Files of which a folder with the sources of a program has one.
+/// Files that mark a folder with the sources of a program.
 const PROGRAMS: &[&str] = &[
     "go.mod",
     "Cargo.toml",
@@ -35,13 +35,13 @@ const PROGRAMS: &[&str] = &[
 /// Folders that show that a `test` beside them is an environment.
 const ENVIRONMENTS: &[&str] = &["dev", "development", "prod", "production", "stage", "staging", "prd", "stg"];
 
-/// Folders of what is out of use; a leading `_` or `.` does not count.
+/// Folders of archived files; a leading `_` or `.` is ignored.
 const ARCHIVES: &[&str] = &["archive", "archived", "archives", "attic", "deprecated", "obsolete", "unused"];
 
-/// Endings of the names of backups, before the extension.
+/// Suffixes of the names of backups, before the extension.
 const BACKUPS: &[&str] = &[".backup", ".bak", ".old", ".orig"];
 
-/// The folders below one root, and why the files in them are not applied.
+/// The folders below one root, and the reasons why files in them are not applied.
 pub(super) struct Unapplied<'r> {
     root: &'r Path,
     folders: HashMap<PathBuf, Option<SkipReason>>,
@@ -52,7 +52,7 @@ impl<'r> Unapplied<'r> {
         Unapplied { root, folders: HashMap::new() }
     }
 
-    /// Why a file below the root is not applied; `None` if nothing says so.
+    /// The reason why a file below the root is not applied; `None` if there is none.
     pub(super) fn reason(&mut self, file: &Path, directories: &Directories) -> Option<SkipReason> {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         if BACKUPS.iter().any(|ending| stem.ends_with(ending)) {
@@ -87,7 +87,7 @@ fn by_name(above: &Path, name: &str, directories: &Directories) -> Option<SkipRe
     test.then_some(SkipReason::TestData)
 }
 
-/// Whether a folder holds the sources of a program, and no environments beside them.
+/// Whether a folder contains the sources of a program, and no environments beside them.
 fn is_program(folder: &Path, directories: &Directories) -> bool {
     let has = |names: &[&str]| names.iter().any(|name| directories.has(folder, name));
     let sources = || folder.file_name().is_some_and(|name| name == "src");

@@ -18,44 +18,44 @@ pub(crate) struct Input {
     /// The path to open.
     pub(crate) path: PathBuf,
     pub(crate) absolute: PathBuf,
-    /// Whether it was given as an argument, not found in a folder.
+    /// Whether it was given as an argument, and not found in a folder.
     pub(crate) named: bool,
     /// The descriptor, if it is an open stream: 0 is standard input, others are those of a shell's `<(command)`.
     pub(crate) stream: Option<u32>,
-    /// Why it is not applied to a cluster, if its path says so: it is checked only on request, or if a
-    /// kustomization lists it.
+    /// The reason why it is not applied to a cluster, if its path shows one. The file is then checked only on
+    /// request, or if a kustomization lists it.
     pub(crate) unapplied: Option<SkipReason>,
 }
 
 /// The files below the paths.
 #[derive(Debug, Default)]
 pub(crate) struct FoundFiles {
-    /// Sorted by the reported path.
+    /// The files, sorted by the reported path.
     pub(crate) inputs: Vec<Input>,
     /// Entries that are not regular files.
     pub(crate) skipped: Vec<Skipped>,
-    /// How many files each configuration ignores.
+    /// Number of files that each configuration ignores.
     pub(crate) ignored: BTreeMap<String, usize>,
-    /// The absolute paths of those files.
+    /// The absolute paths of the ignored files.
     pub(crate) excluded: Vec<PathBuf>,
     /// Paths that could not be read, with the reason.
     pub(crate) errors: Vec<String>,
-    /// What the folders contain that were read.
+    /// The content of the folders that were read.
     pub(crate) directories: Directories,
 }
 
-/// A file that may have been found under several paths.
+/// A file that may be found under several paths.
 struct Candidate {
     input: Input,
-    /// The absolute path without links, if it is known.
+    /// The absolute path with links resolved, if it is known.
     real: Option<PathBuf>,
 }
 
-/// How many files and folders are looked at to say why nothing was found.
+/// Maximum number of files and folders to visit to explain why nothing was found.
 const MAX_ENTRIES: usize = 100_000;
 
-/// Finds the files under `paths`; `-` is standard input. It is reported under the name `stdin`, and so is another stream if
-/// there is only one.
+/// Finds the files under `paths`; `-` is standard input. It is reported under the name `stdin`, and so is
+/// another stream if there is only one.
 pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
     let mut found = FoundFiles::default();
     let mut candidates = Vec::new();
@@ -114,7 +114,7 @@ fn named(path: &Path) -> Input {
     }
 }
 
-/// The descriptor that a path names: standard input, or what a shell puts in the place of `<(command)`.
+/// The descriptor that a path names: standard input, or the one that a shell substitutes for `<(command)`.
 fn stream(path: &Path) -> Option<u32> {
     match path.to_str()? {
         "-" | "/dev/stdin" => Some(0),
@@ -122,7 +122,8 @@ fn stream(path: &Path) -> Option<u32> {
     }
 }
 
-/// How many files with names of manifests ignore files such as `.gitignore` hide below the folders among some paths.
+/// The number of files with names of manifests that ignore files such as `.gitignore` hide below the folders
+/// among some paths.
 pub(crate) fn count_hidden(paths: &[PathBuf]) -> usize {
     let known = Directories::default();
     let manifests = |root: &Path, is_filtered: bool| {
@@ -148,8 +149,8 @@ fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) ->
         if is_link {
             match fs::metadata(&path) {
                 Ok(data) if data.is_file() => linked = true,
-                // A link to a folder is not followed: the folder is read at its own path, or if given as an
-                // argument.
+                // A link to a folder is not followed: the folder is read at its own path, or if it is given
+                // as an argument.
                 Ok(data) if data.is_dir() => continue,
                 Ok(_) => {
                     found.skip(&path, SkipReason::NotAFile);

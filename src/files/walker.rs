@@ -1,5 +1,5 @@
-//! A walk of the folders below one, level by level, on all threads. The walk of the `ignore` crate does not give what it has read
-//! to those that look for other files in the same folders ([`Directories`]); the figures are there.
+//! Walks the folders below a root level by level, on all threads. The walk of the `ignore` crate does not
+//! provide the content of folders to later look-ups of files in them; [`Directories`] has the figures.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,24 +12,24 @@ use super::{absolute, display_path, map_on_all_threads};
 /// Folders that contain no manifests of the user.
 const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
 
-/// How folders are walked.
+/// The options of a walk.
 pub(super) struct Walk<'d> {
-    /// Folders that are not read again.
+    /// Folders that are known and need not be read.
     pub(super) known: &'d Directories,
-    /// Whether ignore files count.
+    /// Whether ignore files apply.
     pub(super) is_filtered: bool,
     /// Maximum number of entries; after these no folder is read.
     pub(super) limit: usize,
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
-    /// All but folders, in the order of the levels; those of a level sorted by path.
+    /// All entries except folders, in the order of the levels; those of a level are sorted by path.
     pub(super) entries: Vec<Entry>,
     /// Paths that could not be read, with the reason.
     pub(super) errors: Vec<String>,
-    /// What the folders contain that were read.
+    /// The content of the folders that were read.
     pub(super) directories: Directories,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Entry {
     pub(super) path: PathBuf,
     /// The absolute path.
     pub(super) absolute: PathBuf,
-    /// The absolute path without links, but for the entry itself.
+    /// The absolute path with links resolved, except for the entry itself.
     pub(super) real: PathBuf,
     pub(super) entry_type: EntryType,
 }
@@ -50,23 +50,23 @@ struct Folder {
     path: PathBuf,
     absolute: PathBuf,
     real: PathBuf,
-    /// Those of the folders above.
+    /// The ignore files of the folders above.
     ignores: Ignores,
 }
 
-/// What reading a folder gave.
+/// The result of reading a folder.
 #[derive(Default)]
 struct FolderRead {
     entries: Vec<Entry>,
     folders: Vec<Folder>,
-    /// How many entries it has, ignored ones too.
+    /// Number of entries, including ignored ones.
     count: usize,
     directory: Option<(PathBuf, Directory)>,
     error: Option<String>,
 }
 
 impl Walk<'_> {
-    /// Walks the folder `root`. Entries whose name `is_wanted` refuses are left out. Links are not followed.
+    /// Walks the folder `root`. Leaves out entries whose name `is_wanted` rejects. Does not follow links.
     pub(super) fn run(&self, root: &Path, is_wanted: impl Fn(&OsStr) -> bool + Sync) -> Walked {
         let path = if root == Path::new(".") { PathBuf::new() } else { root.to_owned() };
         let absolute = absolute(root);

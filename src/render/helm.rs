@@ -28,7 +28,8 @@ use super::values;
 use super::values::ValuesFile;
 use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, failure_words};
 
-/// Kinds of the table that no cluster of today serves: a chart that asks for them makes objects for old clusters.
+/// API versions of the kind table that no current cluster serves: a chart that checks for them generates
+/// objects for old clusters.
 const NOT_SERVED: [(&str, &str); 7] = [
     ("extensions", "v1beta1"),
     ("keda.k8s.io", "v1alpha1"),
@@ -38,22 +39,23 @@ const NOT_SERVED: [(&str, &str); 7] = [
     ("provisioning.karpenter.sh", "v1alpha1"),
     ("resource.k8s.io", "v1alpha2"),
 ];
-/// Charts of more bytes are not copied, so that their lines are found by their text.
+/// Maximum size in bytes of a chart that is copied. The lines of larger charts are located by their text.
 const MAX_COPIED_BYTES: u64 = 64 * 1024 * 1024;
-/// So many templates that do not bear the numbers of their lines are left without.
+/// Maximum number of attempts to render the marked copy. After a failure the marks of the template that
+/// failed are removed.
 const MAX_UNMARKED: usize = 4;
 
 /// A chart to render.
 struct Chart {
     folder: PathBuf,
     name: String,
-    /// As one would type it.
+    /// The chart as a user would type it.
     shown: String,
     source: Arc<Source>,
-    /// Where the file names the chart.
+    /// The place where the file names the chart.
     span: Span,
     scope: usize,
-    /// The sets of values: none for those of the chart alone.
+    /// The sets of values files: an empty one for the chart's own values.
     values: Vec<Vec<String>>,
 }
 
@@ -79,12 +81,12 @@ pub(super) fn render(job: &Job<'_>) -> Rendering {
     out
 }
 
-/// The chart that is rendered for a file of it that it applies: a template, or one of its folder `crds`.
+/// The chart to render for a file that it applies: a template, or a file in its folder `crds`.
 fn root_chart_of_applied(batch: &Batch<'_>, path: &Path) -> Option<PathBuf> {
     batch.folders.root_chart_of_template(path).or_else(|| batch.folders.root_chart_of_crd(path))
 }
 
-/// The charts of the input that are no part of another one.
+/// The charts of the input that are not part of another one.
 fn discover(job: &Job<'_>) -> Vec<Chart> {
     let Job { batch, scopes, options, sources } = job;
     let mut charts = Vec::new();
@@ -100,7 +102,8 @@ fn discover(job: &Job<'_>) -> Vec<Chart> {
         };
         let part = inputs().find(|one| is_part(&one.input.absolute));
         let values = configured.get(&folder).map(|at| &batch.inputs[*at]);
-        // A chart is rendered for itself, for what it applies and for its values, not for a file that only lies below it.
+        // A chart is rendered if the input has the chart itself, a file that it applies or its values, but
+        // not for any other file below it.
         let Some(input) = own.or(part).or(values) else { continue };
         let configuration = scopes.get(input.scope);
         if !job.renders(input.scope) {
@@ -138,7 +141,7 @@ fn discover(job: &Job<'_>) -> Vec<Chart> {
     charts
 }
 
-/// The charts for which a configuration names an input as values, each with the number of one.
+/// The charts for which a configuration names an input as values, each with the index of such an input.
 fn charts_of_values(batch: &Batch<'_>, scopes: &Scopes) -> BTreeMap<PathBuf, usize> {
     let mut charts = BTreeMap::new();
     for (at, one) in batch.inputs.iter().enumerate().filter(|(_, one)| !one.is_context) {
@@ -156,7 +159,7 @@ fn charts_of_values(batch: &Batch<'_>, scopes: &Scopes) -> BTreeMap<PathBuf, usi
     charts
 }
 
-/// The file of values that a configuration names: in the chart, or relative to the configuration.
+/// The path of a values file that a configuration names: in the chart, or relative to the configuration.
 fn values_file(chart: &Path, configuration: &Scope, file: &str) -> Option<PathBuf> {
     let paths = [Some(files::absolute(&chart.join(file))), configuration.resolve(file)];
     paths.into_iter().flatten().find(|path| path.is_file())
@@ -167,7 +170,7 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
     let marked = OnceMarked::new(chart);
     let results: Vec<_> =
         chart.values.par_iter().map(|values| render_with(chart, values, job, &marked)).collect();
-    // A chart that needs values is not applied with its own alone.
+    // A chart that needs values is not installed with its own values only.
     let others = results.iter().skip(1).any(Result::is_ok);
     for (at, result) in results.into_iter().enumerate() {
         match result {
@@ -179,7 +182,7 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
     out
 }
 
-/// The copy of a chart with marks, made once for all its sets of values.
+/// The copy of a chart with marks, which is made once for all its sets of values.
 struct OnceMarked {
     copy: Option<MarkedCopy>,
 }
@@ -202,7 +205,7 @@ impl OnceMarked {
     }
 }
 
-/// Copies a chart, and marks the lines of its templates.
+/// Copies a chart, and adds marks to the lines of its templates.
 fn copy_marked(
     from: &Path,
     to: &Path,
@@ -239,7 +242,8 @@ fn copy_marked(
     Ok(())
 }
 
-/// Whether a file of a chart is printed line by line: a template in YAML, or what the chart installs as it is written.
+/// Whether a file of a chart is printed line by line: a template in YAML, or a file that the chart installs
+/// as it is written.
 fn is_template(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let below = path.components().any(|part| part.as_os_str() == "templates" || part.as_os_str() == "crds");
@@ -339,10 +343,10 @@ fn render_with(
     Ok(Run { command: Arc::from(command), set: None, files, origin: Box::new(origin) })
 }
 
-/// A rendered document with the path in its `# Source:` line.
+/// A rendered document, preceded by the path in its `# Source:` line.
 type Rendered<'t> = (&'t str, &'t str);
 
-/// Cuts the output of `helm template` into its documents.
+/// Splits the output of `helm template` into documents.
 fn split(output: &str) -> Vec<Rendered<'_>> {
     const SOURCE: &str = "# Source: ";
     let mut out: Vec<Rendered<'_>> = Vec::new();
@@ -376,7 +380,7 @@ fn by_source<'t>(documents: &[Rendered<'t>]) -> Vec<(&'t str, Vec<&'t str>)> {
     out
 }
 
-/// The lines of each template as the marked copy is rendered, with where they come from.
+/// The lines of each template as rendered from the marked copy, with their origins.
 type NumberedLines = Vec<(String, Vec<(String, Option<LineOrigin>)>)>;
 
 fn lines_of_copy(
@@ -386,7 +390,7 @@ fn lines_of_copy(
     limit: Duration,
 ) -> NumberedLines {
     let mut folder = copy.folder.path().join("chart");
-    // A copy of the copy, in which templates that do not bear marks have none.
+    // A copy of the copy, without marks in the templates that fail with them.
     let mut repaired: Option<TempFolder> = None;
     for _ in 0..MAX_UNMARKED {
         match template(&folder, values, settings, limit) {
@@ -436,7 +440,7 @@ fn lines_of_copy(
     Vec::new()
 }
 
-/// The path of a template of the chart relative to the chart.
+/// The path of a template, relative to the chart.
 fn relative_in_copy(copy: &MarkedCopy, path: &Path) -> Option<PathBuf> {
     // The folder of the chart is the shortest ancestor below which the copy has the file.
     let chart = copy.folder.path().join("chart");
@@ -460,7 +464,7 @@ fn copy_plain(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Where each line of the output comes from, by the lines of the marked copy. `None` if the two are not one text.
+/// The origin of each line of the output, by the lines of the marked copy. `None` if the two texts differ.
 fn align(text: &str, marked: &[(String, Option<LineOrigin>)]) -> Option<Vec<Option<LineOrigin>>> {
     let is_empty = |line: &str| line.trim().is_empty() || line.trim_end() == "---";
     let mut others = marked.iter().filter(|(line, _)| !is_empty(line));
@@ -472,7 +476,7 @@ fn align(text: &str, marked: &[(String, Option<LineOrigin>)]) -> Option<Vec<Opti
             continue;
         }
         let (other, origin) = others.next()?;
-        // A hash of another template differs.
+        // The hash of a template in an annotation differs, because the marks change the template.
         if other.trim_end() == line.trim_end() {
             equal += 1;
         } else {
@@ -483,13 +487,13 @@ fn align(text: &str, marked: &[(String, Option<LineOrigin>)]) -> Option<Vec<Opti
     (others.next().is_none() && different * 10 <= equal + different).then_some(out)
 }
 
-/// The template that a `# Source:` line names.
+/// The template in a `# Source:` line.
 struct FoundTemplate {
-    /// `None` where the chart is packaged.
+    /// The path of the template; `None` if the chart is packaged.
     template: Option<PathBuf>,
-    /// The subcharts on the way: the key of each in the values of the one above, and its folder.
+    /// The subcharts on the path: the key of each in the values of its parent, and its folder.
     subcharts: Vec<(String, PathBuf)>,
-    /// Where the chart above names a packaged one.
+    /// The place where the parent chart names a packaged chart.
     dependency: Option<(Arc<Source>, Span)>,
 }
 
@@ -557,7 +561,7 @@ fn dependency_place(parent: &Path, name: &str, sources: &Sources) -> Option<(Arc
     Some((sources.get(&path)?, span))
 }
 
-/// The values files that a template reads, those that win first.
+/// The values files that a template reads, in descending order of precedence.
 fn values_of(chart: &Chart, given: &[PathBuf], found: &FoundTemplate, sources: &Sources) -> Vec<ValuesFile> {
     let keys =
         |from: usize| found.subcharts.iter().skip(from).map(|(key, _)| key.clone()).collect::<Vec<_>>();
@@ -573,7 +577,7 @@ fn values_of(chart: &Chart, given: &[PathBuf], found: &FoundTemplate, sources: &
     out
 }
 
-/// Where the lines of the templates of a chart come from.
+/// The origins of the lines of the templates of a chart.
 struct HelmOrigin {
     files: Vec<FileOrigin>,
     /// The templates by the number of their marks.
@@ -583,7 +587,7 @@ struct HelmOrigin {
 
 struct FileOrigin {
     template: Option<Arc<Source>>,
-    /// For each line of the output.
+    /// The origin of each line of the output.
     lines: Vec<Option<LineOrigin>>,
     values: Vec<ValuesFile>,
     dependency: Option<(Arc<Source>, Span)>,
@@ -651,16 +655,16 @@ impl Locate for HelmOrigin {
             && edits.windows(2).all(|pair| pair[0].1.span.end <= pair[1].1.span.start);
         let source = self.templates.get(*template)?.as_ref().filter(|source| is_one && source.is_utf8())?;
         let edits = edits.into_iter().map(|(_, edit)| edit).collect();
-        // Repairs whose scopes touch are not applied together.
+        // Repairs with adjacent scopes are not applied together.
         let scope = Span::new(from, to.max(from + 1));
         Some((Arc::clone(source), Repair { edits, scope }))
     }
 }
 
-/// Where the edits of a rendered text belong in a template. All lines that they touch stand in one template as they are
-/// rendered, once, so that editing them there edits the rendered text in the same way.
+/// Moves edits of a rendered text to a template. All lines that they change must be literal in one template
+/// and be rendered once, so that editing the template changes the rendered text in the same way.
 impl HelmOrigin {
-    /// The line of a template that is rendered as it stands, and nowhere else.
+    /// The line of a template that is rendered literally and only once.
     fn literal_line(&self, file: usize, rendered: &Source, line: usize) -> Option<(usize, usize)> {
         let found = self.files[file].lines.get(line).copied().flatten().filter(|found| found.is_own)?;
         let source = self.templates.get(found.file)?.as_ref()?;
@@ -673,7 +677,7 @@ impl HelmOrigin {
         (is_literal && times == 1).then_some((found.file, found.line))
     }
 
-    /// An edit of the rendered text as one of its template.
+    /// Moves an edit of the rendered text to its template.
     fn edit(&self, file: usize, rendered: &Source, edit: &Edit) -> Option<(usize, Edit)> {
         if edit.text.contains("{{") {
             return None;
@@ -684,7 +688,7 @@ impl HelmOrigin {
         let last = lines.line_of(edit.span.end);
         let begins_line = edit.span.start == start_of(first);
         let ends_at_start = edit.span.end == start_of(last) && last > 0;
-        // What is inserted between two lines belongs to the one before.
+        // An insertion between two lines belongs to the first one.
         let from =
             if begins_line && edit.span.start == edit.span.end { first.checked_sub(1)? } else { first };
         let to = if ends_at_start { last - 1 } else { last };
@@ -702,7 +706,7 @@ impl HelmOrigin {
             (own + column).min(source.text().len() as u32)
         };
         let span = Span::new(place(edit.span.start), place(edit.span.end));
-        // The line end that the insertion follows.
+        // The insertion follows a line end.
         let is_whole =
             span.start == 0 || !begins_line || source.text()[..span.start as usize].ends_with('\n');
         is_whole.then(|| (template, Edit { span, text: edit.text.clone() }))
@@ -734,7 +738,8 @@ fn line_text(source: &Source, line: usize) -> &str {
     text.get(from..to).unwrap_or_default().trim_end_matches(['\n', '\r'])
 }
 
-/// The line of a template that a rendered line looks like: the only one with the same text, or with the same key.
+/// The line of a template that a rendered line resembles: the only one with the same text, or with the same
+/// key.
 fn by_text(template: &Source, rendered: &str) -> Option<usize> {
     let only = |fits: &dyn Fn(&str) -> bool| {
         let mut found = template.text().lines().enumerate().filter(|(_, line)| fits(line));
@@ -747,7 +752,7 @@ fn by_text(template: &Source, rendered: &str) -> Option<usize> {
     })
 }
 
-/// The first line of a template that says something.
+/// The first line of a template with content.
 fn begin_of(source: &Arc<Source>) -> Place {
     let mut at = 0;
     for line in source.text().split_inclusive('\n') {

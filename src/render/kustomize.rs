@@ -1,7 +1,8 @@
 //! Kustomizations, built with `kustomize build` or `kubectl kustomize`.
 //!
-//! The kustomization is built through another one in a folder of its own, which asks for the origin of each object. Entries that
-//! are not in the file system are left out of a copy, in which everything else is a link.
+//! The kustomization is built through another one in a temporary folder, which requests the origin of each
+//! object. Entries that are not in the file system are removed from a copy, in which all other files are
+//! links.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -28,14 +29,14 @@ use super::process::{Failure, TempFolder};
 use super::sources::Sources;
 use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, failure_words};
 
-/// Kustomizations that include each other are followed to this depth.
+/// Maximum depth to which nested kustomizations are followed.
 const MAX_DEPTH: usize = 32;
 
-/// A kustomization that no other one includes, and what it includes.
+/// A kustomization that no other one includes, with those that it includes.
 struct Top {
-    /// It first, then those that it includes, the outer ones first.
+    /// The kustomization itself, and then those that it includes, outer ones first.
     all: Vec<Kustomization>,
-    /// The files that they list: resources, and patches.
+    /// The files that they list: resources and patches.
     files: Vec<PathBuf>,
     shown: String,
     scope: usize,
@@ -51,7 +52,8 @@ impl Top {
     }
 }
 
-/// Reads the kustomization of a folder, if kustomize builds it. Its entries that are in the file system are not remote.
+/// Reads the kustomization of a folder, if kustomize builds it. Entries that exist in the file system are not
+/// remote.
 fn read(folder: &Path, sources: &Sources) -> Option<Kustomization> {
     let found = Kustomization::read(folder, &Disk::default(), &Directories::default());
     let mut found = found.filter(|one| one.is_built && sources.get(&one.file).is_some())?;
@@ -65,7 +67,7 @@ fn folders_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
     listed.filter(|path| path.is_dir())
 }
 
-/// The files that it lists: resources, and patches.
+/// The files that a kustomization lists: resources and patches.
 fn files_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
     let listed = one.resources.iter().chain(&one.components).chain(&one.plugins);
     listed.filter(|path| path.exists() && !path.is_dir()).chain(&one.patches)
@@ -101,7 +103,7 @@ pub(super) fn render(job: &Job<'_>) -> Rendering {
                 let origin = Box::new(KustomizeOrigin { written: built.written, by });
                 out.runs.push(Run { command: built.command, set, files: built.files, origin });
             }
-            // What it patches may be in what was left out.
+            // The target of a patch may be in an entry that was left out.
             Err(_) if top.has_remote() => out.uncertain.extend(top.files),
             Err(failure) => {
                 out.uncertain.extend(top.files);
@@ -114,8 +116,9 @@ pub(super) fn render(job: &Job<'_>) -> Rendering {
     out
 }
 
-/// The set of the input that a top kustomization belongs to: the only one that claims all its files because a configuration, Flux
-/// or Argo CD says so. Kustomizations that do not contradict each other may still be of several clusters.
+/// The set of the input that a top kustomization belongs to: the only one that claims all its files because
+/// of a configuration, Flux or Argo CD. Kustomizations that do not contradict each other may still belong to
+/// several clusters.
 fn set_of(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Option<usize> {
     let sets = &batch.sets;
     let is_stated = |set: &usize| {
@@ -125,7 +128,7 @@ fn set_of(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Opti
     let mut common: Option<BTreeSet<usize>> = None;
     for at in top.files.iter().filter_map(|file| numbers.get(file.as_path())) {
         let own: BTreeSet<usize> = sets.claims(*at).filter(is_stated).collect();
-        // Patches are of no set.
+        // Patches are in no set.
         if !own.is_empty() {
             common = Some(common.map_or_else(|| own.clone(), |known| &known & &own));
         }
@@ -178,10 +181,11 @@ fn discover(job: &Job<'_>) -> Vec<Top> {
     tops
 }
 
-/// Where a top kustomization is built: a folder with the one that asks for origins, and maybe a copy.
+/// The temporary folder in which a top kustomization is built: it has a kustomization that requests origins,
+/// and maybe a copy.
 struct Workplace {
     folder: TempFolder,
-    /// The root of what was copied; links lead from the copy to it.
+    /// The root of the copied folders; links lead from the copy to it.
     copied: Option<PathBuf>,
 }
 
@@ -218,7 +222,7 @@ impl Workplace {
         self.folder.path().join("build")
     }
 
-    /// The file of the user that a path of an origin names.
+    /// The file of the user for a path in an origin.
     fn original(&self, path: &str) -> PathBuf {
         let path = files::absolute(&self.wrapper().join(path));
         match (&self.copied, path.strip_prefix(self.folder.path().join("tree"))) {
@@ -236,7 +240,7 @@ fn common_ancestor<'p>(mut folders: impl Iterator<Item = &'p Path>) -> PathBuf {
     })
 }
 
-/// Copies the folders of kustomizations; what else is in them and around them is a link.
+/// Copies the folders of kustomizations; all other files in them and around them become links.
 fn copy_without_remote(root: &Path, copy: &Path, top: &Top) -> io::Result<()> {
     let mut real: BTreeSet<&Path> = BTreeSet::new();
     for one in &top.all {
@@ -270,7 +274,8 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
     if from.is_file() { fs::copy(from, to).map(|_| ()) } else { Ok(()) }
 }
 
-/// The text of a kustomization without the entries that are not in the file system. JSON is YAML.
+/// The text of a kustomization without the entries that are not in the file system. It is written as JSON,
+/// which is valid YAML.
 fn without_remote(kustomization: &Kustomization) -> io::Result<String> {
     let documents = source::read(&Source::new("kustomization", fs::read(&kustomization.file)?));
     let root = documents.first().and_then(|document| document.root());
@@ -285,15 +290,15 @@ fn without_remote(kustomization: &Kustomization) -> io::Result<String> {
     Ok(value.to_string())
 }
 
-/// What a program printed.
+/// The output of a program.
 struct Built {
     command: Arc<str>,
     files: Vec<RenderedFile>,
-    /// Where each document of a file was written.
+    /// The origin of each document, by file.
     written: Vec<Vec<Written>>,
 }
 
-/// The programs that build kustomizations, with what they are called with.
+/// The programs that build kustomizations, with their subcommand.
 const PROGRAMS: [(&str, &str); 2] = [("kustomize", "build"), ("kubectl", "kustomize")];
 
 fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> Result<Built, RenderFailure> {
@@ -381,7 +386,7 @@ fn documents(text: &str) -> impl Iterator<Item = &str> {
     parts.filter(|part| !part.trim().is_empty())
 }
 
-/// Takes the annotation with the origin out of an object.
+/// Removes the annotation with the origin from an object, and returns it.
 fn take_origin(document: &str) -> (String, Option<Origin>) {
     const ORIGIN: &str = "    config.kubernetes.io/origin:";
     let lines: Vec<&str> = document.split_inclusive('\n').collect();
@@ -422,7 +427,7 @@ fn take_origin(document: &str) -> (String, Option<Origin>) {
     (out, origin)
 }
 
-/// The first line of a file that says something.
+/// The first line of a file with content.
 fn first_line(source: &Source) -> Span {
     let mut at = 0;
     for line in source.text().split_inclusive('\n') {
@@ -435,9 +440,9 @@ fn first_line(source: &Source) -> Span {
     Span::new(0, 0)
 }
 
-/// Where what a kustomization gives was written.
+/// The origins of the objects that a kustomization builds.
 struct KustomizeOrigin {
-    /// For each file of the output, by document.
+    /// The origins for each file of the output, by document.
     written: Vec<Vec<Written>>,
     by: BuiltBy,
 }

@@ -1,8 +1,8 @@
 //! `--render`: charts and kustomizations are checked as `helm template` and `kustomize build` print them.
 //!
-//! `helm` and `kustomize` run the programs and know which text of the user each rendered line comes from; here their output is
-//! checked, and every finding is moved to that text. What is rendered is a set of its own, and is not checked a second
-//! time as plain files.
+//! `helm` and `kustomize` run the programs and determine which text of the user each rendered line comes
+//! from. This module checks the output and moves every finding to that text. Rendered objects form a set of
+//! their own, and their files are not checked a second time as plain files.
 
 mod helm;
 mod kustomize;
@@ -33,20 +33,21 @@ use crate::files::{self, Folders, Input, KUSTOMIZATIONS, ReadOutcome, Skipped};
 use process::Failure;
 use sources::Sources;
 
-/// What is to be rendered, and how.
+/// The options for rendering.
 #[derive(Debug)]
 pub(crate) struct RenderOptions<'o> {
-    /// Whether the command line asks for it; otherwise the configuration of each chart and kustomization decides.
+    /// Whether the command line requests it; otherwise the configuration of each chart and kustomization
+    /// decides.
     pub(crate) requested: bool,
-    /// How long a program may run.
+    /// The time limit for a program.
     pub(crate) limit: Duration,
     /// The absolute paths of files that the configuration excludes.
     pub(crate) excluded: &'o [PathBuf],
-    /// Whether single files are checked without what is rendered beside them.
+    /// Whether single files are checked without the output for other files.
     pub(crate) is_alone: bool,
 }
 
-/// Where a rendered place stands in the text of the user.
+/// The place in the text of the user that a place in rendered text comes from.
 struct Place {
     source: Arc<Source>,
     span: Span,
@@ -55,40 +56,40 @@ struct Place {
 
 /// The output of one run of a program.
 struct Run {
-    /// What one would type.
+    /// The command as a user would type it.
     command: Arc<str>,
-    /// The set of the input that it belongs to, if one claims it.
+    /// The set of the input that claims the run, if there is one.
     set: Option<usize>,
     files: Vec<RenderedFile>,
     origin: Box<dyn Locate + Send + Sync>,
 }
 
-/// Whether a place is in a kustomization itself, not in what it lists.
+/// Whether a place is in a kustomization itself, not in a file that it lists.
 fn is_kustomization(rendered: &Rendered) -> bool {
     let name = rendered.source.path().rsplit('/').next().unwrap_or_default();
     KUSTOMIZATIONS.contains(&name)
 }
 
-/// Finds where rendered text comes from.
+/// Finds the origin of rendered text.
 trait Locate {
-    /// The place of the user's text. `None` where it is not known.
+    /// The place in the text of the user; `None` if it is not known.
     fn locate(&self, file: usize, location: &Location) -> Option<Place>;
 
-    /// The edits of the user's text after which the object is rendered with a fix. `None` where it is not certain that there
-    /// are any.
+    /// The edits of the text of the user that apply a fix to the rendered object. `None` if it is not certain
+    /// that they have exactly this effect.
     fn repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)>;
 }
 
-/// What was rendered from one file of the user.
+/// The output for one file of the user.
 struct RenderedFile {
     read: ReadOutcome,
-    /// The configuration that it is checked under.
+    /// The index of the configuration that applies to it.
     scope: usize,
 }
 
 impl RenderedFile {
-    /// Reads what was rendered from a file that is reported under a path, and that its configuration knows by a name. `None`
-    /// if it is nothing to check.
+    /// Parses the output for a file. `reported` is the path of the file in reports, `name` its path for its
+    /// configuration. `None` if there is nothing to check.
     fn read(text: String, reported: String, name: &str, scope: usize) -> Option<RenderedFile> {
         let input = Input {
             display_path: reported,
@@ -103,7 +104,7 @@ impl RenderedFile {
     }
 }
 
-/// What both renderers work with.
+/// The input of both renderers.
 struct Job<'a> {
     batch: &'a Batch<'a>,
     scopes: &'a Scopes,
@@ -112,55 +113,55 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Whether charts and kustomizations of a configuration are rendered.
+    /// Whether the charts and kustomizations of a configuration are rendered.
     fn renders(&self, scope: usize) -> bool {
         self.options.requested || self.scopes.get(scope).render.enabled
     }
 }
 
-/// A program that gave nothing.
+/// The failure of a program.
 struct RenderFailure {
     scope: usize,
-    /// The `Chart.yaml` or the kustomization.
+    /// The `Chart.yaml` or the kustomization that was rendered.
     source: Arc<Source>,
     span: Span,
     message: String,
     help: String,
 }
 
-/// What a renderer made of the input.
+/// The output of a renderer for the input.
 #[derive(Default)]
 struct Rendering {
     runs: Vec<Run>,
     failures: Vec<RenderFailure>,
     /// The files that are checked as rendered.
     covered: HashSet<PathBuf>,
-    /// Files and folders that a failed render has as well, so that nobody knows what a fix does to it.
+    /// Files and folders that a failed render uses as well, so that the effect of a fix on it is unknown.
     uncertain: HashSet<PathBuf>,
     skipped: Vec<Skipped>,
 }
 
-/// Everything that was rendered.
+/// All rendered output.
 #[derive(Default)]
 pub(crate) struct Renders {
     charts: Rendering,
     kustomizations: Rendering,
     /// Files whose findings are reported; the findings of others are left out.
     visible: HashSet<PathBuf>,
-    /// Whether files are checked without what is rendered beside them.
+    /// Whether files are checked without the output for other files.
     is_alone: bool,
     sources: Arc<Sources>,
 }
 
-/// What the rendered objects have to say.
+/// The findings in rendered objects.
 #[derive(Default)]
 pub(crate) struct RenderReport {
-    /// Each with the configuration that it was found under.
+    /// The findings, each with the index of its configuration.
     pub(crate) findings: Vec<(usize, Finding)>,
     pub(crate) suppressed: usize,
-    /// The fingerprints of those that a baseline took away.
+    /// The fingerprints of the findings that are in a baseline, by configuration.
     pub(crate) baselined: Vec<(usize, String)>,
-    /// These findings, if they are kept.
+    /// The suppressed findings, if they are kept.
     pub(crate) kept: Vec<SuppressedFinding>,
 }
 
@@ -188,7 +189,7 @@ impl Renders {
         Renders { charts, kustomizations, visible, is_alone: options.is_alone, sources }
     }
 
-    /// The inputs that are checked as rendered, by their numbers.
+    /// The indices of the inputs that are checked as rendered.
     pub(crate) fn covered(&self, batch: &Batch<'_>) -> BTreeSet<usize> {
         let is_covered = |path: &PathBuf| self.parts().any(|part| part.covered.contains(path));
         let inputs = batch.inputs.iter().enumerate();
@@ -203,7 +204,7 @@ impl Renders {
         self.parts().flat_map(|part| &part.runs)
     }
 
-    /// How many renders failed.
+    /// The number of renders that failed.
     pub(crate) fn failures(&self) -> usize {
         self.parts().map(|part| part.failures.len()).sum()
     }
@@ -213,7 +214,7 @@ impl Renders {
         self.runs().next().is_some()
     }
 
-    /// The numbers of findings by the file of the user that has them.
+    /// The indices of findings by the file of the user that contains them.
     pub(crate) fn by_file(&self, findings: &[(usize, Finding)]) -> BTreeMap<PathBuf, Vec<usize>> {
         let mut files: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
         for (at, (_, finding)) in findings.iter().enumerate() {
@@ -224,7 +225,7 @@ impl Renders {
         files
     }
 
-    /// Takes out what the baselines know.
+    /// Removes the findings that are in a baseline.
     fn without_baselined(&self, report: &mut RenderReport, batch: &Batch<'_>) {
         let mut known: Vec<Option<String>> = vec![None; report.findings.len()];
         for (file, numbers) in self.by_file(&report.findings) {
@@ -244,30 +245,30 @@ impl Renders {
         });
     }
 
-    /// The file that a text was read from.
+    /// The path from which a text was read.
     pub(crate) fn path_of(&self, source: &Source) -> Option<PathBuf> {
         self.sources.absolute(source.path())
     }
 
-    /// What was left out of the renders.
+    /// The entries that were left out of the renders.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = &Skipped> {
         self.parts().flat_map(|part| &part.skipped)
     }
 
-    /// The number of objects that were rendered and are checked.
+    /// The number of rendered objects that are checked.
     pub(crate) fn objects(&self) -> usize {
         let files = self.runs().flat_map(|run| self.checked(run));
         files.filter_map(|file| file.read.file.as_ref()).map(|file| file.objects.len()).sum()
     }
 
-    /// The files that are checked as what was rendered from them.
+    /// The number of files that are checked as rendered.
     pub(crate) fn files(&self) -> usize {
         let files = self.runs().flat_map(|run| self.checked(run));
         let paths = files.filter(|file| file.read.manifest).filter_map(|file| file.read.file.as_ref());
         paths.map(|file| file.source.path()).collect::<BTreeSet<_>>().len()
     }
 
-    /// How many files were rendered only for what they say about others, and the commands that did it.
+    /// The number of files that were rendered only as context, and the commands that rendered them.
     pub(crate) fn context(&self) -> (usize, Vec<String>) {
         let mut paths = BTreeSet::new();
         let mut commands = Vec::new();
@@ -287,8 +288,8 @@ impl Renders {
         run.files.iter().filter(|file| self.is_checked(run, file))
     }
 
-    /// Whether what was rendered from a file is checked: the file is one of the input, or none of the run is, because the
-    /// input has only values. What is in a package is checked with all else.
+    /// Whether the output for a file is checked: the file is part of the input, or no file of the run is,
+    /// because the input has only values. The output of a packaged chart is checked if all other output is.
     fn is_checked(&self, run: &Run, file: &RenderedFile) -> bool {
         let is_input = |file: &RenderedFile| {
             let path = self.sources.absolute(file.read.file.as_ref()?.source.path())?;
@@ -328,7 +329,7 @@ impl Renders {
         let mut checked: Vec<RenderReport> = alone.collect();
         checked.push(self.check_runs(&self.kustomizations.runs, batch));
         let mut by_place: HashMap<MergeKey, usize> = HashMap::new();
-        // How many runs have each file of the user.
+        // The number of runs that contain each file of the user.
         let mut renders: BTreeMap<String, usize> = BTreeMap::new();
         for run in self.runs() {
             let files = run.files.iter().filter_map(|file| file.read.file.as_ref());
@@ -366,7 +367,7 @@ impl Renders {
                 }
             }
         }
-        // Where one render does not have the finding, nobody knows what the fix does to it.
+        // If a render does not have the finding, the effect of the fix on it is unknown.
         for (_, finding) in &mut report.findings {
             if let Location::Rendered(rendered) = &mut finding.location {
                 let path = self.sources.absolute(rendered.source.path());
@@ -380,7 +381,7 @@ impl Renders {
                 }
             }
         }
-        // A comment that is rendered several times is used where one of them is.
+        // A comment that is rendered several times counts as used if one of the renders uses it.
         report.findings.retain(|(_, finding)| {
             let whole = finding.location.rendered().is_none_or(|r| r.commands.len() >= r.renders);
             finding.rule.id != "suppression-unused" || whole
@@ -389,8 +390,8 @@ impl Renders {
         report
     }
 
-    /// Checks the output of some runs beside each other. What a kustomization gives meets the other files of a set
-    /// that claims it; otherwise each run is a set of its own.
+    /// Checks the output of some runs together. The output of a kustomization is checked with the other files
+    /// of a set that claims it; every other run is a set of its own.
     fn check_runs(&self, runs: &[Run], batch: &Batch<'_>) -> RenderReport {
         let engines = batch.engines;
         let known = &batch.sets.partition;
@@ -429,7 +430,7 @@ impl Renders {
         let locate = |location: &Location| {
             let (source, ..) = location.resolve_span()?;
             let Some((run, file)) = by_source.get(&Arc::as_ptr(source)) else {
-                // Not rendered.
+                // The place is not in rendered text.
                 return Some(location.clone());
             };
             let place = run.origin.locate(*file, location)?;
@@ -451,7 +452,7 @@ impl Renders {
             for mut finding in report.findings {
                 let Some(location) = locate(&finding.location) else { continue };
                 let Location::Rendered(rendered) = &location else { continue };
-                // kustomize gives a namespace also to objects of kinds that have none.
+                // kustomize adds a namespace also to objects of kinds that are not namespaced.
                 let is_given = finding.rule.id == "cluster-scoped-namespace" && is_kustomization(rendered);
                 if is_given || !self.is_visible(rendered.source.path()) {
                     continue;
@@ -465,7 +466,7 @@ impl Renders {
                 let Location::Rendered(mut rendered) = location else { continue };
                 let repair =
                     finding.fix.as_ref().and_then(|fix| run.origin.repair(at, &finding.location, fix));
-                // The fix belongs where the finding is.
+                // A fix is offered only if it edits the file of the finding.
                 rendered.repair = repair
                     .filter(|(source, _)| Arc::ptr_eq(source, &rendered.source))
                     .map(|(_, repair)| repair);
@@ -484,7 +485,7 @@ impl Renders {
         out
     }
 
-    /// Whether what is found in a file is reported: it is one of the input.
+    /// Whether findings in a file are reported: the file is part of the input.
     fn is_visible(&self, shown: &str) -> bool {
         self.sources.absolute(shown).is_none_or(|path| self.is_input(&path))
     }
@@ -495,20 +496,21 @@ impl Renders {
     }
 }
 
-/// What findings of several renders have in common that are one.
+/// The key by which findings of several renders are merged.
 #[derive(PartialEq, Eq, Hash)]
 struct MergeKey {
     path: String,
     span: Span,
     rule: &'static str,
-    /// The message, where one text gives several; otherwise what it says of no object in particular.
+    /// For a literal text, the message without names; otherwise the whole message, because one text may give
+    /// several.
     words: Vec<String>,
 }
 
 impl MergeKey {
     fn of(rendered: &Rendered, rule: &'static Rule, message: &str) -> MergeKey {
         let words = if rendered.is_literal {
-            // A name that a kustomization changes is another one in each render.
+            // A kustomization may change names, so that they differ between renders.
             message.split('`').step_by(2).map(str::to_owned).collect()
         } else {
             vec![message.to_owned()]
@@ -517,7 +519,7 @@ impl MergeKey {
     }
 }
 
-/// The finding for a program that gave nothing.
+/// The text of the finding for a program that failed.
 fn failure_words(
     failure: &Failure,
     program: &str,

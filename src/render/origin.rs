@@ -1,4 +1,5 @@
-//! Where a value in the output of a kustomization was written: in the base, in a patch, or in a field of a kustomization.
+//! Finds where a value in the output of a kustomization is written: in the base, in a patch, or in a field of
+//! a kustomization.
 
 use std::sync::Arc;
 
@@ -18,40 +19,40 @@ use crate::files::{Kustomization, Patch, absolute, patches};
 const ITEM_KEYS: [&str; 9] =
     ["name", "key", "containerPort", "port", "mountPath", "deviceName", "topologyKey", "ip", "type"];
 
-/// What the annotation of an object says.
+/// The origin of an object, from its annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The file that has the object.
+    /// The file that contains the object.
     File(String),
     /// The kustomization that generates it.
     Generated(String),
 }
 
-/// The file that an object comes from.
+/// The origin of an object: its file, and whether it is generated.
 pub(super) struct Written {
     pub(super) file: Option<Arc<Source>>,
     pub(super) is_generated: bool,
 }
 
-/// What is looked for: the value of a rendered object.
+/// The value of a rendered object to locate.
 struct Sought<'n> {
     object: &'n Object,
-    /// The pointer as far as the object has it.
+    /// The steps of the pointer that exist in the object.
     steps: Vec<String>,
-    /// What the object does not have.
+    /// The steps of the pointer that do not exist in the object.
     missing: Vec<String>,
     node: Node<'n>,
     key: bool,
 }
 
-/// The kustomizations that an object was built by, the outer ones first, and the texts of all files.
+/// The kustomizations that built an object, outer ones first, and the texts of all files.
 pub(super) struct BuiltBy {
     pub(super) kustomizations: Vec<Kustomization>,
     pub(super) sources: Arc<Sources>,
 }
 
 impl BuiltBy {
-    /// What `of` finds first in a kustomization, given its text and its root.
+    /// The first result of `of` for a kustomization, its text and its root.
     fn find_map<T>(&self, of: impl Fn(&Kustomization, &Arc<Source>, &Node<'_>) -> Option<T>) -> Option<T> {
         self.kustomizations.iter().find_map(|kustomization| {
             let source = self.sources.get(&kustomization.file)?;
@@ -60,7 +61,7 @@ impl BuiltBy {
         })
     }
 
-    /// The text of a patch: that of its file, or that in the kustomization.
+    /// The text of a patch: its file, or the inline text in the kustomization.
     fn text_of(&self, kustomization: &Kustomization, patch: &Patch<'_>) -> Option<Arc<Source>> {
         match (&patch.inline, patch.file) {
             (Some(inline), _) => Some(Arc::new(Source::from_text("patch", inline.text()?))),
@@ -69,7 +70,7 @@ impl BuiltBy {
     }
 }
 
-/// Finds where the place of a rendered object was written.
+/// Finds the place of the user's text from which a place in a rendered object comes.
 pub(super) fn locate(written: &Written, by: &BuiltBy, location: &Location) -> Option<Place> {
     let file = written.file.as_ref()?;
     let begin = || Place { source: Arc::clone(file), span: first_key(file), is_literal: false };
@@ -110,8 +111,8 @@ pub(super) fn locate(written: &Written, by: &BuiltBy, location: &Location) -> Op
     Some(Place { source: Arc::clone(source), span, is_literal: false })
 }
 
-/// The edits of the base after which an object is built with a fix: the base has what the fix changes as the object has it, and
-/// no patch writes there.
+/// The edits of the base that apply a fix to the built object. The base must contain the fixed part as the
+/// object has it, and no patch may change it.
 pub(super) fn repair(
     written: &Written,
     by: &BuiltBy,
@@ -121,7 +122,7 @@ pub(super) fn repair(
     let file = written.file.as_ref().filter(|_| !written.is_generated)?;
     let object = location.object()?;
     let base = base_object(file, object)?;
-    // One base may become several objects, which an edit of it changes all.
+    // One base may become several objects, all of which an edit of the base changes.
     let rendered = &object.origin()?.source;
     let same = |other: &Object| {
         let place = |object: &Object| object.origin().map(|origin| (origin.document, object.root().span()));
@@ -167,7 +168,7 @@ pub(super) fn repair(
     Some((Arc::clone(file), repair))
 }
 
-/// The node of a pointer as far as an object has it, and how many steps that are.
+/// The node of the longest part of a pointer that exists in an object, and the number of its steps.
 fn existing<'o>(object: &'o Object, pointer: &Pointer) -> (Node<'o>, usize) {
     let mut node = object.root();
     let mut found = 0;
@@ -189,7 +190,8 @@ fn child<'n>(node: &Node<'n>, step: &str) -> Node<'n> {
     }
 }
 
-/// The object of a base that became another one: its kind, with the name that the other one has but for what was added.
+/// The object of a base that became another one: it has the same kind, and its name is contained in the name
+/// of the other one.
 fn base_object(file: &Arc<Source>, rendered: &Object) -> Option<Object> {
     let documents = source::read(file);
     let objects = documents.iter().flat_map(|document| Object::from_document(file, document, true));
@@ -204,8 +206,8 @@ fn base_object(file: &Arc<Source>, rendered: &Object) -> Option<Object> {
     all.into_iter().next()
 }
 
-/// Follows the steps of a rendered object in another one, in which items of lists are found by their keys. Gives the node, if
-/// all steps lead somewhere, and the steps as far as they do.
+/// Follows the steps of a rendered object in another one, in which items of lists are found by their keys.
+/// Returns the node, if all steps exist, and the steps that exist.
 fn follow<'b>(rendered: &Node<'_>, other: &Node<'b>, steps: &[String]) -> (Option<Node<'b>>, Vec<String>) {
     let (mut rendered, mut at) = (rendered.clone(), other.clone());
     let mut out = Vec::new();
@@ -229,7 +231,7 @@ fn follow<'b>(rendered: &Node<'_>, other: &Node<'b>, steps: &[String]) -> (Optio
     (Some(at), out)
 }
 
-/// The item of a list that has the key of another one, or that is equal.
+/// The index of the item of a list that has the key of another item, or that equals it.
 fn same_item(item: &Node<'_>, list: &Node<'_>) -> Option<usize> {
     let key = ITEM_KEYS.iter().find_map(|key| Some((*key, raw(&item.get(key))?)));
     match key {
@@ -241,12 +243,12 @@ fn same_item(item: &Node<'_>, list: &Node<'_>) -> Option<usize> {
     }
 }
 
-/// The text of a scalar, also of a placeholder.
+/// The text of a scalar, including a placeholder.
 fn raw<'n>(node: &Node<'n>) -> Option<&'n str> {
     node.raw_text()
 }
 
-/// Whether a node says a rendered value. A map or list is where its content is.
+/// Whether a node has a rendered value. A mapping matches any mapping, and a sequence any sequence.
 fn has_value(node: &Node<'_>, rendered: &Node<'_>) -> bool {
     if rendered.is_mapping() {
         return node.is_mapping();
@@ -260,7 +262,7 @@ fn has_value(node: &Node<'_>, rendered: &Node<'_>) -> bool {
     }
 }
 
-/// The place in the patches and fields of kustomizations, of which the outer ones win.
+/// The place in the patches and fields of kustomizations, where outer ones take precedence.
 fn in_kustomizations(by: &BuiltBy, sought: &Sought<'_>) -> Option<Place> {
     by.find_map(|kustomization, source, root| {
         let patches = patches(root);
@@ -271,7 +273,7 @@ fn in_kustomizations(by: &BuiltBy, sought: &Sought<'_>) -> Option<Place> {
     })
 }
 
-/// Whether a patch or a field of a kustomization writes at a place, above or below it.
+/// Whether a patch or a field of a kustomization writes to a field, or above or below it.
 fn is_written(by: &BuiltBy, sought: &Sought<'_>) -> bool {
     let whole: Vec<&String> = sought.steps.iter().chain(&sought.missing).collect();
     let meets = |operation: &Node<'_>| {
@@ -306,7 +308,7 @@ fn is_written(by: &BuiltBy, sought: &Sought<'_>) -> bool {
     found.is_some()
 }
 
-/// The place in a patch with some text, given the text of its kustomization.
+/// The place in a patch with a given text. `kustomization` is the text that contains the patch.
 fn in_patch(
     kustomization: &Arc<Source>,
     patch: &Patch<'_>,
@@ -325,7 +327,7 @@ fn in_patch(
     Some(Place { source: Arc::clone(kustomization), span, is_literal: true })
 }
 
-/// The place of a part of a line of a block scalar.
+/// The place of a part of a line in a block scalar.
 fn in_block(
     source: &Source,
     block: &Node<'_>,
@@ -346,7 +348,8 @@ fn in_block(
     })
 }
 
-/// Whether the target of a patch may be an object; its name is a regular expression, and the name of the object has changed.
+/// Whether the target of a patch may be an object. The target's name is a regular expression, and the object
+/// may have been renamed.
 fn selects(target: &Node<'_>, object: &Object) -> bool {
     let fits = |field: &str, value: &str| {
         target.get(field).text().is_none_or(|text| text.is_empty() || text == value)
@@ -378,7 +381,7 @@ fn in_patch_text(source: &Arc<Source>, has_target: bool, sought: &Sought<'_>) ->
     })
 }
 
-/// What a patch says to be found, and does not set.
+/// Whether a field of a patch identifies its target instead of setting a value.
 fn is_identity(steps: &[String]) -> bool {
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     matches!(
@@ -395,7 +398,7 @@ fn in_operations(operations: &Node<'_>, sought: &Sought<'_>) -> Option<Span> {
         let op = operation.get("op").text()?;
         let path = Pointer::parse(operation.get("path").text()?)?;
         let is_end = |step: &String| step == "-";
-        // Under the place of the operation, or the place itself.
+        // The operation applies to the sought field or to one above it.
         let covers = path.steps().len() <= sought.steps.len()
             && path.steps().iter().zip(&sought.steps).all(|(own, step)| own == step || is_end(own));
         match op {
@@ -405,7 +408,7 @@ fn in_operations(operations: &Node<'_>, sought: &Sought<'_>) -> Option<Span> {
                 let at = rest.iter().fold(value, |node, step| child(&node, step));
                 (at.is_set() && has_value(&at, &sought.node)).then(|| span_of(&at, sought))?
             }
-            // It took away what is missing.
+            // The operation has removed the missing field.
             "remove" => {
                 let whole: Vec<&String> = sought.steps.iter().chain(&sought.missing).collect();
                 let own: Vec<&String> = path.steps().iter().collect();
@@ -431,7 +434,7 @@ fn in_fields(kustomization: &Arc<Source>, root: &Node<'_>, sought: &Sought<'_>) 
     let value = raw(&sought.node);
     let says = |node: &Node<'_>| raw(node).is_some_and(|own| Some(own) == value);
     let name = &sought.object.id().name;
-    // What is added to a name says less than the name.
+    // An entry that adds to the name is less specific than the name itself.
     let node = match steps.as_slice() {
         ["metadata", "namespace"] => Some(root.get("namespace")).filter(says),
         ["spec", "replicas"] => root.get("replicas").items().find_map(|entry| {

@@ -1,4 +1,4 @@
-//! Runs another program: no shell, no network, no standard input, a limit on time and on output.
+//! Runs another program: without a shell, network or standard input, and with limits on time and output.
 
 use std::fs;
 use std::io;
@@ -13,25 +13,25 @@ use gpulint_rules::source::MAX_BYTES;
 
 use crate::interrupt::{Group, Temporary, end_group};
 
-/// How often a program is asked whether it has ended.
+/// The interval at which a program is polled.
 const POLL: Duration = Duration::from_millis(5);
-/// What is kept of standard error.
+/// Maximum number of bytes of standard error to keep.
 const MAX_STDERR_BYTES: u64 = 64 * 1024;
 
-/// Why a program gave no output.
+/// The reason why a program gave no output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It is not there.
+    /// The program is not installed.
     Missing,
-    /// It ended with an error; its own words.
+    /// The program failed, with the message that it printed.
     Failed(String),
-    /// It did not end in time.
+    /// The program did not end within the time limit.
     TooSlow(Duration),
-    /// It printed more than is read of a file.
+    /// The program printed more than the maximum size of a file.
     TooLarge,
 }
 
-/// A folder of its own, removed with everything in it when it is dropped.
+/// A temporary folder. It is removed with its content when it is dropped.
 #[derive(Debug)]
 pub(crate) struct TempFolder(Temporary);
 
@@ -39,7 +39,7 @@ impl TempFolder {
     pub(crate) fn new() -> io::Result<TempFolder> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        // A program resolves links of the folder that it runs in, and relative paths begin there.
+        // A program resolves links in the path of its current folder, and relative paths begin there.
         let base = fs::canonicalize(std::env::temp_dir())?;
         let path = base.join(format!("gpulint-render-{}-{number}", std::process::id()));
         let mut builder = fs::DirBuilder::new();
@@ -53,7 +53,7 @@ impl TempFolder {
     }
 }
 
-/// The program, in an environment in which it finds neither plugins nor a cluster nor the network. `home` is an empty folder.
+/// A command whose environment has no plugins, no cluster and no network. `home` is an empty folder.
 pub(crate) fn command(program: &str, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir(home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -70,7 +70,7 @@ pub(crate) fn command(program: &str, home: &Path) -> Command {
         command.env(variable, home);
     }
     command.env("HELM_NO_PLUGINS", "1").env("KUBECONFIG", home.join("kubeconfig"));
-    // A port on which nothing listens: what asks for a host is told so at once.
+    // Nothing listens on this port, so that network access fails immediately.
     for proxy in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"] {
         command.env(proxy, "http://127.0.0.1:1");
     }
@@ -80,7 +80,7 @@ pub(crate) fn command(program: &str, home: &Path) -> Command {
     command
 }
 
-/// What the program prints.
+/// Runs a program, and returns its output.
 pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>, Failure> {
     let (_group, mut child) = match Group::spawn(&mut command) {
         Ok(started) => started,
@@ -103,7 +103,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>, Fail
                 return Err(Failure::Failed(error.to_string()));
             }
         }
-        // A reader that has enough stops, and the program would wait for it.
+        // The reader stops at the limit, and the program would wait for it forever.
         if status.is_none() && out.as_ref().is_some_and(thread::JoinHandle::is_finished) {
             let grace = Instant::now() + Duration::from_secs(1);
             while status.is_none() && Instant::now() < grace.min(deadline) {
@@ -113,7 +113,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>, Fail
             break;
         }
     }
-    // Also what it started and left behind, which may hold the pipes open.
+    // End child processes as well: they may hold the pipes open.
     end(&mut child);
     let text = |reader: Option<thread::JoinHandle<Vec<u8>>>| reader.and_then(|r| r.join().ok());
     let (out, err) = (text(out).unwrap_or_default(), text(err).unwrap_or_default());
@@ -130,19 +130,19 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>, Fail
 
 fn read(from: impl Read, most: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was read before an error is all that there is.
+    // After an error, the bytes that were read before it are used.
     let _ = from.take(most).read_to_end(&mut bytes);
     bytes
 }
 
-/// Ends the program and everything that it has started.
+/// Ends the program and its child processes.
 fn end(child: &mut Child) {
     end_group(child.id());
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// The words of a program in one line, without the paths of temporary folders.
+/// The message of a program in one line, without the paths of temporary folders.
 pub(crate) fn one_line(words: &str, temporary: &[(&Path, &str)]) -> String {
     const MAX_CHARS: usize = 300;
     let mut text = words.to_owned();
@@ -165,7 +165,8 @@ pub(crate) fn one_line(words: &str, temporary: &[(&Path, &str)]) -> String {
     }
 }
 
-/// The words that name the cause: kustomize says first what it read on the way, and Helm what one may have to do.
+/// The part of a message that names the cause: kustomize begins with the files that it has read, and Helm
+/// with advice.
 fn innermost(words: &str) -> &str {
     const STEPS: [&str; 2] = ["recursed accumulation of path '", "couldn't make target for path '"];
     let mut words = words.strip_prefix("Error: ").or(words.strip_prefix("error: ")).unwrap_or(words);
@@ -215,7 +216,7 @@ mod tests {
         let begin = Instant::now();
         let limit = Duration::from_millis(200);
         assert_eq!(shell("sleep 60 & sleep 60; echo a", limit), Err(Failure::TooSlow(limit)));
-        // A child that holds the pipe open after its parent has ended.
+        // A child process holds the pipe open after its parent has ended.
         assert_eq!(shell("sleep 60 & echo a", Duration::from_secs(20)), Ok(b"a\n".to_vec()));
         assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
     }

@@ -1,4 +1,4 @@
-//! The files of the user that rendered text comes from, each read once, under the path that they are reported with.
+//! The files of the user that rendered text comes from. Each is read once, under the path that is reported.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -10,10 +10,10 @@ use gpulint_rules::source::Source;
 use crate::batch::ScopedInput;
 use crate::files::{display_path, short_path};
 
-/// The files that were read so far.
+/// The files that have been read.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// How folders are reported, by absolute path.
+    /// The reported path of each folder, by absolute path.
     folders: HashMap<PathBuf, String>,
     inputs: HashMap<PathBuf, String>,
     known: Mutex<Known>,
@@ -23,9 +23,10 @@ pub(crate) struct Sources {
 struct Known {
     by_path: HashMap<PathBuf, Option<Arc<Source>>>,
     absolute: HashMap<String, PathBuf>,
-    /// Folders whose `Chart.yaml` or kustomization is part of the input: all that they reach is.
+    /// Folders whose `Chart.yaml` or kustomization is part of the input: all files that they reach are part
+    /// of it as well.
     whole: BTreeSet<PathBuf>,
-    /// Files that are part of the input because what reaches them is.
+    /// Files that are part of the input because a chart or kustomization in the input reaches them.
     included: BTreeSet<PathBuf>,
     /// Files below those folders that the configuration excludes.
     excluded: BTreeSet<PathBuf>,
@@ -55,7 +56,7 @@ impl Sources {
         sources
     }
 
-    /// The path that a file or folder is reported with; empty for the current folder.
+    /// The reported path of a file or folder; empty for the current folder.
     pub(crate) fn shown(&self, path: &Path) -> String {
         if let Some(shown) = self.inputs.get(path) {
             return shown.clone();
@@ -73,7 +74,7 @@ impl Sources {
         short_path(path)
     }
 
-    /// The path that a folder is reported with, which may be the current one.
+    /// The reported path of a folder, which may be the current one.
     pub(crate) fn shown_folder(&self, path: &Path) -> String {
         let shown = self.shown(path);
         if shown.is_empty() { ".".to_owned() } else { shown }
@@ -98,25 +99,25 @@ impl Sources {
         known.absolute.get(shown).cloned()
     }
 
-    /// Says that the input has all of a folder.
+    /// Records that all files of a folder are part of the input.
     pub(crate) fn add_whole(&self, folder: &Path) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.whole.insert(folder.to_owned());
     }
 
-    /// Says that a file is part of the input.
+    /// Records that a file is part of the input.
     pub(crate) fn include(&self, file: &Path) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.included.insert(file.to_owned());
     }
 
-    /// Says that the configuration excludes a file.
+    /// Records that the configuration excludes a file.
     pub(crate) fn exclude(&self, file: &Path) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.excluded.insert(file.to_owned());
     }
 
-    /// Whether a file is part of the input because what reaches it is.
+    /// Whether a file is part of the input because a chart or kustomization in the input reaches it.
     pub(crate) fn is_part(&self, file: &Path) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let below_whole = || file.ancestors().skip(1).any(|folder| known.whole.contains(folder));

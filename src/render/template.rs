@@ -1,44 +1,45 @@
-//! What stands in a template: text, actions, and which of its lines a rendered line comes from.
+//! Parses templates into text and actions, and finds the line of a template that a rendered line comes from.
 //!
-//! A copy of the chart is rendered whose templates have a comment with the number of the line at the end of each line. What
-//! is rendered of a line has its comment, also where the line is repeated by a loop; lines without a comment come from the
-//! action whose comment follows. The copy counts only where it equals the real output but for the comments.
+//! A copy of the chart is rendered in whose templates each line ends in a comment with its number. The output
+//! of a line contains its comment, also if a loop repeats the line; lines without a comment come from the
+//! action whose comment follows. The copy is used only if it equals the real output except for the comments.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Begins and ends the comment of a line; a space stands before it, unless it begins a line.
+/// The delimiters of the comment of a line. A space precedes it, unless it begins a line.
 const OPEN: &str = "#\u{27e6}";
 const CLOSE: char = '\u{27e7}';
 
 /// An action of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Action {
-    /// Where it is, braces included.
+    /// The span of the action, including braces.
     pub(crate) span: Range<usize>,
-    /// The values that it reads, from the root of the values; `*` is any item. `None` for what is not known.
+    /// The values that it reads, from the root of the values; `*` is any item. `None` for values that are not
+    /// known.
     pub(crate) values: Vec<Option<Vec<String>>>,
-    /// Whether it can print where it stands.
+    /// Whether it can produce output at its place.
     pub(crate) prints: bool,
 }
 
-/// A template, cut into text and actions.
+/// A template, parsed into text and actions.
 #[derive(Debug, Default)]
 pub(crate) struct Template {
-    /// In the order of the text.
+    /// The actions in the order of the text.
     pub(crate) actions: Vec<Action>,
-    /// Where a comment with the number of a line can stand, with that number from 0.
+    /// The offsets where a comment with the number of a line can be inserted, with that number from 0.
     marks: Vec<(usize, usize)>,
 }
 
-/// A path in the values, or what is not known.
+/// A path in the values; `None` if it is not known.
 type Path = Option<Vec<String>>;
 
 impl Template {
     pub(crate) fn read(text: &str) -> Template {
         let mut out = Template::default();
         let mut dot = Dot::Root;
-        // What the dot is after each open block, and whether the block is a definition.
+        // The value of the dot before each open block, and whether the block is a definition.
         let mut blocks: Vec<(Dot, bool)> = Vec::new();
         let mut variables: HashMap<String, Path> = HashMap::new();
         let mut at = 0;
@@ -75,7 +76,7 @@ impl Template {
                     }
                 }
                 "else" => {
-                    // `else with` has a value of its own; nothing else is known of it.
+                    // `else with` sets the dot to a value that is not tracked.
                     if let Some((outer, _)) = blocks.last() {
                         dot = if body.starts_with("else with") { Dot::Unknown } else { outer.clone() };
                     }
@@ -87,7 +88,7 @@ impl Template {
                 _ => {}
             }
             let is_control = matches!(word, "if" | "with" | "range" | "define" | "block" | "else" | "end");
-            // What a definition prints is printed where it is included.
+            // The output of a definition appears where it is included.
             let in_definition = blocks.iter().any(|(_, is_definition)| *is_definition);
             let prints = !is_control && !is_comment && !is_assignment && !in_definition;
             out.actions.push(Action { span: start..end, values: references, prints });
@@ -97,7 +98,7 @@ impl Template {
         out
     }
 
-    /// Finds the ends of lines at which a comment changes nothing but the line.
+    /// Finds the ends of lines at which a comment changes nothing else in the output.
     fn find_marks(&mut self, text: &str) {
         let definitions = definitions(text, &self.actions);
         let mut start = 0;
@@ -115,7 +116,7 @@ impl Template {
                 .iter()
                 .filter(|a| a.span.start < range.end && a.span.end > range.start)
                 .collect();
-            // The comment would keep the line end that the action takes away.
+            // The comment would preserve the line end that the action removes.
             let trims = here.last().is_some_and(|a| a.span.end == end && text[..end].ends_with("-}}"));
             let mut rest = String::new();
             let mut from = range.start;
@@ -132,7 +133,7 @@ impl Template {
         }
     }
 
-    /// The text with the number of each line at its end. `file` tells templates apart.
+    /// The text with a comment with its number at the end of each line. `file` tells templates apart.
     pub(crate) fn marked(&self, text: &str, file: usize) -> String {
         let mut out = String::with_capacity(text.len() + self.marks.len() * 12);
         let mut from = 0;
@@ -146,12 +147,12 @@ impl Template {
     }
 }
 
-/// The dot.
+/// The value of the dot.
 #[derive(Clone, Debug, PartialEq)]
 enum Dot {
-    /// What has `Values`.
+    /// The root, which contains `Values`.
     Root,
-    /// A value of these.
+    /// A value at a path of the values.
     Value(Vec<String>),
     Unknown,
 }
@@ -176,7 +177,7 @@ fn definitions(text: &str, actions: &[Action]) -> Vec<Range<usize>> {
     out
 }
 
-/// Where an action ends: after `}}`, which a string or a comment may hold.
+/// The end of an action: after the `}}` that is not in a string or a comment.
 fn end_of_action(text: &str, start: usize) -> usize {
     let bytes = text.as_bytes();
     let body = text[start + 2..].trim_start_matches(['-', ' ']);
@@ -208,7 +209,7 @@ fn end_of_action(text: &str, start: usize) -> usize {
     text.len()
 }
 
-/// What stands between the braces.
+/// The content between the braces.
 fn body_of(action: &str) -> &str {
     let body = action.strip_prefix("{{").unwrap_or(action);
     let body = body.strip_suffix("}}").unwrap_or(body);
@@ -216,14 +217,14 @@ fn body_of(action: &str) -> &str {
     body.strip_suffix('-').unwrap_or(body).trim()
 }
 
-/// `$name := …` and `$name = …`.
+/// Whether the action is an assignment: `$name := …` or `$name = …`.
 fn is_assignment(body: &str) -> bool {
     let Some(rest) = body.strip_prefix('$') else { return false };
     let rest = rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').trim_start();
     rest.starts_with(":=") || rest.starts_with("= ") || rest.starts_with('=') && !rest.starts_with("==")
 }
 
-/// Remembers what `$name := value` names; of two, the second is the item.
+/// Stores the path of the value in `$name := value`; of two variables, the second is the item.
 fn name_variables(body: &str, word: &str, value: &Path, variables: &mut HashMap<String, Path>) {
     let Some((names, _)) = body.strip_prefix(word).unwrap_or(body).split_once('=') else { return };
     let names: Vec<&str> = names.trim_end_matches(':').split(',').map(str::trim).collect();
@@ -262,7 +263,7 @@ fn references(body: &str, dot: &Dot, variables: &HashMap<String, Path>) -> Vec<P
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '$');
         let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
         let path = resolve(&rest[..end], dot, variables);
-        // What is handed on to a helper as a whole is not a value that is printed.
+        // A value that is passed on to a helper as a whole is not printed itself.
         if let Some(path) = path.filter(|path| !out.contains(path)) {
             out.push(path);
         }
@@ -272,7 +273,7 @@ fn references(body: &str, dot: &Dot, variables: &HashMap<String, Path>) -> Vec<P
     out
 }
 
-/// What a reference means: `Some(None)` is a value that is not known, `None` no value at all.
+/// The value of a reference: `Some(None)` is a value that is not known, `None` is not a value.
 fn resolve(reference: &str, dot: &Dot, variables: &HashMap<String, Path>) -> Option<Path> {
     let (variable, fields) = match reference.find('.') {
         Some(at) => (&reference[..at], &reference[at + 1..]),
@@ -292,7 +293,7 @@ fn resolve(reference: &str, dot: &Dot, variables: &HashMap<String, Path>) -> Opt
             fields.remove(0);
             Some(Some(fields))
         }
-        // The context as a whole, as `include` gets it, has no value of its own.
+        // The context as a whole, as `include` gets it, is not a value.
         Dot::Root if fields.is_empty() => None,
         Dot::Root | Dot::Unknown => Some(None),
         Dot::Value(mut path) => {
@@ -305,18 +306,18 @@ fn resolve(reference: &str, dot: &Dot, variables: &HashMap<String, Path>) -> Opt
 /// The line of a template that a rendered line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineOrigin {
-    /// The template, by the number that it was marked with.
+    /// The number of the template in its marks.
     pub(crate) file: usize,
-    /// Its line, from 0.
+    /// The line of the template, from 0.
     pub(crate) line: usize,
-    /// Whether the rendered line ends where that line ends.
+    /// Whether the rendered line ends where the line of the template ends.
     pub(crate) is_own: bool,
 }
 
-/// Takes the marks out of a rendered text: its lines, each with where it comes from.
+/// Removes the marks from a rendered text: returns its lines, each with its origin.
 pub(crate) fn take_marks(text: &str) -> Vec<(String, Option<LineOrigin>)> {
     let mut out: Vec<(String, Option<LineOrigin>)> = Vec::new();
-    // Lines whose mark follows.
+    // Number of lines before the mark that belongs to them.
     let mut open = 0;
     let mut last: Option<LineOrigin> = None;
     for line in text.lines() {

@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::sources::Sources;
 
-/// A values file, and where the values of a chart are in it.
+/// A values file, and the location of a chart's values in it.
 #[derive(Debug)]
 pub(super) struct ValuesFile {
     source: Arc<Source>,
     documents: Vec<Document>,
-    /// The keys of the subcharts on the way.
+    /// The keys of the subcharts on the path to the values.
     pub(super) prefix: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl ValuesFile {
         Some(ValuesFile { source, documents, prefix })
     }
 
-    /// The nodes at a path of the values, in which `*` is every item.
+    /// The nodes at a path of the values, where `*` matches every item.
     fn at<'n>(&'n self, path: &[String]) -> Vec<Node<'n>> {
         let Some(root) = self.documents.first().and_then(|document| document.root()) else {
             return Vec::new();
@@ -50,8 +50,8 @@ impl ValuesFile {
     }
 }
 
-/// The place of a rendered value in the values files, of which the first has precedence: that of the value at `path`, or of
-/// what is below it on the last steps of the pointer of the rendered value. `None` where it is not exactly one.
+/// The place of a rendered value in the values files, in descending order of precedence: that of the value at
+/// `path`, or of a value below it at the last steps of the pointer. `None` unless there is exactly one.
 pub(super) fn find(
     files: &[ValuesFile],
     path: &[String],
@@ -74,14 +74,15 @@ pub(super) fn find(
                 let span = span.or_else(|| only.span()).or_else(|| only.key_span())?;
                 return Some((Arc::clone(&file.source), span));
             }
-            // Another file is overridden by this one.
+            // This file overrides the remaining ones.
             break;
         }
     }
     None
 }
 
-/// Whether a value is rendered as another one: scalars as text, because quotes come and go.
+/// Whether a value is rendered as another one. Scalars are compared as text, because templates add and remove
+/// quotes.
 fn is_equal(value: &Value, rendered: &Value) -> bool {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),

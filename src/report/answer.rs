@@ -1,4 +1,4 @@
-//! What the answers of `gpulint why` and `gpulint pools` have in common.
+//! Formatting that `gpulint why` and `gpulint pools` share.
 
 use gpulint_rules::catalog::price_list;
 use gpulint_rules::fit::{uncertainty_code, uncertainty_text};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::place::position;
 
-/// The file and the line of a field, where it is in a file.
+/// The file and the line of a field, if the object is in a file.
 pub(super) fn place_of(object: &Object, pointer: &Pointer) -> (Option<String>, Option<u32>) {
     match position(object, pointer) {
         Some((file, line, _)) => (Some(file), Some(line)),
@@ -16,7 +16,7 @@ pub(super) fn place_of(object: &Object, pointer: &Pointer) -> (Option<String>, O
     }
 }
 
-/// An object, as answers name it.
+/// The identity and location of an object, as JSON.
 pub(super) fn object_json(object: &Object) -> Value {
     let (file, line) = place_of(object, &Pointer::root());
     json!({
@@ -28,14 +28,14 @@ pub(super) fn uncertainty_json(uncertainty: &Uncertainty) -> Value {
     json!({"code": uncertainty_code(uncertainty), "text": uncertainty_text(uncertainty)})
 }
 
-/// A workload, as `gpulint why` names it.
+/// The name of a workload in the form that `gpulint why` accepts.
 pub(crate) fn workload_name(object: &Object) -> String {
     let id = object.id();
     let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
     format!("{namespace}{}/{}", id.kind.to_lowercase(), object.display_name())
 }
 
-/// A count; those beyond what JSON holds exactly are cut.
+/// Limits a count to the integers that JSON represents exactly.
 pub(super) fn number(count: i128) -> u64 {
     u64::try_from(count.clamp(0, 1 << 53)).unwrap_or_default()
 }
@@ -44,7 +44,7 @@ pub(super) fn dollars(micro: i128) -> f64 {
     number(micro) as f64 / 1e6
 }
 
-/// Which prices these are.
+/// A note on the region and the date of the prices.
 pub(super) fn price_note(region: Option<&str>) -> String {
     match price_list(region) {
         Some((region, date)) => {
@@ -54,7 +54,7 @@ pub(super) fn price_note(region: Option<&str>) -> String {
     }
 }
 
-/// Text after a head, with further lines below the text.
+/// Adds a text after a head. Further lines are indented to the start of the text.
 pub(super) fn wrapped(page: &mut String, head: &str, text: &str, width: usize) {
     let indent = head.chars().count();
     let room = width.saturating_sub(indent).max(24);

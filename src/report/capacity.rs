@@ -1,4 +1,4 @@
-//! What `gpulint pools --capacity` prints.
+//! The output of `gpulint pools --capacity`.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -16,10 +16,10 @@ use super::answer::{
     dollars, number, object_json, place_of, price_note, uncertainty_json, workload_name, wrapped,
 };
 
-/// The capacity of a set, with its name where the input has several.
+/// The capacity of a set, with the name of the set if the input has several.
 pub(crate) type InSet = (Option<Arc<str>>, Capacity);
 
-/// So many workloads of a kind are in the text.
+/// Maximum number of workloads of a kind in the text.
 const MAX_WORKLOADS: usize = 12;
 
 /// The capacity of a set as JSON.
@@ -72,7 +72,7 @@ fn load_json(load: &Load) -> Value {
     })
 }
 
-/// Writes the capacities for people.
+/// Writes the capacities as text.
 pub(super) fn text(
     out: &mut dyn Write,
     capacities: &[InSet],
@@ -156,7 +156,7 @@ fn load_text(page: &mut String, head: &str, load: &Load, width: usize) {
     more(page, "  unknown       ", load.unknown.len());
 }
 
-/// What was assumed; the most replicas have all that the fewest have.
+/// The assumptions. The load with the most replicas has all assumptions of the one with the fewest.
 fn notes_text(page: &mut String, load: &Load, width: usize) {
     for (workload, doubts) in load.notes.iter().take(MAX_WORKLOADS) {
         wrapped(
@@ -199,7 +199,7 @@ fn misfit_text(misfit: &Misfit) -> String {
     format!("{workload}, {} of {} {noun}: {}{at}{why}", misfit.pods, misfit.of, misfit.reason)
 }
 
-/// The nodes, at most 80 columns wide.
+/// The table of nodes, at most 80 columns wide.
 fn table(page: &mut String, load: &Load) {
     let widest = load.nodes.iter().map(|nodes| nodes.pool.name().chars().count()).max().unwrap_or(0);
     let width = widest.clamp(4, 24);

@@ -1,4 +1,4 @@
-//! One line per finding: `path:line:col: severity[rule] message`, and one for many that read alike.
+//! One line per finding: `path:line:col: severity[rule] message`, and one for several similar findings.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use super::layout::{Heading, Layout};
 use super::paint::{Line, Style};
 use super::{Report, end};
 
-/// Writes the findings, and what a report ends in.
+/// Writes the findings and the end of the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
     let mut is_first = true;
     for section in layout.sections(report) {
@@ -32,7 +32,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
     end::write(out, report, layout)
 }
 
-/// One finding. Below a heading, what the heading says is left out.
+/// Writes one finding. Below a heading, the part that the heading contains is left out.
 pub(super) fn write_line(
     out: &mut dyn Write,
     report: &Report,

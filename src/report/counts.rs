@@ -1,10 +1,10 @@
-//! How many findings each rule has.
+//! The number of findings of each rule.
 
 use std::collections::HashMap;
 
 use gpulint_rules::{Finding, Rule, Safety, Severity};
 
-/// Reports with more findings end in a table.
+/// Minimum number of findings for a report to end in a table.
 pub(super) const MIN_FINDINGS: usize = 20;
 
 /// The findings of a rule that have one severity.
@@ -13,13 +13,13 @@ pub(crate) struct Row {
     pub(crate) rule: &'static Rule,
     pub(crate) severity: Severity,
     pub(crate) count: usize,
-    /// How many have a safe fix.
+    /// Number of findings with a safe fix.
     pub(crate) safe: usize,
-    /// How many have a fix that needs a review.
+    /// Number of findings with a fix that needs a review.
     pub(crate) unsafe_: usize,
 }
 
-/// The rows, by severity, then by count: what matters most is last.
+/// The rows by ascending severity, then by count: the most important ones are last.
 pub(crate) fn rows(findings: &[Finding]) -> Vec<Row> {
     let mut at: HashMap<(&'static str, Severity), usize> = HashMap::new();
     let mut rows: Vec<Row> = Vec::new();
@@ -45,7 +45,7 @@ pub(crate) fn rows(findings: &[Finding]) -> Vec<Row> {
 }
 
 impl Row {
-    /// How many can be fixed; with a star those that need more than `--fix`.
+    /// The number of findings that can be fixed; a star marks those that need more than `--fix`.
     pub(super) fn fixable(&self, with_unsafe: bool) -> String {
         match (self.safe, self.unsafe_) {
             (0, 0) => String::new(),

@@ -9,7 +9,7 @@ use crate::terminal::printable;
 
 use super::paint::{Paint, Style};
 
-/// What fixes would change.
+/// The changes that fixes would make.
 pub(crate) struct Diff {
     /// The reported path of each file, its text, and the text with the fixes.
     pub(crate) changes: Vec<(String, String, String)>,
@@ -18,7 +18,7 @@ pub(crate) struct Diff {
 }
 
 impl Diff {
-    /// Prints it as a unified diff.
+    /// Writes the changes as a unified diff.
     pub(crate) fn write(&self, out: &mut dyn Write, color: bool) -> Result<(), CliError> {
         let mut changes = self.changes.iter();
         changes.try_for_each(|(path, old, new)| of_file(out, path, old, new, color))
@@ -27,7 +27,7 @@ impl Diff {
 
 fn of_file(out: &mut dyn Write, name: &str, old: &str, new: &str, color: bool) -> Result<(), CliError> {
     let name = printable(name, false);
-    // Patience is fast for few changes in long files.
+    // The patience algorithm is fast for few changes in long files.
     let diff = TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(old, new);
     let mut unified = diff.unified_diff();
     let unified = unified.context_radius(3).header(&name, &name);

@@ -1,4 +1,4 @@
-//! What the reports for people end in: what was fixed, the table by rule, the total.
+//! The end of the reports for people: the list of fixes, the table by rule, the total.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -14,9 +14,9 @@ use super::paint::{Line, Style};
 use super::total::{summary_line, unrendered_line};
 use super::{Fixed, Report, table};
 
-/// Of more fixes, some of each rule are listed.
+/// Maximum number of fixes that are all listed. Of more fixes, only some of each rule are.
 const MAX_FIXED: usize = 20;
-/// So many.
+/// Maximum number of fixes of a rule in a shortened list.
 const MAX_FIXED_OF_RULE: usize = 3;
 
 /// Writes the end of a report.
@@ -42,7 +42,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
     Ok(())
 }
 
-/// The total: the counts stand out.
+/// Writes the total, with the counts in bold.
 fn total(out: &mut dyn Write, text: &str, layout: &Layout) -> Result<(), CliError> {
     let counts = text.find(" in ").unwrap_or(text.len());
     let mut line = Line::default();
@@ -60,7 +60,7 @@ fn paragraph(out: &mut dyn Write, line: &Line, layout: &Layout) -> Result<(), Cl
     Ok(())
 }
 
-/// What was fixed, and where it is now.
+/// Lists the fixes, with their locations after all fixes.
 fn fixed(out: &mut dyn Write, all: &[Fixed], layout: &Layout) -> Result<(), CliError> {
     let is_long = all.len() > MAX_FIXED && !layout.all;
     let mut listed: HashMap<&str, usize> = HashMap::new();
@@ -95,7 +95,7 @@ fn fixed(out: &mut dyn Write, all: &[Fixed], layout: &Layout) -> Result<(), CliE
     Ok(())
 }
 
-/// The line above a section.
+/// The heading of a section.
 pub(super) fn heading(
     out: &mut dyn Write,
     report: &Report,

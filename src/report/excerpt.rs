@@ -12,7 +12,7 @@ use miette::{LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpa
 
 use crate::terminal::{is_bidi, printable};
 
-/// Lines of context around a label.
+/// Number of lines of context around a label.
 pub(crate) const CONTEXT: usize = 2;
 
 /// A range to label.
@@ -22,11 +22,10 @@ pub(crate) struct Annotation {
     pub(crate) span: Span,
     /// Text of the label. `None` if the message above explains it.
     pub(crate) text: Option<String>,
-    /// Whether it is the main location of the finding.
+    /// Whether it is the primary label, which marks the location of the finding.
     pub(crate) primary: bool,
 }
 
-/// Some lines of a file.
 #[derive(Debug)]
 pub(crate) struct Excerpt {
     name: String,
@@ -37,7 +36,7 @@ pub(crate) struct Excerpt {
 
 #[derive(Debug)]
 struct Line {
-    /// Its start in `text`.
+    /// The start of the line in `text`.
     start: usize,
     /// Line number in the file, from 0.
     number: usize,
@@ -62,7 +61,7 @@ impl Excerpt {
         unicode: bool,
     ) -> Excerpt {
         let index = source.lines();
-        // After the line end of the last line there is no further line.
+        // The text has no line after the line end of the last line.
         let ended = source.text().ends_with('\n');
         let last = (index.len() - 1).saturating_sub(usize::from(ended));
         let mut numbers = BTreeSet::new();
@@ -175,7 +174,7 @@ impl SourceCode for Excerpt {
         let mut first = line_of(span.offset());
         let mut last = line_of(span.offset() + span.len());
         let adjacent = |a: usize| self.lines[a + 1].number == self.lines[a].number + 1;
-        // Labels that are far apart have no common context.
+        // Labels that are far apart get no context.
         if (first..last).any(|line| !adjacent(line)) {
             return Err(MietteError::OutOfBounds);
         }

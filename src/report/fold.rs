@@ -1,4 +1,4 @@
-//! Findings that read alike: reports for people show the first, and where the others are.
+//! Folds similar findings: reports for people show the first one, and the locations of the others.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use rayon::prelude::*;
 
 use super::Report;
 
-/// So many findings of a rule with the same words are folded into one.
+/// Minimum number of similar findings of a rule that are folded.
 const MIN_FOLDED: usize = 4;
-/// Longest list of places on a line that has the finding as well.
+/// Maximum length of a list of locations on the line of a finding.
 const MAX_SHORT: usize = 80;
-/// Most places that are listed.
+/// Maximum number of locations in a list.
 const MAX_PLACES: usize = 5;
 
 /// A finding that is shown, and those that are folded into it, by index.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Folded {
-    /// The finding that is shown.
+    /// The index of the finding that is shown.
     pub(super) first: usize,
-    /// The others, in the order of the report.
+    /// The indices of the others, in the order of the report.
     pub(super) more: Vec<usize>,
 }
 
-/// The findings that are shown: all of them, or with `folds` the first of those that are equal but for their values, or the
-/// first of each file.
+/// The findings that are shown: all of them, or with `folds` the first of those that differ only in their
+/// values. With `by_file`, findings in different files are not folded.
 pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
     let alone = |first: usize| Folded { first, more: Vec::new() };
     if !folds {
@@ -33,7 +33,7 @@ pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
     let keys: Vec<Key> = report.findings.par_iter().map(Key::of).collect();
     let mut groups: HashMap<(Key, bool, &str), Vec<usize>> = HashMap::new();
     for (at, (finding, key)) in report.findings.iter().zip(keys).enumerate() {
-        // A fix that was not applied has a reason of its own.
+        // A fix that was not applied has its own reason, which is shown.
         if !report.unfixed.contains_key(&at) {
             let is_new = report.mark(at).is_some();
             let file = finding.location.path().filter(|_| by_file).unwrap_or_default();
@@ -53,14 +53,14 @@ pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
 }
 
 impl Folded {
-    /// `and 19 more like it`, with their places where the list is short; `None` where nothing is folded.
+    /// The text `and 19 more like it`, with the locations if the list is short; `None` if nothing is folded.
     pub(super) fn short_summary(&self, findings: &[Finding]) -> Option<String> {
         let whole = self.summary(findings)?;
         let is_short = self.more.len() <= MAX_PLACES && whole.len() <= MAX_SHORT;
         Some(if is_short { whole } else { format!("and {} more like it", self.more.len()) })
     }
 
-    /// `and 19 more like it: a.yaml:3, b.yaml:8, ...`; `None` where nothing is folded.
+    /// The text `and 19 more like it: a.yaml:3, b.yaml:8, ...`; `None` if nothing is folded.
     pub(super) fn summary(&self, findings: &[Finding]) -> Option<String> {
         if self.more.is_empty() {
             return None;
@@ -79,7 +79,7 @@ impl Folded {
     }
 }
 
-/// What folded findings have in common.
+/// The properties that folded findings have in common.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     rule: &'static str,
@@ -99,7 +99,7 @@ impl Key {
     }
 }
 
-/// What a text says beside what it quotes in backticks and beside numbers, with a backtick before each part.
+/// The parts of a text outside of backticks and numbers, each with a backtick before it.
 fn words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for said in text.split('`').step_by(2) {

@@ -1,5 +1,5 @@
-//! Workflow commands of GitHub Actions: `::error file=a.yaml,line=3::message`. The runner makes annotations of
-//! them, which a pull request shows beside the changed lines.
+//! Workflow commands of GitHub Actions: `::error file=a.yaml,line=3::message`. The runner converts them to
+//! annotations, which a pull request shows beside the changed lines.
 
 use std::io::Write;
 
@@ -11,13 +11,13 @@ use crate::terminal::count;
 use super::Report;
 use super::place::{Place, point, words, worst_first};
 
-/// GitHub shows so many annotations of a level for a step.
+/// Maximum number of annotations of a level that GitHub shows for a step.
 const SHOWN: usize = 10;
 
-/// Writes the findings, the worst first.
+/// Writes the findings in descending order of severity.
 ///
-/// Where there are more than GitHub shows, a notice says so. It comes before the findings of severity info,
-/// because it is one of ten notices that are shown.
+/// If there are more than GitHub shows, a notice says so. It precedes the findings of severity info, because
+/// it is one of the ten notices that are shown.
 pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     for problem in &report.failures {
         command(out, "error", &[("title", "gpulint".to_owned())], problem)?;
@@ -42,7 +42,7 @@ fn finding(out: &mut dyn Write, report: &Report, at: usize) -> Result<(), CliErr
     let mut lines = words(report, at);
     let place = finding.location.path().map(|path| report.place(path));
     match (place, finding.location.resolve_span()) {
-        // No file of the repository, so that the place is part of the words.
+        // The file is not in the repository, so the location is part of the text.
         (Some(Place::Stream(name)), Some((source, _, span))) => {
             let start = point(source, span.start);
             lines[0] = format!("{name}:{}:{}: {}", start.line, start.column, lines[0]);
@@ -52,7 +52,7 @@ fn finding(out: &mut dyn Write, report: &Report, at: usize) -> Result<(), CliErr
             properties.push(("file", report.path(source.path())));
             properties.push(("line", start.line.to_string()));
             properties.push(("endLine", end.line.to_string()));
-            // Columns count only within one line.
+            // Columns are used only for a range within one line.
             if start.line == end.line {
                 properties.push(("col", start.column.to_string()));
                 properties.push(("endColumn", end.column.to_string()));
@@ -78,11 +78,11 @@ fn level(severity: Severity) -> &'static str {
     }
 }
 
-/// Says how many findings there are, where GitHub does not show all of them.
+/// Writes a notice with the number of findings, if GitHub does not show all of them.
 fn write_rest(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     let summary = &report.summary;
     let errors = summary.errors + report.failures.len();
-    // The notice that says so is one of ten.
+    // The limit for notices includes this one.
     if errors <= SHOWN && summary.warnings <= SHOWN && summary.infos <= SHOWN {
         return Ok(());
     }
@@ -107,12 +107,12 @@ fn command(
     Ok(())
 }
 
-/// The runner reads `%25`, `%0D` and `%0A` as a percent sign and line ends.
+/// Escapes a percent sign and line ends as `%25`, `%0D` and `%0A`, which the runner decodes.
 fn escape(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// In a property, also `:` and `,`.
+/// Escapes the value of a property, in which `:` and `,` are escaped as well.
 fn escape_property(text: &str) -> String {
     escape(text).replace(':', "%3A").replace(',', "%2C")
 }

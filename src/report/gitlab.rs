@@ -1,6 +1,6 @@
-//! Code Quality of GitLab, which a merge request shows: the issues of Code Climate as a JSON array.
+//! Code Quality of GitLab, shown in merge requests: the issues of Code Climate as a JSON array.
 //!
-//! What is neither a finding nor in a file has no place in it: that a path could not be read is the exit code 2.
+//! The format contains only findings in files. A path that could not be read results only in exit code 2.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ use super::{Report, manual};
 struct Issue {
     r#type: &'static str,
     check_name: &'static str,
-    /// One line.
+    /// A text of one line.
     description: String,
     /// The manual of the rule.
     content: Content,
@@ -76,7 +76,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError
     Ok(())
 }
 
-/// The severities are info, minor, major, critical and blocker.
+/// Maps a severity to those of Code Climate, which are info, minor, major, critical and blocker.
 fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "critical",
@@ -85,7 +85,8 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// GitLab requires a path and a line: what has none is at the first line.
+/// The location of a finding. GitLab requires a path and a line; a finding without a line gets the first
+/// line.
 fn place(report: &Report, location: &Location) -> Place {
     let path = location.path().map_or_else(|| ".".to_owned(), |path| report.path(path));
     let lines = location.resolve_span().map_or(Lines { begin: 1, end: 1 }, |(source, _, span)| {

@@ -1,6 +1,6 @@
-//! The JSON report, version 1. Other programs read these types, which `diagnostics.schema.json` describes.
-//! Members may be added within a version; removing, renaming or changing the type of one requires a new
-//! version.
+//! The JSON report, version 1. Other programs read the output of these types, which `diagnostics.schema.json`
+//! describes. Members may be added within a version; removing, renaming or changing the type of one requires
+//! a new version.
 
 use std::io;
 use std::io::Write;
@@ -29,7 +29,7 @@ pub(super) struct Root<'a> {
     version: u32,
     tool: Tool,
     summary: Summary<'a>,
-    /// Why the exit code is 2.
+    /// The reasons for exit code 2.
     failures: &'a [String],
     diagnostics: Diagnostics<'a>,
     preview: Option<PreviewJson<'a>>,
@@ -74,17 +74,17 @@ struct Skipped<'a> {
     partial: bool,
 }
 
-/// The findings of a report, made and written a chunk at a time.
+/// The findings of a report, serialized and written in chunks.
 struct Diagnostics<'a> {
     findings: &'a [Finding],
     report: &'a Report,
 }
 
-/// How many findings one thread makes at a time.
+/// Number of findings that one thread serializes at a time.
 const TASK_FINDINGS: usize = 64;
-/// How many times that are made on all threads before they are written.
+/// Number of tasks whose output is collected before it is written.
 const CHUNK_TASKS: usize = 32;
-/// The text of a finding is about so long.
+/// Typical length of the text of a finding, for the capacity of buffers.
 const TYPICAL_BYTES: usize = 2048;
 
 impl Serialize for Diagnostics<'_> {
@@ -99,7 +99,7 @@ impl Serialize for Diagnostics<'_> {
 }
 
 impl Diagnostics<'_> {
-    /// Writes the items of the list as they stand in the report. They are made on all threads, a chunk at a time.
+    /// Writes the items of the list. They are serialized on all threads, a chunk at a time.
     fn write(&self, out: &mut dyn Write) -> Result<(), CliError> {
         let fingerprints = fingerprints(self.findings);
         let chunks = self.findings.par_chunks(TASK_FINDINGS).zip(fingerprints.par_chunks(TASK_FINDINGS));
@@ -124,21 +124,22 @@ impl Diagnostics<'_> {
     }
 }
 
-/// Pretty JSON of a value that stands deep in another one.
+/// Formats a value that is nested in another one as pretty JSON.
 struct Indented(PrettyFormatter<'static>);
 
 impl Indented {
     fn new(levels: usize) -> Indented {
         let mut pretty = PrettyFormatter::new();
         (0..levels).for_each(|_| {
-            // A level begins with a bracket, which stands elsewhere.
+            // The formatter counts a level when it writes an opening bracket. That bracket is written
+            // elsewhere, hence the sink.
             let _ = pretty.begin_array(&mut io::sink());
         });
         Indented(pretty)
     }
 }
 
-/// The methods of [`PrettyFormatter`] that differ from those of any formatter.
+/// Delegates the methods of [`PrettyFormatter`] that differ from the defaults of a formatter.
 macro_rules! as_pretty {
     ($($method:ident($($argument:ident: $kind:ty)?);)*) => {
         $(fn $method<W: ?Sized + Write>(&mut self, writer: &mut W $(, $argument: $kind)?) -> io::Result<()> {
@@ -166,21 +167,21 @@ pub(super) struct Diagnostic<'a> {
     rule: &'static str,
     group: &'static str,
     severity: &'static str,
-    /// The component that rejects the object for this; null if none is known.
+    /// The component that rejects the object for this reason; null if none is known.
     #[serde(rename = "refusedBy")]
     rejected_by: Option<&'static str>,
     message: &'a str,
     help: Option<&'a str>,
     url: Option<String>,
     file: &'a str,
-    /// The configuration that judged it.
+    /// The configuration under which the file was checked.
     configuration: Option<&'a str>,
     document: u32,
     object: Option<Identity<'a>>,
     pointer: Option<String>,
     range: Option<Range>,
     related: Vec<Related<'a>>,
-    /// The sets that it holds in; empty where the whole input is one.
+    /// The sets in which the finding holds; empty if the whole input is one set.
     sets: Vec<&'a str>,
     fingerprint: &'a str,
     fix: Option<Fix<'a>>,
@@ -235,7 +236,7 @@ struct Fix<'a> {
     patch: Vec<Change<'a>>,
 }
 
-/// What disruption budgets allow in each hour of a week.
+/// The disruptions that budgets allow in each hour of a week.
 #[derive(Serialize)]
 struct Week<'a> {
     reasons: Vec<&'static str>,
@@ -260,14 +261,14 @@ struct Change<'a> {
     value: Option<&'a Value>,
 }
 
-/// The list of findings where it is empty.
+/// The member with the findings if there are none.
 const NO_DIAGNOSTICS: &str = "\n  \"diagnostics\": []";
 
 pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     let mut root = root(report);
     let diagnostics = std::mem::replace(&mut root.diagnostics, Diagnostics { findings: &[], report });
     let report_without = serde_json::to_string_pretty(&root)?;
-    // Within a string a line break is escaped, so that these are the member of the report.
+    // Line breaks within strings are escaped, so that this text is certainly the member of the report.
     let (before, after) = report_without.split_once(NO_DIAGNOSTICS).expect("the list is a member");
     if diagnostics.findings.is_empty() {
         out.write_all(report_without.as_bytes())?;
@@ -282,7 +283,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError
     Ok(())
 }
 
-/// The report without its findings, as other formats say it too.
+/// The report without its findings. Other formats use it too.
 pub(super) fn head(report: &Report) -> Root<'_> {
     Root { diagnostics: Diagnostics { findings: &[], report }, ..root(report) }
 }
@@ -320,7 +321,7 @@ fn root(report: &Report) -> Root<'_> {
     }
 }
 
-/// How many findings each rule has: errors first, and the most first.
+/// The number of findings of each rule: errors first, and the largest numbers first.
 fn rule_counts(findings: &[Finding]) -> Vec<RuleCount> {
     let count = |row: Row| RuleCount {
         rule: row.rule.id,
@@ -332,7 +333,7 @@ fn rule_counts(findings: &[Finding]) -> Vec<RuleCount> {
     rows(findings).into_iter().rev().map(count).collect()
 }
 
-/// A finding, given its name among those of the report ([`fingerprints`]).
+/// A finding, with its fingerprint ([`fingerprints`]).
 pub(super) fn diagnostic<'a>(
     finding: &'a Finding,
     fingerprint: &'a str,
@@ -397,7 +398,7 @@ pub(super) fn diagnostic<'a>(
     }
 }
 
-/// The line of a place in what was rendered.
+/// The line of a location in rendered text.
 pub(super) fn rendered_line(rendered: &Rendered) -> &str {
     let Some((source, _, span)) = rendered.place.resolve_span() else { return "" };
     let (text, lines) = (source.text(), source.lines());

@@ -1,7 +1,7 @@
 //! JUnit XML, which most CI systems show as tests: a suite for each file with findings, a test for each finding.
 //!
-//! A finding that makes the run fail is a failure; one that does not, because it is below `--fail-on`, is skipped.
-//! What could not be read is an error.
+//! A finding that fails the run is a failure; one that does not, because it is below `--fail-on`, is skipped.
+//! A path that could not be read is an error.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -120,7 +120,7 @@ fn suites(report: &Report) -> Vec<(String, Suite)> {
             let _ = write!(name, " at {}:{}", start.line, start.column);
             let _ = write!(place, ":{}:{}", start.line, start.column);
         }
-        // Two tests of one name are one test to many programs.
+        // Many programs treat two tests of one name as one test.
         let same = names.entry((suite, name.clone())).or_default();
         *same += 1;
         if *same > 1 {
@@ -145,14 +145,14 @@ fn suites(report: &Report) -> Vec<(String, Suite)> {
         suites[suite].1.tests.push(Test { name, state });
     }
     if suites.is_empty() {
-        // Programs complain of a report without tests.
+        // Programs report an error if there is no test.
         let name = count(report.summary.files, "file") + " without findings";
         suites.push(("gpulint".to_owned(), Suite { tests: vec![Test { name, state: State::Passed }] }));
     }
     suites
 }
 
-/// The text in XML 1.0, which has no way to write most control characters.
+/// Escapes a text for XML 1.0, which cannot represent most control characters.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! How the reports for people are laid out: in which order, how much of it, for a terminal or a file.
+//! The layout of the reports for people: their order, their extent, and the width of lines.
 
 use std::collections::HashMap;
 
@@ -13,39 +13,38 @@ use super::counts;
 use super::fold::{Folded, fold};
 use super::paint::Paint;
 
-/// So many findings of a rule are drawn in full; the others have a line each.
+/// Maximum number of findings of a rule with an excerpt; the others have a line each.
 const MAX_FRAMES: usize = 3;
 
-/// How a report for people is laid out.
+/// The layout of a report for people.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) look: RenderOptions,
-    /// Whether it goes to a terminal, where lines break at words.
+    /// Whether the report goes to a terminal, where lines break at words.
     pub(crate) is_terminal: bool,
     /// Whether rules are links.
     pub(crate) links: bool,
     pub(crate) sort: SortBy,
     pub(crate) group: Option<GroupBy>,
-    /// Whether findings that read alike are one.
+    /// Whether similar findings are folded.
     pub(crate) folds: bool,
-    /// Whether every finding is drawn in full.
+    /// Whether every finding has an excerpt.
     pub(crate) all: bool,
-    /// Whether it has only the table and the total.
+    /// Whether the report has only the table and the total.
     pub(crate) statistics: bool,
-    /// Whether it ends in the table and the total.
+    /// Whether the report ends in the table and the total.
     pub(crate) summary: bool,
     /// Whether fixes that need a review count as fixable.
     pub(crate) with_unsafe: bool,
 }
 
-/// A part of a report.
 #[derive(Debug)]
 pub(super) struct Section<'r> {
     pub(super) heading: Option<Heading<'r>>,
     pub(super) findings: Vec<Folded>,
 }
 
-/// What the findings of a section have in common.
+/// The common property of the findings of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heading<'r> {
     Rule(&'static str),
@@ -53,7 +52,7 @@ pub(super) enum Heading<'r> {
 }
 
 impl Layout {
-    /// The layout for a report on standard output, or elsewhere.
+    /// The layout of a report to standard output, or to another destination.
     pub(crate) fn of(args: &CheckArgs, color: Color, is_stdout: bool) -> Layout {
         let look = match is_stdout {
             true => RenderOptions::for_stdout(color),
@@ -78,7 +77,7 @@ impl Layout {
         Paint { color: self.look.color, links: self.links }
     }
 
-    /// The width that lines are broken at; `None`: they are not.
+    /// The width at which lines are broken; `None` if they are not broken.
     pub(super) fn wrap_width(&self) -> Option<usize> {
         self.is_terminal.then_some(self.look.width)
     }
@@ -89,14 +88,14 @@ impl Layout {
         self.statistics && count > 0 || self.summary && count > counts::MIN_FINDINGS
     }
 
-    /// Whether the next finding of a rule is drawn in full.
+    /// Whether the next finding of a rule gets an excerpt.
     pub(super) fn draws(&self, drawn: &mut HashMap<&'static str, usize>, rule: &Rule) -> bool {
         let count = drawn.entry(rule.id).or_default();
         *count += 1;
         self.all || *count <= MAX_FRAMES
     }
 
-    /// The findings that are shown, in their order.
+    /// The findings that are shown, in order.
     pub(super) fn sections<'r>(&self, report: &'r Report) -> Vec<Section<'r>> {
         if self.statistics {
             return Vec::new();
@@ -111,7 +110,7 @@ impl Layout {
             ranks.get(&(finding.rule.id, finding.severity)).copied().unwrap_or_default()
         };
         if self.sort == SortBy::Severity {
-            // The sort is stable: those of a rule stay sorted by file.
+            // The sort is stable, so that the findings of a rule stay sorted by file.
             shown.sort_by_key(rank);
         }
         let Some(group) = self.group else {
@@ -133,7 +132,7 @@ impl Layout {
             sections[at].findings.push(one);
         }
         match (self.sort, group) {
-            // What has the worst finding is last.
+            // The section with the most severe finding is last.
             (SortBy::Severity, _) => {
                 sections.sort_by_key(|section| section.findings.iter().map(rank).max());
             }

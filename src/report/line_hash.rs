@@ -1,10 +1,11 @@
-//! The fingerprint `primaryLocationLineHash` of SARIF, as the upload action of GitHub computes it where a result has
-//! none.
+//! The fingerprint `primaryLocationLineHash` of SARIF, as the upload action of GitHub computes it for results
+//! without one.
 //!
-//! It is a hash of the first 100 characters from the start of a line on, spaces and tabs not counted and every
-//! line end (`\r\n`, `\n`, `\r`) counted as `\n`; a colon; and which line with this hash it is in the file. The
-//! characters are UTF-16 code units, the byte order mark among them. After the last character follow 65535 and as
-//! many 0 as are needed. The hash is a polynomial over 37, modulo 2^64.
+//! The fingerprint is a hash of the first 100 characters from the start of a line, a colon, and the ordinal
+//! number of the line among those with this hash in the file. Spaces and tabs are skipped, and every line end
+//! (`\r\n`, `\n`, `\r`) counts as `\n`. The characters are UTF-16 code units, including a byte order mark.
+//! The text is followed by 65535 and by as many 0 as are needed. The hash is a polynomial over 37, modulo
+//! 2^64.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +13,7 @@ const WINDOW: usize = 100;
 const FACTOR: u64 = 37;
 const END: u16 = u16::MAX;
 
-/// The fingerprints of some lines, which are counted from 1. A line that the text does not have has none.
+/// The fingerprints of some lines, which are counted from 1. Lines that the text does not have get none.
 pub(super) fn line_hashes(text: &str, lines: &BTreeSet<u32>) -> BTreeMap<u32, String> {
     let mut hasher = Hasher::new(lines);
     let mut after_cr = false;
@@ -31,7 +32,7 @@ pub(super) fn line_hashes(text: &str, lines: &BTreeSet<u32>) -> BTreeMap<u32, St
 
 struct Hasher<'a> {
     wanted: &'a BTreeSet<u32>,
-    /// The last characters, each with the number of the line that it starts.
+    /// The last characters, each with the number of the line that starts at it.
     window: [(u16, Option<u32>); WINDOW],
     at: usize,
     hash: u64,
@@ -67,7 +68,8 @@ impl<'a> Hasher<'a> {
         self.push(unit, starts);
     }
 
-    /// Moves the window on. Where it began with a line, the hash of that line is complete.
+    /// Moves the window by one character. If the window began at the start of a line, the hash of that line
+    /// is complete.
     fn push(&mut self, unit: u16, starts: Option<u32>) {
         let (first, line) = std::mem::replace(&mut self.window[self.at], (unit, starts));
         if let Some(line) = line {
@@ -96,7 +98,7 @@ mod tests {
         line_hashes(text, &(1..1000).collect()).into_values().collect()
     }
 
-    /// By hand: the window of an empty file is 65535 and 99 zeros.
+    /// The expected hash was computed by hand: the window of an empty file is 65535 and 99 zeros.
     #[test]
     fn an_empty_text_has_one_line() {
         let hash = (0..99).fold(65535_u64, |hash, _| hash.wrapping_mul(37));

@@ -1,16 +1,17 @@
-//! The manual of a rule as reports for other programs carry it.
+//! The manual of a rule in reports for other programs.
 
 use gpulint_rules::Rule;
 
 use crate::markdown;
 use crate::terminal::RenderOptions;
 
-/// As plain text, in lines of 80 characters.
+/// The manual as plain text, in lines of 80 characters.
 pub(super) fn text(rule: &Rule) -> String {
     markdown::render(&rule.markdown(), RenderOptions { color: false, unicode: true, width: 80 })
 }
 
-/// As Markdown with fences as other programs know them: `yaml,diff` is a diff, `yaml,bad` is YAML.
+/// The manual as Markdown whose fences other programs know: `yaml,diff` becomes a diff, `yaml,bad` becomes
+/// YAML.
 pub(super) fn markdown(rule: &Rule) -> String {
     let manual = rule.markdown();
     let lines = manual.lines().map(|line| match line.trim_start().strip_prefix("```yaml,") {
@@ -21,7 +22,7 @@ pub(super) fn markdown(rule: &Rule) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// The paragraphs under `# Why`, a line each, as far as `max` bytes hold them; the summary where none fits.
+/// The paragraphs under `# Why`, a line each, as far as they fit `max` bytes; the summary if none fits.
 pub(super) fn why(rule: &Rule, max: usize) -> String {
     let manual = rule.markdown();
     let section = manual.split_once("# Why\n").map_or("", |(_, rest)| rest);
@@ -40,8 +41,8 @@ pub(super) fn why(rule: &Rule, max: usize) -> String {
     if out.is_empty() { format!("{}.", rule.summary()) } else { out }
 }
 
-/// The first paragraph under a heading, as one line unless it has a list, up to the last sentence that ends within `max`
-/// bytes. `None` where there is no such heading.
+/// The first paragraph under a heading, as one line unless it contains a list, up to the last sentence that
+/// ends within `max` bytes. `None` if there is no such heading.
 pub(crate) fn manual_paragraph(rule: &Rule, heading: &str, max: usize) -> Option<String> {
     let manual = rule.markdown();
     let (_, section) = manual.split_once(&format!("# {heading}\n"))?;

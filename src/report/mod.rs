@@ -1,4 +1,5 @@
-//! What commands print: the report of `gpulint check` in each format, and the answers of `gpulint why` and `gpulint pools`.
+//! The output of commands: the report of `gpulint check` in each format, and the answers of `gpulint why` and
+//! `gpulint pools`.
 
 mod answer;
 mod capacity;
@@ -53,47 +54,46 @@ pub(crate) use total::{summary_line, unrendered_line};
 pub(crate) use verbose::write as write_verbose;
 pub(crate) use why::{SCHEMA as WHY_SCHEMA, WhyAnswer, request_list};
 
-/// The result of a run.
+/// The report of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) summary: Summary,
-    /// Sorted by file, position and rule.
+    /// The findings, sorted by file, position and rule.
     pub(crate) findings: Vec<Finding>,
-    /// Why a finding with a suitable fix was not fixed, by index in `findings`.
+    /// The reason why a finding with a suitable fix was not fixed, by index in `findings`.
     pub(crate) unfixed: BTreeMap<usize, String>,
-    /// What the versions of the command line change, if they are not those of the configuration.
+    /// The changes by the versions of the command line, if they differ from those of the configuration.
     pub(crate) preview: Option<Preview>,
-    /// What suppressions took away, if it is to be shown.
+    /// The suppressed findings, if they are to be shown.
     pub(crate) suppressed: Vec<SuppressedFinding>,
-    /// From which severity on a finding makes the run fail, by the reported path of its file.
+    /// The minimum severity that fails the run, by the reported path of the file.
     pub(crate) fail_on: BTreeMap<String, Option<Severity>>,
-    /// The files that the reported path does not lead to, because it is not UTF-8 or relative to another folder: that
-    /// path, and the absolute one.
+    /// The files whose reported path is not a usable path, because it is not UTF-8 or relative to another
+    /// folder: the reported path, and the absolute one.
     pub(crate) paths: BTreeMap<String, PathBuf>,
-    /// The NodePools as `gpulint pools` says them, where a format shows them.
+    /// The output of `gpulint pools`, if a format shows the NodePools.
     pub(crate) pools: Option<Value>,
     pub(crate) fixed: Vec<Fixed>,
-    /// Why the run failed: the exit code is 2 where there is a reason.
+    /// The reasons why the run failed. The exit code is 2 if there are any.
     pub(crate) failures: Vec<String>,
     pub(crate) exit_code: u8,
-    /// The folder that reports for programs name paths from.
+    /// The folder to which paths in reports for programs are relative.
     pub(crate) root: PathBuf,
-    /// The configuration of each file that has one, by their reported paths.
+    /// The configuration of each file that has one, by the reported path of the file.
     pub(crate) configurations: HashMap<String, String>,
-    /// Whether only counts were asked for.
+    /// Whether only counts were requested.
     pub(crate) statistics: bool,
 }
 
-/// A finding that was fixed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fixed {
     /// The id of the rule.
     pub(crate) rule: &'static str,
-    /// The file, and the place in it after the fixes.
+    /// The file, and the location in it after the fixes.
     pub(crate) path: String,
     pub(crate) line: u32,
     pub(crate) column: u32,
-    /// What the fix did.
+    /// The description of the fix.
     pub(crate) title: String,
 }
 
@@ -105,7 +105,7 @@ impl Report {
         from.is_some_and(|from| finding.severity >= from)
     }
 
-    /// What is to be said of a finding that is new with a version.
+    /// The note on a finding that is new with a version.
     fn mark(&self, finding: usize) -> Option<String> {
         self.preview.as_ref()?.mark(finding)
     }
@@ -127,43 +127,42 @@ impl Style {
         }
     }
 
-    /// Whether the format can have the counts alone.
+    /// Whether the format supports counts without findings.
     pub(crate) fn has_statistics(self) -> bool {
         matches!(self, Style::Text | Style::Concise | Style::Json)
     }
 
-    /// Whether the format shows [`Report::pools`], which take long to find.
+    /// Whether the format shows [`Report::pools`], which take long to compute.
     pub(crate) fn has_pools(self) -> bool {
         self == Style::Html
     }
 }
 
-/// Counts of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
-    /// Files that were read as manifests.
+    /// Number of files that were read as manifests.
     pub(crate) files: usize,
     /// Number of objects checked.
     pub(crate) objects: usize,
-    /// Files and documents that are not manifests.
+    /// The files and documents that are not manifests.
     pub(crate) skipped: Vec<Skipped>,
-    /// How many templates of each chart were not rendered, by the path of the chart.
+    /// Number of templates that were not rendered, by the path of the chart.
     pub(crate) unrendered: BTreeMap<String, usize>,
     pub(crate) errors: usize,
     pub(crate) warnings: usize,
     /// Number of findings of severity info.
     pub(crate) infos: usize,
-    /// Findings that have a fix.
+    /// Number of findings that have a fix.
     pub(crate) fixable: usize,
-    /// Findings whose fix is safe.
+    /// Number of findings whose fix is safe.
     pub(crate) safely_fixable: usize,
-    /// Findings that were fixed, if fixing was requested.
+    /// Number of findings that were fixed, if fixing was requested.
     pub(crate) fixed: Option<usize>,
     /// Whether fixes that need a review are requested as well.
     pub(crate) with_unsafe: bool,
-    /// Findings that were suppressed.
+    /// Number of findings that were suppressed.
     pub(crate) suppressed: usize,
-    /// Findings that are in the baseline.
+    /// Number of findings that are in the baseline.
     pub(crate) baselined: usize,
 }
 
@@ -182,7 +181,7 @@ impl Summary {
     }
 }
 
-/// `only in `prod``: the sets that a finding holds in, where its file is in others as well.
+/// The text `only in `prod``: the sets in which a finding holds, if its file is in others as well.
 pub(crate) fn only_in(finding: &Finding) -> Option<String> {
     const MAX_NAMES: usize = 3;
     if !finding.sets.partial {

@@ -2,27 +2,27 @@
 
 use gpulint_rules::{Rule, Severity};
 
-/// Whether text is coloured, and rules are links.
+/// Whether text is coloured, and whether rules are links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Paint {
     pub(crate) color: bool,
-    /// Whether the terminal takes links (OSC 8).
+    /// Whether the terminal supports links (OSC 8).
     pub(crate) links: bool,
 }
 
-/// What a piece of text is.
+/// The role of a piece of text, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
     Bold,
     Dim,
-    /// Where something is.
+    /// The location of something.
     Place,
-    /// A line of a diff that goes away.
+    /// A line of a diff that is removed.
     Removed,
-    /// A line of a diff that is new, and what was fixed.
+    /// A line of a diff that is added, and a fix in a list.
     Added,
-    /// A severity, and what has it.
+    /// A severity, and text with that severity.
     Of(Severity),
 }
 
@@ -58,7 +58,7 @@ impl Paint {
         if self.links { format!("\x1b]8;;{}\x1b\\{text}\x1b]8;;\x1b\\", rule.url()) } else { text.to_owned() }
     }
 
-    /// Text of a piece.
+    /// The text of a piece in its style, as a link if the piece has a rule.
     fn piece(self, piece: &Piece, text: &str) -> String {
         let painted = self.text(piece.style, text);
         match piece.rule {
@@ -68,7 +68,7 @@ impl Paint {
     }
 }
 
-/// Pieces of text that make one paragraph.
+/// Pieces of text that form one paragraph.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pieces: Vec<Piece>,
@@ -78,7 +78,7 @@ pub(super) struct Line {
 struct Piece {
     text: String,
     style: Style,
-    /// The rule whose page it links to.
+    /// The rule whose manual page the piece links to.
     rule: Option<&'static Rule>,
 }
 
@@ -91,7 +91,7 @@ struct Word<'l> {
 }
 
 impl Line {
-    /// Adds text. Spaces begin new words; without one, it goes on with the word before.
+    /// Adds text. A space begins a new word; text without one continues the previous word.
     pub(super) fn add(&mut self, style: Style, text: &str) -> &mut Line {
         self.pieces.push(Piece { text: text.to_owned(), style, rule: None });
         self
@@ -116,8 +116,8 @@ impl Line {
         words
     }
 
-    /// The text in lines of at most `width` columns; all but the first are indented. A word that is longer breaks after `/`, or
-    /// where the line is full. Without a width it is one line.
+    /// The text in lines of at most `width` columns; all but the first are indented. A longer word breaks
+    /// after `/`, or where the line is full. Without a width the text is one line.
     pub(super) fn lines(&self, width: Option<usize>, indent: usize, paint: Paint) -> Vec<String> {
         let Some(width) = width else {
             return vec![self.pieces.iter().map(|piece| paint.piece(piece, &piece.text)).collect()];
@@ -126,7 +126,7 @@ impl Line {
         let words = self.words();
         let mut rest = words.as_slice();
         while let Some(first) = rest.first() {
-            // What is written together stays together.
+            // Pieces without a space between them stay on one line.
             let joined = rest[1..].iter().take_while(|word| !word.is_separate).count() + 1;
             let (together, after) = rest.split_at(joined);
             rest = after;
@@ -150,7 +150,7 @@ struct Layouter {
     width: usize,
     indent: usize,
     lines: Vec<String>,
-    /// Columns of the last line.
+    /// Number of columns that the last line uses.
     used: usize,
 }
 
@@ -160,7 +160,7 @@ impl Layouter {
         self.used = self.indent;
     }
 
-    /// Adds text to the last line, given how it reads.
+    /// Adds text to the last line. `painted` is the text with its style.
     fn push(&mut self, text: &str, painted: &str) {
         if let Some(line) = self.lines.last_mut() {
             line.push_str(painted);
@@ -183,7 +183,8 @@ impl Layouter {
     }
 }
 
-/// What of a word fits into `room` columns of a line. `whole` are those of an empty line.
+/// Splits a word into the part that fits `room` columns of a line, and the rest. `whole` is the number of
+/// columns of an empty line.
 pub(super) fn split_word(word: &str, room: usize, whole: usize) -> (&str, &str) {
     let length = word.chars().count();
     if length <= room {
@@ -193,7 +194,7 @@ pub(super) fn split_word(word: &str, room: usize, whole: usize) -> (&str, &str) 
     let fits = &word[..end(room)];
     match fits.rfind('/') {
         Some(slash) if slash > 0 => word.split_at(slash + 1),
-        // It fits a line of its own.
+        // The word fits a line of its own.
         _ if length <= whole && room < whole => ("", word),
         _ => word.split_at(end(room)),
     }

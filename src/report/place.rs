@@ -1,4 +1,5 @@
-//! Where findings are, as programs read it: paths below the root of the repository, columns, edits, words.
+//! Locations of findings in reports for programs: paths below the root of the repository, columns, edits,
+//! texts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,8 +18,8 @@ use crate::terminal::printable;
 use super::Report;
 use super::json::rendered_line;
 
-/// The folder that paths of a report are relative to: the one that the user names, or the nearest one above the current
-/// folder that has `.git`, otherwise the current folder.
+/// The folder to which paths of a report are relative: the one that the user names, or the nearest one above
+/// the current folder that has `.git`, otherwise the current folder.
 pub(crate) fn root_folder(named: Option<&Path>) -> PathBuf {
     if let Some(folder) = named {
         return files::absolute(folder);
@@ -36,13 +37,13 @@ pub(crate) fn position(object: &Object, pointer: &Pointer) -> Option<(String, u3
     Some((source.path().to_owned(), at.line, at.column))
 }
 
-/// A path as programs read it.
+/// A path in a report for programs.
 pub(super) enum Place {
-    /// Below the root, relative to it.
+    /// A path below the root, relative to the root.
     Below(PathBuf),
-    /// Elsewhere, as an absolute path.
+    /// An absolute path.
     Elsewhere(PathBuf),
-    /// Standard input or another stream, which no path leads to.
+    /// Standard input or another stream, which has no path.
     Stream(String),
 }
 
@@ -62,7 +63,8 @@ impl Report {
         }
     }
 
-    /// The path relative to the root, or the absolute path of a file elsewhere. What is not UTF-8 is replaced.
+    /// The path relative to the root, or the absolute path of a file elsewhere. Bytes that are not UTF-8 are
+    /// replaced.
     pub(super) fn path(&self, path: &str) -> String {
         match self.place(path) {
             Place::Below(path) | Place::Elsewhere(path) => display_path(&path),
@@ -72,7 +74,7 @@ impl Report {
 }
 
 impl Place {
-    /// As a URI reference: relative for what is below the root.
+    /// The path as a URI reference: relative if it is below the root.
     pub(super) fn uri(&self) -> String {
         match self {
             Place::Below(path) => percent_encoded(path),
@@ -82,14 +84,14 @@ impl Place {
     }
 }
 
-/// `file:///a/b`
+/// An absolute path as a URI: `file:///a/b`.
 pub(super) fn file_uri(path: &Path) -> String {
     let path = percent_encoded(path);
     let slash = if path.starts_with('/') { "" } else { "/" };
     format!("file://{slash}{path}")
 }
 
-/// The path with everything but unreserved characters and `/` as `%` and two digits.
+/// The path with everything but unreserved characters and `/` percent-encoded.
 fn percent_encoded(path: &Path) -> String {
     let mut out = String::new();
     for byte in path_bytes(path) {
@@ -127,7 +129,7 @@ pub(super) fn point(source: &Source, at: u32) -> Point {
     Point { line: at.line, column: at.column }
 }
 
-/// The position of an offset; columns are bytes of UTF-8, those of a byte order mark included.
+/// The position of an offset; columns are bytes of UTF-8, including those of a byte order mark.
 pub(super) fn byte_point(source: &Source, at: u32) -> Point {
     let line = source.lines().line_of(at);
     let start = source.lines().start_of(line, source.text());
@@ -137,7 +139,7 @@ pub(super) fn byte_point(source: &Source, at: u32) -> Point {
 /// Positions whose columns are UTF-16 code units; a byte order mark is not counted.
 #[derive(Default)]
 pub(super) struct Utf16 {
-    /// For each source, by its address, the offsets of the characters that are two units.
+    /// The offsets of the characters that are two units, by the address of the source.
     pairs: HashMap<*const Source, Vec<u32>>,
 }
 
@@ -156,8 +158,8 @@ impl Utf16 {
     }
 }
 
-/// The edits that the fix of a finding makes, and the file that they are in. `None` if there is no fix, or it
-/// cannot be applied as text.
+/// The edits that the fix of a finding makes, and the file that they apply to. `None` if there is no fix, or
+/// it cannot be applied as text.
 pub(super) fn edits(finding: &Finding) -> Option<(Arc<Source>, Vec<Edit>)> {
     let fix = finding.fix.as_ref()?;
     let (source, edits) = match &finding.location {
@@ -172,12 +174,12 @@ pub(super) fn slice(source: &Source, span: Span) -> &str {
     source.text().get(span.start as usize..span.end as usize).unwrap_or_default()
 }
 
-/// What is said of a finding, a line each: the message with notes, the help, and what was rendered.
+/// The text of a finding in lines: the message with notes, the help, and the rendered text.
 pub(super) fn words(report: &Report, at: usize) -> Vec<String> {
     words_of(&report.findings[at], report.mark(at))
 }
 
-/// The same, with what is said of a finding that is new with a version.
+/// The text of a finding in lines. `mark` is the note on a finding that is new with a version.
 pub(super) fn words_of(finding: &Finding, mark: Option<String>) -> Vec<String> {
     let notes: Vec<String> = mark.into_iter().chain(super::only_in(finding)).collect();
     let mut lines = vec![match notes.as_slice() {
@@ -197,7 +199,7 @@ pub(super) fn words_of(finding: &Finding, mark: Option<String>) -> Vec<String> {
     lines.iter().map(|line| printable(line, false).into_owned()).collect()
 }
 
-/// The indices of the findings, the worst first; within a severity in the order of the report.
+/// The indices of the findings in descending order of severity; within a severity in the order of the report.
 pub(super) fn worst_first(report: &Report) -> Vec<usize> {
     let mut order: Vec<usize> = (0..report.findings.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(report.findings[*at].severity));

@@ -1,4 +1,4 @@
-//! What `gpulint pools` prints.
+//! The output of `gpulint pools`.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -22,19 +22,19 @@ use super::place::position;
 /// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("pools.schema.json");
 
-/// So many workloads of a pool are in the text.
+/// Maximum number of workloads of a pool in the text.
 const MAX_WORKLOADS: usize = 12;
 
-/// The NodePools of each set, with its name where the input has several.
+/// The NodePools of each set, with the name of the set if the input has several.
 pub(crate) struct PoolsAnswer<'a> {
     pub(crate) overviews: Vec<(Option<Arc<str>>, PoolOverview)>,
-    /// Whether everything fits at once, if that was asked for.
+    /// Whether everything fits at once, if that was requested.
     pub(crate) capacities: Option<Vec<InSet>>,
     pub(crate) platform: &'a Platform,
 }
 
 impl PoolsAnswer<'_> {
-    /// Writes the answer; as text, the capacities take the place of the overviews.
+    /// Writes the answer. In text, the capacities replace the overviews.
     pub(crate) fn write(
         &self,
         out: &mut dyn Write,
@@ -148,7 +148,7 @@ pub(crate) fn list_prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f
     Some((first.dollars(), last.dollars()))
 }
 
-/// The pools of one set.
+/// Writes the pools of one set.
 fn of_set(page: &mut String, overview: &PoolOverview, region: Option<&str>, width: usize) {
     table(page, overview, region);
     for pool in &overview.pools {
@@ -172,7 +172,7 @@ fn of_set(page: &mut String, overview: &PoolOverview, region: Option<&str>, widt
     }
 }
 
-/// The table, at most 80 columns wide.
+/// Writes the table, at most 80 columns wide.
 fn table(page: &mut String, overview: &PoolOverview, region: Option<&str>) {
     let widest = overview.pools.iter().map(|pool| pool.object.name().chars().count()).max().unwrap_or(0);
     let width = widest.clamp(4, 28);

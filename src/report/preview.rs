@@ -1,4 +1,4 @@
-//! What another version changes in a report: an upgrade before it is made.
+//! The changes that another version makes to a report: a preview of an upgrade.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,10 +8,10 @@ use gpulint_rules::{Finding, Location, Product, Version};
 
 use crate::terminal::RenderOptions;
 
-/// So many entries of a kind are in the text.
+/// Maximum number of entries of a kind in the text.
 const MAX_LINES: usize = 20;
 
-/// A product in two versions.
+/// A product and two versions of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) product: Product,
@@ -19,45 +19,45 @@ pub(crate) struct Step {
     pub(crate) to: Version,
 }
 
-/// What the versions of the command line change.
+/// The changes by the versions of the command line.
 #[derive(Debug)]
 pub(crate) struct Preview {
     pub(crate) steps: Vec<Step>,
-    /// The findings that the other versions do not have, or have with a lower severity, by their numbers.
+    /// The indices of the findings that are new with the other versions, or more severe with them.
     pub(crate) new: BTreeSet<usize>,
-    /// The findings that only the other versions have.
+    /// The findings that the other versions do not have.
     pub(crate) gone: Vec<Finding>,
-    /// What changes beside the findings.
+    /// Changes in behaviour, besides the findings.
     pub(crate) changes: Vec<VersionChange>,
 }
 
 impl Step {
-    /// `Karpenter 1.9 → 1.13`.
+    /// The title of the change: `Karpenter 1.9 → 1.13`.
     pub(crate) fn title(self, unicode: bool) -> String {
         let arrow = if unicode { "→" } else { "->" };
         format!("{} {} {arrow} {}", self.product.name(), self.from, self.to)
     }
 
-    /// `Karpenter 1.13`.
+    /// The product with its new version: `Karpenter 1.13`.
     pub(crate) fn target(self) -> String {
         format!("{} {}", self.product.name(), self.to)
     }
 
-    /// What is to be said of the version: that it is newer than gpulint.
+    /// A note if the version is newer than gpulint.
     pub(crate) fn note(self) -> Option<String> {
         self.product.note_on(self.to).ok().flatten()
     }
 }
 
 impl Preview {
-    /// `new with Karpenter 1.13`, for a finding that is.
+    /// The note `new with Karpenter 1.13` for a finding that is new.
     pub(crate) fn mark(&self, finding: usize) -> Option<String> {
         let targets: Vec<String> = self.steps.iter().map(|step| step.target()).collect();
         self.new.contains(&finding).then(|| format!("new with {}", targets.join(" and ")))
     }
 }
 
-/// The block below the findings.
+/// The text below the findings.
 pub(super) fn text(preview: &Preview, options: RenderOptions) -> String {
     let steps: Vec<String> = preview.steps.iter().map(|step| step.title(options.unicode)).collect();
     let mut out = format!("preview of {}\n", steps.join(", "));
@@ -91,7 +91,7 @@ pub(super) fn text(preview: &Preview, options: RenderOptions) -> String {
     out
 }
 
-/// `a.yaml:3:5: `.
+/// The location before a message: `a.yaml:3:5: `.
 fn place(location: &Location) -> String {
     let Some((source, _, span)) = location.resolve_span() else { return String::new() };
     let at = source.lines().position(source.text(), span.start);

@@ -32,7 +32,7 @@ struct Diagnostic {
     location: Place,
     severity: &'static str,
     code: Code,
-    /// What the local reporter prints.
+    /// The text that the local reporter prints.
     original_output: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     suggestions: Vec<Suggestion>,
@@ -106,7 +106,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError
     Ok(out.write_all(b"\n")?)
 }
 
-/// `a.yaml:3:5: error[rule] message`
+/// A finding as one line: `a.yaml:3:5: error[rule] message`.
 fn line(finding: &Finding, words: &[String], place: Option<Place>) -> String {
     let place = place.map(|Place { path, range }| {
         let at = range.map(|range| format!("{}:{}:", range.start.line, range.start.column));
@@ -120,7 +120,8 @@ fn range(source: &Source, span: Span) -> Range {
     Range { start: byte_point(source, span.start), end: byte_point(source, span.end) }
 }
 
-/// All edits of a fix as one: several suggestions are alternatives, or applied one by one.
+/// All edits of a fix as one suggestion: reviewdog treats several suggestions as alternatives, or applies
+/// them one by one.
 fn suggestion(finding: &Finding) -> Option<Suggestion> {
     let (source, edits): (Arc<Source>, _) = edits(finding)?;
     let (first, last) = (edits.first()?, edits.last()?);

@@ -1,8 +1,9 @@
-//! SARIF 2.1.0: for code scanning of GitHub and other programs that show findings of several tools.
+//! SARIF 2.1.0, for code scanning of GitHub and other programs that show findings of several tools.
 //!
-//! Columns are UTF-16 code units, which is what the log says of itself and what programs assume that do not read
-//! it. Paths below the root of the repository are relative to `%SRCROOT%`. `partialFingerprints` has the hash of
-//! the line that the upload action of GitHub would compute, and the fingerprint of the JSON report.
+//! Columns are UTF-16 code units, which the log declares and which programs assume that do not read the
+//! declaration. Paths below the root of the repository are relative to `%SRCROOT%`. `partialFingerprints` has
+//! the hash of the line that the upload action of GitHub would compute, and the fingerprint of the JSON
+//! report.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -22,17 +23,17 @@ use super::line_hash::line_hashes;
 use super::place::{Place, Utf16, edits, file_uri, words_of, worst_first};
 use super::{Report, manual};
 
-/// What GitHub accepts.
+/// The limits of GitHub.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Results of a run.
+    /// Maximum number of results of a run.
     results: usize,
-    /// Bytes of the file as compressed for the upload.
+    /// Maximum size of the compressed file in bytes.
     bytes: usize,
 }
 
 const GITHUB: Limits = Limits { results: 25_000, bytes: 10_000_000 };
-/// So many bytes may have a text of a rule that is not its help.
+/// Maximum length in bytes of each text of a rule except its help.
 const MAX_DESCRIPTION: usize = 1000;
 const SOURCE_ROOT: &str = "%SRCROOT%";
 
@@ -98,9 +99,9 @@ struct Help {
 struct RuleProperties {
     tags: [&'static str; 1],
     group: &'static str,
-    /// How sure a finding is, as GitHub reads it.
+    /// The certainty of a finding, in the terms of GitHub.
     precision: &'static str,
-    /// The severity as GitHub reads it.
+    /// The severity, in the terms of GitHub.
     #[serde(rename = "problem.severity")]
     severity: &'static str,
 }
@@ -125,7 +126,7 @@ struct Result {
     properties: Option<serde_json::Value>,
 }
 
-/// That a comment or an annotation allows the finding.
+/// A comment or an annotation that allows the finding.
 #[derive(Serialize)]
 struct Suppression {
     kind: &'static str,
@@ -212,7 +213,8 @@ struct Replacement {
     inserted_content: Option<Message>,
 }
 
-/// Writes the log. What goes beyond the limits of GitHub is left out, and said in the log and on standard error.
+/// Writes the log. Findings beyond the limits of GitHub are left out, with a note in the log and on standard
+/// error.
 pub(crate) fn write(out: &mut dyn Write, report: &Report) -> std::result::Result<(), CliError> {
     let (text, left_out) = log(report, GITHUB)?;
     if let Some(note) = left_out {
@@ -222,7 +224,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> std::result::Result
     Ok(out.write_all(b"\n")?)
 }
 
-/// The log, and what was left out of it.
+/// The log, and a note on the findings that were left out.
 fn log(report: &Report, limits: Limits) -> std::result::Result<(Vec<u8>, Option<String>), CliError> {
     let entries = entries(report);
     let all = entries.len();
@@ -244,7 +246,7 @@ fn log(report: &Report, limits: Limits) -> std::result::Result<(Vec<u8>, Option<
         if size <= limits.bytes || kept == 0 {
             return Ok((text, note));
         }
-        // A little less than what fits if all results are equally large.
+        // A little less than the number of results that fit if all are equally large.
         let fits = kept as u128 * limits.bytes as u128 / size as u128;
         kept = (fits as usize * 19 / 20).min(kept - 1);
     }
@@ -253,17 +255,17 @@ fn log(report: &Report, limits: Limits) -> std::result::Result<(Vec<u8>, Option<
 /// A finding of the report, or a suppressed one.
 struct Entry<'a> {
     finding: &'a Finding,
-    /// What is said of a finding that is new with a version.
+    /// The note on a finding that is new with a version.
     mark: Option<String>,
     fingerprint: String,
-    /// Why it is suppressed; `None` if it is not, empty if no reason is given.
+    /// The reason of the suppression; `None` if the finding is not suppressed, empty if no reason is given.
     reason: Option<&'a str>,
 }
 
-/// What the log shows: the worst findings first, and after all of them what is suppressed.
+/// The entries of the log: findings in descending order of severity, and then the suppressed ones.
 fn entries(report: &Report) -> Vec<Entry<'_>> {
     let suppressed = || report.suppressed.iter().map(|one| &one.finding);
-    // Two findings of one identity are told apart by their number.
+    // Findings of one identity get different numbers.
     let all = report.findings.iter().chain(suppressed());
     let own = fingerprints_at(all.map(|finding| (finding, finding.location.path().unwrap_or_default())));
     let mut own: Vec<Option<String>> = own.into_iter().map(Some).collect();
@@ -355,8 +357,8 @@ fn message(text: &str) -> Message {
     Message { text: printable(text, true).into_owned() }
 }
 
-/// The hashes of the lines that findings are on, by the address of the source and the line. A file that is not
-/// UTF-8 has none, because its text is not what is on disk.
+/// The hashes of the lines of findings, by the address of the source and the line. A file that is not UTF-8
+/// has none, because its text differs from the content on disk.
 fn hashes_of_lines<'f>(findings: impl Iterator<Item = &'f Finding>) -> HashMap<(*const Source, u32), String> {
     let mut lines: HashMap<*const Source, (Arc<Source>, BTreeSet<u32>)> = HashMap::new();
     for (source, _, span) in findings.filter_map(|finding| finding.location.resolve_span()) {
@@ -372,10 +374,10 @@ fn hashes_of_lines<'f>(findings: impl Iterator<Item = &'f Finding>) -> HashMap<(
     hashes.collect()
 }
 
-/// Makes results of findings.
+/// Converts findings to results.
 struct Maker<'a> {
     report: &'a Report,
-    /// The place of each rule in the list of rules.
+    /// The index of each rule in the list of rules.
     indices: HashMap<&'a str, usize>,
     lines: HashMap<(*const Source, u32), String>,
     columns: Utf16,
@@ -391,7 +393,7 @@ impl Maker<'_> {
             let Some(place) = self.place(&related.location, Some(id), Some(&related.message)) else {
                 continue;
             };
-            // Programs show a related place where the message has a link to it.
+            // Programs show a related location if the message links to it.
             let said = printable(&related.message, false).replace('[', "\\[").replace(']', "\\]");
             text.push(format!("see [{said}]({id})"));
             related_locations.push(place);
@@ -486,7 +488,7 @@ impl Maker<'_> {
     }
 }
 
-/// What the format has no member for.
+/// The properties that the format has no member for.
 fn properties(finding: &Finding) -> Option<serde_json::Value> {
     let mut out = serde_json::Map::new();
     if let Some(pointer) = finding.location.pointer() {
@@ -548,7 +550,7 @@ mod tests {
     use super::super::Report;
     use super::{Limits, compressed_size, log};
 
-    /// GPU pools with an error and a warning each.
+    /// A report on GPU pools with an error and a warning each.
     fn report(pools: usize) -> Report {
         let pool = |number: usize| {
             let text = format!(

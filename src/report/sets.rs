@@ -1,4 +1,4 @@
-//! What `--show-sets` prints: which files are applied to one cluster together, and why.
+//! The output of `--show-sets`: the files that are applied to one cluster together, and why.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,21 +13,20 @@ use crate::error::CliError;
 use crate::files::{Evidence, Sign, short_path};
 use crate::terminal::{count, printable};
 
-/// So many places that say what a set is are named.
+/// Maximum number of files and folders to name as evidence for a set.
 const MAX_PLACES: usize = 3;
-/// So many files that share their folder with files of other sets are named.
+/// Maximum number of files to name that share their folder with files of other sets.
 const MAX_FILES: usize = 5;
 /// The width of the column of paths.
 const PATH_WIDTH: usize = 60;
 
-/// A set as it is shown.
 struct Shown<'a> {
     name: &'a str,
     evidence: &'a Evidence,
     bond: Bond,
-    /// The files with objects, each with how it takes part.
+    /// The files with objects, each with its membership.
     members: Vec<(usize, &'a Membership)>,
-    /// The number of files, each counted once.
+    /// Number of distinct files.
     files: usize,
     objects: usize,
 }
@@ -60,7 +59,7 @@ fn shown<'a>(batch: &'a Batch<'_>) -> Vec<Shown<'a>> {
     sets
 }
 
-/// The number of objects of a file. Patches have none.
+/// Number of objects of a file. Patches have none.
 fn objects(batch: &Batch<'_>, file: usize) -> usize {
     let read = &batch.reads[file];
     read.file.as_ref().filter(|_| read.manifest).map_or(0, |file| file.objects.len())
@@ -70,13 +69,13 @@ fn path<'b>(batch: &'b Batch<'_>, file: usize) -> &'b str {
     &batch.inputs[file].input.display_path
 }
 
-/// A path as short as it can be written here.
+/// The shortest form of a path relative to the current folder.
 pub(super) fn short(path: &Path) -> String {
     let short = short_path(path);
     if short.is_empty() { ".".to_owned() } else { short }
 }
 
-/// Prints the sets in the formats that have them.
+/// Prints the sets in the formats that support them.
 pub(crate) fn write(out: &mut dyn Write, style: Style, batch: &Batch<'_>) -> Result<(), CliError> {
     match style {
         Style::Json => json(out, batch),
@@ -87,7 +86,7 @@ pub(crate) fn write(out: &mut dyn Write, style: Style, batch: &Batch<'_>) -> Res
     }
 }
 
-/// Prints the sets for people.
+/// Prints the sets as text.
 pub(super) fn text(out: &mut dyn Write, batch: &Batch<'_>) -> Result<(), CliError> {
     let sets = shown(batch);
     let files = (0..batch.inputs.len()).filter(|file| objects(batch, *file) > 0).count();
@@ -152,7 +151,7 @@ fn reason(evidence: &Evidence) -> String {
     }
 }
 
-/// The files of a set by what is done to their objects, in words.
+/// The files of a set, grouped by a description of the changes to their objects.
 fn by_transform(set: &Shown<'_>) -> BTreeMap<String, Vec<usize>> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (file, member) in &set.members {
@@ -177,7 +176,7 @@ fn transform(member: &Membership) -> String {
     printable(&words.join(", "), false).into_owned()
 }
 
-/// Files as patterns with the number of files that each stands for; 0 for one that is named.
+/// Files as patterns, each with the number of files that it matches; 0 for a single file.
 fn fold(batch: &Batch<'_>, files: &[usize]) -> Vec<(String, usize)> {
     let mut all: Vec<(Vec<&str>, bool)> = (0..batch.inputs.len())
         .filter(|file| objects(batch, *file) > 0)
@@ -223,7 +222,7 @@ fn fold_below(files: &[(Vec<&str>, bool)], depth: usize, out: &mut Vec<(String, 
     }
 }
 
-/// How the configuration says something else.
+/// Writes how to override the sets in the configuration.
 fn write_advice(out: &mut dyn Write, batch: &Batch<'_>, sets: &[Shown<'_>]) -> Result<(), CliError> {
     if sets.iter().any(|set| set.evidence.sign == Sign::Configuration) {
         return Ok(());
@@ -241,7 +240,7 @@ fn write_advice(out: &mut dyn Write, batch: &Batch<'_>, sets: &[Shown<'_>]) -> R
     Ok(())
 }
 
-/// What is said once where only the names of folders tell sets apart.
+/// The note, printed once, if sets are told apart only by the names of folders.
 pub(crate) fn environment_note(batch: &Batch<'_>) -> Option<String> {
     let sets = batch.sets.partition.sets.iter().zip(&batch.sets.evidence);
     let sets: Vec<_> = sets.filter(|(_, evidence)| evidence.sign == Sign::Environment).collect();
@@ -270,7 +269,7 @@ struct Root<'a> {
 struct Set<'a> {
     name: &'a str,
     sign: &'static str,
-    /// How surely its objects are in one cluster.
+    /// The certainty that the objects of the set are in one cluster.
     bond: &'static str,
     destination: Option<&'a str>,
     because: Vec<String>,
@@ -296,7 +295,7 @@ struct Removed<'a> {
     name: Option<&'a str>,
 }
 
-/// Prints the sets for programs. There are none where the whole input is one.
+/// Prints the sets as JSON. There are none if the whole input is one set.
 fn json(out: &mut dyn Write, batch: &Batch<'_>) -> Result<(), CliError> {
     let sets = shown(batch).into_iter().map(|set| Set {
         name: set.name,

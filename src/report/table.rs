@@ -10,7 +10,7 @@ use super::counts::rows;
 use super::layout::Layout;
 use super::paint::Style;
 
-/// A summary of a rule that has less room is left out.
+/// Minimum number of columns for the summary of a rule; with fewer, it is left out.
 const MIN_SUMMARY: usize = 16;
 
 pub(super) fn write(out: &mut dyn Write, findings: &[Finding], layout: &Layout) -> Result<(), CliError> {
@@ -23,7 +23,7 @@ pub(super) fn write(out: &mut dyn Write, findings: &[Finding], layout: &Layout) 
     let is_narrow = layout.is_terminal && counts + "severity".len() + fixes + ids + 4 > layout.look.width;
     let fixes = if is_narrow || fixable.iter().all(String::is_empty) { 0 } else { fixes };
     let before = counts + 2 + "severity".len() + 2 + fixes + ids + 2;
-    // Lines of a file or a log may be longer.
+    // Lines in a file or a log may be longer.
     let room = if layout.is_terminal { layout.look.width.saturating_sub(before) } else { usize::MAX };
     let room = if room < MIN_SUMMARY { 0 } else { room };
     let head = if fixes > 0 { format!("{:fixes$}", "fix") } else { String::new() };
@@ -58,7 +58,7 @@ pub(super) fn write(out: &mut dyn Write, findings: &[Finding], layout: &Layout) 
     Ok(())
 }
 
-/// The first words of a text.
+/// The first words of a text, as far as they fit.
 fn shorten(text: &str, room: usize, unicode: bool) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

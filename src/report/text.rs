@@ -21,10 +21,10 @@ use super::layout::Layout;
 use super::paint::{Line, Paint, Style, split_word};
 use super::{Report, concise, end, preview};
 
-/// Columns that the line number and the frame use.
+/// Number of columns that the line number and the frame use.
 const GUTTER: usize = 12;
 
-/// Writes the findings, some of each rule in full, and what a report ends in.
+/// Writes the findings, some of each rule with an excerpt, and the end of the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
     let drawer = TextRenderer::new(layout);
     let mut text = String::new();
@@ -33,7 +33,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         if let Some(heading) = section.heading {
             end::heading(out, report, heading, &section.findings, layout)?;
         }
-        // A block of lines ends like a finding that is drawn, in an empty line.
+        // A block of lines ends in an empty line, as a finding with an excerpt does.
         let mut is_block = false;
         for folded in &section.findings {
             let finding = &report.findings[folded.first];
@@ -66,13 +66,13 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
     end::write(out, report, layout)
 }
 
-/// What is said of a finding in this report.
+/// Notes on a finding in this report.
 struct Notes<'a> {
-    /// Why it was not fixed.
+    /// The reason why it was not fixed.
     refused: Option<&'a str>,
-    /// The others that read alike.
+    /// The findings that are folded into it.
     folded: Option<&'a str>,
-    /// That it is new with a version.
+    /// The note that it is new with a version.
     new: Option<String>,
 }
 
@@ -165,7 +165,7 @@ impl TextRenderer {
         Ok(())
     }
 
-    /// What was rendered, where the text of the user does not say it.
+    /// Writes the rendered text, if the text of the user differs from it.
     fn output(&self, out: &mut String, finding: &Finding) -> Result<(), CliError> {
         let Some(rendered) = finding.location.rendered().filter(|rendered| !rendered.is_literal) else {
             return Ok(());
@@ -210,7 +210,7 @@ impl TextRenderer {
             .without_syntax_highlighting();
         let mut drawn = String::new();
         handler.render_report(&mut drawn, &Snippet(excerpt))?;
-        // The first line of the handler is for a message, which is already printed above.
+        // miette's first line is for a message, which is already printed above.
         let drawn = drawn.split_once('\n').map_or("", |(_, rest)| rest);
         for line in drawn.split_inclusive('\n') {
             out.push_str(&broken_place(line, &printable(name, false), self.options));
@@ -280,7 +280,8 @@ impl TextRenderer {
     }
 }
 
-/// The line above an excerpt that has a path; where it is longer than the terminal is wide, the path is broken at `/`.
+/// The line above an excerpt, which contains a path; if it is wider than the terminal, the path is broken at
+/// `/`.
 fn broken_place(line: &str, name: &str, options: RenderOptions) -> String {
     let (corner, bar) = if options.unicode { ('╭', '│') } else { (',', '|') };
     let frame = line.trim_start_matches(' ');
@@ -288,14 +289,14 @@ fn broken_place(line: &str, name: &str, options: RenderOptions) -> String {
     let Some(start) = line.find(name).filter(|_| frame.starts_with(corner) && !name.is_empty()) else {
         return line.to_owned();
     };
-    // The path, and the place that follows it, up to the end of its style or of the bracket.
+    // The path and the position after it, up to the end of the style or of the bracket.
     let after = start + name.len();
     let Some(end) = line[after..].find(['\x1b', ']']).map(|length| after + length) else {
         return line.to_owned();
     };
     let style = line[..start].rfind('\x1b').map_or("", |at| &line[at..start]);
     let close = if style.is_empty() { "" } else { "\x1b[0m" };
-    // The margin, the corner, a dash and the bracket.
+    // The width of the margin, the corner, a dash and the bracket.
     let indent = margin + 3;
     let whole = options.width.saturating_sub(indent + 1).max(10);
     let mut parts = Vec::new();
@@ -309,7 +310,7 @@ fn broken_place(line: &str, name: &str, options: RenderOptions) -> String {
     format!("{}{}{}", &line[..start], parts.join(&next), &line[end..])
 }
 
-/// Which of several renders have a finding, if not all have it.
+/// A note if only some of several renders have the finding.
 fn renders_note(rendered: &Rendered) -> Option<String> {
     let has = rendered.commands.len();
     (has < rendered.renders)

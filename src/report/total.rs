@@ -1,11 +1,11 @@
-//! The total of a report in words.
+//! The total of a report as text.
 
 use crate::files::SkipReason;
 use crate::terminal::{count, printable};
 
 use super::Summary;
 
-/// `3 errors, 1 warning in 2 files (5 objects); 1 skipped: --verbose lists them`
+/// The total: `3 errors, 1 warning in 2 files (5 objects); 1 skipped: --verbose lists them`.
 pub(crate) fn summary_line(summary: &Summary) -> String {
     let found: Vec<String> =
         [(summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info")]
@@ -19,7 +19,7 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
         let left = summary.errors + summary.warnings + summary.infos;
         line.insert_str(0, &format!("{fixed} fixed, {left} left: "));
     }
-    // What was to be fixed and is left cannot be fixed.
+    // Findings that remain after fixing cannot be fixed.
     let was_fixed = summary.fixed.is_some();
     let (safe, more) = (summary.safely_fixable, summary.fixable - summary.safely_fixable);
     let (safe, more) = match (was_fixed, summary.with_unsafe) {
@@ -59,7 +59,9 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     line
 }
 
-/// `29 Helm templates not rendered: gpulint check --render, or helm template . | gpulint check -`; `None` if there are none.
+/// A hint on templates:
+/// `29 Helm templates not rendered: gpulint check --render, or helm template . | gpulint check -`; `None` if
+/// there are none.
 pub(crate) fn unrendered_line(summary: &Summary) -> Option<String> {
     let (first, _) = summary.unrendered.first_key_value()?;
     let templates = count(summary.unrendered.values().sum(), "Helm template");
@@ -76,7 +78,7 @@ pub(crate) fn unrendered_line(summary: &Summary) -> Option<String> {
     })
 }
 
-/// The text as one word of a shell.
+/// Quotes the text as one word for a shell.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@".contains(c);
     let word = if text.chars().all(plain) && !text.starts_with('-') {
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(said(2, 2, false, None), "2 fixable with --fix");
         assert_eq!(said(3, 0, false, None), "3 fixable with --fix --unsafe-fixes");
         assert_eq!(said(5, 2, true, None), "5 fixable with --fix --unsafe-fixes");
-        // What --fix left cannot be fixed.
+        // Findings that remain after --fix cannot be fixed by it.
         assert_eq!(said(5, 2, false, Some(7)), "3 fixable with --fix --unsafe-fixes");
         assert_eq!(said(5, 2, true, Some(7)), "");
     }

@@ -1,4 +1,5 @@
-//! What `--verbose` says on standard error before the report: configurations, sets, what was skipped and why.
+//! The output of `--verbose` on standard error before the report: configurations, sets, skipped files and the
+//! reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -13,10 +14,10 @@ use crate::terminal::{count, printable};
 
 use super::sets;
 
-/// Of more files without a configuration, the folders are counted.
+/// Maximum number of folders to name; further folders are counted.
 const MAX_FOLDERS: usize = 5;
 
-/// Writes it. `found` are the files that were skipped before they were read.
+/// Writes the output. `found` are the files that were skipped before they were read.
 pub(crate) fn write<'s>(
     set: &'s Batch<'_>,
     scopes: &Scopes,
@@ -35,7 +36,7 @@ pub(crate) fn write<'s>(
     })
 }
 
-/// Which configuration judges which folder.
+/// Writes which configuration applies to which folder.
 fn configurations(out: &mut dyn Write, set: &Batch<'_>, scopes: &Scopes) -> Result<(), CliError> {
     writeln!(out, "configurations:")?;
     let shown = |folder: &Path| printable(&sets::short(folder), false).into_owned();
@@ -48,7 +49,7 @@ fn configurations(out: &mut dyn Write, set: &Batch<'_>, scopes: &Scopes) -> Resu
         let files = count(folders.len(), "file");
         let name = if scope.name.is_empty() { "none".into() } else { printable(&scope.name, false) };
         let distinct: BTreeSet<&Path> = folders.iter().copied().collect();
-        // The folders that are in no other one of them.
+        // The folders that are not below another one of them.
         let tops: Vec<String> = (distinct.iter())
             .filter(|folder| !folder.ancestors().skip(1).any(|above| distinct.contains(above)))
             .map(|folder| shown(folder))
@@ -61,7 +62,7 @@ fn configurations(out: &mut dyn Write, set: &Batch<'_>, scopes: &Scopes) -> Resu
     Ok(())
 }
 
-/// What was skipped, by the reason.
+/// Writes what was skipped, by reason.
 fn skipped<'s>(
     out: &mut dyn Write,
     all: impl Iterator<Item = &'s Skipped>,

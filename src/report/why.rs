@@ -1,4 +1,4 @@
-//! What `gpulint why` prints.
+//! The output of `gpulint why`.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -23,16 +23,17 @@ use super::place::position;
 /// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("why.schema.json");
 
-/// So many instance types are in the text.
+/// Maximum number of instance types in the text.
 const MAX_TYPES: usize = 8;
 
-/// Where the pods of a workload go.
+/// The answer of where the pods of a workload go.
 pub(crate) struct WhyAnswer<'a> {
     pub(crate) workload: &'a Object,
-    /// One for each set that applies the workload and each pod template, with the name of the set.
+    /// One explanation for each set that applies the workload and each pod template, with the name of the
+    /// set.
     pub(crate) pods: Vec<(Option<Arc<str>>, Explanation)>,
     pub(crate) platform: &'a Platform,
-    /// Whether what is not in the input does not exist.
+    /// Whether objects that are not in the input do not exist.
     pub(crate) complete: bool,
 }
 
@@ -180,7 +181,7 @@ fn change_json(change: &Change) -> Value {
     value
 }
 
-/// Writes the answer for people.
+/// Writes the answer as text.
 fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> Result<(), CliError> {
     let id = answer.workload.id();
     let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
@@ -212,7 +213,7 @@ fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> 
     Ok(())
 }
 
-/// Requests of a pod, one resource each: `4 nvidia.com/gpu`.
+/// The requests of a pod, such as `4 nvidia.com/gpu`.
 pub(crate) fn request_list(requests: &ResourceList) -> Vec<String> {
     let requests = requests.iter().filter(|(name, milli)| *name != "pods" && **milli > 0);
     requests.map(|(name, milli)| format!("{} {name}", amount(name, *milli))).collect()

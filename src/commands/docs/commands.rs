@@ -1,4 +1,4 @@
-//! The reference of the command line, from the arguments' own types.
+//! The reference of the command line, generated from the types of the arguments.
 
 use clap::{Arg, Command, CommandFactory};
 
@@ -91,7 +91,8 @@ fn argument(out: &mut String, arg: &Arg) {
     out.push_str(&format!("- `{head}`: {text}.\n"));
 }
 
-/// `Findings never fail` as `findings never fail`; names of several capitals stay.
+/// Converts the first letter to lower case: `Findings never fail` becomes `findings never fail`. Names in
+/// capitals do not change.
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {
@@ -100,7 +101,7 @@ fn lower(text: &str) -> String {
     }
 }
 
-/// Paragraphs; indented lines are commands.
+/// Writes paragraphs; indented lines are commands.
 fn notes(out: &mut String, text: &str) {
     for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
         if paragraph.lines().all(|line| line.starts_with("  ")) {

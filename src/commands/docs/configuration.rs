@@ -1,4 +1,4 @@
-//! The reference of gpulint.yaml, from its schema.
+//! The reference of gpulint.yaml, generated from its schema.
 
 use gpulint_rules::lint::config::Config;
 use gpulint_rules::{Group, ParamDefault, RULES};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{cell, prose};
 
-/// The most values of a field that are listed; a longer list is that of the rules.
+/// Maximum number of values of a field that are listed; a longer list consists of the names of rules.
 const LISTED: usize = 12;
 
 pub(super) fn page() -> String {
@@ -31,7 +31,7 @@ pub(super) fn page() -> String {
         }
         let mut rows = Vec::new();
         rows_of(&schema, key, name, &mut rows);
-        // What the text above says.
+        // The row of the section itself, whose description is the text above.
         if rows.len() > 1 && value_of(key) == "mapping" {
             rows.remove(0);
         } else if let Some([_, _, _, about]) = rows.first_mut() {
@@ -46,7 +46,7 @@ pub(super) fn page() -> String {
     out
 }
 
-/// What `rules` has, and the parameters.
+/// Writes the section on `rules`, with the parameters.
 fn rules(out: &mut String) {
     let groups: Vec<String> =
         Group::ALL.iter().map(|group| format!("[`{0}`](../groups/{0}.md)", group.name())).collect();
@@ -75,7 +75,7 @@ fn rules(out: &mut String) {
     out.push('\n');
 }
 
-/// A row for a key, and for those below it.
+/// Adds a row for a key, and for the keys below it.
 fn rows_of(schema: &Value, key: &Value, path: &str, rows: &mut Vec<[String; 4]>) {
     let default = match &key["default"] {
         Value::Null => String::new(),
@@ -99,7 +99,7 @@ fn below(schema: &Value, key: &Value, path: &str, rows: &mut Vec<[String; 4]>) {
     }
 }
 
-/// What may be written.
+/// The values that a key accepts.
 fn value_of(key: &Value) -> String {
     if let Some(reference) = key["$ref"].as_str() {
         return match reference.rsplit('/').next() {

@@ -1,5 +1,5 @@
-//! `gpulint docs`: the pages of the manual that follow from the rule table, the schemas and the arguments. `docs/` has the
-//! others, and mdBook makes one site of all.
+//! `gpulint docs`: generates the pages of the manual from the rule table, the schemas and the arguments.
+//! `docs/` contains the other pages, and mdBook builds one site from all.
 
 mod commands;
 mod configuration;
@@ -14,10 +14,10 @@ use crate::report;
 
 use super::schema;
 
-/// A page: its path below the folder of the manual, and its text.
+/// A page: its path in the folder of the manual, and its text.
 type Page = (String, String);
 
-/// Writes the pages. A file that has its text already is left alone.
+/// Writes the pages. A file that is up to date is not written.
 pub(crate) fn run(args: &DocsArgs) -> Result<ExitCode, CliError> {
     for (name, text) in pages()? {
         let path = args.out.join(name);
@@ -34,7 +34,7 @@ fn pages() -> Result<Vec<Page>, CliError> {
     let mut pages = rules::pages();
     pages.push(("reference/configuration.md".to_owned(), configuration::page()));
     pages.push(("reference/command-line.md".to_owned(), commands::page()));
-    // At the addresses that the schemas name as theirs.
+    // The schemas are published at the addresses in their `$id`.
     for (name, text) in [
         ("config", schema::config()?),
         ("diagnostics.v1", report::DIAGNOSTICS_SCHEMA.to_owned()),
@@ -46,7 +46,7 @@ fn pages() -> Result<Vec<Page>, CliError> {
     Ok(pages)
 }
 
-/// Prose for a paragraph of Markdown: code in backticks as it is, everything else without a meaning in Markdown.
+/// Escapes a text for a paragraph of Markdown, except code in backticks.
 fn prose(text: &str) -> String {
     let mut code = false;
     let mut out = String::with_capacity(text.len());
@@ -61,7 +61,7 @@ fn prose(text: &str) -> String {
     out
 }
 
-/// Text for a cell of a table.
+/// Escapes a text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -13,9 +13,9 @@ use crate::markdown::wrap;
 
 use super::{Page, cell, prose};
 
-/// What marks the line of a finding in the manual of a rule.
+/// The text that marks the line of a finding in the manual of a rule.
 const MARK: &str = "# <-";
-/// Columns of what gpulint reports.
+/// Width in columns of gpulint's output on the pages.
 const WIDTH: usize = 80;
 
 pub(super) fn pages() -> Vec<Page> {
@@ -114,7 +114,7 @@ fn page(rule: &'static Rule) -> String {
     out
 }
 
-/// The manual with links to other rules, and with what is found in its bad examples.
+/// Writes the manual with links to other rules, and with the findings in its bad examples.
 fn manual(out: &mut String, rule: &'static Rule) {
     let text = rule.markdown();
     let definitions = definitions(&text);
@@ -132,7 +132,7 @@ fn manual(out: &mut String, rule: &'static Rule) {
     }
 }
 
-/// The CustomResourceDefinitions of a manual, with which its examples are checked.
+/// The CustomResourceDefinitions in a manual, with which its examples are checked.
 fn definitions(manual: &str) -> String {
     let mut out = String::new();
     let mut open = false;
@@ -186,12 +186,12 @@ fn example(out: &mut String, rule: &'static Rule, kind: &str, body: &[&str], def
     out.push_str("```\n");
 }
 
-/// What a rule finds in a text, on the day on which its manual was written.
+/// The findings of a rule in a text, on the date of the manual.
 fn findings(rule: &'static Rule, text: &str) -> Vec<Finding> {
     let file = File::read(Source::from_text("example.yaml", text));
-    // The rules on suppressions need the rules that they name to run.
+    // The rules on suppressions need the results of the suppressed rules.
     let select = if rule.group == Group::Suppression { Vec::new() } else { vec![rule.id.to_owned()] };
-    // An example for another platform than the default one, or of a whole cluster, says so in its first line.
+    // The first line of an example may set the platform or declare that it is a whole cluster.
     let platform = text.lines().next().and_then(|line| line.strip_prefix("# platform:"));
     let platform =
         platform.and_then(|rest| Config::parse("gpulint.yaml", &format!("platform:{rest}\n")).ok());
@@ -209,7 +209,7 @@ fn findings(rule: &'static Rule, text: &str) -> Vec<Finding> {
     findings.filter(|finding| finding.rule.id == rule.id).collect()
 }
 
-/// A finding with its line, as the text report has it.
+/// Writes a finding with its line, as in the text report.
 fn frame(out: &mut String, finding: &Finding) {
     let head = format!("{}[{}]: {}", finding.severity.name(), finding.rule.id, finding.message);
     out.push_str(&format!("{}\n", wrap(&head, WIDTH).join("\n  ")));
@@ -255,7 +255,7 @@ fn labelled(out: &mut String, label: &str, text: &str) {
     }
 }
 
-/// A line in which the names of other rules lead to their pages.
+/// Links the names of other rules in a line to their pages.
 fn linked(line: &str, rule: &Rule) -> String {
     let mut out = line.to_owned();
     for other in RULES.iter().filter(|other| other.id != rule.id) {
@@ -281,7 +281,7 @@ mod tests {
                 silent.push(rule.id);
             }
         }
-        // What is too large for a manual, and what no text shows.
+        // One is too large for a manual, the other cannot be caused by a text.
         assert_eq!(silent, ["render-failed", "step-limit-exceeded"]);
     }
 

@@ -1,6 +1,7 @@
-//! `gpulint init`: looks at a repository and writes a `gpulint.yaml` for it.
+//! `gpulint init`: examines a repository and writes a `gpulint.yaml` for it.
 //!
-//! What the files show is set; what they only hint at is written as a comment.
+//! Settings that follow from the files are written as such; settings that are only likely are written as
+//! comments.
 
 mod pins;
 
@@ -23,12 +24,12 @@ use crate::terminal::{count, print_note};
 
 use pins::{Pin, Pins};
 
-/// A rule with so many findings is named.
+/// Minimum number of findings for a rule to be listed.
 const NOISY: usize = 10;
-/// At most so many rules, sets and places are named.
+/// Maximum number of rules, sets and places to list.
 const MAX_NAMED: usize = 8;
 
-/// Looks at a folder, and writes its configuration.
+/// Examines a folder, and writes its configuration.
 pub(crate) fn run(args: &InitArgs) -> Result<ExitCode, CliError> {
     let is_dash = args.folder.as_os_str() == "-";
     let given = if is_dash { Path::new(".") } else { &args.folder };
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was found in a folder.
+/// The findings of the examination.
 struct Seen<'b, 'e> {
     batch: &'b Batch<'e>,
     pins: Pins,
@@ -291,7 +292,7 @@ impl Seen<'_, '_> {
     }
 }
 
-/// One line, whatever a name has.
+/// The text of a name on one line.
 fn printable_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -304,7 +305,7 @@ fn comment(out: &mut String, text: &str) {
 }
 
 impl Pin {
-    /// What a comment says of several pins.
+    /// The text on this pin in a comment on several pins.
     fn short(&self) -> String {
         format!("{} in {}", self.text, self.place)
     }

@@ -1,4 +1,4 @@
-//! The versions that a repository pins: of charts, images and clusters.
+//! The versions that a repository pins: those of charts, images and clusters.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +10,9 @@ use ignore::WalkBuilder;
 
 use crate::files::{Input, display_path};
 
-/// Larger files hold no pins.
+/// Maximum size in bytes of a file that is searched for pins.
 const MAX_BYTES: u64 = 4 << 20;
-/// At most so many places are named.
+/// Maximum number of places to list.
 const MAX_PLACES: usize = 3;
 
 /// A version that a file names.
@@ -21,16 +21,16 @@ pub(super) struct Pin {
     pub(super) product: Product,
     pub(super) version: Version,
     pub(super) text: String,
-    /// `clusters/prod/karpenter.yaml:12`, from the folder of the configuration on.
+    /// The location, relative to the folder of the configuration: `clusters/prod/karpenter.yaml:12`.
     pub(super) place: String,
 }
 
-/// What the files pin.
+/// The pins in the files.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     pins: Vec<Pin>,
     regions: Vec<(String, String)>,
-    /// Versions that are ranges or of a kind that gpulint does not know, with their places.
+    /// Versions that are ranges or that gpulint does not support, with their places.
     unclear: Vec<(Product, String, String)>,
 }
 
@@ -42,7 +42,7 @@ impl Pins {
             let is_small = fs::metadata(&input.path).is_ok_and(|data| data.len() <= MAX_BYTES);
             let Some(bytes) = is_small.then(|| fs::read(&input.path).ok()).flatten() else { continue };
             let short = short(&input.path, folder);
-            // Parsing what says nothing of them would only take time.
+            // Files without such words are not parsed, to save time.
             let text = String::from_utf8_lossy(&bytes);
             if !["karpenter", "keda", "ClusterConfig", "ControlPlane"].iter().any(|word| text.contains(word))
             {
@@ -61,7 +61,7 @@ impl Pins {
         pins
     }
 
-    /// The version of a product, if all files agree, and gpulint knows it.
+    /// The version of a product, if all files agree and gpulint supports it.
     pub(super) fn certain(&self, product: Product) -> Option<&Pin> {
         let mut own = self.pins.iter().filter(|pin| pin.product == product);
         let first = own.next()?;
@@ -71,7 +71,7 @@ impl Pins {
         is_sure.then_some(first)
     }
 
-    /// Why the version of a product is not certain although files name one.
+    /// The reason why the version of a product is not certain, if files name one.
     pub(super) fn why_not(&self, product: Product) -> Option<String> {
         let own: Vec<&Pin> = self.pins.iter().filter(|pin| pin.product == product).collect();
         let mut versions: Vec<Version> = own.iter().map(|pin| pin.version).collect();
@@ -101,7 +101,7 @@ impl Pins {
     pub(super) fn region(&self) -> Option<(&str, &str)> {
         let (first, place) = self.regions.first()?;
         let agree = self.regions.iter().all(|(region, _)| region == first);
-        // The configuration has to take it as it is.
+        // The region must be valid in a configuration.
         let is_known = Config::parse("", &format!("platform: {{region: {first}}}"))
             .is_ok_and(|config| config.resolve().notes.is_empty());
         (agree && is_known).then_some((first, place))
@@ -115,7 +115,7 @@ impl Pins {
 
     fn add_text(&mut self, product: Product, text: &str, place: String) {
         let text = text.trim();
-        // A placeholder says nothing.
+        // A placeholder is not a version.
         if text.is_empty() || text.contains(['{', '$', '<']) || !text.contains(|c: char| c.is_ascii_digit()) {
             return;
         }
@@ -127,7 +127,7 @@ impl Pins {
         }
     }
 
-    /// A chart with its version, if it is one of a product.
+    /// Adds the version of a chart, if it is a chart of a product.
     fn chart(&mut self, source: &Source, name: &Node<'_>, version: &Node<'_>) {
         let product = match name.text().map(|name| name.rsplit('/').next().unwrap_or(name)) {
             Some("karpenter" | "karpenter-crd") => Product::Karpenter,
@@ -159,7 +159,7 @@ impl Pins {
             }
             (_, Some("Application")) => self.argo(source, &root.get("spec")),
             (_, Some("ApplicationSet")) => self.argo(source, &root.path(&["spec", "template", "spec"])),
-            // eksctl.
+            // A cluster configuration of eksctl.
             (_, Some("ClusterConfig")) => {
                 let metadata = root.get("metadata");
                 self.add(source, Product::Kubernetes, &metadata.get("version"));
@@ -196,7 +196,7 @@ impl Pins {
         }
     }
 
-    /// The controllers themselves.
+    /// Adds the version of an image, if it is that of a controller.
     fn image(&mut self, source: &Source, image: &Node<'_>) {
         let Some((name, tag)) = image.text().and_then(|text| text.split('@').next()?.rsplit_once(':')) else {
             return;
@@ -213,7 +213,7 @@ impl Pins {
         self.add_text(product, tag, format!("{}:{line}", source.path()));
     }
 
-    /// The version of EKS in Terraform, where it is written as it is.
+    /// Adds the version of EKS in Terraform files, if it is a literal.
     fn read_terraform(&mut self, folder: &Path) {
         let files = WalkBuilder::new(folder).require_git(false).build().flatten();
         for entry in files.filter(|entry| entry.path().extension().is_some_and(|end| end == "tf")) {
@@ -231,7 +231,7 @@ impl Pins {
     }
 }
 
-/// `1.33` of `cluster_version = "1.33"`.
+/// The version in a line such as `cluster_version = "1.33"`.
 fn eks_version(line: &str) -> Option<&str> {
     let line = line.trim();
     let rest = line.strip_prefix("cluster_version").or_else(|| line.strip_prefix("kubernetes_version"))?;
@@ -240,7 +240,7 @@ fn eks_version(line: &str) -> Option<&str> {
     Version::parse(version).map(|_| version)
 }
 
-/// A path from the folder of the configuration on.
+/// The path relative to the folder of the configuration.
 fn short(path: &Path, folder: &Path) -> String {
     display_path(path.strip_prefix(folder).unwrap_or(path)).trim_start_matches("./").to_owned()
 }

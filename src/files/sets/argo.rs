@@ -1,4 +1,5 @@
-//! Applications of Argo CD and those that ApplicationSets make: which paths they apply where.
+//! Applications of Argo CD and those that ApplicationSets generate: the paths that they apply, and the
+//! clusters.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,16 +16,17 @@ use super::transform::Transform;
 const APPLICATION: Kind = Kind::new(ARGO_CD, "Application");
 const APPLICATION_SET: Kind = Kind::new(ARGO_CD, "ApplicationSet");
 
-/// So many Applications of one ApplicationSet are looked at.
+/// Maximum number of Applications to generate from one ApplicationSet.
 const MAX_APPLICATIONS: usize = 2_000;
 
-/// The values of a generator for one Application, by name. `path` is a folder from the root of the checkout on.
+/// The values of a generator for one Application, by name. `path` is a folder relative to the root of the
+/// checkout.
 type Parameters = BTreeMap<String, String>;
 
-/// A source of an Application, with parameters filled in.
+/// A source of an Application, with the parameters filled in.
 struct SourcePath {
     file: usize,
-    /// The Application that it is of.
+    /// The number of the Application that the source belongs to.
     application: usize,
     repository: String,
     folder: PathBuf,
@@ -35,7 +37,7 @@ struct SourcePath {
     how: Transform,
 }
 
-/// What of a folder is applied that is neither a chart nor a kustomization.
+/// The files to apply from a folder that has neither a chart nor a kustomization.
 #[derive(Default)]
 struct Options {
     recurse: bool,
@@ -43,7 +45,7 @@ struct Options {
     exclude: Option<String>,
 }
 
-/// The Applications of an input that apply files of the input.
+/// The Applications in an input that apply files of the input.
 pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Claimer> {
     let mut sources = Vec::new();
     let mut applications = 0;
@@ -78,7 +80,8 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) 
     claimers.into_values().collect()
 }
 
-/// Leaves out the sources of other repositories: the one that most paths lead into is that of the input.
+/// Leaves out the sources of other repositories. The repository of the input is the one that most existing
+/// paths belong to.
 fn retain_own(sources: &mut Vec<SourcePath>) {
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
     for source in sources.iter().filter(|source| !source.is_everywhere) {
@@ -134,8 +137,8 @@ fn add_sources(
     }
 }
 
-/// The globs of the sources by their texts, each compiled once: an ApplicationSet has the same for all that it makes. One that
-/// cannot be read is left out.
+/// The globs of the sources by their texts. Each is compiled once, because all Applications of an
+/// ApplicationSet have equal ones. Globs that cannot be parsed are left out.
 fn compiled_globs(sources: &[SourcePath]) -> HashMap<&str, Globs> {
     let options = sources.iter().map(|source| &source.options);
     let texts = options.flat_map(|options| [&options.include, &options.exclude]).flatten();
@@ -144,7 +147,8 @@ fn compiled_globs(sources: &[SourcePath]) -> HashMap<&str, Globs> {
     texts.into_iter().filter_map(compile).collect()
 }
 
-/// The cluster of an Application; one that only a cluster can tell is where Argo CD runs as far as is known.
+/// The cluster of an Application. If only a cluster can tell, it is assumed to be the one that Argo CD runs
+/// in.
 fn destination(target: &Node<'_>, text: &impl Fn(&Node<'_>) -> Option<String>) -> Destination {
     let known = |field: &str| text(&target.get(field)).filter(|text| !text.is_empty() && !is_template(text));
     match known("name").or_else(|| known("server")) {
@@ -181,8 +185,8 @@ fn apply(
     }
 }
 
-/// The values of the generators of an ApplicationSet, for each Application. Of what only a cluster or another
-/// service knows there is one, without values.
+/// The values of the generators of an ApplicationSet, for each Application. A generator whose values only a
+/// cluster or another service knows gives one Application without values.
 fn all_parameters(checkout: &Checkout<'_, '_>, place: &Path, generators: &Node<'_>) -> Vec<Parameters> {
     generators.items().flat_map(|generator| parameters(checkout, place, &generator, 0)).collect()
 }
@@ -267,7 +271,7 @@ fn git_files<'a>(checkout: &Checkout<'_, 'a>, place: &Path, files: &Node<'_>) ->
     found
 }
 
-/// The folder in front of the first wildcard of a pattern, and the rest of the pattern.
+/// The folder before the first wildcard of a pattern, and the rest of the pattern.
 fn base(checkout: &Checkout<'_, '_>, place: &Path, pattern: &str) -> Option<(PathBuf, Vec<String>)> {
     let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let is_plain = |part: &&str| !part.contains(['*', '?', '[', '{']);
@@ -276,12 +280,12 @@ fn base(checkout: &Checkout<'_, '_>, place: &Path, pattern: &str) -> Option<(Pat
     Some((base, parts[plain..].iter().map(|part| (*part).to_owned()).collect()))
 }
 
-/// Whether a pattern may match a path with so many parts.
+/// Whether a pattern may match a path with `parts` parts.
 fn has_depth(pattern: &[String], parts: usize) -> bool {
     parts == pattern.len() || pattern.iter().any(|part| part == "**")
 }
 
-/// How many parts a path has.
+/// The number of parts of a path.
 fn depth(path: &Path) -> usize {
     path.components().count()
 }
@@ -303,7 +307,7 @@ fn matches_parts(pattern: &[String], parts: &[Cow<'_, str>]) -> bool {
     }
 }
 
-/// Whether a part of a path matches a pattern in which `*` stands for any text.
+/// Whether a part of a path matches a pattern in which `*` matches any text.
 fn matches_part(pattern: &str, part: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == part,
@@ -328,12 +332,12 @@ fn path_parameters(checkout: &Checkout<'_, '_>, place: &Path, folder: &Path) -> 
     out
 }
 
-/// Whether a text has parts that are not known.
+/// Whether a text contains placeholders whose values are unknown.
 fn is_template(text: &str) -> bool {
     text.contains("{{")
 }
 
-/// The text with the values of a generator in place of `{{path}}` and `{{ .path.basename }}`.
+/// Replaces placeholders such as `{{path}}` and `{{ .path.basename }}` by the values of a generator.
 fn fill(text: &str, parameters: &Parameters) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Objects that make a controller apply files, and what their paths mean.
+//! Objects that make a controller apply files, and the resolution of their paths.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -16,20 +16,21 @@ pub(super) const FLUX_OPERATOR: &str = "fluxcd.controlplane.io";
 /// The cluster to which something is applied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Destination {
-    /// The one in which who applies it runs.
+    /// The cluster in which the applying tool runs.
     Local,
-    /// That of a kubeconfig in a Secret.
+    /// The cluster of a kubeconfig in a Secret.
     KubeConfig(String),
-    /// By address or name, as Argo CD knows it.
+    /// A cluster by its address or name in Argo CD.
     Cluster(String),
 }
 
-/// Who applies files to a cluster.
+/// The tool that applies files to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
     Flux,
     Argo,
-    /// A kustomization that holds Kustomizations of Flux or Applications, and that somebody applies.
+    /// A kustomization that contains Kustomizations of Flux or Applications, and that is applied by hand or
+    /// by a script.
     Kustomize,
 }
 
@@ -37,16 +38,16 @@ pub(super) enum Tool {
 #[derive(Debug)]
 pub(super) struct Claimer {
     pub(super) tool: Tool,
-    /// The file that it is in; `None` for a kustomization.
+    /// The index of the file that contains it; `None` for a kustomization.
     pub(super) file: Option<usize>,
-    /// The file, or the folder of the kustomization.
+    /// The path of the file, or the folder of the kustomization.
     pub(super) place: PathBuf,
     pub(super) destination: Destination,
     /// The files that it applies.
     pub(super) reach: Reach,
 }
 
-/// The name of a repository in its address.
+/// The name of a repository, from its address.
 pub(super) fn repository(url: &str) -> &str {
     let url = url.trim_end_matches('/');
     let url = url.strip_suffix(".git").unwrap_or(url);
@@ -55,13 +56,13 @@ pub(super) fn repository(url: &str) -> &str {
 
 /// An object of Flux or Argo CD.
 pub(super) struct GitOpsObject<'a> {
-    /// The number of its file.
+    /// The index of its file.
     pub(super) file: usize,
     pub(super) object: &'a Object,
 }
 
 impl<'a> GitOpsObject<'a> {
-    /// Those in files, in their order.
+    /// All objects of Flux and Argo CD in files, in order.
     pub(super) fn all(files: &Files<'a>) -> Vec<GitOpsObject<'a>> {
         let files = files.list.par_iter().enumerate();
         let is_gitops =
@@ -74,10 +75,10 @@ impl<'a> GitOpsObject<'a> {
     }
 }
 
-/// Finds what the paths in objects of Flux and Argo CD mean.
+/// Resolves the paths in objects of Flux and Argo CD.
 pub(super) struct Checkout<'f, 'a> {
     pub(super) files: &'f Files<'a>,
-    /// The folder above all files.
+    /// The folder that contains all files.
     root: PathBuf,
 }
 
@@ -86,15 +87,15 @@ impl<'f, 'a> Checkout<'f, 'a> {
         Checkout { files, root: files.root() }
     }
 
-    /// The folder above with `.git`, or the one above all files.
+    /// The nearest folder above with `.git`, or the one that contains all files.
     pub(super) fn root_of(&self, file: &Path) -> PathBuf {
         let mut above = file.ancestors().skip(1);
         let repository = above.find(|folder| self.files.folders.directories.has(folder, ".git"));
         repository.unwrap_or(&self.root).to_owned()
     }
 
-    /// The folder that a path means that counts from the root of the checkout. Part of a repository may be what a
-    /// controller sees as its root, so each folder between the root and the file is tried.
+    /// Resolves a path that is relative to the root of the checkout to a folder. A controller may see a part
+    /// of the repository as its root, so each folder between the root and the file is tried.
     pub(super) fn folder(&self, file: &Path, written: &str) -> Option<PathBuf> {
         let path = plain(written)?;
         let root = self.root_of(file);
@@ -110,7 +111,7 @@ impl<'f, 'a> Checkout<'f, 'a> {
     }
 }
 
-/// A relative path without `.` and `..`; a leading `/` does not count. `None` if it leads out of the checkout.
+/// A relative path without `.` and `..`; a leading `/` is ignored. `None` if it leads out of the checkout.
 fn plain(written: &str) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in Path::new(written.trim_start_matches('/')).components() {

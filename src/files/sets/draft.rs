@@ -1,4 +1,4 @@
-//! The sets of an input while they are found.
+//! The sets of an input while they are being discovered.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,29 +12,29 @@ use super::names::SetName;
 use super::transform::Transform;
 use crate::files::kustomization::KUSTOMIZATIONS;
 
-/// What the files that no set claims are called.
+/// The name of the set of files that no other set claims.
 pub(crate) const UNCLAIMED: &str = "unclaimed";
 
-/// What says that files are a set.
+/// The evidence that files form a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
-    /// `clusters` of a configuration.
+    /// The field `clusters` of a configuration.
     Configuration,
     /// Kustomizations of Flux.
     Flux,
     /// Applications of Argo CD.
     Argo,
-    /// Flux and Argo CD.
+    /// Both Flux and Argo CD.
     GitOps,
     /// One kustomization that repeats objects of others, or the only one.
     Kustomization,
     /// Kustomizations that do not contradict each other.
     Kustomizations,
-    /// A chart, of which single files are checked.
+    /// A chart of which single files are checked.
     Chart,
-    /// Folders that are called like an environment.
+    /// Folders that are named like an environment.
     Environment,
-    /// Nothing.
+    /// No evidence: the files are in no other set.
     None,
 }
 
@@ -55,28 +55,28 @@ impl Sign {
     }
 }
 
-/// Why a set is one.
+/// The reason why files form a set.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) sign: Sign,
-    /// The absolute paths of the files and folders that say so.
+    /// The absolute paths of the files and folders that define the set.
     pub(crate) places: Vec<PathBuf>,
-    /// The address or name of the cluster in the files that say so.
+    /// The address or name of the cluster in the files that define the set.
     pub(crate) destination: Option<String>,
 }
 
-/// The sets of an input, and why they are sets.
+/// The sets of an input, with their evidence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sets {
     pub(crate) partition: Partition,
-    /// One for each set.
+    /// The evidence of each set.
     pub(crate) evidence: Vec<Evidence>,
-    /// The files that something claims, by their numbers; the others are in the sets of their folder.
+    /// Whether a set claims each file. The others are in the sets of their folder.
     claimed: Vec<bool>,
 }
 
 impl Sets {
-    /// The sets that claim a file: all but those of folders that are called like environments.
+    /// The sets that claim a file, except those of folders that are named like environments.
     pub(crate) fn claims(&self, file: usize) -> impl Iterator<Item = usize> {
         let is_claimed = self.claimed.get(file).copied().unwrap_or_default();
         let members = self.partition.memberships(file).iter().filter(move |_| is_claimed);
@@ -84,7 +84,7 @@ impl Sets {
         sets.filter(|set| !matches!(self.evidence[*set].sign, Sign::Environment | Sign::None))
     }
 
-    /// Adds the set of a chart, with those of its files that nothing else claims.
+    /// Adds the set of a chart, with those of its files that no other set claims.
     pub(crate) fn add_chart(&mut self, name: &str, folder: PathBuf, files: &[usize]) {
         let set = self.partition.sets.len();
         self.partition.sets.push(ManifestSet {
@@ -110,9 +110,9 @@ pub(super) struct Draft<'f, 'a> {
     pub(super) files: &'f Files<'a>,
     pub(super) sets: Vec<DraftSet>,
     pub(super) members: Vec<Vec<Membership>>,
-    /// The sets that the configuration assigns a file to.
+    /// The sets to which the configuration assigns each file.
     pub(super) configured: Vec<Vec<usize>>,
-    /// Whether it assigns any.
+    /// Whether the configuration assigns any file.
     is_configured: bool,
 }
 
@@ -134,14 +134,14 @@ impl<'f, 'a> Draft<'f, 'a> {
         }
     }
 
-    /// A new set, and its number.
+    /// Adds a set, and returns its index.
     pub(super) fn add_set(&mut self, name: SetName, bond: Bond, sign: Sign, places: Vec<PathBuf>) -> usize {
         let evidence = Evidence { sign, places, destination: None };
         self.sets.push(DraftSet { name, bond, evidence });
         self.sets.len() - 1
     }
 
-    /// Makes a file a member of a set, unless the configuration says that it is in others.
+    /// Makes a file a member of a set, unless the configuration assigns it to other sets.
     pub(super) fn add_member(&mut self, file: usize, set: usize, how: &Transform) {
         let configured = &self.configured[file];
         if !configured.is_empty() && !configured.contains(&set) {
@@ -158,7 +158,7 @@ impl<'f, 'a> Draft<'f, 'a> {
         !self.members[file].is_empty() || !self.configured[file].is_empty()
     }
 
-    /// The sets that claim a file of a folder, by folder.
+    /// The sets that claim files of a folder, by folder.
     pub(super) fn sets_by_folder(&self) -> HashMap<&'a Path, Vec<usize>> {
         let mut by_folder: HashMap<&Path, Vec<usize>> = HashMap::new();
         for (file, members) in self.members.iter().enumerate() {
@@ -173,7 +173,7 @@ impl<'f, 'a> Draft<'f, 'a> {
         by_folder
     }
 
-    /// Makes a set of each cluster of a configuration.
+    /// Adds a set for each cluster of a configuration.
     pub(super) fn add_configured(&mut self) {
         let mut known: BTreeMap<(usize, &str), usize> = BTreeMap::new();
         for (file, one) in self.files.list.iter().enumerate() {
@@ -198,7 +198,8 @@ impl<'f, 'a> Draft<'f, 'a> {
         }
     }
 
-    /// The files of the configuration's sets that nothing of these sets names are members as they are written.
+    /// Adds files to the sets that the configuration assigns them to, without changes to their objects,
+    /// unless a kustomization has added them.
     pub(super) fn add_configured_files(&mut self) {
         for file in 0..self.members.len() {
             for set in self.configured[file].clone() {
@@ -209,7 +210,7 @@ impl<'f, 'a> Draft<'f, 'a> {
         }
     }
 
-    /// The clusters of the configuration that all files of a folder are of, which is decided by its kustomization.
+    /// The clusters to which the configuration assigns a folder: those of its kustomization file.
     pub(super) fn clusters_of_folder(&self, folder: &Path) -> Vec<usize> {
         if !self.is_configured {
             return Vec::new();
@@ -219,9 +220,9 @@ impl<'f, 'a> Draft<'f, 'a> {
         file.map(|file| self.configured[file].clone()).unwrap_or_default()
     }
 
-    /// Adds what is left to the sets of its folder, or to a set of its own.
+    /// Adds the remaining files to the sets of their folder, or to a set of their own.
     pub(super) fn finish(mut self) -> Sets {
-        // Sets without files with objects say nothing.
+        // Sets without objects are of no use.
         self.remove_empty_sets();
         if self.sets.is_empty() {
             return Sets::default();

@@ -1,4 +1,4 @@
-//! Folders that are called like environments and repeat each other's objects.
+//! Folders that are named like environments and repeat each other's objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::identity;
 use super::names::SetName;
 use super::transform::Transform;
 
-/// What environments are called, in full or in part.
+/// Names of environments, or parts of such names.
 const ENVIRONMENTS: &[&str] = &[
     "acceptance",
     "alpha",
@@ -50,7 +50,7 @@ const ENVIRONMENTS: &[&str] = &[
     "uat",
 ];
 
-/// Directions in the names of regions, in full and shortened.
+/// Directions in the names of regions, in long and short form.
 const DIRECTIONS: &[&str] = &[
     "central",
     "east",
@@ -69,10 +69,11 @@ const DIRECTIONS: &[&str] = &[
     "ne",
 ];
 
-/// Folders whose folders are environments, whatever they are called.
+/// Folders whose subfolders are environments, regardless of their names.
 const ENVIRONMENT_FOLDERS: &[&str] = &["clusters", "environments", "envs", "regions", "stages"];
 
-/// Whether a folder is called like an environment: `prod`, `stage-2`, `eu-west-1`, `prod-eu`, `gpu-prod`.
+/// Whether the name of a folder is that of an environment: `prod`, `stage-2`, `eu-west-1`, `prod-eu`,
+/// `gpu-prod`.
 pub(super) fn is_environment(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let parts: Vec<&str> = name.split(['-', '_', '.']).collect();
@@ -80,8 +81,8 @@ pub(super) fn is_environment(name: &str) -> bool {
     parts.first().is_some_and(is_word) || parts.last().is_some_and(is_word) || is_region(&parts)
 }
 
-/// What is left of a name without the words for environments and regions: `gpu` of `gpu-prod-eu-west-1`. Folders of one
-/// place that differ in more than their environment are other things.
+/// The name without the words for environments and regions: `gpu` for `gpu-prod-eu-west-1`. Folders beside
+/// each other whose rests differ have different content, not only different environments.
 fn rest_of(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     let parts: Vec<&str> = name.split(['-', '_', '.']).collect();
@@ -101,7 +102,7 @@ fn rest_of(name: &str) -> String {
     rest.join("-")
 }
 
-/// `us-east-1`, or `use1`.
+/// Whether parts of a name are a region: `us-east-1`, or `use1`.
 fn is_region(parts: &[&str]) -> bool {
     let is_number = |part: &str| part.len() == 1 && part.bytes().all(|b| b.is_ascii_digit());
     match parts {
@@ -120,7 +121,7 @@ fn is_region(parts: &[&str]) -> bool {
     }
 }
 
-/// Adds a set for each environment. Folders of one name are one environment, wherever they are.
+/// Adds a set for each environment. Folders of one name belong to one environment, wherever they are.
 pub(super) fn add(draft: &mut Draft<'_, '_>) {
     let claimed = draft.sets_by_folder();
     let is_free = |file: &usize| {
@@ -147,7 +148,7 @@ pub(super) fn add(draft: &mut Draft<'_, '_>) {
             by_name.entry(name).or_default().push(file);
         }
     }
-    // What is in an environment of several regions is in all of them.
+    // Files that belong to an environment with several regions are in all of its regions.
     let is_above =
         |name: &[String]| by_name.keys().any(|other| other.len() > name.len() && other.starts_with(name));
     let ends: Vec<&Vec<String>> = by_name.keys().filter(|name| !is_above(name)).collect();
@@ -162,9 +163,11 @@ pub(super) fn add(draft: &mut Draft<'_, '_>) {
     }
 }
 
-/// The folders that are called like environments and hold objects that such a folder beside them holds as well.
+/// The folders that are named like environments and contain objects that such a folder beside them contains
+/// as well.
 fn repeating_folders<'a>(draft: &Draft<'_, 'a>, files: &[usize]) -> BTreeSet<&'a Path> {
-    // By the folder above and what the names have in common: the first holder of each object.
+    // The first holder of each object, by the folder above and the part of the name that is not the
+    // environment.
     let mut holders: HashMap<(&Path, String), HashMap<u64, &Path>> = HashMap::new();
     let mut repeating = BTreeSet::new();
     for file in files {
@@ -189,7 +192,7 @@ fn repeating_folders<'a>(draft: &Draft<'_, 'a>, files: &[usize]) -> BTreeSet<&'a
     repeating
 }
 
-/// What a folder that is called like an environment is besides.
+/// The part of a folder's name that is not the environment; `None` if the name is not that of an environment.
 fn rest(above: &Path, folder: &Path) -> Option<String> {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     if ENVIRONMENT_FOLDERS.contains(&name(above).as_str()) {

@@ -1,4 +1,4 @@
-//! Kustomizations of Flux: which paths they apply.
+//! Kustomizations of Flux: the paths that they apply.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ const FLUX_INSTANCE: Kind = Kind::new(FLUX_OPERATOR, "FluxInstance");
 
 const ARTIFACT_GENERATOR: Kind = Kind::new("source.extensions.fluxcd.io", "ArtifactGenerator");
 
-/// What `flux bootstrap` calls the repository that it is in.
+/// The name that `flux bootstrap` gives to the repository that contains it.
 const OWN_SOURCE: &str = "flux-system";
 
-/// What the input says of the repositories that Flux reads.
+/// The repositories and artifacts in the input that Flux reads.
 struct Repositories<'a> {
-    /// By name.
+    /// The address of each repository by name.
     urls: HashMap<&'a str, &'a str>,
-    /// By name: the folders of artifacts and where they are copied from.
+    /// The folders of each artifact and where they are copied from, by name.
     artifacts: HashMap<&'a str, Vec<(&'a str, &'a str)>>,
 }
 
 impl Repositories<'_> {
-    /// Whether a source may be the repository of the input. A path that every repository has says nothing.
+    /// Whether a source may be the repository of the input. A path that every repository has is not evidence.
     fn may_be_own(&self, source: &Node<'_>, path: &str) -> bool {
         let name = source.get("name").text().unwrap_or(OWN_SOURCE);
         if name == OWN_SOURCE {
@@ -44,11 +44,11 @@ impl Repositories<'_> {
     }
 }
 
-/// The folders of an artifact and those of the repository that are copied into them.
+/// The folders of an artifact, each with the folder of the repository that is copied into it.
 fn copies<'a>(artifact: &Node<'a>) -> Vec<(&'a str, &'a str)> {
     let copies = artifact.get("copy").items().filter_map(|copy| {
         let to = copy.get("to").text()?.strip_prefix("@artifact")?.trim_matches('/');
-        // `@SOURCE/FOLDER/**`
+        // The syntax is `@SOURCE/FOLDER/**`.
         let (_, from) = copy.get("from").text()?.strip_prefix('@')?.split_once('/')?;
         Some((to, from.trim_end_matches(['*', '/'])))
     });
@@ -66,7 +66,7 @@ fn source_of(copies: &[(&str, &str)], path: &str) -> Option<String> {
     Some(format!("{from}/{}", rest.trim_start_matches('/')))
 }
 
-/// The Kustomizations of an input that apply files of the input.
+/// The Kustomizations in an input that apply files of the input.
 pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Claimer> {
     let objects = || found.iter().map(|one| one.object);
     let sources = objects().filter(|object| object.is(GIT_REPOSITORY));
@@ -94,7 +94,7 @@ fn claimer(
         return None;
     }
     let spec = object.get("spec");
-    // Without both it is a patch, or completed by one.
+    // A Kustomization without both is a patch, or is completed by one.
     let is_whole = spec.get("path").is_set() || spec.get("sourceRef").is_set();
     let (at, source) = if object.is(KUSTOMIZATION) && is_whole {
         (spec.get("path"), spec.get("sourceRef"))
@@ -131,7 +131,7 @@ fn claimer(
     })
 }
 
-/// What a Kustomization does to all that it applies.
+/// The changes that a Kustomization makes to all objects that it applies.
 fn transform(spec: &Node<'_>) -> Transform {
     let text = |field: &str| spec.get(field).text().filter(|text| !text.is_empty());
     let mut removed = Vec::new();

@@ -1,4 +1,4 @@
-//! What Flux and Argo CD apply: who applies what to which cluster, and where that begins.
+//! The objects of Flux and Argo CD: which files they apply to which cluster, and which of them are roots.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,18 +14,19 @@ use super::names::{SetName, without_tools};
 use super::transform::Transform;
 use super::{argo, flux, identity};
 
-/// Folders whose folders are clusters, whatever they are called.
+/// Folders whose subfolders are clusters, regardless of their names.
 const CLUSTER_FOLDERS: &[&str] = &["clusters", "environments", "envs"];
 
-/// One of so many objects in two clusters is a slip.
+/// Minimum share of common objects by which two groups conflict, as its reciprocal: fewer than one in four
+/// may be a mistake.
 const FEW: usize = 4;
 
-/// Claimers in one folder, with all that they reach.
+/// Claimers in one folder.
 #[derive(Debug)]
 struct Group {
     folder: PathBuf,
     claimers: Vec<usize>,
-    /// The folder of clusters or environments that it is below, and that of its cluster.
+    /// The folder of clusters or environments above this one, and the folder of the cluster.
     cluster: Option<(PathBuf, PathBuf)>,
 }
 
@@ -90,7 +91,7 @@ pub(super) fn add(draft: &mut Draft<'_, '_>, claimers: Vec<Claimer>, tops: &[Top
     clusters.finish(draft);
 }
 
-/// The name of some groups that are one cluster. `parts` says how many sets there are below the folder of a cluster.
+/// The name of the groups of one cluster. `parts` has the number of sets below the folder of each cluster.
 fn name(groups: &[&Group], parts: &BTreeMap<PathBuf, usize>, is_only_argo: bool) -> SetName {
     if is_only_argo {
         return SetName::Fixed("in-cluster".to_owned());
@@ -107,7 +108,7 @@ fn name(groups: &[&Group], parts: &BTreeMap<PathBuf, usize>, is_only_argo: bool)
     SetName::Folder(without_tools(&folder).to_owned())
 }
 
-/// Who applies whom.
+/// The claimers, with the claimers that they apply.
 struct Graph {
     claimers: Vec<Claimer>,
     /// The claimers in each file.
@@ -122,7 +123,7 @@ impl Graph {
                 graph.by_file.entry(file).or_default().push(number);
             }
         }
-        // A kustomization of claimers that nobody else applies is where a cluster begins.
+        // A kustomization of claimers that is not applied by another claimer is the root of a cluster.
         let roots: HashSet<usize> = graph.roots().into_iter().collect();
         for top in tops {
             let begins = |file: &usize| {
@@ -149,7 +150,7 @@ impl Graph {
         inside.copied().filter(move |child| *child != of)
     }
 
-    /// Those that nobody applies but themselves; of a circle, the first.
+    /// The claimers that no other claimer applies; for a cycle, its first claimer.
     fn roots(&self) -> Vec<usize> {
         let count = self.claimers.len();
         let mut applied = vec![false; count];
@@ -166,7 +167,7 @@ impl Graph {
         roots
     }
 
-    /// Those that some claimers apply to their own cluster, directly or indirectly, and they themselves.
+    /// Some claimers, and those that they apply to their own cluster, directly or indirectly.
     fn applied_locally(&self, roots: &[usize]) -> BTreeSet<usize> {
         let mut open = roots.to_vec();
         let mut seen = BTreeSet::new();
@@ -188,17 +189,18 @@ impl Graph {
     }
 }
 
-/// The sets of clusters that are reached from others.
+/// The sets of clusters to which other clusters apply objects.
 #[derive(Default)]
 struct Clusters {
     remote: BTreeMap<(Option<usize>, Destination), usize>,
     seen: HashSet<(usize, usize)>,
-    /// The files in which Applications begin: they are in the set of their cluster if anything else is.
+    /// The files of root Applications. They join the set of their cluster if it has other files.
     beginnings: Vec<(usize, usize)>,
 }
 
 impl Clusters {
-    /// Applies what a claimer reaches to the cluster of a set, and to others from there.
+    /// Adds the files that a claimer reaches to a set, or to the sets of other clusters that it applies them
+    /// to.
     fn apply(&mut self, draft: &mut Draft<'_, '_>, graph: &Graph, root: usize, set: usize) {
         let beginning = &graph.claimers[root];
         match (beginning.file, beginning.tool) {
@@ -248,7 +250,7 @@ impl Clusters {
     }
 }
 
-/// The claimers where clusters begin, by folder.
+/// The root claimers of clusters, by folder.
 fn groups(graph: &Graph, roots: &[usize]) -> Vec<Group> {
     let mut by_folder: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
     for root in roots {
@@ -267,7 +269,8 @@ fn groups(graph: &Graph, roots: &[usize]) -> Vec<Group> {
     groups.collect()
 }
 
-/// The folder of clusters that a folder is below, and that of its cluster. One Argo CD serves many environments.
+/// The folder of clusters above a folder, and the folder of the cluster. One Argo CD manages many
+/// environments.
 fn cluster_of(folder: &Path, is_argo: bool) -> Option<(PathBuf, PathBuf)> {
     let pair = |cluster: &Path| Some((cluster.parent()?.to_owned(), cluster.to_owned()));
     let name = |folder: &Path| folder.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase());
@@ -281,10 +284,10 @@ fn cluster_of(folder: &Path, is_argo: bool) -> Option<(PathBuf, PathBuf)> {
     found.and_then(pair)
 }
 
-/// The pairs of groups of which one cluster could not hold all: many objects of one are objects of the other as well.
-/// Few may be a slip.
+/// The pairs of groups that cannot be in one cluster, because they have many objects in common. Few common
+/// objects may be a mistake.
 fn conflicts(files: &Files<'_>, graph: &Graph, groups: &[Group]) -> BTreeSet<(usize, usize)> {
-    // By object: the groups that apply it.
+    // The groups that apply each object.
     let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
     let mut sizes = vec![0; groups.len()];
     let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
@@ -313,7 +316,7 @@ fn conflicts(files: &Files<'_>, graph: &Graph, groups: &[Group]) -> BTreeSet<(us
     shared.iter().filter(is_conflict).map(|(pair, _)| *pair).collect()
 }
 
-/// The groups that are of one cluster.
+/// The groups of each cluster.
 fn units(groups: &[Group], conflicts: &BTreeSet<(usize, usize)>) -> Vec<Vec<usize>> {
     let mut clusters: BTreeMap<&Path, BTreeSet<&Path>> = BTreeMap::new();
     for (parent, cluster) in groups.iter().filter_map(|group| group.cluster.as_ref()) {

@@ -1,4 +1,4 @@
-//! What an object is called once it is applied.
+//! The identity of an object once it is applied.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -6,8 +6,8 @@ use gpulint_rules::{Kind, Object, kind};
 
 use super::transform::Transform;
 
-/// The hash of group, kind, namespace and name that an object has when it is applied. `None` where they are not known,
-/// for changes of other objects, and for namespaces, which everybody may write.
+/// The hash of the group, kind, namespace and name of an object once it is applied. `None` if they are not
+/// known, for patches, and for namespaces, which several sources may define.
 pub(super) fn applied(object: &Object, how: &Transform) -> Option<u64> {
     let id = object.id();
     if id.name.is_empty() || object.is_patch() || id.is(Kind::NAMESPACE) {

@@ -12,23 +12,24 @@ use crate::files::{Folders, Input, absolute};
 #[derive(Clone, Debug)]
 pub(crate) struct SetFile<'a> {
     pub(crate) input: &'a Input,
-    /// Its objects; none where it is a patch or not a manifest.
+    /// The objects of the file; empty if it is a patch or not a manifest.
     pub(crate) objects: &'a [Object],
-    /// The clusters that its configuration assigns it to: the number of the configuration, and the name.
+    /// The clusters to which its configuration assigns it: the index of the configuration, and the name.
     pub(crate) clusters: Vec<(usize, String)>,
 }
 
-/// The files of an input, those of one folder beside each other.
+/// The files of an input. Files of one folder are adjacent.
 pub(super) struct Files<'a> {
     pub(super) list: &'a [SetFile<'a>],
     pub(super) folders: &'a Folders,
-    /// Sorted by the bytes of the path, so that all files below a folder follow each other.
+    /// The files sorted by the bytes of the path, so that all files below a folder are adjacent.
     sorted: Vec<(&'a Path, usize)>,
-    /// The folders that hold files, directly or indirectly, sorted in the same way: found when somebody asks.
+    /// The folders that contain files, directly or indirectly, sorted in the same way. They are computed on
+    /// first use.
     all_folders: OnceLock<Vec<&'a Path>>,
 }
 
-/// Whether an input has a place in a folder; standard input without a name has none.
+/// Whether an input has a path; standard input without a name has none.
 fn has_place(file: &SetFile<'_>) -> bool {
     file.input.stream.is_none() || !file.input.display_path.starts_with('<')
 }
@@ -37,7 +38,7 @@ fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
-/// What the paths of all files below a folder begin with.
+/// The common prefix of the paths of all files below a folder.
 fn prefix(folder: &Path) -> Vec<u8> {
     let mut prefix = bytes(folder).to_vec();
     if prefix.last() != Some(&(MAIN_SEPARATOR as u8)) {
@@ -55,12 +56,12 @@ impl<'a> Files<'a> {
         Files { list, folders, sorted, all_folders: OnceLock::new() }
     }
 
-    /// Whether no file has a place.
+    /// Whether no file has a path.
     pub(super) fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
 
-    /// The number of a file.
+    /// The index of the file with a path.
     pub(super) fn at(&self, path: &Path) -> Option<usize> {
         let found = self.sorted.binary_search_by(|(known, _)| bytes(known).cmp(bytes(path)));
         found.ok().map(|at| self.sorted[at].1)
@@ -84,13 +85,13 @@ impl<'a> Files<'a> {
         self.folders.kustomizations.contains_key(folder) || self.below(folder).next().is_some()
     }
 
-    /// A folder, if there are files below it.
+    /// The folder as stored, if there are files below it.
     pub(super) fn folder_of(&self, folder: &Path) -> Option<&'a Path> {
         let (path, _) = self.below(folder).next()?;
         path.ancestors().find(|above| *above == folder)
     }
 
-    /// All folders below one that hold files, directly or indirectly.
+    /// All folders below a folder that contain files, directly or indirectly.
     pub(super) fn folders_below(&self, folder: &Path) -> impl Iterator<Item = &'a Path> + '_ {
         let all = self.all_folders.get_or_init(|| {
             let mut found: HashSet<&Path> = HashSet::new();
@@ -108,7 +109,7 @@ impl<'a> Files<'a> {
         all[start..].iter().copied().take_while(move |path| bytes(path).starts_with(&prefix))
     }
 
-    /// The folder above all files, or the current one if it is above all.
+    /// The current folder if it contains all files, otherwise the nearest folder that does.
     pub(super) fn root(&self) -> PathBuf {
         let first = self.sorted.first().and_then(|(path, _)| path.parent());
         let last = self.sorted.last().and_then(|(path, _)| path.parent());

@@ -1,4 +1,4 @@
-//! What kustomizations apply together.
+//! The files that kustomizations apply together.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use super::transform::{Reach, Transform};
 
 use crate::files::kustomization::Kustomization;
 
-/// Kustomizations below each other are followed to this depth.
+/// Maximum depth to which nested kustomizations are followed.
 const MAX_DEPTH: usize = 16;
 
-/// Follows kustomizations.
+/// Collects the files that kustomizations reach.
 pub(super) struct Expansion<'f, 'a> {
     files: &'f Files<'a>,
     seen: HashSet<(&'a Path, Option<Arc<str>>, String, String)>,
@@ -54,7 +54,8 @@ impl<'f, 'a> Expansion<'f, 'a> {
             own.components.iter().filter_map(|path| self.find(path)).collect();
         let how = how.with(own, &components);
         self.entries(own, &how, depth);
-        // What a component does to names it does to all; here it only adds its objects.
+        // The name changes of a component apply to all objects and are in `how` already; here the component
+        // only adds its objects.
         components.into_iter().for_each(|component| self.entries(component, &how, depth));
         true
     }
@@ -68,7 +69,7 @@ impl<'f, 'a> Expansion<'f, 'a> {
         }
     }
 
-    /// Applies a component over what has been applied.
+    /// Applies a component on top of the files that have been applied.
     pub(super) fn component(&mut self, folder: &Path, how: &Transform) {
         if let Some(component) = self.find(folder) {
             for (_, how) in &mut self.reach {
@@ -78,7 +79,8 @@ impl<'f, 'a> Expansion<'f, 'a> {
         }
     }
 
-    /// Applies all below a folder, as Flux does where there is no kustomization: those of the folders below count.
+    /// Applies all files below a folder, as Flux does for a folder without a kustomization: the outermost
+    /// kustomizations below it are applied as such.
     pub(super) fn generated(&mut self, folder: &Path, how: &Transform) {
         if self.kustomization(folder, how) {
             return;
@@ -100,7 +102,7 @@ pub(super) struct Top<'a> {
     pub(super) reach: Reach,
 }
 
-/// The kustomizations that no other one includes, except components, which are nothing alone.
+/// The kustomizations that no other one includes, except components, which are not built alone.
 pub(super) fn tops<'a>(files: &Files<'a>) -> Vec<Top<'a>> {
     let all = files.folders.kustomizations_in_order();
     let mut included: HashSet<&PathBuf> = HashSet::new();
@@ -119,7 +121,8 @@ pub(super) fn tops<'a>(files: &Files<'a>) -> Vec<Top<'a>> {
     tops.filter(|top| !top.reach.is_empty()).collect()
 }
 
-/// Adds the sets of kustomizations: one of all that do not repeat each other's objects, and one for each other.
+/// Adds the sets of kustomizations: one for all that do not repeat each other's objects, and one for each of
+/// the others.
 pub(super) fn add<'a>(draft: &mut Draft<'_, 'a>, tops: Vec<Top<'a>>) {
     let files = draft.files;
     let mut free: Vec<Top<'_>> = Vec::new();
@@ -166,7 +169,7 @@ pub(super) fn add<'a>(draft: &mut Draft<'_, 'a>, tops: Vec<Top<'a>>) {
     }
 }
 
-/// Which of some groups of files hold objects that another one holds as well.
+/// Whether each of some groups of files contains objects that another group contains as well.
 fn repeating<'r>(files: &Files<'_>, groups: impl Iterator<Item = &'r Reach>) -> Vec<bool> {
     let mut first: HashMap<u64, usize> = HashMap::new();
     let mut repeats = Vec::new();
@@ -185,8 +188,8 @@ fn repeating<'r>(files: &Files<'_>, groups: impl Iterator<Item = &'r Reach>) -> 
     repeats
 }
 
-/// The kustomizations that are called like environments, beside each other, and apply one file: under other names perhaps,
-/// so that they do not repeat each other's objects.
+/// The kustomizations beside each other that are named like environments and apply a common file. They may
+/// change its names, so that their objects differ.
 fn sharing_environments(tops: &[Top<'_>]) -> BTreeSet<usize> {
     let mut first: HashMap<(&Path, usize), usize> = HashMap::new();
     let mut found = BTreeSet::new();

@@ -1,7 +1,8 @@
-//! Which files are applied to one cluster together: the sets of an input.
+//! The sets of an input: which files are applied to one cluster together.
 //!
-//! The signs, the surest first: `clusters` of the configuration, Flux and Argo CD, kustomizations, folders that are
-//! called like environments. What none of them claims belongs to the sets of its folder, or is a set of its own.
+//! The evidence, in descending order of certainty: `clusters` of the configuration, Flux and Argo CD,
+//! kustomizations, folders that are named like environments. A file that none of them claims belongs to the
+//! sets of its folder, or to a set of its own.
 
 mod argo;
 mod claimer;

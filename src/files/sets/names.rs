@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// What a set is called.
+/// The name of a set, before it is made unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SetName {
-    /// As somebody called it.
+    /// A name that is used as it is.
     Fixed(String),
-    /// After a folder: by the last parts of its path that tell it from all others.
+    /// The name of a folder: as many of the last parts of its path as are needed to make it unique.
     Folder(PathBuf),
 }
 
-/// Folders that say what is in them, not for which cluster.
+/// Names of folders that describe their content, not a cluster.
 const TOOLS: &[&str] = &["flux-system", "flux", "argocd", "argo-cd", "argo", "gotk", "config", "cluster"];
 
-/// A folder without the folders of tools at its end.
+/// The folder, or the nearest one above it that is not named after a tool.
 pub(super) fn without_tools(folder: &Path) -> &Path {
     let is_tool = |folder: &&Path| {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -24,14 +24,14 @@ pub(super) fn without_tools(folder: &Path) -> &Path {
     folder.ancestors().find(|folder| !is_tool(folder)).unwrap_or(folder)
 }
 
-/// The names of sets, each different from all others.
+/// The names of sets, made unique.
 pub(super) fn unique<'n>(names: impl Iterator<Item = &'n SetName>) -> Vec<String> {
     let names: Vec<&SetName> = names.collect();
     let mut lengths = vec![1; names.len()];
     loop {
         let mut out: Vec<String> =
             names.iter().zip(&lengths).map(|(name, length)| text(name, *length)).collect();
-        // Sets of one folder cannot be told apart by it.
+        // Sets with the same folder cannot be told apart by it.
         let mut others: BTreeMap<&str, Vec<&SetName>> = BTreeMap::new();
         for (name, text) in names.iter().zip(&out) {
             let same = others.entry(text).or_default();
@@ -61,7 +61,7 @@ fn text(name: &SetName, length: usize) -> String {
     }
 }
 
-/// Gives names that nothing tells apart a number.
+/// Adds a number to names that are equal.
 fn number_equal_names(names: &mut [String]) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! What is done to the objects of a file before they are applied.
+//! The changes to the objects of a file before they are applied.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use gpulint_rules::source::PatchTarget;
 
 use crate::files::kustomization::Kustomization;
 
-/// What is done to the objects of a file before they are applied.
+/// Changes to the objects of a file before they are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Transform {
-    /// The namespace that replaces what is written.
+    /// The namespace that replaces the written one.
     pub(super) namespace: Option<Arc<str>>,
-    /// The namespace of objects without one.
+    /// The namespace of objects that have none.
     pub(super) default_namespace: Option<Arc<str>>,
     pub(super) prefix: String,
     pub(super) suffix: String,
@@ -32,7 +32,7 @@ impl Transform {
         }
     }
 
-    /// What a kustomization with these components does, below what is done to it.
+    /// Adds the changes of a kustomization and its components, which are made before these.
     pub(super) fn with(&self, own: &Kustomization, components: &[&Kustomization]) -> Transform {
         let all = || std::iter::once(own).chain(components.iter().copied());
         let mut out = self.clone();
@@ -48,5 +48,5 @@ impl Transform {
     }
 }
 
-/// The files that something applies, each with what is done to its objects.
+/// The files that something applies, each with the changes to its objects.
 pub(super) type Reach = Vec<(usize, Transform)>;

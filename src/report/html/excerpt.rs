@@ -1,4 +1,4 @@
-//! The lines around places of a file, and what edits make of its lines.
+//! The lines around locations in a file, and the lines that edits change.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use similar::{ChangeTag, TextDiff};
 use super::markup::Markup;
 use crate::report::excerpt::{CONTEXT, window};
 
-/// Longest part of a line.
+/// Maximum number of characters of a part of a line.
 const WIDTH: usize = 300;
-/// Most lines of a place, and of one change.
+/// Maximum number of lines of a location, and of one change.
 const MAX_PLACE: usize = 8;
 const MAX_CHANGED: usize = 80;
 
-/// A place to mark in a file.
+/// A range to mark in a file.
 pub(super) struct Mark<'a> {
-    /// As the JSON report says it.
+    /// The range, as in the JSON report.
     pub(super) range: &'a Value,
-    /// What is said of it, if the finding's own message does not.
+    /// The label, if it differs from the message of the finding.
     pub(super) label: Option<&'a str>,
 }
 
@@ -27,9 +27,8 @@ pub(super) struct Mark<'a> {
 struct Part<'a> {
     from: usize,
     to: usize,
-    /// Whether it is the place of the finding.
+    /// Whether it is the location of the finding.
     is_place: bool,
-    /// What is said of it.
     label: Option<&'a str>,
 }
 
@@ -54,11 +53,11 @@ fn line(source: &Source, number: usize) -> &str {
     let (text, lines) = (source.text(), source.lines());
     let (from, to) = (lines.start_of(number, text) as usize, lines.start_of(number + 1, text) as usize);
     let line = text.get(from..to).unwrap_or_default().trim_end_matches(['\n', '\r']);
-    // A byte order mark is not counted as a column.
+    // A byte order mark is not a column.
     if number == 0 { line.strip_prefix('\u{FEFF}').unwrap_or(line) } else { line }
 }
 
-/// The byte of a column.
+/// The byte offset of a column.
 fn byte(line: &str, column: usize) -> usize {
     if line.is_ascii() {
         return column.min(line.len());
@@ -70,7 +69,7 @@ fn last_line(source: &Source) -> usize {
     (source.lines().len() - 1).saturating_sub(usize::from(source.text().ends_with('\n')))
 }
 
-/// The lines around the marks; the first mark is the place of the finding.
+/// Writes the lines around the marks; the first mark is the location of the finding.
 pub(super) fn excerpt(out: &mut Markup, source: &Source, marks: &[Mark<'_>]) {
     let last = last_line(source);
     let mut shown: BTreeMap<usize, Vec<Part<'_>>> = BTreeMap::new();
@@ -108,7 +107,7 @@ pub(super) fn excerpt(out: &mut Markup, source: &Source, marks: &[Mark<'_>]) {
     out.raw("</pre>");
 }
 
-/// A line with its marked parts.
+/// Writes a line with its marked parts.
 fn marked(out: &mut Markup, line: &str, parts: &[Part<'_>]) {
     let ranges: Vec<(usize, usize, bool)> =
         parts.iter().map(|part| (byte(line, part.from), byte(line, part.to), part.is_place)).collect();
@@ -136,7 +135,7 @@ fn marked(out: &mut Markup, line: &str, parts: &[Part<'_>]) {
     }
 }
 
-/// What edits change, as lines that go and lines that come.
+/// Writes the changes of edits as removed and added lines.
 pub(super) fn diff(out: &mut Markup, source: &Source, edits: &[Value]) {
     let mut known: Vec<(Point, Point, &str)> = edits
         .iter()
@@ -146,7 +145,7 @@ pub(super) fn diff(out: &mut Markup, source: &Source, edits: &[Value]) {
         })
         .collect();
     known.sort_by_key(|(start, ..)| (start.line, start.column));
-    // Edits of neighbouring lines are one change.
+    // Edits of neighbouring lines form one change.
     let mut changes: Vec<Vec<(Point, Point, &str)>> = Vec::new();
     for edit in known {
         match changes.last_mut() {

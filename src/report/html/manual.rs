@@ -1,12 +1,12 @@
-//! The manual of a rule as HTML: the Markdown that manuals use.
+//! Renders the manual of a rule as HTML, from the Markdown that manuals use.
 
 use super::markup::Markup;
 
-/// Writes the manual without its first line, which the page has as the summary.
+/// Writes the manual without its first line, which is the summary on the page.
 pub(super) fn manual(out: &mut Markup, markdown: &str) {
     let mut paragraph = String::new();
     let mut in_list = false;
-    // The language of the block of code that is open.
+    // Whether the open block of code is a diff; `None` outside of a block.
     let mut code: Option<bool> = None;
     for line in markdown.lines().skip(1) {
         if let Some(language) = line.trim_start().strip_prefix("```") {
@@ -69,7 +69,7 @@ fn end_paragraph(out: &mut Markup, paragraph: &mut String, in_list: bool) {
     out.raw(if in_list { "</li>" } else { "</p>" });
 }
 
-/// Text with its `<https://…>` as links.
+/// Writes text, with `<https://…>` as links.
 fn linked(out: &mut Markup, text: &str) {
     let mut rest = text;
     while let Some((before, (url, after))) =

@@ -1,20 +1,20 @@
-//! HTML that is written piece by piece. Markup is part of this program (`&'static str`); all else is text, and is escaped.
+//! Builds HTML. Only text of this program (`&'static str`) is added as markup; all other text is escaped.
 
 use crate::terminal::is_bidi;
 
-/// Growing HTML.
+/// HTML under construction.
 #[derive(Debug, Default)]
 pub(super) struct Markup(String);
 
 impl Markup {
-    /// Markup of this program.
+    /// Adds markup of this program.
     pub(super) fn raw(&mut self, markup: &'static str) -> &mut Markup {
         self.0.push_str(markup);
         self
     }
 
-    /// Text of anybody, between tags or in an attribute in double quotes. Control characters, and those that change the
-    /// direction of text, are written as escapes.
+    /// Adds text from any origin, between tags or in an attribute in double quotes. Control characters, and
+    /// those that change the direction of text, are written as escapes.
     pub(super) fn text(&mut self, text: &str) -> &mut Markup {
         for c in text.chars() {
             match c {
@@ -32,7 +32,7 @@ impl Markup {
         self
     }
 
-    /// Text whose parts in backticks are code.
+    /// Adds text whose parts in backticks are code.
     pub(super) fn words(&mut self, text: &str) -> &mut Markup {
         let parts: Vec<&str> = text.split('`').collect();
         for (at, part) in parts.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Markup {
         self.raw("<code>").text(text).raw("</code>")
     }
 
-    /// A number, with commas between thousands.
+    /// Adds a number, with commas between thousands.
     pub(super) fn number(&mut self, number: u64) -> &mut Markup {
         let digits = number.to_string();
         for (at, digit) in digits.chars().enumerate() {
@@ -64,18 +64,18 @@ impl Markup {
         self
     }
 
-    /// A number as programs read it.
+    /// Adds a number without commas, for programs.
     pub(super) fn digits(&mut self, number: u64) -> &mut Markup {
         self.0.push_str(&number.to_string());
         self
     }
 
-    /// `1 file`, `2,000 files`.
+    /// Adds a count with its noun: `1 file`, `2,000 files`.
     pub(super) fn count(&mut self, number: u64, what: &'static str) -> &mut Markup {
         self.number(number).raw(" ").raw(what).raw(if number == 1 { "" } else { "s" })
     }
 
-    /// Dollars with cents.
+    /// Adds dollars with cents.
     pub(super) fn dollars(&mut self, dollars: f64) -> &mut Markup {
         self.0.push_str(&format!("${dollars:.2}"));
         self

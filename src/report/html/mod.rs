@@ -1,5 +1,6 @@
-//! The report as one page of HTML that loads nothing. What it says is what the JSON reports say; from the sources come only
-//! the lines around the places. Everything is in the page as it is; its script filters, groups and moves the focus.
+//! The report as one page of HTML that loads nothing. Its content is that of the JSON reports, with excerpts
+//! of the sources around locations. The page is complete without its script, which filters, groups and moves
+//! the focus.
 
 mod excerpt;
 mod manual;
@@ -24,34 +25,34 @@ use markup::Markup;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// The SHA-256 of the style and of the script in base64, which a test writes: the page runs nothing else.
+/// The SHA-256 of the style and of the script in base64, which a test writes: the policy of the page allows
+/// nothing else.
 const STYLE_HASH: &str = include_str!("page.css.sha256");
 const SCRIPT_HASH: &str = include_str!("page.js.sha256");
 
-/// A page has at most so many findings, those of the highest severity first.
+/// Maximum number of findings on a page, in descending order of severity.
 const MAX_FINDINGS: usize = 25_000;
-/// Findings of so few are shown unfolded.
+/// Maximum number of findings on a page that shows all of them open.
 const MAX_OPEN: usize = 30;
-/// Most related places that are drawn, and that are listed, and most entries of other lists.
+/// Maximum number of related locations that are drawn, and that are listed, and of entries in other lists.
 const MAX_DRAWN: usize = 6;
 const MAX_RELATED: usize = 40;
 const MAX_LISTED: usize = 1000;
 
-/// The elements of a member; none where it is not a list.
+/// The elements of a member; none if it is not a list.
 fn list<'v>(value: &'v Value, member: &str) -> &'v [Value] {
     value[member].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The text of a member; empty where it is not text.
+/// The text of a member; empty if it is not text.
 fn text<'v>(value: &'v Value, member: &str) -> &'v str {
     value[member].as_str().unwrap_or_default()
 }
 
-/// The findings of a rule.
 struct Group {
     rule: &'static Rule,
     severity: Severity,
-    /// By their numbers in the report.
+    /// The indices of the findings in the report.
     findings: Vec<usize>,
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError
     Ok(())
 }
 
-/// The numbers of the findings on the page.
+/// The indices of the findings on the page.
 fn shown(findings: &[Finding]) -> Vec<usize> {
     let mut all: Vec<usize> = (0..findings.len()).collect();
     if all.len() > MAX_FINDINGS {
@@ -133,7 +134,7 @@ fn shown(findings: &[Finding]) -> Vec<usize> {
     all
 }
 
-/// By rule: errors first, then the most frequent.
+/// The findings by rule: errors first, then the most frequent.
 fn groups(findings: &[Finding], shown: &[usize]) -> Vec<Group> {
     let mut groups: BTreeMap<&str, Group> = BTreeMap::new();
     for at in shown {
@@ -151,7 +152,7 @@ fn groups(findings: &[Finding], shown: &[usize]) -> Vec<Group> {
     groups
 }
 
-/// The head of the document and of the page.
+/// Writes the head of the document and of the page.
 fn open(page: &mut Markup, head: &Value) {
     let summary = &head["summary"];
     let number = |member: &str| summary[member].as_u64().unwrap_or_default();
@@ -216,7 +217,7 @@ fn navigation(page: &mut Markup, head: &Value, pools: Option<&Value>) {
     page.raw("</ul></nav></header>");
 }
 
-/// The controls, which the script shows, and the table of the rules.
+/// Writes the controls, which the script shows, and the table of the rules.
 fn filters(page: &mut Markup, findings: &[Finding], shown: &[usize], groups: &[Group]) {
     if groups.is_empty() {
         return;
@@ -370,7 +371,7 @@ fn finding(out: &mut Markup, finding: &Finding, json: &Value, is_open: bool, is_
     out.text(fingerprint).raw("\">").text(fingerprint).raw("</a></dd></dl></div></details>\n");
 }
 
-/// `path:3:5`.
+/// Writes a location: `path:3:5`.
 fn place(out: &mut Markup, file: &str, range: &Value) {
     out.text(file);
     let start = &range["start"];
@@ -383,7 +384,7 @@ fn source_of(location: &Location) -> Option<&Arc<Source>> {
     location.resolve_span().map(|(source, ..)| source)
 }
 
-/// The lines around the place of the finding and around the related ones.
+/// Writes the lines around the location of the finding and around related locations.
 fn excerpts(out: &mut Markup, finding: &Finding, json: &Value) {
     let Some(source) = source_of(&finding.location) else { return };
     let mut marks = vec![Mark { range: &json["range"], label: None }];
@@ -451,7 +452,7 @@ fn rendered(out: &mut Markup, json: &Value) {
     out.raw("</dd>");
 }
 
-/// What another version changes.
+/// Writes the changes by another version.
 fn preview(page: &mut Markup, json: &Value) {
     page.raw("<section id=\"preview\" aria-labelledby=\"h-preview\"><h2 id=\"h-preview\">Upgrade</h2>");
     for product in list(json, "products") {
@@ -520,7 +521,7 @@ fn skipped(page: &mut Markup, skipped: &[Value]) {
     page.raw("</section>");
 }
 
-/// How many entries a list leaves out.
+/// Writes how many entries a list leaves out.
 fn more(page: &mut Markup, entries: usize) {
     if entries > MAX_LISTED {
         page.raw("<p>and ")
@@ -535,7 +536,7 @@ mod tests {
 
     use super::STYLE;
 
-    /// The colours of a block of variables.
+    /// The colours in a block of variables.
     fn colors(block: &str) -> HashMap<&str, [f64; 3]> {
         let pairs = block.split(';').filter_map(|line| line.trim().strip_prefix("--")?.split_once(": #"));
         let channel = |hex: &str| {
@@ -575,7 +576,7 @@ mod tests {
             {
                 assert!(contrast(fore, back) >= 4.5, "{scheme}: {fore} on {back}: {}", contrast(fore, back));
             }
-            // What is no text, but has to be told apart.
+            // Shapes that are not text, but have to be distinguishable.
             for (one, other) in [("edge", "back"), ("blocked", "limited"), ("blocked", "back")] {
                 assert!(contrast(one, other) >= 3.0, "{scheme}: {one} on {other}: {}", contrast(one, other));
             }

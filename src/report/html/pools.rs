@@ -1,4 +1,5 @@
-//! The NodePools, what they admit and cost, and who lands where, from the JSON of `gpulint pools`.
+//! The NodePools, the types that they admit, their prices, and the workloads that go to them, from the JSON
+//! of `gpulint pools`.
 
 use serde_json::Value;
 
@@ -6,10 +7,10 @@ use super::markup::Markup;
 use super::week::week;
 use super::{list, text};
 
-/// So many instance types are listed beside a pool; more are below a fold.
+/// Maximum number of instance types beside a pool; more are below a fold.
 const MAX_TYPES: usize = 6;
 
-/// The sets of the pools, in their order; one without a name where the whole input is one.
+/// The names of the sets of the pools, in order; one without a name if the whole input is one set.
 fn sets(pools: &Value) -> Vec<Option<&str>> {
     let mut sets: Vec<Option<&str>> = Vec::new();
     for member in ["pools", "fitNoPool", "unknown"] {
@@ -85,7 +86,7 @@ fn overview(out: &mut Markup, pools: &[(usize, &Value)]) {
             .raw("\">")
             .text(name_of(pool));
         out.raw("</a>");
-        // Pools of one name are told apart by their files.
+        // The file tells pools of one name apart.
         if pools.iter().any(|(other, one)| other != number && name_of(one) == name_of(pool)) {
             out.raw("<br>");
             place(out, pool);
@@ -121,7 +122,7 @@ fn range(out: &mut Markup, least: f64, most: f64) -> &mut Markup {
     if least == most { out.dollars(least) } else { out.dollars(least).raw(" – ").dollars(most) }
 }
 
-/// The name of an object; one that has none is named too.
+/// The name of an object, or a placeholder for an object without a name.
 fn name_of(object: &Value) -> &str {
     match text(object, "name") {
         "" => "(no name)",
@@ -129,7 +130,7 @@ fn name_of(object: &Value) -> &str {
     }
 }
 
-/// `path:12`.
+/// Writes a location: `path:12`.
 fn place(out: &mut Markup, object: &Value) {
     if let Some(file) = object["file"].as_str() {
         out.raw("<span class=\"place\">").text(file);
@@ -140,7 +141,7 @@ fn place(out: &mut Markup, object: &Value) {
     }
 }
 
-/// `namespace/kind/name`, as `gpulint why` names a workload.
+/// Writes the name of a workload in the form of `gpulint why`: `namespace/kind/name`.
 fn workload(out: &mut Markup, object: &Value) {
     out.raw("<span class=\"name\">");
     if let Some(namespace) = object["namespace"].as_str() {
@@ -336,7 +337,7 @@ fn placement(out: &mut Markup, pools: &[(usize, &Value)], homeless: &[&Value], u
     out.raw("</table>");
 }
 
-/// What is not known of a workload, without what is not known of its pool.
+/// Writes the uncertainties of a workload, without those of its pool.
 fn doubts(out: &mut Markup, own: &[Value], known: &[Value]) {
     for (at, doubt) in own.iter().filter(|doubt| !known.contains(doubt)).enumerate() {
         if at > 0 {

@@ -1,4 +1,4 @@
-//! What disruption budgets allow in a week: a picture of 7 days with 24 hours, and the same in words.
+//! The disruptions that budgets allow in a week: a picture of 7 days with 24 hours, and a sentence.
 
 use super::markup::Markup;
 
@@ -9,7 +9,7 @@ const DAY: usize = 14;
 const LEFT: usize = 30;
 const TOP: usize = 14;
 
-/// The letters of the JSON report, the class of the picture, and what they say.
+/// The letters of the JSON report, their class in the picture, and their text.
 const STATES: [(char, &str, &str); 5] = [
     ('#', "blocked", "blocked"),
     ('/', "blocked-partly", "blocked at times"),
@@ -25,7 +25,7 @@ fn state(letter: char) -> (&'static str, &'static str) {
         .map_or(("limited", "limited"), |(_, class, words)| (class, words))
 }
 
-/// The runs of equal hours of a day: from, to, letter.
+/// The runs of equal hours of a day: start, end, letter.
 fn runs(day: &str) -> Vec<(usize, usize, char)> {
     let mut out: Vec<(usize, usize, char)> = Vec::new();
     for (hour, letter) in day.chars().enumerate() {
@@ -37,7 +37,7 @@ fn runs(day: &str) -> Vec<(usize, usize, char)> {
     out
 }
 
-/// `limited, Mon–Fri 09:00–17:00 blocked`.
+/// The week as a sentence: `limited, Mon–Fri 09:00–17:00 blocked`.
 pub(super) fn sentence(days: &[&str]) -> String {
     let count = |letter: char| days.iter().flat_map(|day| day.chars()).filter(|c| *c == letter).count();
     let Some(most) = STATES.iter().map(|(letter, ..)| *letter).rev().max_by_key(|letter| count(*letter))
@@ -74,7 +74,7 @@ pub(super) fn sentence(days: &[&str]) -> String {
     out.join("; ")
 }
 
-/// The words, and the picture where hours differ.
+/// Writes the sentence, and the picture if hours differ.
 pub(super) fn week(out: &mut Markup, reasons: &[&str], days: &[&str], zone: Option<&str>) {
     let words = sentence(days);
     out.raw("<div class=\"week\"><p>");
@@ -134,7 +134,7 @@ fn picture(out: &mut Markup, days: &[&str], words: &str) {
     out.raw("</svg>");
 }
 
-/// Some hours of a day. Partly so: the lower half is filled.
+/// Draws some hours of a day. If they are partly limited, the upper half shows that.
 fn cell(out: &mut Markup, (x, y): (usize, usize), (width, height): (usize, usize), class: &'static str) {
     let rect = |out: &mut Markup, class: &'static str, y: usize, height: usize| {
         out.raw("<rect class=\"").raw(class).raw("\" x=\"").digits(x as u64).raw("\" y=\"").digits(y as u64);
