@@ -69,7 +69,7 @@ fn what_is_in_the_baseline_is_counted_and_not_reported() {
     let json = folder.run(&check(&["--baseline", "known.yaml", "-f", "json", "."])).exits(0).json();
     assert_eq!(json["summary"]["baselined"], 2);
     assert_eq!(json["diagnostics"], Value::Array(Vec::new()));
-    // From another current folder, by another name, and with the file alone.
+    // From another current folder, under another name, and for the file alone.
     let inside = crate::support::run_in(
         &folder.0.join("a"),
         &check(&["--baseline", "../known.yaml", "pool.yaml"]),
@@ -100,7 +100,7 @@ fn a_new_finding_is_reported_and_lines_may_move() {
         .collect();
     assert_eq!(names, ["a/pool.yaml", "c/pool.yaml"], "the new object, and the copy in another file");
     assert_eq!(report["diagnostics"][0]["object"]["name"], "new");
-    // What is in the baseline is not fixed either.
+    // Findings in the baseline are not fixed either.
     folder.run(&check(&["--baseline", "known.yaml", "--fix", "--unsafe-fixes", "."])).exits(0);
     assert_eq!(read(&folder, "b/pool.yaml"), pool("b"));
     assert!(read(&folder, "c/pool.yaml").contains("taints"));
@@ -118,7 +118,7 @@ fn entries_that_no_longer_match_are_noted_and_removed_on_request() {
     assert_eq!(run.err, note);
     let run = folder.run(&check(&[&baseline[..], &["a/pool.yaml"]].concat())).exits(0);
     assert_eq!(run.err, note);
-    // What this run does not look at is not said to be stale, and stays.
+    // Entries for files that this run does not cover are kept and not reported as stale.
     let other =
         ["check", "--select", "gpu-limit-mismatch", "--baseline", "known.yaml", "--update-baseline", "."];
     for args in [check(&[&baseline[..], &["b"]].concat()), other.to_vec()] {
@@ -177,7 +177,7 @@ fn a_baseline_that_cannot_be_read_ends_the_run() {
         folder.run(&check(&["--baseline", file, "."])).exits(2).complains(error);
     }
     folder.run(&check(&["--update-baseline", "."])).exits(2).complains("there is no baseline");
-    // Only a baseline is overwritten, also one that a merge has broken.
+    // Only a baseline is overwritten, including one that a merge has broken.
     folder.run(&check(&["--write-baseline", "merge.yaml", "."])).exits(0);
     folder.run(&check(&["--baseline", "merge.yaml", "."])).exits(0);
     for file in ["a/pool.yaml", "newer.yaml", "broken.yaml"] {

@@ -1,6 +1,6 @@
-//! The built binary from outside: arguments, exit codes, what is skipped, formats.
+//! The built binary from outside: arguments, exit codes, skipped files, formats.
 //!
-//! `fixtures/invalid/*` are checked one by one, each with what is expected beside it;
+//! Each file in `fixtures/invalid` is checked alone, and its expected output is beside it;
 //! `UPDATE=1 cargo test` rewrites that.
 
 use std::fs;
@@ -19,7 +19,7 @@ const BROKEN: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n";
 /// A manifest with one warning.
 const TRAILING: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n...\nkind: Secret\n";
 
-/// `file reason` of each skipped entry, with the document and `partial` where they are said.
+/// `file reason` of each skipped entry, with the document and `partial` if they are set.
 fn skipped(report: &Value) -> Vec<String> {
     let list = report["summary"]["skipped"].as_array().unwrap();
     list.iter()
@@ -176,7 +176,7 @@ fn templates_that_were_not_rendered_are_said() {
             "3 Helm templates not rendered: gpulint check --render, or helm template {chart} | gpulint check -\n"
         )
     };
-    // Nothing was judged.
+    // Nothing was checked.
     for format in ["text", "concise", "json"] {
         let run = folder.run(&["check", "-f", format]).exits(2).complains("no Kubernetes object found (");
         assert!(run.err.ends_with(&format!("makes this a success\n{}", line("charts/a"))), "{run:?}");
@@ -188,7 +188,7 @@ fn templates_that_were_not_rendered_are_said() {
     run_in(&folder.0.join("charts/a/charts"), &["check", ".."], "").exits(2).complains(&line(".."));
     let run = folder.run(&["check", "--allow-empty"]).exits(0).prints(&line("charts/a"));
     assert_eq!(run.err, "");
-    // Something was judged.
+    // Something was checked.
     let folder = folder.with("a.yaml", CONFIG_MAP);
     let run = folder.run(&["check"]).exits(0);
     let summary = "no findings in 1 file (1 object); 6 skipped: --verbose lists them\n";
@@ -205,7 +205,7 @@ fn templates_that_were_not_rendered_are_said() {
     let folder = Folder::new().with("x/Chart.yaml", library).with("x/templates/_a.yaml", "{{ if }}\n");
     let run = folder.run(&["check", "--allow-empty"]).exits(0);
     assert!(!run.out.contains("not rendered"), "{run:?}");
-    // Templates of other tools are none of a chart.
+    // Templates of other tools do not belong to a chart.
     let other = Folder::new().with("a.yaml", CONFIG_MAP).with("b.yaml", "kind: {{ a }}\nb: {{ if }}\n");
     let run = other.run(&["check"]).exits(0);
     assert!(!run.out.contains("Helm"), "{run:?}");
@@ -232,7 +232,7 @@ fn without_objects_the_configuration_that_ignores_them_is_named() {
         .with("gpulint.yml", "ignore: ['**']\n")
         .with("a.yaml", BROKEN)
         .with("sub/b.yaml", BROKEN);
-    // The pattern fits the configuration itself.
+    // The pattern matches the configuration itself.
     let by = "ignored by `ignore` of gpulint.yml); --allow-empty makes this a success";
     folder.run(&["check"]).exits(2).complains(&format!("no Kubernetes object found (3 files {by}"));
     folder
@@ -426,7 +426,7 @@ fn the_walk_reads_hidden_files_and_respects_ignore_files() {
 fn what_ignore_files_hide_is_said_where_nothing_is_left() {
     let folder = Folder::new().with(".gitignore", "build/\n").with("build/a.yaml", CONFIG_MAP);
     folder.run(&["check"]).exits(2).complains("(1 file ignored by .gitignore and the like)");
-    // What is named is checked.
+    // A file that is named is checked.
     folder.run(&["check", "build"]).exits(0);
     let folder = folder.with("b.yaml", CONFIG_MAP);
     assert_eq!(folder.run(&["check"]).exits(0).err, "");
@@ -501,7 +501,7 @@ fn what_is_no_manifest_is_skipped_with_its_reason() {
             "terraform/values.yaml",
             "a:\n  - ${six ? \"IPv6\" : \"IPv4\"}\n%{ if b ~}\nc: 1\n%{ endif ~}\n",
         )
-        // Broken, and each of another tool: prose that speaks of a field, and a template by its name.
+        // Broken files, each of another tool: prose that mentions a field, and a template by its name.
         .with("notes.yaml", "a: [\nwrite apiVersion first\n")
         .with("terraform/pool.tftpl.yaml", "apiVersion: v1\nkind: ConfigMap\n%{ if b ~}\ndata: {a: [\n")
         .with("image.json", b"\x89PNG\0\0\0\0\0\0\0\0\0\0");
@@ -529,7 +529,7 @@ fn what_is_no_manifest_is_skipped_with_its_reason() {
         ]
     );
     assert_eq!(report["summary"]["files"], 1);
-    // Whoever names a file wants to hear that it is broken.
+    // A file that is named is reported if it is broken.
     let named = folder.run(&["check", "-f", "concise", "terraform/values.yaml"]);
     assert!(named.exits(1).out.contains("yaml-syntax"));
 }
@@ -605,7 +605,7 @@ fn definitions_come_from_flags_and_configurations() {
     concise(&["other", "--crds", "crds", "--crds", "twice.yaml"])
         .exits(2)
         .complains("twice.yaml: Pool of `example.com` is already defined by `pools.example.com`");
-    // The configuration's definitions give way to those of the command line.
+    // Definitions on the command line replace those of the configuration.
     concise(&["manifests", "--crds", "twice.yaml"]).exits(1).prints(rule);
 }
 
@@ -684,7 +684,7 @@ fn what_gpulint_prints_of_itself() {
     }
 }
 
-/// Each entry of `fixtures/invalid`, and what one line a finding says of it.
+/// Each file in `fixtures/invalid` has the expected findings, one line each.
 #[test]
 fn invalid_input_has_the_expected_findings() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/invalid");

@@ -119,7 +119,7 @@ fn what_holds_is_shown_with_its_place() {
     let dev = folder.run(&["config", "--show", "dev/a.yaml", "--keda", "2.18"]).exits(0);
     assert!(dev.out.contains("  pdb-missing: off  # gpulint.yaml:10\n"), "{}", dev.out);
     assert!(dev.out.contains("  keda: \"2.18\"  # --keda\n"), "{}", dev.out);
-    // What is shown is a configuration.
+    // The output is a valid configuration.
     for text in [&run.out, &dev.out] {
         let shown = Folder::new().with("gpulint.yaml", text).with("a.yaml", POD);
         let check = shown.run(&["check", "--fail-on", "never", "."]).exits(0);
@@ -149,7 +149,7 @@ fn a_configuration_is_written_for_a_folder() {
     assert_eq!(check.err, "");
     let text = std::fs::read_to_string(folder.0.join("gpulint.yaml")).unwrap();
     assert_eq!(text, printed);
-    // Each part that is a comment is right where it is made one.
+    // Each commented part is valid once it is uncommented.
     let uncommented: String = (text.lines())
         .map(|line| {
             let rest = line.trim_start().strip_prefix("# ").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Files that are read for what they say about others.
+//! Context: files that are read for their effect on other files.
 
 use crate::support::{Folder, Run};
 
@@ -28,7 +28,7 @@ fn given_context_is_read_and_not_checked() {
     let run = check(&folder, &["base/so.yaml", "--context", "base"]).exits(1);
     assert!(run.out.starts_with("base/so.yaml:5:26: warning[keda-hpa-conflict]"), "{run:#?}");
     assert_eq!(run.out.matches("[keda-hpa-conflict]").count(), 1, "{run:#?}");
-    // Not even that it does not parse.
+    // A syntax error in the context is not reported either.
     let folder = folder.with("base/broken.yaml", "kind: A\napiVersion: v1\nmetadata: {a: [\n");
     let args = ["check", "--select", "keda-hpa-conflict,yaml-syntax", "base/so.yaml", "--context", "base"];
     let run = folder.run(&args).exits(1).prints("1 file");
@@ -108,7 +108,7 @@ fn a_chart_claims_what_it_installs_as_written() {
     run.complains("note: 1 file of `x` is context");
     check(&folder, &["x/charts/y/crds/hpa.yaml", "-v"]).exits(0).complains("note: 1 file of `x` is context");
     check(&folder, &["x/crds/so.yaml", "--no-context"]).exits(0);
-    // A file elsewhere in the chart is nothing that it installs.
+    // The chart does not install a file elsewhere in it.
     check(&folder, &["x/examples/hpa.yaml", "-v"]).exits(0).complains("note: no context");
 }
 
@@ -117,7 +117,7 @@ fn what_nothing_claims_is_checked_alone() {
     let folder = checkout().with("base/hpa.yaml", HPA);
     let run = check(&folder, &["base/so.yaml", "--verbose"]).exits(0);
     run.complains("note: no context");
-    // Folders of environments are a guess.
+    // Folders of environments are only likely to be sets.
     let folder = folder.with("clusters/dev/x.yaml", HPA).with("clusters/prod/x.yaml", HPA);
     check(&folder, &["base/so.yaml", "-v"]).exits(0).complains("note: no context");
     check(&folder, &["clusters/dev/x.yaml", "-v"]).exits(0).complains("note: no context");

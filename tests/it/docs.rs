@@ -34,7 +34,7 @@ fn the_pages_are_written_again_only_where_they_differ() {
     assert!(nowhere.err.contains("cannot write file/manual/rules/index.md: "), "{}", nowhere.err);
 }
 
-/// The schemas are published where they say that they are.
+/// The schemas are published at the address in their `$id`.
 #[test]
 fn the_schemas_have_the_address_of_their_id() {
     let folder = Folder::new();
@@ -46,7 +46,7 @@ fn the_schemas_have_the_address_of_their_id() {
     }
 }
 
-/// Below `Rules`, the table of contents has every group and every rule; `UPDATE=1` writes it.
+/// The table of contents has every group and every rule below `Rules`; `UPDATE=1` writes it.
 #[test]
 fn the_table_of_contents_has_every_rule() {
     let path = root().join("docs/src/SUMMARY.md");
@@ -73,7 +73,7 @@ fn the_table_of_contents_has_every_rule() {
     }
 }
 
-/// What a page shows of gpulint's output is what gpulint prints; `UPDATE=1` writes it.
+/// The output of gpulint on a page is its real output; `UPDATE=1` writes it.
 #[test]
 fn the_manual_shows_real_output() {
     for path in pages_below(&root().join("docs/src")) {
@@ -100,7 +100,7 @@ fn the_manual_shows_real_output() {
     }
 }
 
-/// The pages that people write. What `gpulint docs` writes is in folders.
+/// The pages that are written by hand. Those that `gpulint docs` writes are in folders.
 fn pages_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut pages: Vec<_> =
@@ -109,7 +109,7 @@ fn pages_below(folder: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// Commands and options that the manual shows exist.
+/// The commands and options in the manual exist.
 #[test]
 fn commands_of_the_manual_exist() {
     let folder = Folder::new();
@@ -143,7 +143,7 @@ fn commands_of_the_manual_exist() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What recipes install is this version.
+/// The recipes install this version.
 #[test]
 fn recipes_install_this_version() {
     let version = env!("CARGO_PKG_VERSION");

@@ -78,7 +78,7 @@ fn safe_fixes_are_written_and_nothing_else_is_touched() {
     assert_eq!(names.len(), 2, "nothing else is left in the folder");
 }
 
-/// Each with the place where it is now.
+/// Each fix is listed with its place after all fixes.
 #[test]
 fn what_was_fixed_is_listed_and_counted() {
     let folder = Folder::new().with("a/safe.yaml", SAFE).with("unsafe.yaml", UNSAFE);
@@ -110,7 +110,7 @@ fn what_was_fixed_is_listed_and_counted() {
         listed += 1;
     }
     assert_eq!(listed, 2, "{run:#?}");
-    // Of many, some of each rule.
+    // If there are many, some of each rule are listed.
     let pools: String =
         (0..30).map(|at| format!("---\n{}", SAFE.replace("web}", &format!("p{at}}}")))).collect();
     let many = || Folder::new().with("a.yaml", &pools);
@@ -166,7 +166,7 @@ fn a_diff_changes_nothing() {
         assert!(run.err.contains("2 would be fixed: "), "{run:?}");
     }
     assert_eq!(read(&folder, "safe.yaml"), SAFE);
-    // What a tool reads as a patch is one.
+    // A file that a tool reads as a patch is treated as one.
     folder.run(&check(&["--fix"])).exits(0);
     let run = folder.run(&check(&["--diff"])).exits(0);
     assert_eq!(run.out, "");
@@ -178,7 +178,7 @@ fn standard_input_is_fixed_to_standard_output() {
     let run = folder.run_with(&check(&["--fix", "-"]), SAFE).exits(0);
     assert_eq!(run.out, repaired());
     assert!(run.err.contains("2 fixed, 0 left"), "{run:?}");
-    // What is not fixed comes out as it went in.
+    // Text that is not fixed is printed unchanged.
     for text in [UNSAFE, "a: [\n", "no: manifest\n"] {
         let run = folder.run_with(&check(&["--fix", "--allow-empty", "-"]), text);
         assert_eq!(run.out, text);
@@ -279,7 +279,7 @@ fn links_are_followed_and_modes_stay() {
     let link = fs::symlink_metadata(folder.0.join("link.yaml")).unwrap();
     assert!(link.is_symlink());
     assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
-    // Found twice, it is written once.
+    // A file that is found twice is written once.
     fs::write(&real, SAFE).unwrap();
     folder.run(&check(&["--fix", "link.yaml", "real"])).exits(0);
     assert_eq!(fs::read_to_string(&real).unwrap(), repaired());
@@ -303,8 +303,8 @@ fn a_read_only_file_is_not_fixed() {
 #[test]
 fn a_folder_that_cannot_be_written_is_an_error() {
     let folder = Folder::new().with("a/safe.yaml", SAFE);
-    // A folder in the place of the new file keeps it from being made: the name is known only to
-    // the process, so the whole folder is taken away instead, where the system lets us.
+    // A folder in the place of the temporary file would keep it from being created, but its name is known
+    // only to the process. So the whole folder is made read-only, where the system supports it.
     let path = folder.0.join("a");
     if !make_read_only(&path) {
         return;
@@ -315,7 +315,7 @@ fn a_folder_that_cannot_be_written_is_an_error() {
     assert_eq!(read(&folder, "a/safe.yaml"), SAFE);
 }
 
-/// Says whether the folder can no longer be written: not so for a superuser.
+/// Makes a folder read-only, and returns whether it worked: a superuser may still write to it.
 #[cfg(unix)]
 fn make_read_only(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -343,8 +343,8 @@ fn make_read_only(_: &Path) -> bool {
 #[cfg(not(unix))]
 fn restore(_: &Path) {}
 
-/// Fixes of one file may wait for those of another: a pool lets go of its kubelet settings once
-/// the class in another file has taken them in.
+/// A fix of one file may depend on one of another: the kubelet settings of a pool are removed only after the
+/// class in another file has them.
 #[test]
 fn an_old_set_is_converted_in_one_run() {
     let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/migration/provisioner-pair");

@@ -1,4 +1,5 @@
-//! The built program on a few fixtures, and all of them as admission reviews: a review gives what a file gives.
+//! Runs the built program on a few fixtures, and sends all of them as admission reviews: a review has the
+//! findings of the file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +31,7 @@ fn check(paths: &[&str], extra: &[&str]) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// What the engine alone finds in fixtures is tested in `rules/tests/fixtures`; the program prints the same.
+/// `rules/tests/fixtures` tests the findings of the engine in fixtures; the program prints the same ones.
 #[test]
 fn the_program_prints_what_the_engine_finds() {
     let mut wrong = Vec::new();
@@ -49,7 +50,7 @@ fn the_program_prints_what_the_engine_finds() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// What `why` and `pools` say of the documents' pools and workloads, and of the repaired ones.
+/// The output of `why` and `pools` for the pools and workloads of the documents, and for the repaired ones.
 #[test]
 fn where_the_documents_pods_go() {
     let serving = &["deployment/textgen-spot-serving"][..];
@@ -58,7 +59,7 @@ fn where_the_documents_pods_go() {
         ("practices/000", serving),
         ("practices/002", &["pod/vit-training", "pod/bert-training-long", job][..]),
         ("practices-repaired/000", serving),
-        // The training runs are Jobs there.
+        // The training runs are Jobs in this set.
         ("practices-repaired/002", &["job/vit-training", "job/bert-training-long", job][..]),
     ];
     let mut wrong = Vec::new();
@@ -88,7 +89,7 @@ fn run(args: &[&str]) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// Kustomizations are the program's to read, so sets with one are checked here.
+/// Only the program reads kustomizations, so sets with one are checked here.
 #[test]
 fn sets_with_a_kustomization_give_what_stands_beside_them() {
     let mut wrong = Vec::new();
@@ -121,7 +122,7 @@ fn neither_order_of_files_nor_threads_change_anything() {
     assert_eq!(a, b);
 }
 
-/// What a file says of an object, and what a review of the same object says.
+/// The findings of a review are those of the file that contains the object.
 #[test]
 fn a_review_gives_what_a_file_gives() {
     let settings = || Settings {
@@ -158,13 +159,13 @@ fn a_review_gives_what_a_file_gives() {
                 ))
             });
             if !unique {
-                // Two versions of one object: a cluster holds only one of them.
+                // Two versions of one object: a cluster has only one of them.
                 continue;
             }
             for object in &objects {
                 cluster.apply(object.clone());
             }
-            // An object that a cluster has given a uid is not created again.
+            // An object with a uid exists in a cluster and is not created again.
             for object in objects.iter().filter(|object| object.path(&["metadata", "uid"]).is_absent()) {
                 let from_file = count(
                     engine
@@ -173,11 +174,11 @@ fn a_review_gives_what_a_file_gives() {
                         .iter()
                         // A review has no comments.
                         .filter(|f| !f.message.contains("but a comment here speaks of"))
-                        // An API server reviews no object of a kind that it does not serve.
+                        // An API server sends no review of an object of a kind that it does not serve.
                         .filter(|f| f.rule.id != "api-version-unknown")
-                        // A cluster holds only one of several.
+                        // A cluster has only one of several objects with the same name.
                         .filter(|f| f.rule.id != "duplicate-object")
-                        // What is absent may be applied next.
+                        // An absent object may be applied next.
                         .filter(|f| !f.reports_absence)
                         .map(|f| (f.severity == Severity::Error, line(f.rule.id, &f.message))),
                 );
@@ -197,13 +198,13 @@ fn a_review_gives_what_a_file_gives() {
                     (true, message)
                 });
                 let warned = response["warnings"].as_array().into_iter().flatten();
-                // That no rule knows a kind is said, and is no finding.
+                // A warning that no rule supports a kind is not a finding.
                 let warned = warned
                     .map(|w| (false, strings(w)))
                     .filter(|(_, w)| !w.starts_with("gpulint: no rule knows"));
                 let unserved = |line: &(bool, String)| line.1.starts_with("gpulint api-version-unknown:");
                 let from_review = count(denied.chain(warned).filter(|line| !unserved(line)));
-                // One by one: findings of one message may differ in the help that a review adds.
+                // One by one: findings with one message may differ in the help that a review adds.
                 let each = |counted: &BTreeMap<(bool, String), usize>| {
                     let lines = counted.iter().flat_map(|(l, n)| vec![l.clone(); *n]);
                     lines.collect::<Vec<_>>()

@@ -1,6 +1,7 @@
-//! The page of `gpulint check --format html`: its structure, that no text becomes markup, and what a browser makes of it.
+//! The page of `gpulint check --format html`: its structure, the escaping of text, and its behaviour in a
+//! browser.
 //!
-//! The tests with a browser run where `chromium` is installed, and leave the screenshots in `target/tmp`.
+//! The tests with a browser run only if `chromium` is installed, and write screenshots to `target/tmp`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -72,7 +73,7 @@ fn without_assets(page: &str) -> String {
         .into_owned()
 }
 
-/// Every tag of a page, which must be nested as it should be.
+/// All tags of a page. Asserts that they are nested correctly.
 fn tags(page: &str) -> Vec<String> {
     const VOID: [&str; 4] = ["meta", "input", "br", "img"];
     let mut open: Vec<String> = Vec::new();
@@ -239,7 +240,7 @@ fn nothing_is_loaded() {
         let asset = fs::read_to_string(root().join("src/report/html").join(name)).unwrap();
         assert!(!asset.contains("http") && !asset.contains("url(") && !asset.contains("@import"), "{name}");
     }
-    // Links of manuals lead elsewhere where somebody follows them, and say nothing of where from.
+    // Links of manuals lead to other sites, and do not send a referrer.
     for tag in tags(&without_assets(&page)).iter().filter(|tag| tag.contains("://")) {
         assert!(tag.starts_with("<a rel=\"noreferrer\" href=\"https://"), "{tag}");
     }
@@ -259,9 +260,9 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// What chromium prints with some arguments. It must have nothing to complain about.
+/// The output of chromium with some arguments. It must not contain errors.
 fn open(browser: &Path, page: &Path, fragment: &str, args: &[&str]) -> String {
-    // One at a time: a browser has many processes.
+    // One browser at a time, because it has many processes.
     static TURN: OnceLock<Mutex<()>> = OnceLock::new();
     let _turn = TURN.get_or_init(Mutex::default).lock().unwrap_or_else(|broken| broken.into_inner());
     let profile = Folder::new();
@@ -281,7 +282,7 @@ fn open(browser: &Path, page: &Path, fragment: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The findings of a document that are shown, as their opening tags.
+/// The opening tags of the findings that a document shows.
 fn shown(dom: &str) -> Vec<String> {
     let tags = Regex::new("<details class=\"f [^>]*>").unwrap();
     tags.find_iter(dom)
@@ -325,7 +326,7 @@ fn a_browser_shows_and_filters_all_findings() {
     assert!(shown(&one).iter().any(|tag| tag.contains(fingerprint) && tag.contains("open=\"\"")));
 }
 
-/// Runs in a copy of the page without its policy, and tells the page around it what it sees.
+/// This script runs in a copy of the page without its policy, and reports to the page around it.
 const PROBE: &str = r#"
 addEventListener("load", () => {
   for (const d of document.querySelectorAll("details")) d.open = true;
@@ -351,7 +352,8 @@ addEventListener("load", () => {
 });
 "#;
 
-/// What the probe sees in a window of some width. A browser without a screen has windows of 500 pixels and more.
+/// The report of the probe in a window of a given width. A browser without a screen has windows of at least
+/// 500 pixels.
 fn probe(browser: &Path, folder: &Path, page: &str, width: &str, flag: &str) -> Value {
     let page = Regex::new("<meta http-equiv=\"Content-Security-Policy\"[^>]*>").unwrap().replace(page, "");
     let page = page

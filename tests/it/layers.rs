@@ -1,9 +1,8 @@
-//! The layers of `src` and of `webhook/src`, written down once, and held: a file imports from its own layer and from those
-//! below it.
+//! The layers of `src` and of `webhook/src`: a file imports only from its own layer and from those below it.
 
 use gpulint_testing::Imports;
 
-/// The rooms of the command line, lowest layer first.
+/// The modules of the command line, lowest layer first.
 const COMMAND_LINE: &[&[&str]] = &[
     &["args", "error", "interrupt"],
     &["terminal", "output", "progress", "markdown"],
@@ -16,7 +15,7 @@ const COMMAND_LINE: &[&[&str]] = &[
     &["check", "commands", "lsp"],
 ];
 
-/// The rooms of the admission webhook, lowest layer first.
+/// The modules of the admission webhook, lowest layer first.
 const WEBHOOK: &[&[&str]] = &[
     &["wire", "kinds", "logs", "limits", "warm"],
     &["cause", "metrics"],

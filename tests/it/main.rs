@@ -1,4 +1,5 @@
-//! The built binary from outside: the command line, the admission server, and what a real API server says.
+//! Tests of the built binary from outside: the command line, the admission server, and comparisons with a
+//! real API server.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 

@@ -1,4 +1,4 @@
-//! What keeps a report short: folded lines, one finding a file, and placeholders that something fills in.
+//! Ways to shorten a report: folded lines, one finding per file, and placeholders that tools fill in.
 
 use crate::support::Folder;
 
@@ -52,7 +52,7 @@ fn three_lines_that_read_alike_stay() {
     assert_eq!(folder.run(&["check", "-f", "concise", "--quiet"]).exits(1).out.lines().count(), 3);
 }
 
-/// What the placeholder rule says of all files.
+/// The findings of the placeholder rule in all files.
 fn placeholders(folder: &Folder) -> Vec<String> {
     let run = folder.run(&["check", "-f", "concise", "--quiet", "--select", "placeholder-unexpanded"]);
     run.exits(0).out.lines().map(|line| line.split(':').next().unwrap().to_owned()).collect()
@@ -175,7 +175,7 @@ fn two_autoscalers_are_an_error_where_they_are_applied_together() {
     let select = ["check", "--select", "keda-hpa-conflict", "-f", "concise", "--quiet"];
     let folder = Folder::new().with("scaled.yaml", scaled).with("hpa/hpa.yaml", hpa);
     folder.run(&select).prints("warning[keda-hpa-conflict]").prints("if both are applied");
-    // Folders that have nothing to do with each other may be those of two clusters.
+    // Folders that have no relation may belong to two clusters.
     let folder = Folder::new().with("a/scaled.yaml", scaled).with("b/hpa.yaml", hpa);
     assert_eq!(folder.run(&select).exits(0).out, "");
     folder.run(&[&select[..], &["--complete"]].concat()).prints("error[keda-hpa-conflict]");
@@ -218,7 +218,7 @@ fn tests_and_archives_are_skipped_below_a_folder() {
         .run(&["check"])
         .exits(0)
         .prints("3 files of tests and archives skipped: --no-default-ignore checks them");
-    // What is named is checked, and what the configuration excepts.
+    // Files that are named are checked, and those that the configuration excepts.
     folder.run(&["check", "pkg/testdata"]).exits(1);
     folder.run(&["check", "pools.backup.yaml"]).exits(1);
     folder.run(&["check", "--no-default-ignore"]).exits(1).prints("3 errors");

@@ -130,7 +130,7 @@ fn each_cluster_has_its_own_pools() {
         let pools = json["pools"].as_array().unwrap().iter().filter(|pool| pool["set"] == set);
         pools.map(|pool| pool["workloads"].as_array().unwrap().len()).collect()
     };
-    // A workload of both is in each once.
+    // A workload that belongs to both sets is in each once.
     assert_eq!(runs(&json, json!("prod")), runs(&whole, Value::Null));
     assert_eq!(runs(&json, json!("stage")), runs(&whole, Value::Null));
     let one = folder.run(&["pools", "--set", "stage"]).exits(0);
@@ -199,7 +199,7 @@ spec:
 #[test]
 fn whether_everything_fits_at_once() {
     let folder = Folder::new().with("a.yaml", CAPACITY);
-    // 1930m of an m5.large have room for three of 500m.
+    // 1930m of an m5.large have room for three pods with 500m.
     let run = folder
         .run(&["pools", "--capacity"])
         .exits(1)

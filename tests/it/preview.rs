@@ -86,12 +86,13 @@ fn the_preview_as_json() {
 
 #[test]
 fn a_version_is_compared_with_what_the_configuration_says() {
-    // The same version: nothing to compare.
+    // Equal versions: there is nothing to compare.
     let run = check(&folder("1.14"), &["--karpenter", "1.14"]);
     assert!(!run.out.contains("preview"), "{run:#?}");
     let json: Value = serde_json::from_str(&check(&folder("1.14"), &["-f", "json"]).out).unwrap();
     assert_eq!(json["preview"], Value::Null);
-    // Without a configuration an older version is what the cluster has; a newer one than the assumed is a preview.
+    // Without a configuration, an older version is the one of the cluster; a version newer than the default
+    // is a preview.
     let plain = Folder::new().with("pool.yaml", POOL);
     let run = check(&plain, &["--karpenter", "1.9"]);
     assert!(!run.out.contains("preview"), "{run:#?}");

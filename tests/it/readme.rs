@@ -1,4 +1,4 @@
-//! What the README shows is what the program prints. `UPDATE=1 cargo test` rewrites it.
+//! The output in the README is the real output of the program. `UPDATE=1 cargo test` rewrites it.
 
 use std::fs;
 use std::path::Path;

@@ -38,7 +38,7 @@ pub(crate) fn programs() -> Option<PathBuf> {
 
 fn run_with_path(path: &Path, folder: &Path, args: &[&str]) -> Run {
     let mut command = command(folder, args);
-    // Paths that a test prints are read by everybody.
+    // Paths in the output of a test must not depend on the machine.
     command.env("PATH", path).stdin(Stdio::null());
     finish(command.output().unwrap())
 }
@@ -49,7 +49,7 @@ impl Folder {
     }
 }
 
-/// A repository of its own, checked in both formats.
+/// Checks a separate repository in both formats.
 #[test]
 fn repositories_give_what_stands_beside_them() {
     let Some(programs) = programs() else { return };
@@ -96,7 +96,7 @@ fn a_missing_program_is_a_finding_and_the_rest_goes_on() {
     let run = folder.render(Path::new("/nonexistent"), &[]).exits(2);
     let run = run.prints("chart/Chart.yaml:2:7: error[render-failed] `helm template chart` was not run: there is no `helm` in PATH");
     let run = run.prints("over/kustomization.yaml:1:1: error[render-failed] `kustomize build over` was not run: there is neither");
-    // What was not rendered is checked as it is written.
+    // Files that were not rendered are checked as they are written.
     run.prints("over/a.yaml:10:36: error[gpu-limit-mismatch]")
         .prints("b.yaml:10:36: error[gpu-limit-mismatch]");
     let folder = folder.with("gpulint.yaml", "rules: {render-failed: off}\n");
@@ -163,7 +163,7 @@ fn a_chart_is_rendered_however_it_is_named() {
     let run = folder.render(&programs, &["odd/templates/b.yaml"]).exits(1);
     let run = run.prints("odd/templates/b.yaml:10:36: error[gpu-limit-mismatch]");
     assert!(!run.out.contains("a.yaml"), "{run:?}");
-    // Nothing is left to say.
+    // No note is left.
     assert!(!run.out.contains("not rendered"), "{run:?}");
 }
 
@@ -212,7 +212,7 @@ fn single_files_of_a_chart_are_checked_beside_all_of_it() {
     let run = run.prints("x/templates/so.yaml:5:26: error[keda-hpa-conflict]");
     let run = run.complains("note: 2 files of `helm template x` are context");
     assert!(!run.out.contains("x/crds"), "{run:?}");
-    // With one of the configured values the minimum is above the maximum.
+    // With one of the configured values, the minimum is above the maximum.
     let run = run.prints("x/templates/so.yaml:6:20: error[keda-replica-bounds] `minReplicaCount` 2 is above");
     assert!(!run.out.contains("values.yaml") && !run.out.contains("prod.yaml"), "{run:?}");
     // A template of a subchart is one of the chart that is applied.
@@ -220,16 +220,16 @@ fn single_files_of_a_chart_are_checked_beside_all_of_it() {
     run.complains("note: 2 files of `helm template x` are context");
     let run = check(&["x/templates/so.yaml", "--no-context", "-v"]).exits(1);
     assert!(!run.out.contains("keda-hpa-conflict") && !run.err.contains("context"), "{run:?}");
-    // Values are checked as what they give.
+    // Values are checked through the output that they give.
     let run = check(&["envs/stage.yaml"]).exits(1).prints("envs/stage.yaml:1:7: error[keda-replica-bounds]");
     assert_eq!(run.out.lines().count(), 2, "{run:?}");
     check(&["x/prod.yaml"]).exits(1).prints("x/prod.yaml:1:7: error[keda-replica-bounds]");
-    // Of three renders of three files.
+    // Three renders with three files of values.
     run_with_path(&programs, &folder.0, &["check", "--render", "x/prod.yaml"])
         .exits(1)
         .prints("in 3 files (9 objects)");
     check(&["x/values.yaml"]).exits(0);
-    // What is installed as it is written has its place and its fix.
+    // A file that is installed as it is written has its own location and fix.
     let run = check(&["x/crds/pod.yaml"]).exits(1).prints("x/crds/pod.yaml:10:36: error[gpu-limit-mismatch]");
     assert_eq!(run.out.lines().count(), 2, "{run:?}");
     let run = check(&["x"]).exits(1);
@@ -272,7 +272,7 @@ fn odd_bytes_are_read_as_everywhere() {
     folder.render(&programs, &[]).exits(1).prints("templates/a.yaml:10:36: error[gpu-limit-mismatch]");
 }
 
-/// Gated objects appear, libraries and tests of a chart do not.
+/// Objects behind a condition are rendered; libraries and tests of a chart are not.
 #[test]
 fn what_a_cluster_of_ours_gets_is_rendered() {
     let Some(programs) = programs() else { return };
@@ -297,7 +297,7 @@ fn what_a_cluster_of_ours_gets_is_rendered() {
     assert_eq!(run.out.matches("gpu-limit-mismatch").count(), 1, "{run:?}");
 }
 
-/// A comment in a template, in a values file and in a base allows what is found at its line.
+/// A comment in a template, in a values file or in a base suppresses a finding on its line.
 #[test]
 fn suppressions_count_where_a_finding_is_reported() {
     let Some(programs) = programs() else { return };
@@ -353,7 +353,8 @@ fn values_of_the_configuration_are_sets_of_their_own() {
     }
 }
 
-/// A base elsewhere is left out and said; a patch of what it has cannot be applied, and that is no fault of anybody.
+/// A base that is not in the file system is left out with a note. A patch of its objects cannot be applied,
+/// which is not an error.
 #[test]
 fn what_is_not_in_the_file_system_is_left_out() {
     let Some(programs) = programs() else { return };
@@ -393,7 +394,7 @@ fn broken_syntax_is_reported_of_the_file() {
     fs::remove_file(folder.0.join("a.yaml")).unwrap();
 }
 
-/// Every fix that is offered, applied: what is rendered then does not have the finding.
+/// Every fix that is offered removes its finding from the output of the next render.
 #[test]
 fn fixes_hold_when_everything_is_rendered_again() {
     let Some(programs) = programs() else { return };
@@ -449,7 +450,7 @@ fn fixes_hold_when_everything_is_rendered_again() {
     assert_eq!(failed(&before), failed(&after));
 }
 
-/// A fix is offered only where the text that would be edited is the one that says it.
+/// A fix is offered only if the text that it would edit determines the value.
 #[test]
 fn no_fix_is_offered_where_something_else_says_it() {
     let Some(programs) = programs() else { return };
@@ -492,17 +493,18 @@ spec:
     );
     let run = run_with_path(&programs, &patched.0, &args);
     assert!(!run.out.contains("+++") && run.code != Some(2), "{run:?}");
-    // Of two that build one base, only one has the finding.
+    // Two kustomizations build one base, and only one of them has the finding.
     let folder = base("").with("other/kustomization.yaml", "resources: [../base]\npatches: [{target: {kind: ScaledObject}, patch: '[{\"op\": \"remove\", \"path\": \"/spec/triggers/0/metadata/type\"}]'}]\n");
     let run = run_with_path(&programs, &folder.0, &args);
     assert!(!run.out.contains("+++") && run.code != Some(2), "{run:?}");
-    // What the other one makes of it is not known.
+    // The output of the other kustomization is not known.
     let folder = base("").with("other/kustomization.yaml", "resources: [../base, absent.yaml]\n");
     let run = run_with_path(&programs, &folder.0, &args).exits(2);
     assert!(!run.out.contains("+++"), "{run:?}");
 }
 
-/// What a kustomization gives meets the other files of its set, and nothing of another one.
+/// The output of a kustomization is checked with the other files of its set, but not with those of another
+/// one.
 #[test]
 fn rendered_objects_meet_those_of_their_set() {
     let Some(programs) = programs() else { return };
@@ -562,7 +564,7 @@ fn rendered_findings_are_suppressed_and_known_where_their_text_is() {
     let baseline = std::fs::read_to_string(folder.0.join("known.yaml")).unwrap();
     assert_eq!(baseline.matches("rendered: true").count(), 2, "{baseline}");
     assert_eq!(run(&["--baseline", "known.yaml"]).exits(0).err, "");
-    // Without rendering nobody knows whether they are still there.
+    // Without rendering, it is not known whether they still exist.
     let plain =
         ["check", "--baseline", "known.yaml", "--update-baseline", "--select", "gpu-limit-mismatch", "."];
     folder.run(&plain).exits(0).complains("known.yaml: no entry to remove");

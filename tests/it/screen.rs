@@ -1,4 +1,5 @@
-//! What people see of a long report: its order, its end, its lines on a terminal; and what programs find in the JSON of it.
+//! The layout of a long report for people: its order, its end, its lines on a terminal; and its JSON form for
+//! programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Folder, Run, command, finish, run_in, validate};
 
-/// One error.
+/// A manifest with one error.
 fn limit_mismatch(name: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  restartPolicy: Never\n  containers:\n  - name: a\n    \
@@ -19,7 +20,7 @@ fn limit_mismatch(name: &str) -> String {
     )
 }
 
-/// One info with a safe fix.
+/// A manifest with one info, which has a safe fix.
 fn cluster_scoped(name: &str) -> String {
     format!(
         "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {{name: {name}, namespace: x}}\nspec: {{role: a}}\n"
@@ -32,7 +33,7 @@ fn check(folder: &Folder, args: &[&str]) -> Run {
     folder.run(&[&SELECT[..], args].concat())
 }
 
-/// So many files with an error, and so many with an info.
+/// A folder with `errors` files with an error each, and `infos` files with an info each.
 fn folder(errors: usize, infos: usize) -> Folder {
     let mut folder = Folder::new();
     for at in 0..errors {
@@ -100,7 +101,7 @@ fn three_findings_of_a_rule_are_drawn_and_the_others_are_lines() {
         let lines = run.out.lines().filter(|line| line.contains(": error[gpu-limit-mismatch] "));
         lines.map(|line| line.split(':').next().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    // The names of the objects are not in the words, so that these are one.
+    // The messages do not contain the names of the objects, so that they are folded.
     let run = check(&folder, &[]).exits(1);
     assert_eq!((frames(&run), lines(&run)), (1, vec![]), "{run:#?}");
     let run = check(&folder, &["--no-fold"]).exits(1);
@@ -125,7 +126,7 @@ fn errors_may_be_last() {
     assert_eq!(rules(&[]), by_file);
     assert_eq!(rules(&["--sort", "file"]), by_file);
     assert_eq!(rules(&["--sort", "severity"]), ["b/00.yaml", "b/01.yaml", "a/00.yaml", "a/01.yaml"]);
-    // Programs read what they always read.
+    // The output for programs does not change.
     let json = |args: &[&str]| check(&folder, &[&["-f", "json"], args].concat()).exits(1).out;
     assert_eq!(json(&["--sort", "severity", "--group-by", "rule", "--all"]), json(&[]));
 }
@@ -149,7 +150,7 @@ fn findings_stand_below_their_rule_or_file() {
         "{run:#?}"
     );
     assert!(lines[1].starts_with("  9:") && lines[1].contains(": error[gpu-limit-mismatch] "), "{run:#?}");
-    // What has an error is last, if errors are.
+    // The section with an error is last if errors are.
     let run = check(&folder, &["-f", "concise", "-q", "--group-by", "file", "--sort", "severity"]).exits(1);
     assert!(run.out.starts_with("b/00.yaml (1 finding)\n"), "{run:#?}");
     check(&folder, &["--group-by", "file"])
@@ -223,7 +224,7 @@ fn paths_may_be_relative_to_a_folder() {
     assert_eq!(files(run), ["a/00.yaml", "b/00.yaml"]);
     let run = check(&folder, &["a", "--relative-to", "b", "-f", "concise"]).exits(1);
     assert!(run.out.starts_with("../a/00.yaml:9:"), "{run:#?}");
-    // Fixes go to the files.
+    // The fixes are written to the files.
     check(&folder, &["b", "--relative-to", "a", "--fix"]).exits(0).prints("../b/00.yaml:3:");
     assert!(!fs::read_to_string(folder.0.join("b/00.yaml")).unwrap().contains("namespace"));
     check(&folder, &["--relative-to", "nowhere"]).exits(2).complains("--relative-to nowhere: not a folder");
@@ -231,7 +232,8 @@ fn paths_may_be_relative_to_a_folder() {
     named.exits(1).prints("<stdin>:");
 }
 
-/// The members that every object of each kind in the schema has in some reports, by the place in the schema.
+/// Collects the members that every object of each kind in the schema has in some reports, by the place in the
+/// schema.
 fn met(schema: &Value, at: &str, value: &Value, root: &Value, met: &mut BTreeMap<String, BTreeSet<String>>) {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.trim_start_matches('#');
@@ -310,7 +312,7 @@ fn the_schema_requires_what_is_always_there() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What the command prints on a terminal of so many columns. `None`: there is no `script`.
+/// The output of the command on a terminal with `columns` columns. `None` if `script` is not installed.
 #[cfg(target_os = "linux")]
 fn on_terminal(folder: &Folder, columns: usize, args: &[&str], env: &[(&str, &str)]) -> Option<String> {
     let quoted: Vec<String> = args.iter().map(|arg| format!("'{arg}'")).collect();
@@ -330,7 +332,7 @@ fn on_terminal(folder: &Folder, columns: usize, args: &[&str], env: &[(&str, &st
     }
 }
 
-/// The text without colours and links, and whether there are links.
+/// The text without colours and links, and whether it had links.
 fn plain(text: &str) -> String {
     let escapes = regex::Regex::new(r"\x1b\[[0-9;]*[mK]|\x1b\]8;;[^\x1b]*\x1b\\").unwrap();
     escapes.replace_all(text, "").into_owned()
@@ -347,7 +349,7 @@ fn on_a_terminal_errors_are_last_and_lines_fit() {
             let Some(out) = on_terminal(&folder, columns, &args, &[]) else { return };
             assert!(out.contains("\x1b[1;31merror[gpu-limit-mismatch]\x1b[0m"), "{out}");
             let text = plain(&out);
-            // The words beside an excerpt may stand further right.
+            // The text beside an excerpt may extend further to the right.
             let is_long = |line: &&str| line.chars().count() > columns && !line.contains("╰── ");
             let long: Vec<&str> = text.lines().filter(is_long).collect();
             assert!(long.is_empty(), "{columns} {format}: {long:#?}");
@@ -407,7 +409,7 @@ fn a_report_takes_its_place_when_it_is_whole() {
     assert!(fs::read_to_string(path("real/b.txt")).unwrap().contains("error[gpu-limit-mismatch]"));
     assert!(fs::read_to_string(path("absent.txt")).unwrap().contains("error[gpu-limit-mismatch]"));
     assert_eq!(leftovers(&folder.0), Vec::<String>::new());
-    // What is open stays what it is.
+    // An open file stays the same file.
     let out = fs::File::create(path("out.txt")).unwrap();
     let args = [&SELECT[..], &["-f", "concise=/dev/stdout", "-q"]].concat();
     let status = command(&folder.0, &args).stdout(out).status().unwrap();
@@ -420,7 +422,7 @@ fn a_report_takes_its_place_when_it_is_whole() {
         .complains("cannot write absent/report.json: ");
 }
 
-/// Ends the command with a signal as soon as something is there.
+/// Ends the command with a signal as soon as `is_due` returns true.
 #[cfg(unix)]
 fn interrupted(mut command: Command, signal: &str, is_due: impl Fn() -> bool) -> std::process::ExitStatus {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -497,7 +499,7 @@ fn an_interrupted_render_ends_the_programs() {
     let id = fs::read_to_string(&started).unwrap();
     let is_running = || {
         let state = fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
-        // A zombie has ended.
+        // A zombie process has ended.
         !state.is_empty() && !state.contains(") Z ")
     };
     let since = Instant::now();

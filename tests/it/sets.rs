@@ -1,4 +1,4 @@
-//! Which files are applied together: the sets of an input, by each sign, as `--show-sets` prints them.
+//! The sets of an input, by each kind of evidence, as `--show-sets` prints them.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn with(files: &[(&str, &str)]) -> Folder {
     files.iter().fold(Folder::new(), |folder, (path, text)| folder.with(path, text))
 }
 
-/// The sets of a folder: name, sign, and the files in order with what is done to them.
+/// The sets of a folder: name, evidence, and the files in order with the changes to their objects.
 #[track_caller]
 fn sets(folder: &Folder, args: &[&str]) -> Vec<String> {
     let run = folder.run(&[&["check", "--show-sets", "-f", "json"], args].concat()).exits(0);
@@ -251,7 +251,7 @@ fn kustomizations_are_one_set_unless_they_repeat_each_other() {
             "kustomizations (kustomizations): infra/i.yaml, tools/t.yaml",
         ]
     );
-    // With the names as they are both hold the same object.
+    // Without changes to their names, both contain the same object.
     fs::write(folder.0.join("component/kustomization.yaml"), "kind: Component\nresources: [c.yaml]\n")
         .unwrap();
     assert_eq!(
@@ -262,7 +262,7 @@ fn kustomizations_are_one_set_unless_they_repeat_each_other() {
             "kustomizations (kustomizations): infra/i.yaml, tools/t.yaml",
         ]
     );
-    // Clusters that the configuration names keep what their kustomizations include.
+    // Clusters in the configuration keep the files that their kustomizations include.
     fs::write(folder.0.join("gpulint.yaml"), "clusters: ['overlays/*']\n").unwrap();
     assert_eq!(sets(&folder, &["base", "component", "overlays"]).len(), 2);
 }
@@ -316,7 +316,7 @@ fn folders_of_environments_are_sets_if_they_repeat_each_other() {
     folder.run(&["check"]).complains("write in gpulint.yaml: clusters: [{name: dev, paths: [");
     let quiet = folder.run(&["check", "--quiet"]);
     assert_eq!(quiet.err, "");
-    // Environments that share no object may be parts of one cluster.
+    // Environments that have no common object may be parts of one cluster.
     let apart = with(&[("dev/a.yaml", &object("A", "a")), ("prod/b.yaml", &object("A", "b"))]);
     assert_eq!(sets(&apart, &[]), [""; 0]);
 }
@@ -385,10 +385,10 @@ To say it otherwise, write in gpulint.yaml:
     assert_eq!(run.out, expected);
 }
 
-/// The rules whose findings rest on other objects, of which each layout has some that are in another cluster.
+/// Rules whose findings depend on other objects. Each layout has some of these objects in another cluster.
 const RELATIONS: &str = "pdb-missing,pdb-selector,pdb-overlap,node-class-missing,duplicate-object";
 
-/// Repositories of each layout: their sets, and what is found of objects beside each other.
+/// Repositories of each layout: their sets, and the findings that depend on other objects.
 #[test]
 fn layouts_give_what_stands_beside_them() {
     let layouts = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/layouts");

@@ -1,4 +1,4 @@
-//! `gpulint why` from outside: how a workload is named, what is printed, exit codes.
+//! `gpulint why` from outside: the names of workloads, the output, exit codes.
 
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ fn folder() -> Folder {
     Folder::new().with("pools.yaml", POOLS).with("apps/serving.yaml", SERVING)
 }
 
-/// The answer, which must be valid under the schema that the binary prints.
+/// The answer is valid under the schema that the binary prints.
 #[test]
 fn what_keeps_a_pod_out_is_said_with_the_change() {
     folder()
@@ -152,7 +152,7 @@ fn each_cluster_has_its_own_answer() {
     let json = folder.run(&["why", "deployment/llm", "-f", "json"]).exits(1).json_of("why");
     let sets: Vec<&Value> = json["pods"].as_array().unwrap().iter().map(|pod| &pod["set"]).collect();
     assert_eq!(sets, ["prod", "stage"]);
-    // What is read from standard input may be of any of them.
+    // A workload on standard input may be in any of the sets.
     let pod = SERVING.split("---\n").nth(1).unwrap();
     folder.run_with(&["why", "-"], pod).exits(0).prints("in prod goes to").prints("in stage goes to");
 }

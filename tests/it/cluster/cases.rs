@@ -1,4 +1,4 @@
-//! What is judged: every document below `fixtures/`, and the mutants of the good ones.
+//! The cases that are compared: every document below `fixtures/`, and the mutants of the valid ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,39 +12,39 @@ use serde_json::Value;
 use crate::cluster::judge::Field;
 use gpulint_testing as walk;
 
-/// One object to judge, as text.
+/// One object to compare, as text.
 pub(crate) struct Case {
-    /// Where it comes from: a file and its document, and for a mutant what was done to it.
+    /// The origin: a file and its document, and for a mutant the change.
     pub(crate) name: String,
     /// The mutation's kind; `written` for a document.
     pub(crate) class: String,
     pub(crate) id: ObjectId,
     pub(crate) media: &'static str,
     pub(crate) text: String,
-    /// Part of it is filled in later, so it is not yet what a server would get.
+    /// Whether a part of it is filled in later, so that a server would get another object.
     pub(crate) unexpanded: bool,
 }
 
-/// What gpulint says to a case.
+/// A finding of gpulint on a case.
 pub(crate) struct Claim {
     pub(crate) rule: &'static str,
     pub(crate) severity: Severity,
     pub(crate) refused_by: Option<Authority>,
-    /// `None`: about the text, not about a field.
+    /// The field; `None` if the finding is about the text, not about a field.
     pub(crate) field: Option<Field>,
-    /// What the finding says of other fields of the object too, as of several with the wrong indentation.
+    /// Other fields of the object that the finding is about, such as several with the wrong indentation.
     pub(crate) more: Vec<Field>,
     pub(crate) message: String,
 }
 
 impl Claim {
-    /// Says that somebody who was asked refuses the object.
+    /// Whether the finding claims that a component rejects the object.
     pub(crate) fn claims_refusal(&self) -> bool {
         matches!(self.refused_by, Some(Authority::ApiServer | Authority::KedaAdmission))
     }
 }
 
-/// Judges a case alone: nothing else is known, and nothing is suppressed.
+/// Checks a case alone: without other objects and without suppressions.
 pub(crate) fn claims(engine: &Engine, case: &Case) -> Vec<Claim> {
     let source = Arc::new(Source::from_text("case.yaml", &case.text));
     let documents = read(&source);
@@ -74,10 +74,10 @@ pub(crate) fn claims(engine: &Engine, case: &Case) -> Vec<Claim> {
         .collect()
 }
 
-/// gpulint as a user has it without any configuration.
+/// gpulint without any configuration.
 pub(crate) fn engine() -> Engine {
     Engine::new(Settings {
-        // The judge's own versions.
+        // The versions of the programs that are compared.
         platform: Platform::default().with_all_stated(),
         complete: false,
         suppressions: false,
@@ -95,7 +95,7 @@ pub(crate) fn documents(root: &Path, folder: &Path) -> Vec<Case> {
 
 fn manifests_below(folder: &Path, out: &mut Vec<PathBuf>) {
     let entries = walk::children(folder);
-    // Patches and templates are no objects yet.
+    // Patches and templates are not objects yet.
     let foreign = ["kustomization.yaml", "Chart.yaml"];
     if entries.iter().any(|path| foreign.iter().any(|f| path.ends_with(f))) {
         return;
@@ -112,7 +112,7 @@ fn manifests_below(folder: &Path, out: &mut Vec<PathBuf>) {
 fn read_file(root: &Path, path: &Path) -> Vec<Case> {
     let name = path.strip_prefix(root).unwrap_or(path);
     let name = name.to_string_lossy().replace('\\', "/");
-    // Text in other encodings is for the reader's own tests.
+    // Text in other encodings is tested elsewhere.
     let Ok(text) = fs::read_to_string(path) else {
         return Vec::new();
     };
@@ -124,7 +124,7 @@ fn read_file(root: &Path, path: &Path) -> Vec<Case> {
         let objects: Vec<Object> =
             documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
         for (item, object) in objects.iter().enumerate() {
-            // A patch of a patch's own language is no object.
+            // A patch in a syntax of its own is not an object.
             if part.contains("$patch:") {
                 continue;
             }
@@ -134,7 +134,7 @@ fn read_file(root: &Path, path: &Path) -> Vec<Case> {
                 name: format!("{name}#{number}.{item}"),
                 class: "written".to_owned(),
                 id: object.id().clone(),
-                // An item of a list is sent for itself, as a client does that applies a list.
+                // An item of a list is sent alone, as a client does that applies a list.
                 media: if alone && !is_list { "application/yaml" } else { "application/json" },
                 unexpanded: object.root().has_unknown() || has_placeholder_key(&object.root()),
                 text: if alone && !is_list { part.to_owned() } else { object.root().to_json().to_string() },

@@ -19,7 +19,6 @@ pub(crate) struct Pair {
 }
 
 impl Authority {
-    /// Makes a new one.
     pub(crate) fn new() -> Authority {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
@@ -34,7 +33,7 @@ impl Authority {
         }
     }
 
-    /// Its certificate, as a `caBundle` or a `--tls-ca` file wants it.
+    /// The certificate in the form of a `caBundle` or a `--tls-ca` file.
     pub(crate) fn pem(&self) -> &str {
         &self.pem
     }

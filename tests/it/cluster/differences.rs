@@ -1,4 +1,5 @@
-//! Where gpulint and the server differ on purpose: `differences.yaml`, reviewed, with the reason of each.
+//! Intended differences between gpulint and the server: `differences.yaml`, reviewed, with the reason of
+//! each.
 
 use std::path::Path;
 
@@ -6,16 +7,16 @@ use gpulint_rules::source::{Source, read};
 
 use crate::cluster::tally::Disagreement;
 
-/// One entry of the file. What is not given matches everything.
+/// One entry of the file. Absent fields match everything.
 pub(crate) struct Difference {
     kind: Option<String>,
     /// The mutation's kind; `written` for documents.
     class: Option<String>,
     /// Part of the case's name.
     case: Option<String>,
-    /// Part of what the server says.
+    /// Part of the message of the server.
     server: Option<String>,
-    /// The rule that claims a refusal which does not happen.
+    /// The rule that claims a rejection that does not happen.
     rule: Option<String>,
     reason: String,
     used: usize,
@@ -37,7 +38,7 @@ impl Difference {
 pub(crate) struct Differences(Vec<Difference>);
 
 impl Differences {
-    /// Reads the list; an entry without a reason, or that matches everything, is a mistake.
+    /// Reads the list; an entry without a reason, or one that matches everything, is an error.
     pub(crate) fn read(path: &Path) -> Differences {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let root = read(&Source::from_text("differences.yaml", &text))
@@ -82,7 +83,7 @@ impl Differences {
         false
     }
 
-    /// Reasons of entries that nothing needed.
+    /// The reasons of entries that matched nothing.
     pub(crate) fn unused(&self) -> Vec<&str> {
         let unused = self.0.iter().filter(|d| d.used == 0);
         unused.map(|d| d.reason.as_str()).collect()

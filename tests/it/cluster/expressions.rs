@@ -1,5 +1,6 @@
-//! CEL: what gpulint parses and evaluates, the API server parses and evaluates alike (`tests/cluster/expressions.yaml`), and the
-//! definitions that Karpenter and KEDA publish reject through `--crds` what the server rejects with them.
+//! CEL: gpulint and the API server parse and evaluate the same expressions alike
+//! (`tests/cluster/expressions.yaml`), and with the definitions that Karpenter and KEDA publish, `--crds`
+//! rejects the objects that the server rejects.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -48,7 +49,7 @@ fn object(value: &Value) -> Object {
     Object::from_json(value).expect("an object")
 }
 
-/// The engine with definitions, and these rules alone where any are named.
+/// The engine with definitions. If `select` names rules, only these run.
 fn engine(definitions: CustomResourceDefinitions, select: &[&str]) -> Engine {
     Engine::new(Settings {
         platform: Platform::default().with_all_stated(),
@@ -89,7 +90,7 @@ async fn validation_rules_give_what_the_server_gives() {
     let properties = rules.iter().enumerate().map(|(at, rule)| {
         let mut schema = rule.schema.clone();
         schema["x-kubernetes-validations"] = json!([{"rule": rule.rule, "message": "the rule fails"}]);
-        // The server estimates what a rule may cost by the largest value.
+        // The server estimates the cost of a rule by the largest possible value.
         if schema["type"] == "string" {
             schema["maxLength"] = json!(64);
         }
@@ -116,7 +117,7 @@ async fn validation_rules_give_what_the_server_gives() {
                 Verdict::Refused(refusal) => refusal.message.as_str(),
                 _ => "accepted",
             };
-            // Where the evaluation fails the server refuses, and gpulint knows nothing.
+            // If the evaluation fails, the server rejects the object, and gpulint reports nothing.
             let fails = said.contains("the rule fails") && !said.contains("evaluating rule");
             let agreed = found == fails || rule.unknown && !found;
             if !agreed {
@@ -140,7 +141,8 @@ fn published() -> CustomResourceDefinitions {
     CustomResourceDefinitions::new(&objects).unwrap()
 }
 
-/// Of the mutants of a good manifest, one in so many is judged, and of other documents one in [`SPARSE`].
+/// Interval at which the mutants of a seed are compared; those of other documents have the interval
+/// [`SPARSE`].
 const OF_A_SEED: usize = 5;
 const SPARSE: usize = 97;
 
@@ -148,7 +150,8 @@ const SPARSE: usize = 97;
 const OVER_THE_SCHEMA: &[&str] =
     &["crd-validation-rule", "invalid-value", "manifest-incomplete", "unknown-field"];
 
-/// Rules of the published definitions that no named rule of gpulint covers, by their messages. Each is one to write.
+/// Messages of rules in the published definitions that no rule of gpulint covers. A rule should be written
+/// for each.
 const WITHOUT_A_RULE: &[&str] = &[];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! What the API server and KEDA's webhooks say to one object, with the fields they name.
+//! The answers of the API server and KEDA's webhooks to one object, with the fields that they name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -12,13 +12,13 @@ use crate::cluster::keda::Keda;
 use crate::cluster::places;
 use crate::cluster::server::Cluster;
 
-/// Admission that depends on what else is in the cluster; an object is judged for itself.
+/// Admission plugins whose decision depends on other objects in the cluster; objects are compared alone.
 const OF_THE_CLUSTER: [&str; 4] = ["NamespaceLifecycle", "PodSecurity", "Priority", "RuntimeClass"];
 
-/// Versions that 1.34 knows and serves only where it is told to.
+/// Versions that 1.34 serves only if they are enabled.
 const ALSO_SERVED: &str = "--runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true";
 
-/// A server that is asked and stores nothing.
+/// A server that only answers dry runs.
 pub(crate) struct Judge {
     // The webhooks end before the server that they watch.
     _keda: Keda,
@@ -28,30 +28,30 @@ pub(crate) struct Judge {
     groups: BTreeSet<String>,
 }
 
-/// What was decided.
+/// The decision on an object.
 pub(crate) enum Verdict {
     Accepted,
     Refused(Refusal),
-    /// Nobody serves the kind, so nobody judges it.
+    /// The server does not serve the kind.
     Unserved,
 }
 
-/// Why an object was refused.
+/// The reason why an object was rejected.
 pub(crate) struct Refusal {
     pub(crate) by: Authority,
     pub(crate) message: String,
-    /// The fields that are named; none where the message names none.
+    /// The fields in the message; empty if it names none.
     pub(crate) fields: Vec<Field>,
 }
 
-/// A field in a spelling in which the server's paths and our pointers compare.
+/// A field, in a form in which paths of the server and pointers of gpulint can be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     /// Steps joined by dots, with keys and indices as steps.
     path: String,
-    /// Go's JSON reader names the fields on the way and leaves indices out.
+    /// Whether the path lacks indices: Go's JSON reader leaves them out.
     indices: bool,
-    /// The field is missing: a finding may say at one place what else its map lacks.
+    /// Whether the field is missing. A finding may be at another field of the mapping that lacks it.
     missing: bool,
 }
 
@@ -66,17 +66,16 @@ impl Field {
         Field { path: path.replace('[', ".").replace(']', "").replace("..", "."), indices, missing: false }
     }
 
-    /// The field of a pointer.
     pub(crate) fn of(pointer: &Pointer) -> Field {
         Field { path: pointer.steps().join("."), indices: true, missing: false }
     }
 
-    /// Whether it is refused for not being there.
+    /// Whether the object is rejected because the field is missing.
     pub(crate) fn is_missing(&self) -> bool {
         self.missing
     }
 
-    /// How a finding at `ours` stands to this field.
+    /// The relation of a finding at `ours` to this field.
     pub(crate) fn meets(&self, ours: &Field) -> Option<Meeting> {
         let ours = if self.indices {
             ours.path.clone()
@@ -92,7 +91,8 @@ impl Field {
         } else if below(&ours, &self.path) {
             Some(Meeting::Below)
         } else if below(&self.path, &ours) && (!ours.is_empty() || !self.path.contains('.')) {
-            // The object as a whole is above everything: that says no place unless the field is one of its parts.
+            // The object as a whole is above every field, so that it is not a precise location unless the
+            // field is at the top level.
             Some(Meeting::Above)
         } else if self.missing && map_of(&ours) == map_of(&self.path) {
             Some(Meeting::Beside)
@@ -102,7 +102,7 @@ impl Field {
     }
 }
 
-/// The place of the map that holds a field.
+/// The path of the mapping that contains a field.
 fn map_of(path: &str) -> &str {
     path.rsplit_once('.').map_or("", |(map, _)| map)
 }
@@ -113,7 +113,7 @@ impl std::fmt::Display for Field {
     }
 }
 
-/// Where a finding is, seen from the field that the server names.
+/// The location of a finding, relative to the field that the server names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Meeting {
     Exact,
@@ -123,7 +123,7 @@ pub(crate) enum Meeting {
 }
 
 impl Judge {
-    /// Starts the server with KEDA; `None` where the programs are missing.
+    /// Starts the server with KEDA; `None` if the programs are not available.
     pub(crate) async fn start() -> Option<Judge> {
         let cluster = Cluster::start_with(&OF_THE_CLUSTER, &[ALSO_SERVED]).await?;
         let keda = Keda::start(&cluster).await;
@@ -156,7 +156,7 @@ impl Judge {
         Some(Judge { _keda: keda, cluster, served, groups })
     }
 
-    /// Asks whether an object, written like this, would be accepted.
+    /// Asks the server whether an object in this form would be accepted.
     pub(crate) async fn ask(&self, id: &ObjectId, media: &str, body: &str) -> Verdict {
         let key = (id.group.clone(), id.version.clone(), id.kind.clone());
         let Some((plural, namespaced)) = self.served.get(&key) else {
@@ -168,14 +168,16 @@ impl Judge {
             format!("/apis/{}/{}", id.group, id.version)
         };
         let namespace = match id.namespace() {
-            // A name that is no namespace cannot stand in the path; the server then compares it with the path's.
+            // A name that is not a valid namespace cannot be in the path; the server then compares it with
+            // the one in the path.
             Some(name) if is_path_segment(name) => name,
             _ => "default",
         };
         let folder = if *namespaced { format!("/namespaces/{namespace}") } else { String::new() };
         let path = format!("{root}{folder}/{plural}?dryRun=All&fieldValidation=Strict");
         let Some((code, answer)) = self.post(&path, media, body).await else {
-            // It breaks off when it panics over an object (kube-apiserver 1.34 does over some Jobs): not accepted either.
+            // The server closes the connection when it panics over an object (kube-apiserver 1.34 does over
+            // some Jobs). The object is not accepted either.
             return Verdict::Refused(Refusal {
                 by: Authority::ApiServer,
                 message: "no answer: the API server panics".to_owned(),
@@ -187,7 +189,8 @@ impl Judge {
         }
         assert!((400..500).contains(&code) && code != 404, "{path}: {code} {answer}\n{body}");
         let templates = if id.kind == "StatefulSet" { claim_templates(body) } else { 0 };
-        // The server names the fields of its own version, which nests what v1beta1 writes beside the name.
+        // The server names the fields of its own version, which nests the fields that v1beta1 has beside the
+        // name.
         let flat = id.group == "resource.k8s.io" && id.version == "v1beta1";
         let place = |path: &str| {
             let path = places::as_written(&places::of_template(path, templates));
@@ -213,7 +216,7 @@ impl Judge {
         self.groups.insert(group.to_owned());
     }
 
-    /// Asks, and once more: what shared a connection with a request that broke off is not to blame.
+    /// Sends a request, and repeats it once: another request on the connection may have broken it.
     async fn post(&self, path: &str, media: &str, body: &str) -> Option<(u16, Value)> {
         for _ in 0..3 {
             let answer = self.cluster.try_send("POST", path, media, body.as_bytes());
@@ -224,7 +227,7 @@ impl Judge {
         None
     }
 
-    /// A version that no server of the group serves any more is refused before anybody reads the object.
+    /// A version that no server of the group serves any longer is rejected before the object is read.
     fn not_served(&self, id: &ObjectId) -> Verdict {
         if !self.groups.contains(&id.group) {
             return Verdict::Unserved;
@@ -243,7 +246,7 @@ fn is_path_segment(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// How many volumes a StatefulSet gets from templates of claims.
+/// The number of volumes that a StatefulSet gets from claim templates.
 fn claim_templates(body: &str) -> usize {
     read(&Source::from_text("case.yaml", body))
         .iter()
@@ -252,7 +255,7 @@ fn claim_templates(body: &str) -> usize {
         .sum()
 }
 
-/// Reads the Status that refuses; `place` spells a field's path as the manifest does.
+/// Parses a Status that rejects; `place` converts the path of a field to the form of the manifest.
 fn refusal(status: &Value, place: impl Fn(&str) -> String) -> Refusal {
     let message = text(&status["message"]).to_owned();
     if message.starts_with("admission webhook") {
@@ -263,7 +266,8 @@ fn refusal(status: &Value, place: impl Fn(&str) -> String) -> Refusal {
     let all: Vec<&str> = array(causes).map(|cause| text(&cause["field"])).collect();
     let mut fields: Vec<Field> = array(causes)
         .filter(|cause| {
-            // That the schema's errors came first, and that what they hit cannot be read, are no reasons of their own.
+            // Two causes are not reasons of their own: that errors of the schema came first, and that invalid
+            // fields cannot be read.
             let message = text(&cause["message"]);
             !message.contains("some validation rules were not checked") && !message.contains("accessor error")
         })
@@ -280,7 +284,7 @@ fn refusal(status: &Value, place: impl Fn(&str) -> String) -> Refusal {
     Refusal { by: Authority::ApiServer, message, fields }
 }
 
-/// The fields of a decoding error, which comes as one sentence.
+/// The fields in a decoding error, which is one sentence.
 fn decoded_fields(message: &str) -> Vec<Field> {
     static STRICT: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"(?:unknown|duplicate) field "([^"]*)""#).unwrap());
@@ -289,7 +293,7 @@ fn decoded_fields(message: &str) -> Vec<Field> {
     let strict = STRICT.captures_iter(message).map(|c| Field::named(&c[1], true));
     let typed = TYPE.captures_iter(message).map(|c| {
         let path = &c[1];
-        // The metadata of a custom resource is decoded for itself, and its fields are named without it.
+        // The metadata of a custom resource is decoded separately, and its fields are named relative to it.
         let whole = ["metadata", "spec", "webhooks"]
             .iter()
             .any(|part| path.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));

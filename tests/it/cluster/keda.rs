@@ -1,4 +1,4 @@
-//! KEDA's own admission webhooks beside an API server: what they refuse is what they refuse in a cluster.
+//! KEDA's own admission webhooks, registered at an API server: they reject the same objects as in a cluster.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::server::{Cluster, Process, assets, free_port};
 
-/// The kinds that KEDA's webhooks judge: kind, plural.
+/// The kinds that KEDA's webhooks check: kind, plural.
 const KINDS: [(&str, &str); 4] = [
     ("ScaledObject", "scaledobjects"),
     ("ScaledJob", "scaledjobs"),
@@ -22,7 +22,7 @@ pub(crate) struct Keda {
 }
 
 impl Keda {
-    /// Starts the webhooks and waits until the server asks them.
+    /// Starts the webhooks and waits until the server calls them.
     pub(crate) async fn start(cluster: &Cluster) -> Keda {
         let assets = assets().expect("a cluster runs, so its programs are there");
         let folder = cluster.folder().join("keda");
@@ -30,7 +30,7 @@ impl Keda {
         let pair = cluster.ca().issue(&["127.0.0.1", "localhost"]);
         fs::write(folder.join("tls.crt"), &pair.certificate).expect("the folder can be written");
         fs::write(folder.join("tls.key"), &pair.key).expect("the folder can be written");
-        // Another process may take the port between the look and the start, so a start is tried again.
+        // Another process may take the port before the start, so a start is retried.
         let mut tries = 0;
         let (process, port) = loop {
             tries += 1;
@@ -44,7 +44,7 @@ impl Keda {
                     .arg(format!("--port={port}"))
                     .arg("--metrics-bind-address=0")
                     .arg("--health-probe-bind-address=0")
-                    // Thousands of reviews in a row, each with look-ups.
+                    // There are thousands of consecutive reviews, each with look-ups.
                     .args(["--kube-api-qps=2000", "--kube-api-burst=4000"])
                     .arg("--zap-log-level=error"),
             );
@@ -68,7 +68,7 @@ impl Keda {
                     "name": format!("{kind}.keda.test"),
                     "admissionReviewVersions": ["v1"],
                     "sideEffects": "None",
-                    // In a test an unreachable webhook must not look like a friendly one.
+                    // In a test an unreachable webhook must not admit objects.
                     "failurePolicy": "Fail",
                     "timeoutSeconds": 30,
                     "clientConfig": {
@@ -98,7 +98,7 @@ impl Keda {
             )
             .await;
         assert!(code == 201, "{answer}");
-        // In force when it refuses what only KEDA refuses.
+        // The webhooks are in force once an object is rejected that only KEDA rejects.
         let refused = json!({
             "apiVersion": "keda.sh/v1alpha1",
             "kind": "ClusterTriggerAuthentication",

@@ -1,7 +1,8 @@
-//! A real kube-apiserver, with the real CRDs and KEDA's own admission webhooks, judges what gpulint says about refusals.
+//! A real kube-apiserver, with the real CRDs and KEDA's own admission webhooks, verifies the findings of
+//! gpulint that claim a rejection.
 //!
-//! `KUBEBUILDER_ASSETS=$(tests/cluster/build) cargo test --test it cluster::`; without the variable each test says that it was
-//! skipped, and passes.
+//! `KUBEBUILDER_ASSETS=$(tests/cluster/build) cargo test --test it cluster::`; without the variable each test
+//! prints that it was skipped, and passes.
 
 mod cases;
 mod certificates;

@@ -1,5 +1,5 @@
-//! Makes wrong objects of good ones: everything that can be wrong with one field, field by field, and what a file beside the
-//! seeds says on purpose. No chance is involved: the same seeds give the same mutants in the same order.
+//! Makes invalid objects from valid ones: changes to each field, and the changes in a file beside the seeds.
+//! The result is deterministic: equal seeds give equal mutants in the same order.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::cases::{Case, case};
 
-/// All mutants of one object, one change each. `keep` says which to take, by number.
+/// All mutants of one object, one change each. `keep` selects them by number.
 pub(crate) fn mutants(name: &str, id: &ObjectId, seed: &Value, keep: impl Fn(usize) -> bool) -> Vec<Case> {
     let mut changes = Vec::new();
     walk(seed, &mut Vec::new(), &mut changes);
@@ -28,7 +28,7 @@ pub(crate) fn mutants(name: &str, id: &ObjectId, seed: &Value, keep: impl Fn(usi
         .collect()
 }
 
-/// The mutants that `<seed>.mutants.yaml` asks for: operations of RFC 6902 with what they break.
+/// The mutants in `<seed>.mutants.yaml`: operations of RFC 6902, each with a name for what it breaks.
 pub(crate) fn written_mutants(path: &Path, name: &str, id: &ObjectId, seed: &Value) -> Vec<Case> {
     let path = path.with_extension("mutants.yaml");
     let Ok(text) = fs::read_to_string(&path) else {
@@ -55,7 +55,7 @@ pub(crate) fn written_mutants(path: &Path, name: &str, id: &ObjectId, seed: &Val
         .collect()
 }
 
-/// The identity after a change: the name and namespace may be what changed.
+/// The identity after a change, which may be a change of the name or namespace.
 fn identity(id: &ObjectId, value: &Value) -> ObjectId {
     let text = |v: &Value| v.as_str().map(str::to_owned);
     let mut id = id.clone().with_namespace(text(&value["metadata"]["namespace"]));
@@ -130,7 +130,7 @@ impl Change {
 }
 
 fn walk(value: &Value, path: &mut Vec<String>, out: &mut Vec<Change>) {
-    // What an object is, is not in question; and its status is what controllers write.
+    // The identity of the object is not changed, and its status is written by controllers.
     if path.len() == 1 && ["apiVersion", "kind", "status"].contains(&path[0].as_str()) {
         return;
     }
@@ -177,7 +177,7 @@ fn walk(value: &Value, path: &mut Vec<String>, out: &mut Vec<Change>) {
     }
 }
 
-/// Other values in the place of one.
+/// Values that replace a value.
 fn replacements(value: &Value) -> Vec<(&'static str, Value)> {
     let mut out = Vec::new();
     match value {
@@ -238,7 +238,7 @@ fn other_case(text: &str) -> String {
     }
 }
 
-/// What people write for quantities, durations and percentages.
+/// Common spellings of quantities, durations and percentages.
 fn spellings(text: &str) -> Vec<&'static str> {
     let mut out = vec!["0", "-1", "1.5", "1e3", "10 Gi"];
     if text.ends_with(['s', 'm', 'h']) {

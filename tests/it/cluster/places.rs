@@ -1,23 +1,23 @@
-//! Places that the API server names in words of its own, and errors that only echo another one.
+//! Paths that the API server spells differently, and errors that only repeat another one.
 //!
-//! Its validation of core kinds passes paths along by hand, and here and there a step is left out or spelled as Go
-//! spells it; and where one part of a pod is wrong, what refers to it is blamed as well. Neither says anything about where the
-//! manifest is wrong, so both are put right before places are compared.
+//! The validation of core kinds passes paths along by hand, and in some cases a step is missing or spelled as
+//! in Go. If one part of a pod is invalid, references to it are reported as well. Neither is an error in the
+//! location of a finding, so both are corrected before locations are compared.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What the server writes, and what a manifest writes.
+/// Patterns of the server's spelling, and the spelling in a manifest.
 const SPELLINGS: &[(&str, &str)] = &[
     (r"template\.(labels|annotations)$", "template.metadata.$1"),
     (r"\.volumeMounts\.(subPath|subPathExpr|mountPropagation|recursiveReadOnly)$", ".volumeMounts"),
     (r"\.downwardAPI\.(fieldRef|resourceFieldRef|path|mode)(\..*)?$", ".downwardAPI"),
     (r"\.projected\.path$", ".projected"),
     (r"^metadata\.ownerReferences\..*$", "metadata.ownerReferences"),
-    // What lacks its limit is the request.
+    // The limit is missing for the request.
     (r"\.resources\.limits$", ".resources"),
-    // The quantity stands under `requests`.
+    // The quantity is under `requests`.
     (r"\.resources\[storage\]$", ".resources"),
     (r"Execution(\[\d+\](\.podAffinityTerm)?)\.namespace$", "Execution$1.namespaces"),
     (
@@ -28,12 +28,12 @@ const SPELLINGS: &[(&str, &str)] = &[
     (r"\.resources\.containers\[(\d+)\]\[(.+)\]\.limits$", ".containers[$1].resources.limits[$2]"),
     (r"\.securityContext\.shareProcessNamespace$", ".shareProcessNamespace"),
     (r"^spec\.LoadBalancerSourceRanges", "spec.loadBalancerSourceRanges"),
-    // The server writes this list itself, from `clusterIP`.
+    // The server fills in this list from `clusterIP`.
     (r"^spec\.clusterIPs(\[0\])?$", "spec"),
     (r"\.Host(PID|IPC)$", ".host$1"),
 ];
 
-/// A place as a manifest spells it.
+/// A path in the spelling of a manifest.
 pub(crate) fn as_written(path: &str) -> String {
     static COMPILED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         SPELLINGS.iter().map(|(server, manifest)| (Regex::new(server).unwrap(), *manifest)).collect()
@@ -45,7 +45,8 @@ pub(crate) fn as_written(path: &str) -> String {
     path
 }
 
-/// The place of a volume of a StatefulSet's pod: the server puts one for each template of a claim before those that are written.
+/// The path of a volume of a StatefulSet's pod: the server puts one for each claim template before the
+/// written ones.
 pub(crate) fn of_template(path: &str, templates: usize) -> String {
     static VOLUME: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"^spec\.template\.spec\.volumes\[(\d+)\](.*)$").unwrap());
@@ -59,34 +60,34 @@ pub(crate) fn of_template(path: &str, templates: usize) -> String {
     }
 }
 
-/// Whether an error says no more than another one of the same answer: `all` are the places of all of them.
+/// Whether an error only repeats another one of the same answer: `all` are the paths of all errors.
 pub(crate) fn is_echo(path: &str, message: &str, all: &[&str]) -> bool {
     let beside = |from: &str, to: &str| {
         let other = path.replacen(from, to, 1);
         other != path && all.contains(&other.as_str())
     };
-    // A volume that is wrong counts as none, so every mount of it is wrong too.
+    // An invalid volume is treated as missing, so that every mount of it is an error too.
     if message.starts_with("Not found") && path.contains(".volumeMounts[") {
         return all.iter().any(|p| p.contains(".volumes["));
     }
-    // The request of a resource is written from its limit.
+    // The server fills in the request of a resource from its limit.
     beside(".resources.requests[", ".resources.limits[")
-        // Without a selector no labels are selected.
+        // Without a selector, no labels match.
         || beside(".template.metadata.labels", ".selector")
         || beside(".succeededCount", ".succeededIndexes")
-        // A request that is wrong is none that a constraint could name.
+        // A constraint cannot refer to an invalid request.
         || (message.contains("must be the name of a request")
             && all.iter().any(|p| p.contains(".devices.requests[")))
-        // A claim's name is made of the pod's.
+        // The name of a claim is derived from that of the pod.
         || (message.contains("PVC name") && all.contains(&"metadata.name"))
         || beside(".minDomains", ".whenUnsatisfiable")
-        // A port that is not written is written from the Service's.
+        // A target port that is not set is filled in from the port of the Service.
         || beside(".targetPort", ".port")
         || beside("spec.metrics", "spec.minReplicas")
-        // A Job's name becomes a label of its pods, and their labels become the Job's.
+        // The name of a Job becomes a label of its pods, and their labels become those of the Job.
         || (matches!(path, "spec.template.labels" | "metadata.labels") && all.contains(&"metadata.name"))
         || beside("metadata.labels", "spec.template.labels")
-        // A volume is mounted and a device: both places are named, and one is enough.
+        // A volume is both mounted and a device: both paths are reported, and one finding is enough.
         || (message.contains("in volumeDevices") && all.iter().any(|p| p.contains(".volumeDevices[")))
 }
 

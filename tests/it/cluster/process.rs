@@ -1,4 +1,4 @@
-//! A program that ends when its owner does, whatever happens to the owner.
+//! A program that ends when its owner ends, for whatever reason.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,9 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Process {
     name: String,
     child: Child,
-    /// Reads from a pipe that only this process holds open: when this process is gone, however it went, the pipe closes
-    /// and the watchdog ends the program. A panic unwinds into `drop`, but a signal or a test runner's time limit does not.
+    /// Reads from a pipe that only this process keeps open: when this process ends for any reason, the pipe
+    /// closes and the watchdog ends the program. A panic unwinds into `drop`, but a signal or a test runner's
+    /// time limit does not.
     watchdog: Child,
     log: PathBuf,
 }
@@ -62,12 +63,12 @@ impl Process {
         self.child.try_wait().ok().flatten()?.code()
     }
 
-    /// Everything it said.
+    /// The complete output.
     pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The last lines of what it said.
+    /// The last lines of the output.
     pub(crate) fn last_words(&self) -> String {
         let text = self.said();
         let lines: Vec<&str> = text.lines().collect();
@@ -77,7 +78,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The watchdog first: after that nobody else can end a process of that id.
+        // End the watchdog first: otherwise it could end another program that got the same id.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
         let _ = self.child.kill();

@@ -1,4 +1,5 @@
-//! KEDA's own constructors beside what gpulint says of triggers: `fixtures/keda/triggers.jsonl`, and mutants of its good lines.
+//! KEDA's own constructors compared with gpulint's findings on triggers: `fixtures/keda/triggers.jsonl`, and
+//! mutants of its valid lines.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::cluster::server::assets;
 
-/// Errors of what comes after the metadata was read: clients that are made of it, and servers that nobody runs here.
+/// Errors after the metadata was read: those of clients that are made from it, and of servers that are not
+/// available here.
 const LATER: [&str; 15] = [
     "credentials",
     "error creating",
@@ -34,7 +36,8 @@ fn cases() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Each key left out, blank, or with a value of another type; each parameter and variable left out; other identities.
+/// Mutants: each key missing, blank, or with a value of another type; each parameter and variable missing;
+/// other identities.
 fn mutants(case: &Value) -> Vec<Value> {
     let mut out = Vec::new();
     let mut with = |change: &dyn Fn(&mut Value)| {
@@ -61,20 +64,20 @@ fn mutants(case: &Value) -> Vec<Value> {
     out
 }
 
-/// What KEDA says of a trigger.
+/// The result of KEDA for a trigger.
 enum Verdict {
-    /// It reads the metadata, and has connected or tried to.
+    /// KEDA accepts the metadata, and has connected or tried to.
     Builds,
-    /// It rejects the metadata.
+    /// KEDA rejects the metadata.
     Rejects(String),
-    /// It has read the metadata, and makes no client of it.
+    /// KEDA accepts the metadata, but cannot make a client from it.
     Fails,
 }
 
 fn ask(program: &Path, cases: &[Value]) -> Vec<Verdict> {
     let mut child = Command::new(program)
         .env_clear()
-        // No constructor is to look for a cloud around this machine.
+        // Keep constructors from looking for a cloud around this machine.
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -103,7 +106,7 @@ fn ask(program: &Path, cases: &[Value]) -> Vec<Verdict> {
     answers
 }
 
-/// The errors that gpulint has on a trigger, with its TriggerAuthentication and its target.
+/// The errors of gpulint on a trigger, with its TriggerAuthentication and its target.
 fn findings(engine: &Engine, case: &Value) -> Vec<String> {
     let object = |value: Value| Object::from_json(&value).expect("an object");
     let pairs = |part: &str| -> Vec<(String, Value)> {
@@ -157,7 +160,8 @@ fn engine() -> Engine {
     })
 }
 
-/// A number that an HPA or a poll rejects, and no constructor: the message says so.
+/// Whether a finding is about a number that an HPA or a poll rejects, but no constructor; the message
+/// mentions it.
 fn fails_later(finding: &str) -> bool {
     ["every poll fails", "the API server rejects the HPA"].iter().any(|words| finding.contains(words))
 }

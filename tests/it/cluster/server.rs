@@ -1,4 +1,5 @@
-//! etcd and kube-apiserver on free loopback ports, with the CRDs of Karpenter, AWS and KEDA, for as long as a value lives.
+//! Runs etcd and kube-apiserver on free loopback ports, with the CRDs of Karpenter, AWS and KEDA, until the
+//! value is dropped.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,11 +14,11 @@ use serde_json::{Value, json};
 pub(crate) use super::certificates::{Authority, Pair};
 pub(crate) use super::process::Process;
 
-/// Where the programs and CRDs are, or a line that says why a test does nothing.
+/// The folder of the programs and CRDs. If it is not set, prints that the test is skipped.
 pub(crate) fn assets() -> Option<PathBuf> {
     let folder = std::env::var_os("KUBEBUILDER_ASSETS").filter(|f| !f.is_empty());
     if folder.is_none() {
-        // Not `eprintln!`: the test runner would keep the line to itself.
+        // `eprintln!` would be captured by the test runner.
         let _ = writeln!(
             std::io::stderr(),
             "skipped: KUBEBUILDER_ASSETS is not set (KUBEBUILDER_ASSETS=$(tests/cluster/build))"
@@ -26,7 +27,7 @@ pub(crate) fn assets() -> Option<PathBuf> {
     folder.map(PathBuf::from)
 }
 
-/// A port nobody listens on now.
+/// A port on which no program listens now.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has ports");
     listener.local_addr().expect("it is bound").port()
@@ -34,9 +35,9 @@ pub(crate) fn free_port() -> u16 {
 
 /// An API server with its store. Dropping it ends both and removes their files.
 pub(crate) struct Cluster {
-    // In the order in which they end.
+    // The fields are dropped in this order.
     api_server: Process,
-    /// How the API server was started.
+    /// The command that started the API server.
     command: Command,
     _etcd: Process,
     authority: Authority,
@@ -47,15 +48,16 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a server as EKS configures it, with all CRDs; `None` where the programs are missing (and that was said).
+    /// Starts a server as EKS configures it, with all CRDs; `None` if the programs are missing (which is
+    /// printed).
     pub(crate) async fn start() -> Option<Cluster> {
         Cluster::start_with(&[], &[]).await
     }
 
-    /// The same without these admission plugins, and with more flags of kube-apiserver.
+    /// Starts a server without these admission plugins, and with additional flags of kube-apiserver.
     pub(crate) async fn start_with(without: &[&str], flags: &[&str]) -> Option<Cluster> {
         let assets = assets()?;
-        // Another process may take a port between the look and the start, so a start is tried again.
+        // Another process may take a port before the start, so a start is retried.
         let mut tries = 0;
         let cluster = loop {
             tries += 1;
@@ -152,7 +154,7 @@ impl Cluster {
             assert!(code == 201, "{}: {answer}", path.display());
             names.push(answer["metadata"]["name"].as_str().unwrap_or("").to_owned());
         }
-        // Established comes first, served in discovery a moment later: ask for the objects themselves.
+        // A CRD is Established a moment before discovery serves it, so request the objects themselves.
         for name in names {
             let url = format!("{at}/{name}");
             self.until(&format!("{name} is served"), async || {
@@ -172,7 +174,7 @@ impl Cluster {
         }
     }
 
-    /// Waits, at most three minutes: the machine may be busy, until something holds.
+    /// Waits until a condition holds, at most three minutes: the machine may be busy.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let until = Instant::now() + Duration::from_secs(180);
         while !holds().await {
@@ -196,7 +198,7 @@ impl Cluster {
         self.until("the API server is back", async || get(&self.client, "/readyz").await == 200).await;
     }
 
-    /// Everything that the API server said since it was started last.
+    /// The log of the API server since its last start.
     pub(crate) fn said(&self) -> String {
         self.api_server.said()
     }
@@ -249,7 +251,7 @@ impl Cluster {
         (code, answer)
     }
 
-    /// The same, with the warnings that came along.
+    /// Sends a request, and returns the warnings as well.
     pub(crate) async fn send_for_warnings(
         &self,
         method: &str,
@@ -262,7 +264,8 @@ impl Cluster {
             .unwrap_or_else(|e| panic!("{method} {path}: {e}\n{}", self.api_server.last_words()))
     }
 
-    /// The same where the server may break off instead of answering, as it does when it panics over an object.
+    /// Sends a request; an error if the server closes the connection instead of answering, as it does when it
+    /// panics over an object.
     pub(crate) async fn try_send(
         &self,
         method: &str,
@@ -290,12 +293,12 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // The programs may still write there until they end, which is a moment later: what is left is in target/.
+        // The programs may still write to the folder until they end, a moment later; the rest is in target/.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// A new folder below the build's own.
+/// A new folder in the folder of the build.
 fn folder() -> PathBuf {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -318,7 +321,7 @@ fn client(url: &str, authority: &Authority, token: &str) -> kube::Client {
     kube::Client::try_from(config).expect("a client")
 }
 
-/// The status code of a GET; 0 where nobody answers.
+/// The status code of a GET; 0 if there is no answer.
 async fn get(client: &kube::Client, path: &str) -> u16 {
     let request = http::Request::get(path).body(Body::empty());
     match client.send(request.expect("a request")).await {

@@ -1,4 +1,4 @@
-//! What was compared, by kind; and what they disagree on, for a person to read.
+//! Counts the comparisons by kind, and collects the disagreements for review.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::cluster::differences::Differences;
 use crate::cluster::judge::{Meeting, Verdict};
 use crate::cluster::verdicts::{Judged, Outcome};
 
-/// The kinds that must be judged often: this many refused, and as many accepted.
+/// The kinds that must be compared often: the minimum number of rejected objects, and of accepted ones.
 const WELL_JUDGED: (&[&str], usize) = (&["NodePool", "EC2NodeClass", "ScaledObject", "Deployment"], 100);
 
 /// A case on which gpulint and the server do not agree.
@@ -22,9 +22,9 @@ pub(crate) struct Disagreement {
     pub(crate) name: String,
     pub(crate) class: String,
     sort: &'static str,
-    /// What the server said; `accepted` where it accepted.
+    /// The message of the server; `accepted` if it accepted the object.
     pub(crate) server: String,
-    /// The rules that claim a refusal which did not happen.
+    /// The rules that claim a rejection that did not happen.
     pub(crate) false_claims: Vec<String>,
     ours: String,
     text: String,
@@ -39,7 +39,7 @@ struct Count {
     listed: usize,
 }
 
-/// All that was compared.
+/// All comparisons.
 pub(crate) struct Tally {
     kinds: BTreeMap<String, Count>,
     disagreements: Vec<Disagreement>,
@@ -50,7 +50,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet; the reviewed differences are those of a file.
+    /// A tally without comparisons; the intended differences are read from a file.
     pub(crate) fn new(differences: &Path) -> Tally {
         Tally {
             kinds: BTreeMap::new(),
@@ -62,7 +62,7 @@ impl Tally {
         }
     }
 
-    /// A seed has to be good: what is made of a wrong one shows nothing.
+    /// Records that the server rejects a seed: the mutants of an invalid object prove nothing.
     pub(crate) fn wrong_seed(&mut self, name: &str, verdict: &Verdict) {
         self.wrong_seeds.push(format!("{name}: {}", said(verdict)));
     }
@@ -111,7 +111,8 @@ impl Tally {
         }
     }
 
-    /// Prints the table, writes what they disagree on, and fails where it must not be so. `whole`: all kinds were asked about.
+    /// Prints the table, writes the disagreements, and fails if there are any that are not intended. `whole`:
+    /// all kinds were compared.
     pub(crate) fn finish(mut self, path: &Path, whole: bool) {
         let mut table = format!(
             "{:<32}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
@@ -133,7 +134,7 @@ impl Tally {
             let kinds: Vec<String> = kinds.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
             let _ = writeln!(table, "{what}: {}", kinds.join(", "));
         }
-        // Not through the test runner, which would keep it to itself.
+        // The test runner would capture the output.
         let _ = write!(std::io::stderr(), "{table}");
 
         self.disagreements
@@ -218,7 +219,7 @@ fn brief(disagreement: &Disagreement) -> String {
     )
 }
 
-/// First how many of what, then each with its manifest.
+/// Writes the table, and then each disagreement with its manifest.
 fn write_report(path: &Path, table: &str, disagreements: &[Disagreement]) {
     let mut groups: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for d in disagreements {

@@ -1,8 +1,9 @@
-//! gpulint and the server judge the same objects, and agree.
+//! gpulint and the API server check the same objects, and agree.
 //!
-//! Refused there: an error here at each field that the server names. Accepted there: no finding here that claims a refusal.
-//! What they disagree on is written to `target/cluster/disagreements.txt`; `VERDICTS=report` fails for none of it, and
-//! `VERDICTS_KIND=NodePool,Pod` asks about these kinds alone.
+//! If the server rejects an object, gpulint must have an error at each field that the server names. If it
+//! accepts the object, no finding may claim a rejection. Disagreements are written to
+//! `target/cluster/disagreements.txt`; `VERDICTS=report` does not fail for them, and
+//! `VERDICTS_KIND=NodePool,Pod` compares only these kinds.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,28 +16,29 @@ use crate::cluster::judge::{Judge, Meeting, Refusal, Verdict};
 use crate::cluster::mutants::{mutants, written_mutants};
 use crate::cluster::tally::Tally;
 
-/// How many requests are under way at once.
+/// Number of concurrent requests.
 const AT_ONCE: usize = 8;
-/// Of a good fixture that is no seed, one mutant in this many is judged.
+/// Interval at which the mutants of a valid fixture that is not a seed are compared.
 const SPARSE: usize = 61;
-/// A case with what both said.
+/// A case with the results of both sides.
 pub(crate) struct Judged {
     pub(crate) case: Case,
     pub(crate) verdict: Verdict,
     pub(crate) claims: Vec<Claim>,
 }
 
-/// How the two verdicts stand to each other.
+/// The relation of the two results.
 pub(crate) enum Outcome {
-    /// Nobody serves the kind, or gpulint does not judge it.
+    /// The server does not serve the kind, or gpulint does not check it.
     NotCompared,
-    /// They agree, and for a refusal how well the fields meet.
+    /// They agree; for a rejection, with the relation of the fields.
     Agreed(Option<Meeting>),
     Disagreed(&'static str),
 }
 
 impl Judged {
-    /// Whether gpulint checks this kind against a schema, so that it should know what the server rejects.
+    /// Whether gpulint checks this kind against a schema, and should therefore report what the server
+    /// rejects.
     pub(crate) fn is_of_ours(&self) -> bool {
         let info = kind::find(&self.case.id.group, &self.case.id.kind);
         // Rules reject the kinds of Karpenter before 0.33 without a schema.
@@ -56,7 +58,7 @@ impl Judged {
             Verdict::Refused(_) if !self.is_of_ours() => Outcome::NotCompared,
             Verdict::Refused(refusal) => match meeting(refusal, &self.claims) {
                 Ok(worst) => Outcome::Agreed(Some(worst)),
-                // What fills it in decides, and the server saw only what stands there now.
+                // The values that are filled in later decide, and the server saw the object without them.
                 Err(_) if self.case.unexpanded => Outcome::Agreed(None),
                 Err(sort) => Outcome::Disagreed(sort),
             },
@@ -64,14 +66,14 @@ impl Judged {
     }
 }
 
-/// How well errors meet the fields that the server names: the worst of them, or what is missing.
+/// The relation of errors to the fields that the server names: the worst one, or the missing part.
 fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str> {
     let errors: Vec<&Claim> = claims.iter().filter(|c| c.severity == Severity::Error).collect();
     if errors.is_empty() {
         return Err("refused, and no error");
     }
     if refusal.fields.is_empty() {
-        // A sentence without a field: what matters is that the one who refuses is named, where a webhook does.
+        // A message without a field: the component that rejects must be correct, if it is a webhook.
         let named = errors.iter().any(|c| c.refused_by == Some(refusal.by));
         return if named || refusal.by == Authority::ApiServer {
             Ok(Meeting::Exact)
@@ -79,7 +81,7 @@ fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str>
             Err("refused, and no error says by whom")
         };
     }
-    // What a fragment lacks is said once, and not field by field.
+    // Missing fields of a fragment are reported once, and not field by field.
     let fragment = errors.iter().any(|c| c.rule == "manifest-incomplete");
     let mut worst = Meeting::Exact;
     for field in &refusal.fields {
@@ -91,7 +93,7 @@ fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str>
             .iter()
             .filter_map(|c| match &c.field {
                 Some(ours) => c.more.iter().chain([ours]).filter_map(|ours| field.meets(ours)).min(),
-                // What the reader says is about the text as a whole.
+                // Findings of the parser are about the text as a whole.
                 None => Some(Meeting::Above),
             })
             .min();
@@ -129,7 +131,7 @@ async fn the_api_server_and_gpulint_agree() {
     tally.finish(&root().join("target/cluster/disagreements.txt"), only.is_empty());
 }
 
-/// The mutants of a document that was accepted: all of a seed, a few of any other.
+/// The mutants of an accepted document: all of a seed, a few of any other.
 fn mutants_of(judged: &Judged, tally: &mut Tally) -> Vec<Case> {
     let case = &judged.case;
     let seed = case.name.starts_with("fixtures/verdicts/");
@@ -140,7 +142,7 @@ fn mutants_of(judged: &Judged, tally: &mut Tally) -> Vec<Case> {
     let Some(value) = value(case).filter(|_| good && judged.is_of_ours()) else {
         return Vec::new();
     };
-    // Other mutants of each file.
+    // Select other mutants for each file.
     let offset = case.name.len();
     let mut cases =
         mutants(&case.name, &case.id, &value, |number| seed || (number + offset).is_multiple_of(SPARSE));
@@ -152,7 +154,7 @@ fn mutants_of(judged: &Judged, tally: &mut Tally) -> Vec<Case> {
     cases
 }
 
-/// Asks both about all of them, some at once, and keeps their order.
+/// Runs both sides on all cases, some concurrently, and preserves their order.
 async fn ask(judge: &Arc<Judge>, engine: &Arc<Engine>, cases: Vec<Case>) -> Vec<Judged> {
     let cases = Arc::new(cases);
     let next = Arc::new(AtomicUsize::new(0));

@@ -1,6 +1,7 @@
-//! Every format over all of `fixtures/`, as published schemas and programs that read it see it.
+//! Every format over all of `fixtures/`, checked with published schemas and with programs that read it.
 //!
-//! `tests/formats/prepare` fetches these; without `GPULINT_FORMATS` only what they have in common is compared.
+//! `tests/formats/prepare` fetches these; without `GPULINT_FORMATS` the formats are only compared with each
+//! other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,10 +24,10 @@ fn part(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// What a program prints; it must succeed.
+/// The output of a program, which must succeed.
 #[track_caller]
 fn output(command: &mut Command) -> String {
-    // SARIF Multitool runs where no libraries for languages are installed.
+    // SARIF Multitool needs this where no libraries for languages are installed.
     command.env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1");
     let run = finish(command.output().unwrap());
     assert_eq!(run.code, Some(0), "{command:?}: {run:#?}");
@@ -90,7 +91,7 @@ fn sarif(folder: &Path, log: &Path, diagnostics: &[Value]) {
         command.env("DOTNET_BUNDLE_EXTRACT_BASE_DIR", folder.join("dotnet"));
         command
     };
-    // Its own rules and those for GitHub. One of them asks the network for every URL.
+    // The rules of SARIF Multitool and those for GitHub. One of them requests every URL from the network.
     let config = folder.join("multitool.json");
     fs::write(&config, "{\"SARIF2006.UrisShouldBeReachable.Options\": {\"RuleEnabled\": \"Disabled\"}}")
         .unwrap();
@@ -245,7 +246,7 @@ fn rdjson(text: &str, diagnostics: &[Value]) {
         finish(child.wait_with_output().unwrap())
     });
     assert_eq!(said.code, Some(0), "{said:#?}");
-    // One line for each, in whatever order.
+    // One line for each finding, in any order.
     let read: BTreeSet<&str> = said.out.lines().collect();
     assert_eq!(said.out.lines().count(), diagnostics.len());
     for one in result["diagnostics"].as_array().unwrap() {

@@ -103,7 +103,7 @@ fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// The offset in a text of a line and a column, both from 1, whose width of characters is given.
+/// The offset in a text of a line and a column, both from 1. `width` is the width of a character in columns.
 fn offset(text: &str, line: &Value, column: &Value, width: fn(char) -> usize) -> usize {
     let line = line.as_u64().unwrap() as usize;
     let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
@@ -144,7 +144,7 @@ fn with_suggestion(text: &str, diagnostic: &Value) -> String {
     out
 }
 
-/// A pool on one line, with characters of two, three and four bytes before what is wrong.
+/// A pool on one line, with characters of two, three and four bytes before the error.
 const ONE_LINE: &str = "\u{FEFF}{\"apiVersion\": \"karpenter.sh/v1\", \"kind\": \"NodePool\", \"metadata\": {\"name\": \"web\", \
     \"annotations\": {\"a\": \"é€𐐀\"}}, \"spec\": {\"template\": {\"spec\": {\"nodeClassRef\": {\"group\": \"karpenter.k8s.aws\", \"kind\": \
     \"EC2NodeClass\", \"name\": \"web\"}, \"requirements\": [{\"key\": \"karpenter.sh/capacity-type\", \"operator\": \"In\", \"values\": \
@@ -163,7 +163,7 @@ fn fixes_of_other_formats_are_those_of_gpulint() {
         assert_eq!(results.len(), 2, "{text}");
         for result in results {
             let rule = result["ruleId"].as_str().unwrap();
-            // One rule alone, so that there is one fix.
+            // Only one rule, so that there is one fix.
             let alone = Folder::new().with("a.yaml", text);
             alone.run(&["check", "--select", rule, "--fix", "--unsafe-fixes"]);
             let fixed = fs::read_to_string(alone.0.join("a.yaml")).unwrap();
@@ -176,7 +176,8 @@ fn fixes_of_other_formats_are_those_of_gpulint() {
     }
 }
 
-/// 𐐀 is one character, two UTF-16 code units and four bytes of UTF-8; the byte order mark is a column of none but bytes.
+/// 𐐀 is one character, two UTF-16 code units and four bytes of UTF-8; the byte order mark is a column only in
+/// bytes.
 #[test]
 fn each_format_counts_columns_in_its_own_unit() {
     let text = "\u{FEFF}{é: 𐐀, é: 1, apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n";
@@ -192,7 +193,8 @@ fn each_format_counts_columns_in_its_own_unit() {
     assert!(reports["github"].contains("line=1,endLine=1,col=8,endColumn=9,"), "{}", reports["github"]);
 }
 
-/// Values that a manifest brings: control characters, marks that turn the direction of text, XML, workflow commands.
+/// Values from a manifest: control characters, marks that change the direction of text, XML, workflow
+/// commands.
 #[test]
 fn a_manifest_cannot_break_a_format() {
     let text = "apiVersion: v1\nkind: ConfigMap\n\"\\e\\0\\u202E]]><a&'\\r\\n::error::x%0A\": 1\n\"\\e\\0\\u202E]]><a&'\\r\\n::error::x%0A\": 2\n";
@@ -285,7 +287,7 @@ fn standard_input_is_no_file_unless_it_has_a_name() {
     );
 }
 
-/// What is in no file: a path that cannot be read, no object at all.
+/// Errors that are not in a file: a path that cannot be read, an input without objects.
 #[test]
 fn what_could_not_be_done_is_said_without_a_place() {
     let folder = Folder::new().with("a.yaml", POOL);
@@ -377,7 +379,7 @@ fn suppressed_findings_are_left_out_unless_they_are_shown() {
     folder.run(&["check", "--show-suppressed", "--no-suppressions"]).exits(2);
 }
 
-/// The place is the line of the template; what was rendered is said beside it.
+/// The location is the line of the template; the rendered text is shown as well.
 #[test]
 fn what_is_rendered_is_at_the_text_that_says_it() {
     let Some(programs) = crate::render::programs() else { return };

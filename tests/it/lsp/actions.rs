@@ -50,7 +50,7 @@ fn all_safe_fixes_are_made_in_rounds() {
     assert!(all[0]["edit"].is_null(), "{all:#?}");
     let resolved = client.request("codeAction/resolve", all[0].clone());
     client.settle();
-    // What was tried is not what is there.
+    // A text that was only tried does not change the diagnostics.
     assert_eq!(client.diagnostics("pools.yaml"), before);
     client.perform(&resolved);
     let fixed = FIXABLE_POOL.replace("On-Demand", "on-demand") + "    consolidateAfter: 0s\n";
@@ -90,7 +90,7 @@ fn a_configuration_is_checked_while_it_is_edited() {
     client.perform(&meant);
     client.settle();
     assert_eq!(client.diagnostics("gpulint.yaml"), [Value::Null; 0]);
-    // What is saved counts.
+    // The saved text is checked.
     assert!(client.rules("pools.yaml").contains(&"capacity-type-invalid".to_owned()));
     client.save("gpulint.yaml");
     client.settle();

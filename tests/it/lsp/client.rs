@@ -15,22 +15,22 @@ use serde_json::{Value, json};
 use super::text::{Encoding, apply, position};
 use crate::support::command;
 
-/// How long a test waits before it fails. A machine that builds beside may be slow.
+/// How long a test waits before it fails. A machine that is building may be slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a client begins.
+/// The options of a client.
 pub(crate) struct Setup {
-    /// Arguments behind `gpulint lsp`.
+    /// Arguments after `gpulint lsp`.
     pub(crate) args: Vec<String>,
     /// The workspace folders, relative to the folder of the test; `.` by default.
     pub(crate) folders: Vec<String>,
     pub(crate) capabilities: Value,
-    /// `initializationOptions`, and what `workspace/configuration` is answered with.
+    /// `initializationOptions`, and the answer to `workspace/configuration`.
     pub(crate) options: Value,
 }
 
 impl Setup {
-    /// A client as modern editors are, which is given diagnostics (push).
+    /// A client like current editors, to which diagnostics are pushed.
     pub(crate) fn push() -> Setup {
         Setup {
             args: Vec::new(),
@@ -70,7 +70,7 @@ impl Setup {
         }
     }
 
-    /// A client that asks for diagnostics (pull).
+    /// A client that requests diagnostics (pull).
     pub(crate) fn pull() -> Setup {
         let mut setup = Setup::push();
         setup.capabilities["textDocument"]["diagnostic"] = json!({"relatedDocumentSupport": true});
@@ -93,14 +93,14 @@ impl Setup {
         self
     }
 
-    /// The encodings that the client offers, the first one preferred.
+    /// Sets the encodings that the client offers, the preferred one first.
     pub(crate) fn encodings(mut self, encodings: &[&str]) -> Setup {
         self.capabilities["general"]["positionEncodings"] = json!(encodings);
         self
     }
 }
 
-/// A server, and what it has said so far.
+/// A client of one server, with the messages that it has received so far.
 pub(crate) struct Client {
     child: Child,
     input: Option<ChildStdin>,
@@ -114,7 +114,7 @@ pub(crate) struct Client {
     buffers: BTreeMap<String, (i64, String)>,
     published: BTreeMap<String, Published>,
     options: Value,
-    /// What the server answered to `initialize`.
+    /// The answer of the server to `initialize`.
     pub(crate) initialized: Value,
     pub(crate) encoding: Encoding,
     /// Requests and notifications of the server other than published diagnostics, in order.
@@ -128,12 +128,12 @@ pub(crate) struct Client {
 pub(crate) struct Published {
     pub(crate) version: Option<i64>,
     pub(crate) diagnostics: Vec<Value>,
-    /// How often the server published for this file.
+    /// Number of times that the server published for this file.
     pub(crate) times: usize,
 }
 
 impl Client {
-    /// Starts the server on a folder and greets it. Nothing is open.
+    /// Starts the server on a folder and initializes it. No file is open.
     #[track_caller]
     pub(crate) fn start(root: &Path, setup: Setup) -> Client {
         let mut client = Client::raw(root, &setup);
@@ -164,7 +164,7 @@ impl Client {
         client
     }
 
-    /// Starts the server and says nothing to it.
+    /// Starts the server without initializing it.
     pub(crate) fn raw(root: &Path, setup: &Setup) -> Client {
         let args: Vec<&str> = std::iter::once("lsp").chain(setup.args.iter().map(String::as_str)).collect();
         let mut child = command(root, &args)
@@ -265,7 +265,7 @@ impl Client {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Sends a request and does not wait: the id goes to `answer` or `cancel`.
+    /// Sends a request without waiting; the returned id is for `answer` or `cancel`.
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> i64 {
         let id = self.next;
         self.next += 1;
@@ -372,7 +372,7 @@ impl Client {
         );
     }
 
-    /// Writes the buffer to the disk, and says so.
+    /// Writes the buffer to the disk, and notifies the server.
     #[track_caller]
     pub(crate) fn save(&mut self, path: &str) {
         std::fs::write(self.root.join(path), self.text(path)).unwrap();
@@ -417,7 +417,7 @@ impl Client {
 
     // What the server says.
 
-    /// Reads one message. Panics at the end of the patience or of the server.
+    /// Reads one message. Panics if the time limit is exceeded or the server ends.
     #[track_caller]
     fn receive(&mut self, end: Instant, awaited: &dyn Fn() -> String) {
         match self.messages.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -493,14 +493,14 @@ impl Client {
         });
     }
 
-    /// Waits until the server has worked on all that was sent: what it publishes for it comes before the answer to
-    /// `workspace/diagnostic`.
+    /// Waits until the server has processed all messages: it publishes the resulting diagnostics before the
+    /// answer to `workspace/diagnostic`.
     #[track_caller]
     pub(crate) fn settle(&mut self) {
         let _ = self.pull_all(&BTreeMap::new());
     }
 
-    /// What was published last for a file.
+    /// The diagnostics that were last published for a file.
     pub(crate) fn diagnostics(&self, path: &str) -> Vec<Value> {
         self.published.get(path).map(|published| published.diagnostics.clone()).unwrap_or_default()
     }
@@ -509,7 +509,7 @@ impl Client {
         &self.published
     }
 
-    /// The sorted rule ids of what was published last for a file.
+    /// The sorted rule ids of the diagnostics that were last published for a file.
     pub(crate) fn rules(&self, path: &str) -> Vec<String> {
         codes(&self.diagnostics(path))
     }
@@ -612,7 +612,7 @@ impl Client {
         answer.as_array().cloned().unwrap_or_default()
     }
 
-    /// Does what an action says: resolves it where it has no edit, applies the edit, runs the command.
+    /// Performs an action: resolves it if it has no edit, applies the edit, runs the command.
     #[track_caller]
     pub(crate) fn perform(&mut self, action: &Value) {
         let mut action = action.clone();
@@ -628,7 +628,8 @@ impl Client {
         }
     }
 
-    /// Applies a workspace edit to buffers, opening what is not open. The versions have to be those of the buffers.
+    /// Applies a workspace edit to buffers, and opens files that are not open. The versions have to be those
+    /// of the buffers.
     #[track_caller]
     pub(crate) fn apply(&mut self, edit: &Value) {
         let mut changes: Vec<(String, Vec<Value>)> = Vec::new();
@@ -666,7 +667,7 @@ impl Client {
         self.request("textDocument/diagnostic", params)
     }
 
-    /// `workspace/diagnostic`: the report of each file, given the result ids that are known.
+    /// `workspace/diagnostic`: the report of each file, given the known result ids.
     #[track_caller]
     pub(crate) fn pull_all(&mut self, known: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
         let known: Vec<Value> =
@@ -686,7 +687,7 @@ impl Client {
         self.log()
     }
 
-    /// Closes standard input without a farewell and waits for the end.
+    /// Closes standard input without `shutdown` and waits for the end.
     #[track_caller]
     pub(crate) fn hang_up(&mut self) -> ExitStatus {
         self.input = None;
@@ -721,7 +722,7 @@ pub(crate) fn codes(diagnostics: &[Value]) -> Vec<String> {
     codes
 }
 
-/// Where a text stands, which must be once.
+/// The offset of a text, which must occur once.
 #[track_caller]
 fn only(text: &str, part: &str) -> usize {
     let mut found = text.match_indices(part);
@@ -735,7 +736,8 @@ fn overlap(one: &Value, other: &Value) -> bool {
     place(&one["start"]) <= place(&other["end"]) && place(&other["start"]) <= place(&one["end"])
 }
 
-/// One message. `None` at the end; anything that is no message fails the test by ending the stream.
+/// One message. `None` at the end of the stream; anything that is not a message fails the test by ending the
+/// stream.
 fn read(from: &mut impl BufRead) -> Option<Value> {
     let mut length = None;
     loop {
@@ -758,7 +760,7 @@ fn read(from: &mut impl BufRead) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-/// A file URI as RFC 3986 has it.
+/// A file URI in the form of RFC 3986.
 pub(crate) fn uri_of(path: &Path) -> String {
     let mut uri = "file://".to_owned();
     for byte in path.to_str().unwrap().bytes() {

@@ -31,7 +31,7 @@ fn what_is_typed_is_completed() {
         Folder::new().with("class.yaml", CLASS).with("pool.yaml", POOL).with("gpulint.yaml", "rules: {}\n");
     let mut client = Client::start(&folder.0, Setup::push());
     client.open("pool.yaml");
-    // While the document does not parse.
+    // While the document does not parse:
     client.replace("pool.yaml", "[amd64]", "[amd64, ");
     assert_eq!(labels(&client.complete("pool.yaml", "values: [amd64, |")), ["arm64"]);
     client.replace("pool.yaml", "[amd64, ", "[amd64]");
@@ -65,7 +65,7 @@ fn names_and_objects_lead_to_each_other() {
     assert_eq!(definition, ["class.yaml:4"]);
     let references = client.locations("textDocument/references", "class.yaml", "name: gpu|-class");
     assert_eq!(references, ["class.yaml:4", "pool.yaml:8"]);
-    // A file that changes, and one that goes.
+    // A file that changes, and one that is deleted.
     client.replace("class.yaml", "gpu-class", "other-class");
     assert!(client.locations("textDocument/definition", "pool.yaml", "name: gpu-|class").is_empty());
     client.end();

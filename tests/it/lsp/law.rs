@@ -1,4 +1,4 @@
-//! The law of the server: whatever is edited, its diagnostics are those of a fresh `gpulint check`.
+//! The invariant of the server: after any edit, its diagnostics equal those of a fresh `gpulint check`.
 //!
 //! The folder is a generated repository: three Flux clusters that share bases, kustomizations with patches, folders of
 //! environments, a chart, a script that fills in placeholders, ignored files, a configuration. Edits change texts in
@@ -14,7 +14,7 @@ use super::client::{Client, Setup};
 use super::text::{Encoding, position};
 use crate::support::Folder;
 
-/// Edits that all tests make together; `GPULINT_EDITS` says how many, and CI says a thousand.
+/// Number of edits of all tests together; `GPULINT_EDITS` sets it, and CI uses a thousand.
 fn edits() -> usize {
     std::env::var("GPULINT_EDITS").map_or(200, |count| count.parse().expect("GPULINT_EDITS is a number"))
 }
@@ -171,24 +171,24 @@ fn scaled(name: &str) -> String {
     )
 }
 
-/// What an edit did.
+/// The kind of edit that was made.
 enum Step {
-    /// A text in the editor.
+    /// A change in the editor.
     Typed,
-    /// A file on the disk.
+    /// A change on the disk.
     Disk,
 }
 
 struct Session {
     client: Client,
-    /// What the server reads.
+    /// The folder that the server reads.
     folder: Folder,
-    /// What it should see.
+    /// The folder as the server should see it.
     mirror: Folder,
-    /// The texts as they were at first.
+    /// The original texts.
     original: BTreeMap<String, String>,
     dice: Dice,
-    /// What was done, for the message of a failure.
+    /// The edits that were made, for the message of a failure.
     log: Vec<String>,
 }
 
@@ -246,7 +246,7 @@ impl Session {
         self.client.buffers().any(|(open, _)| open == path)
     }
 
-    /// Puts the text that the server should see into the copy.
+    /// Writes the text that the server should see to the copy.
     fn show(&self, path: &str) {
         let copy = self.mirror.0.join(path);
         if !self.folder.0.join(path).is_file() {
@@ -300,7 +300,7 @@ impl Session {
                 let other = self.dice.below(lines.len());
                 lines.swap(at, other);
             }
-            // What breaks the document, or only looks so.
+            // An edit that breaks the document, or only seems to.
             3 => {
                 let broken = *self.dice.one(&["\t", "- [", "# 😀 日本 ", "é: ", "\"", "---\n", "  "]);
                 lines[at].insert_str(0, broken);
@@ -339,7 +339,7 @@ impl Session {
         Step::Typed
     }
 
-    /// A copy of a file beside it, or the end of such a copy.
+    /// Copies a file to a path beside it, or removes such a copy.
     fn copy(&mut self, path: &str) -> Step {
         let Some(stem) = path.strip_suffix(".yaml") else { return Step::Disk };
         let copy = format!("{stem}-copy.yaml");
@@ -444,7 +444,7 @@ impl Session {
     }
 }
 
-/// A finding of the report as the server has it.
+/// A finding of the report in the form of the server.
 fn line(path: &str, text: &str, finding: &Value, encoding: Encoding) -> String {
     let at = |end: &str| {
         let offset = usize::try_from(finding["range"][end]["offset"].as_u64().unwrap()).unwrap();

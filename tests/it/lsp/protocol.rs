@@ -1,4 +1,5 @@
-//! What holds for every client: beginning and end, errors, cancellation, folders, configuration, result ids, units of positions.
+//! Behaviour for every client: start and end, errors, cancellation, folders, configuration, result ids, units
+//! of positions.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::support::Folder;
 const OLD: &str =
     "apiVersion: autoscaling/v2beta2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: web}\n";
 
-/// An old API version, and nothing else is looked for.
+/// A folder with an old API version, in which only that rule runs.
 fn old(path: &str) -> Folder {
     Folder::new().with(path, OLD).with("gpulint.yaml", "rules: {all: off, removed-api-version: on}\n")
 }
@@ -55,7 +56,7 @@ fn what_it_does_not_know_costs_nothing() {
     client.notify("textDocument/didChange", json!({"textDocument": {"uri": 3}}));
     client.notify("textDocument/didClose", json!({"textDocument": {"uri": client.uri("never-opened.yaml")}}));
     client.cancel(4711);
-    // A file that no project has, and one that is no file.
+    // A file that belongs to no project, and URIs that are not files.
     for uri in ["file:///nowhere/else.yaml", "untitled:Untitled-1", "git:/pools.yaml?ref=HEAD"] {
         let document = json!({"uri": uri, "languageId": "yaml", "version": 1, "text": "a: 1"});
         client.notify("textDocument/didOpen", json!({"textDocument": document}));
@@ -67,13 +68,13 @@ fn what_it_does_not_know_costs_nothing() {
     client.end();
 }
 
-/// Requests that wait behind others are not worked on once they are cancelled; each is answered once.
+/// Requests in the queue are not processed once they are cancelled; each is answered once.
 #[test]
 fn requests_are_cancelled() {
     let folder = infra();
     let mut client = Client::start(&folder.0, Setup::push());
     client.settle();
-    // One that is not waiting for anything.
+    // A request that is not in the queue.
     client.cancel(1);
     client.settle();
     // The server reads the folder again while a request and its cancellation wait.
@@ -114,7 +115,7 @@ fn the_first_read_shows_progress_and_files_are_watched() {
     assert!(client.registered.contains_key("workspace/didChangeWatchedFiles"));
     let kinds: Vec<Value> =
         client.heard("$/progress").iter().map(|params| params["value"]["kind"].clone()).collect();
-    // A folder that is read at once shows none.
+    // For a folder that is read immediately, no progress is shown.
     if let Some(first) = kinds.first() {
         assert_eq!((first, kinds.last()), (&json!("begin"), Some(&json!("end"))));
     }
@@ -142,7 +143,7 @@ fn folders_are_projects_of_their_own() {
     client.wait_for("three/hpa.yaml", &["removed-api-version"]);
     client.wait_for("one/hpa.yaml", &[]);
 
-    // A file outside of the folders is looked at as long as it is open.
+    // A file outside of the folders is checked as long as it is open.
     client.open("one/hpa.yaml");
     client.wait_for("one/hpa.yaml", &["removed-api-version"]);
     client.close("one/hpa.yaml");
@@ -161,7 +162,7 @@ fn the_configuration_is_read_again_when_it_is_saved() {
     assert_eq!(client.rules("hpa.yaml"), ["removed-api-version"], "an unfinished configuration is nobody's");
     client.save("gpulint.yaml");
     client.wait_for("hpa.yaml", &[]);
-    // One that cannot be read leaves the last one in force.
+    // If a configuration cannot be read, the last valid one stays in force.
     client.replace("gpulint.yaml", "removed-api-version: off", "removed-api-versions: on");
     client.save("gpulint.yaml");
     client.settle();
@@ -173,7 +174,7 @@ fn the_configuration_is_read_again_when_it_is_saved() {
         .iter()
         .any(|one| one["message"].as_str().unwrap().contains("removed-api-versions"));
     assert!(is_found || shown.iter().any(is_said), "{shown:#?}");
-    // Nor does another one.
+    // Another invalid configuration does not change that either.
     client.replace("gpulint.yaml", "removed-api-versions: on", "removed-api-versions: error");
     client.save("gpulint.yaml");
     client.settle();
@@ -191,7 +192,7 @@ fn the_configuration_is_read_again_when_it_is_saved() {
     client.end();
 }
 
-/// What was said of a closed file is taken back also where it is opened and mended at once.
+/// The diagnostics of a closed file are withdrawn, even if it is opened and corrected immediately.
 #[test]
 fn opened_and_mended_at_once() {
     let folder = old("hpa.yaml");
@@ -252,7 +253,7 @@ fn result_ids_say_what_is_unchanged() {
     let again = client.pull_all(&known);
     assert!(again.values().all(|item| item["kind"] == "unchanged"), "{again:#?}");
 
-    // A change of one file, asked about at once.
+    // A file changes, and its diagnostics are requested immediately.
     client.replace("hpa.yaml", "v2beta2", "v2");
     let after = client.pull_all(&known);
     assert_eq!(after["hpa.yaml"]["items"], json!([]));
@@ -269,7 +270,7 @@ fn result_ids_say_what_is_unchanged() {
     client.end();
 }
 
-/// Emoji, accents, tabs, CRLF: the range is that of the value in whatever units the client counts.
+/// Emoji, accents, tabs, CRLF: the range of the value is correct in every unit that a client may use.
 #[test]
 fn positions_are_in_the_units_of_the_client() {
     let line = "{metadata: {name: \"web\", annotations: {\"é😀\u{FEFF}\t漢字\": \"👩‍🚀\"}}, kind: HorizontalPodAutoscaler, apiVersion: autoscaling/v2beta2}";
@@ -290,7 +291,7 @@ fn positions_are_in_the_units_of_the_client() {
             text[start..end].to_owned()
         };
         assert_eq!(named(&client, &text), "autoscaling/v2beta2", "{encoding:?}");
-        // Edits in front of it are counted in the same units.
+        // Edits before it are counted in the same units.
         client.open("hpa.yaml");
         client.replace("hpa.yaml", "漢字", "漢😀字 é");
         client.replace("hpa.yaml", "# 😀\r\n", "# 😀 x\r\n# é\n");
@@ -326,7 +327,7 @@ fn flags_take_precedence_over_configurations() {
     client.settle();
     assert_eq!(client.rules("hpa.yaml"), [""; 0]);
     client.end();
-    // What is wrong with the flags is said before a client waits for an answer.
+    // Errors in the flags are reported before a client waits for an answer.
     let run = folder.run(&["lsp", "--select", "removed-api-versions"]).exits(2);
     assert!(run.err.contains("removed-api-version"), "{run:#?}");
 }

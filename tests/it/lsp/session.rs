@@ -1,6 +1,7 @@
-//! One session by three clients: the tests' own, Neovim's, and the one that VS Code's extensions use.
+//! One session by three clients: that of the tests, Neovim, and the client library of VS Code.
 //!
-//! `apt-get install neovim` and `GPULINT_EDITORS=$(tests/editors/prepare)` have them all run; what is missing is said.
+//! `apt-get install neovim` and `GPULINT_EDITORS=$(tests/editors/prepare)` enable all of them; missing ones
+//! are reported.
 
 use std::io::Write;
 use std::path::Path;
@@ -66,7 +67,7 @@ pub(super) fn infra() -> Folder {
         .with("gpulint.yaml", RULES)
 }
 
-/// What every client sees.
+/// The expected result of every client.
 fn expected() -> Vec<(&'static str, Value)> {
     let old = json!({"hpa.yaml": ["1 removed-api-version"]});
     let missing = json!({"pools.yaml": ["10 node-class-missing"]});
@@ -96,7 +97,7 @@ fn expected() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What a program printed, line by line, is what every client sees.
+/// Compares the lines that a program printed with the expected result.
 #[track_caller]
 fn compare(name: &str, printed: &str, errors: &str) {
     let mut lines: Vec<(String, Value)> = Vec::new();
@@ -158,7 +159,7 @@ fn neovim() {
     // Reached only if the script ends early.
     command.args(["-c", "cquit 4"]);
     command.current_dir(&folder.0).env("PROGRAM", env!("CARGO_BIN_EXE_gpulint"));
-    // Its log is no part of the user's.
+    // The log must not be among the user's files.
     for variable in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"] {
         command.env(variable, &state.0);
     }
@@ -188,7 +189,7 @@ fn the_client_of_vs_code_pulls() {
     with_node("pull");
 }
 
-/// The same, without a program of others.
+/// Runs the session with the client of the tests, which needs no other program.
 #[test]
 fn our_own_client() {
     let folder = infra();
@@ -254,7 +255,7 @@ fn our_own_client() {
     saw.push(("definition", json!(client.locations("textDocument/definition", "pools.yaml", place))));
     client.open("class.yaml");
     let found = client.locations("textDocument/references", "class.yaml", "metadata: {name: |gpu}");
-    // This client asks for the declaration as well.
+    // This client requests the declaration as well.
     saw.push(("references", found.into_iter().filter(|one| !one.starts_with("class")).collect()));
     client.replace("class.yaml", "name: gpu}", "name: gpux}");
     sees(&mut client, &mut saw, "a class renamed");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// What `character` counts.
+/// The unit of `character`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,

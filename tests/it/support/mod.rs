@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-/// A folder of its own, gone when the test ends.
+/// A temporary folder, which is removed when the test ends.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -43,7 +43,7 @@ impl Drop for Folder {
     }
 }
 
-/// What the binary said.
+/// The output of the binary.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -76,7 +76,7 @@ impl Run {
         self.json_of("diagnostics")
     }
 
-    /// What was printed as JSON, which must be valid under a schema that the binary prints.
+    /// The output as JSON, which must be valid under a schema that the binary prints.
     #[track_caller]
     pub(crate) fn json_of(&self, schema: &str) -> Value {
         let printed: Value = serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"));
@@ -104,7 +104,7 @@ pub(crate) fn run_in(folder: &Path, args: &[&str], stdin: &str) -> Run {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that reads no standard input may be gone already.
+    // A command that does not read standard input may have ended.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     finish(child.wait_with_output().unwrap())
 }

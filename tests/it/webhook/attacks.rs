@@ -1,7 +1,9 @@
-//! Clients that want the server to fail others: slow ones, floods, and objects that are expensive to judge.
+//! Clients that try to make the server fail others: slow ones, floods, and objects that are expensive to
+//! check.
 //!
-//! Everything is bounded in number and time and stays on loopback. The attackers come from an address of their own, where
-//! the system has one; reviews of honest clients are answered beside them. `GPULINT_SOAK` measures how many.
+//! All attacks are limited in number and time and stay on loopback. The attackers use a separate source
+//! address, if the system has one; reviews of honest clients are answered at the same time. `GPULINT_SOAK`
+//! measures how many.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -21,10 +23,10 @@ use crate::webhook::server::Folder;
 use crate::webhook::soak::resident;
 use crate::webhook::tls::serve;
 
-/// Where attackers come from.
+/// The source address of attackers.
 const ELSEWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
 
-/// What an attacker does, again and again, until it is told to stop.
+/// An attack, which is repeated until it is stopped.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
     /// 130 connections that send a byte every now and then.
@@ -33,21 +35,21 @@ enum Attack {
     SilentStreams,
     /// Connections that announce 4 MiB.
     Announced,
-    /// Answers that nobody takes.
+    /// Requests whose response is never read.
     Unread,
-    /// Connections on which nothing happens, as many as there may be.
+    /// The maximum number of connections, all of them idle.
     Connections,
-    /// What is no AdmissionReview.
+    /// A body that is not an AdmissionReview.
     Malformed,
     /// A `kind` of 4 MB.
     LongKind,
     /// A Deployment whose node affinity names 700 instance types that do not exist: 15 KB.
     UnknownTypes,
-    /// The same with 60,000 of them: more than 1 MB.
+    /// A Deployment whose node affinity names 60,000 instance types that do not exist: more than 1 MB.
     ManyUnknownTypes,
     /// A Pod of 3,000 containers.
     Containers,
-    /// Requests that are given up at once.
+    /// Requests that are cancelled immediately.
     Reset,
 }
 
@@ -66,7 +68,7 @@ const ATTACKS: [Attack; 11] = [
 ];
 
 impl Attack {
-    /// How many attack at once.
+    /// Number of clients that attack at the same time.
     fn clients(self) -> usize {
         match self {
             Attack::SlowBytes => 130,
@@ -76,7 +78,7 @@ impl Attack {
         }
     }
 
-    /// One round of one client. Errors are what the server may do to it.
+    /// One round of one client. Errors by the server are expected.
     async fn round(self, client: Client, address: SocketAddr) {
         let path = "/validate?timeout=30s";
         let Ok(mut open) = client.connect(address).await else { return };
@@ -118,7 +120,7 @@ impl Attack {
                     if open.post(path, body.clone()).await.is_err() {
                         return;
                     }
-                    // A bound on what the attacker itself takes from the machine.
+                    // This limits the load that the attacker itself puts on the machine.
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }
@@ -181,7 +183,7 @@ fn never() -> Body {
     BodyExt::boxed(StreamBody::new(futures::stream::pending()))
 }
 
-/// Attackers at work, until they are dropped.
+/// Running attackers, which stop when they are dropped.
 struct Attackers {
     stop: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -196,7 +198,7 @@ impl Attackers {
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
                     attack.round(client.clone(), address).await;
-                    // Handshakes take as much from the machine on this side.
+                    // Handshakes cost as much on this side of the connection.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             })
@@ -215,7 +217,7 @@ impl Drop for Attackers {
     }
 }
 
-/// A review of about 30 KB: an object as it is updated, with much of what people do not write.
+/// A review of about 30 KB: an update of an object with many fields that users do not write.
 fn medium() -> String {
     let mut pool = good_pool("gpu");
     let notes: serde_json::Map<String, Value> =
@@ -224,12 +226,12 @@ fn medium() -> String {
     create(&pool)
 }
 
-/// What honest clients got.
+/// The results of honest clients.
 #[derive(Debug, Default)]
 struct Honest {
     answered: AtomicU64,
     refused: AtomicU64,
-    /// The longest answer, in milliseconds.
+    /// Duration of the slowest answer, in milliseconds.
     slowest: AtomicU64,
 }
 
@@ -253,7 +255,7 @@ async fn honest(client: &Client, address: SocketAddr, time: Duration) -> Honest 
                 if began.elapsed() > time {
                     break;
                 }
-                // As an API server asks: now and then, not as fast as it can.
+                // An API server sends reviews now and then, not as fast as it can.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
@@ -262,7 +264,7 @@ async fn honest(client: &Client, address: SocketAddr, time: Duration) -> Honest 
     count
 }
 
-/// Whoever is slow, silent or many: everybody else is answered.
+/// Slow, silent or numerous clients do not keep the server from answering others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_clients_switch_nothing_off() {
     let (folder, authority) = (Folder::new(), Authority::new());
@@ -287,7 +289,7 @@ async fn slow_clients_switch_nothing_off() {
     }
 }
 
-/// What a stranger sends is not what is logged, and much of it is not much to log.
+/// The content that a client sends is not logged, and many requests do not fill the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_do_not_write_the_log() {
     let (folder, authority) = (Folder::new(), Authority::new());
@@ -313,7 +315,7 @@ async fn strangers_do_not_write_the_log() {
     assert!(said.len() < 20_000, "{} bytes", said.len());
 }
 
-/// Beside each attack honest clients get at least half of what they get without it.
+/// During each attack, honest clients get at least half of their normal throughput.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn honest_reviews_keep_half_of_their_throughput_beside_attacks() {
     let Some(seconds) = std::env::var("GPULINT_SOAK").ok().and_then(|s| s.parse::<u64>().ok()) else {
@@ -346,7 +348,7 @@ async fn honest_reviews_keep_half_of_their_throughput_beside_attacks() {
             alone.slowest.load(Ordering::Relaxed),
             resident(&server).unwrap_or_default(),
         );
-        // Without optimizations, large objects take more of the two cores than their share of the turns.
+        // Without optimizations, large objects use more of the two cores than their share of the turns.
         let share = if cfg!(debug_assertions) { 4.0 } else { 2.0 };
         if rate(&beside) < rate(&alone) / share || beside.refused.load(Ordering::Relaxed) > 0 {
             lost.push(attack);

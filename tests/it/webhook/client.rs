@@ -53,7 +53,7 @@ impl Client {
         self
     }
 
-    /// Connects from an address of this machine, if it has that one.
+    /// Connects from an address of this machine, if it has that address.
     pub(crate) fn from(mut self, address: IpAddr) -> Client {
         self.from = Some(address);
         self
@@ -92,7 +92,7 @@ impl Client {
     pub(crate) async fn connect(&self, address: SocketAddr) -> Result<Connection, Failed> {
         let socket = TcpSocket::new_v4()?;
         if let Some(from) = self.from {
-            // Systems other than Linux have to be told of the address first.
+            // Systems other than Linux do not have the address by default.
             let _ = socket.bind(SocketAddr::new(from, 0));
         }
         let stream = socket.connect(address).await?;
@@ -144,7 +144,7 @@ impl Answer {
 }
 
 impl Connection {
-    /// The same connection once more. Panics over HTTP/1.1, which has one request at a time.
+    /// Shares the connection. Panics with HTTP/1.1, which supports one request at a time.
     pub(crate) fn clone_http2(&self) -> Connection {
         let Sender::Two(sender) = &self.sender else { panic!("this is HTTP/1.1") };
         Connection { sender: Sender::Two(sender.clone()), certificate: self.certificate.clone() }
@@ -182,7 +182,7 @@ impl Connection {
         self.send("POST", &path, Full::new(body.into()).boxed(), true).await
     }
 
-    /// `announced`: with a `Content-Length`.
+    /// Sends a request; `announced` means with a `Content-Length`.
     pub(crate) async fn send(
         &mut self,
         method: &str,

@@ -1,4 +1,4 @@
-//! Refusals that rest on another object, while the watches lag behind the API server.
+//! Denials that depend on another object, while the watches lag behind the API server.
 
 use serde_json::{Value, json};
 
@@ -50,10 +50,10 @@ async fn what_a_refusal_rests_on_is_read_before() {
         (about("/status/message"), about("/warnings"))
     };
     assert_eq!(ask().await, (true, false), "it holds of what the API server has");
-    // The change was made just now, and no watch has told of it.
+    // The change was made just now, and no watch has reported it yet.
     fake.change_unseen(&with);
     assert_eq!(ask().await, (false, false));
-    // The API server does not say.
+    // The API server does not return the object.
     fake.refuse("deployments", true);
     assert_eq!(ask().await, (false, true));
     fake.refuse("deployments", false);

@@ -1,4 +1,5 @@
-//! Shutdown: readiness fails first, requests are answered during the drain delay, and requests in flight are finished.
+//! Shutdown: readiness fails first, requests are answered during the drain delay, and requests in flight are
+//! completed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -31,7 +32,7 @@ async fn sigterm_fails_readiness_first_and_loses_nothing() {
             let answered = Arc::new(AtomicU64::new(0));
             let count = Arc::clone(&answered);
             let task = tokio::spawn(async move {
-                // On a busy machine a request may be sent after the delay, when the server does not listen any more.
+                // On a busy machine a request may be sent after the delay, when the server no longer listens.
                 let over = |error: &Failed| {
                     let since = terminated.get().map(Instant::elapsed);
                     assert!(since.is_some_and(|s| s >= DELAY), "{since:?}: {error}");
@@ -45,7 +46,7 @@ async fn sigterm_fails_readiness_first_and_loses_nothing() {
                             count.fetch_add(1, Ordering::Relaxed);
                             answer.last
                         }
-                        // GOAWAY arrived between two requests: this one was not sent.
+                        // GOAWAY arrived between two requests, so that this one was not sent.
                         Err(error) if was_not_sent(&error) => true,
                         Err(error) => return over(&error),
                     };

@@ -67,7 +67,7 @@ impl Fake {
         folder.write("kubeconfig", &kubeconfig(&self.url))
     }
 
-    /// Fails the lists of a kind, or serves them again.
+    /// Makes lists of a kind fail, or serves them again.
     pub(crate) fn refuse(&self, plural: &str, refused: bool) {
         let mut kinds = self.kinds.lock().unwrap();
         for (_, kept) in kinds.iter_mut().filter(|((_, name), _)| name == plural) {
@@ -75,13 +75,13 @@ impl Fake {
         }
     }
 
-    /// How often a kind was listed, or its list refused.
+    /// Number of list requests for a kind, including failed ones.
     pub(crate) fn lists(&self, plural: &str) -> usize {
         let kinds = self.kinds.lock().unwrap();
         kinds.iter().filter(|((_, name), _)| name == plural).map(|(_, kept)| kept.lists).sum()
     }
 
-    /// Replaces an object of which watches are not told: they lag behind.
+    /// Replaces an object without notifying the watches, as if they lagged behind.
     pub(crate) fn change_unseen(&self, object: &Value) {
         let mut kinds = self.kinds.lock().unwrap();
         let row = rows().find(|row| is_of(object, row)).unwrap();
@@ -105,7 +105,7 @@ impl Fake {
         kept.watches.retain(|watch| watch.send(Bytes::from(line.clone())).is_ok());
     }
 
-    /// Replaces all objects. Those of kinds that are not watched are skipped.
+    /// Replaces all objects. Objects of kinds that are not watched are skipped.
     pub(crate) fn hold(&self, objects: &[Value]) {
         let mut kinds = self.kinds.lock().unwrap();
         for row in rows() {
@@ -188,7 +188,7 @@ async fn objects(
         return (axum::http::StatusCode::FORBIDDEN, answer(&status)).into_response();
     }
     if !query.contains_key("watch") {
-        // In pages, as a real API server does.
+        // Lists are paged, as those of a real API server.
         let number = |key: &str| query.get(key).and_then(|n| n.parse::<usize>().ok());
         let from = number("continue").unwrap_or_default().min(kept.objects.len());
         let to = (from + number("limit").unwrap_or(usize::MAX / 2)).min(kept.objects.len());
@@ -207,7 +207,7 @@ async fn objects(
     Body::from_stream(stream.map(Ok::<_, Infallible>)).into_response()
 }
 
-/// One object: `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL/NAME`.
+/// A single object: `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL/NAME`.
 async fn one(State(kinds): State<Kinds>, uri: axum::http::Uri) -> Response {
     let steps: Vec<&str> = uri.path().split('/').skip(1).collect();
     let (group, rest) = match steps.as_slice() {

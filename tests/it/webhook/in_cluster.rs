@@ -1,4 +1,4 @@
-//! The server with a real API server, which calls it: certificates, registration by URL, decisions, failures.
+//! The server registered at a real API server: certificates, registration by URL, decisions, failures.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -129,7 +129,7 @@ async fn a_cluster_asks_the_webhook() {
     make(&cluster, POOLS, &bad_pool("unguarded")).await;
 }
 
-/// Denials, and what kubectl prints of them.
+/// Denials, and their output by kubectl.
 async fn refusals(cluster: &Cluster, folder: &Folder) {
     let (code, answer) = post(cluster, POOLS, &bad_pool("bad")).await;
     assert_eq!(code, 422, "{answer:#}");
@@ -190,11 +190,11 @@ async fn passes(cluster: &Cluster) {
     let (code, warnings, answer) = cluster.send_for_warnings("PATCH", &old, MERGE, weight).await;
     assert_eq!(code, 200, "{answer:#}");
     assert!(warnings.iter().any(|w| w.contains("gpulint gpu-pool-untainted: ")), "{warnings:?}");
-    // One that adds a finding is denied.
+    // An update that adds a finding is denied.
     let worse = patch(json!({"spec": {"limits": null}}));
     let (code, answer) = cluster.send("PATCH", &old, MERGE, worse).await;
     assert_eq!(code, 422, "{answer:#}");
-    // A missing node class may be applied next: nothing is said of it while the pool is young.
+    // A missing node class may be applied next, so it is not reported while the pool is young.
     let class = json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}}});
     let path = format!("{old}?dryRun=All");
     let (code, warnings, answer) = cluster.send_for_warnings("PATCH", &path, MERGE, patch(class)).await;
@@ -214,7 +214,7 @@ async fn passes(cluster: &Cluster) {
     assert_eq!(code, 200, "{answer:#}");
 }
 
-/// Mutation, and that the patched object is allowed.
+/// Mutation. The patched object is allowed.
 async fn mutation(cluster: &Cluster, folder: &Folder) {
     let mut pool = good_pool("repaired");
     let template = pool["spec"]["template"]["spec"].as_object_mut().unwrap();
@@ -244,7 +244,8 @@ async fn mutation(cluster: &Cluster, folder: &Folder) {
     cluster.until("the configuration is read again", async || is_denied(cluster, "tainted").await).await;
 }
 
-/// A server that hangs costs a request about a workload two seconds at most, one for each webhook, and admits it.
+/// A server that hangs delays a request about a workload by two seconds at most, one for each webhook, and
+/// admits it.
 async fn hung(cluster: &Cluster, server: &Server) {
     let path = "/apis/apps/v1/namespaces/ml/deployments?dryRun=All";
     server.process.signal("STOP");
@@ -290,7 +291,7 @@ fn invented_controller() -> Value {
            "uid": "7e1a0c52-0000-4000-8000-000000000000"})
 }
 
-/// What owners exempt, and that objects may lose them.
+/// Exemptions by owners, which objects may lose.
 async fn owners(cluster: &Cluster) {
     let mut pool = bad_pool("owned");
     pool["metadata"]["ownerReferences"] = json!([invented_controller()]);
@@ -300,7 +301,7 @@ async fn owners(cluster: &Cluster) {
     another["metadata"]["name"] = "another".into();
     let (code, answer) = post(cluster, REPLICA_SETS, &another).await;
     assert_eq!(code, 422, "{answer:#}");
-    // As `kubectl delete --cascade=orphan` and a controller's release do.
+    // This is what `kubectl delete --cascade=orphan` and the release by a controller do.
     let path = format!("{REPLICA_SETS}/owned");
     let orphan = json!({"metadata": {"ownerReferences": null}}).to_string().into_bytes();
     let (code, answer) = cluster.send("PATCH", &path, MERGE, orphan).await;
@@ -353,7 +354,7 @@ async fn what_somebody_takes_away_comes_back() {
     let cluster = Arc::new(cluster);
     let folder = Folder::new();
     let balancer = Balancer::start().await;
-    // Two replicas of different versions, which want different names in the certificate.
+    // Two replicas of different versions, which need different names in the certificate.
     let announce = ["--ca-announce", "8s"];
     let first = serve(&cluster, &folder, "first", &balancer, &announce).await;
     let names = ["--dns-name", "gpulint.example.com"];
@@ -402,7 +403,8 @@ async fn what_somebody_takes_away_comes_back() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     load.end(&[&first, &second]).await;
 
-    // Deleted webhook configurations are created again. Without them there are no reviews, so there is no load.
+    // Deleted webhook configurations are created again. Without them there are no reviews, so there is no
+    // load.
     for kind in ["validating", "mutating"] {
         let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
         assert_eq!(cluster.send("DELETE", &path, JSON, Vec::new()).await.0, 200);
@@ -410,7 +412,7 @@ async fn what_somebody_takes_away_comes_back() {
     }
     asked(&cluster).await;
 
-    // So is what somebody changes in them, however it takes the requests away.
+    // Changes to them are reverted as well, whichever field they use to stop the requests.
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gpulint";
     let changes = [
         json!({"op": "add", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {"none": "at-all"}}}),
@@ -449,8 +451,8 @@ async fn rotation_and_restarts_lose_no_request() {
     let cluster = Arc::new(cluster);
     let folder = Folder::new();
     let balancer = Balancer::start().await;
-    // Two replicas with certificates that live for seconds. CA and certificate are due at the same time. Every step
-    // has at least eight seconds, because a busy machine may stall.
+    // Two replicas with certificates that are valid for seconds. CA and certificate are renewed at the same
+    // time. Every step has at least eight seconds, because a busy machine may stall.
     let times = [
         "--certificate-lifetime",
         "27s",
@@ -492,7 +494,7 @@ async fn rotation_and_restarts_lose_no_request() {
     }
 
     load.phase("the first replica ends");
-    // Each replica restarts while the other one serves.
+    // Each replica restarts while the other one serves requests.
     first.process.terminate();
     assert_eq!(first.exit_code().await, Some(0), "{}", first.process.last_words());
     load.phase("the first replica comes back");

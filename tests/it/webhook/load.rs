@@ -8,8 +8,8 @@ use crate::cluster::server::Cluster;
 use crate::webhook::reviews::bad_pool;
 use crate::webhook::server::Server;
 
-/// Creates NodePools that have to be denied, until it is stopped. With policy Ignore a request that the webhook does
-/// not answer is allowed, by which a lost request is recognised.
+/// Creates NodePools that have to be denied, until it is stopped. With policy Ignore, a request that the
+/// webhook does not answer is allowed, which identifies a lost request.
 pub(crate) struct Load {
     cluster: Arc<Cluster>,
     phase: Arc<Mutex<&'static str>>,

@@ -62,8 +62,8 @@ fn the_manifests_are_the_same_bytes_and_clean() {
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
 }
 
-/// The failure policy and the timeout that are chosen are those of what is written rarely and keeps no node away; all else is
-/// asked about for a second, and never held up.
+/// The failure policy and the timeout of the flags apply to kinds that are written rarely and that no node
+/// has to wait for. All other kinds have a timeout of one second and the policy `Ignore`.
 #[test]
 fn two_webhooks_by_importance() {
     let resources = |webhook: &Value| -> Vec<String> {
@@ -133,7 +133,7 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
     for object in objects(&manifests(&[])) {
         make(&cluster, &object, "").await;
     }
-    // The server, with no more than the permissions of its service account.
+    // The server runs with only the permissions of its service account.
     let path = "/api/v1/namespaces/gpulint/serviceaccounts/gpulint/token";
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let (code, answer) = cluster.post(path, "application/json", request.to_string().into()).await;
@@ -158,7 +158,7 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
     assert!(said.contains("system:serviceaccount:gpulint:gpulint"), "who it is: {said}");
     loss_is_noticed(&cluster, &server).await;
     drop(server);
-    // Somebody's own machine, and a namespace that nobody has made.
+    // The webhook URL is a user's own machine, and the namespace does not exist.
     let args = ["--namespace", "nowhere", "--url", "https://127.0.0.1:1", "--context", "test"];
     let server = Server::start("outside", folder.path(), Some(&cluster.kubeconfig()), &args).await;
     server
@@ -178,7 +178,8 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
     }
 }
 
-/// A webhook configuration that is gone, or leads elsewhere, is said every time; readiness does not depend on it.
+/// A webhook configuration that is missing or has another URL is logged every time; readiness does not depend
+/// on it.
 async fn loss_is_noticed(cluster: &Cluster, server: &Server) {
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gpulint";
     let line = r#"gpulint_registered{configuration="ValidatingWebhookConfiguration"}"#;
@@ -314,7 +315,7 @@ fn the_chart_renders_what_the_command_prints() {
     }
 }
 
-/// What is added to the pods is where it belongs.
+/// Values that add to the pods are rendered at the correct place.
 #[test]
 fn the_values_that_add_to_the_pods_are_rendered() {
     let Some(helm) = helm() else { return };

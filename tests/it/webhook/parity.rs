@@ -1,6 +1,7 @@
-//! For every fixture of a kind that rules check, the server reports the same findings as `gpulint check --complete`. Decisions
-//! differ in two points: findings that the API server rejects the object do not deny, and findings that report an absence
-//! are left out, because what is absent may be applied next.
+//! For every fixture of a kind that rules check, the server reports the same findings as
+//! `gpulint check --complete`. Decisions differ in two points: findings that the API server rejects the
+//! object do not deny, and findings that report an absence are left out, because the absent object may be
+//! applied next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::webhook::fake::Fake;
 use crate::webhook::server::{Folder, Server};
 use gpulint_testing::yaml_below;
 
-/// Rules about the text of a file, which a review does not have, or with one finding a file.
+/// Rules about the text of a file, which a review does not have, or with one finding per file.
 const OF_TEXT: [&str; 6] = [
     "duplicate-object",
     "placeholder-unexpanded",
@@ -28,7 +29,8 @@ const OF_TEXT: [&str; 6] = [
     "yaml-text-after-end",
 ];
 
-/// A finding in the form that both sides have: field and message of a denial, the truncated text of a warning.
+/// A finding in the form that both sides share: field and message of a denial, the truncated text of a
+/// warning.
 type Said = Vec<String>;
 
 /// An object of a file, with its findings on the command line.
@@ -77,7 +79,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     }
     let source = Arc::new(Source::new(&file, bytes));
     let documents = read(&source);
-    // Documents that do not parse are no objects, and a cluster cannot hold one object twice.
+    // Documents that do not parse are not objects, and a cluster cannot contain an object twice.
     let broken = report["diagnostics"].as_array().unwrap().iter().any(|d| {
         let rule = d["rule"].as_str().unwrap();
         OF_TEXT.contains(&rule)
@@ -98,7 +100,8 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     objects
         .into_iter()
         .map(|(number, object)| {
-            // The report does not contain who rejects an object, and what reports an absence.
+            // The report does not contain the component that rejects an object, and whether a finding reports
+            // an absence.
             let judged = engine.review_object(&object, &cluster).findings;
             let causes = |of: &dyn Fn(&Finding) -> bool| -> BTreeSet<String> {
                 let cause = |f: &Finding| {
@@ -154,7 +157,7 @@ fn field(pointer: &Value) -> String {
     Pointer::from_steps(steps.map(|s| s.replace("~1", "/").replace("~0", "~"))).field_path()
 }
 
-/// Truncates as warnings are truncated.
+/// Truncates a message in the same way as warnings.
 fn cut(message: &str) -> String {
     message.chars().take(119).collect()
 }
@@ -228,7 +231,7 @@ async fn the_wire_says_what_the_command_line_says() {
         let cases = cases(root, &path, &config);
         let context: Vec<Value> = match &cases[..] {
             [_] => Vec::new(),
-            // A cluster cannot hold these.
+            // A cluster cannot contain these objects.
             several if !several.iter().all(|case| is_storable(&case.value)) => continue,
             several => several.iter().map(|case| case.value.clone()).collect(),
         };
@@ -261,7 +264,7 @@ async fn the_wire_says_what_the_command_line_says() {
     }
 }
 
-/// Waits until the server's cache holds these objects.
+/// Waits until the cache of the server contains these objects.
 async fn settle(server: &Server, objects: &[Value]) {
     let mut expected: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
     for kind in kinds::watched() {
@@ -272,7 +275,7 @@ async fn settle(server: &Server, objects: &[Value]) {
         let group = version.split_once('/').map_or("", |(group, _)| group);
         let kind = object["kind"].as_str().unwrap_or_default();
         let metadata = &object["metadata"];
-        // No fixture with a controller has a namespace, as an object that controllers make.
+        // No fixture is an object that a controller has made, which has a controller and a namespace.
         let has_controller = metadata["ownerReferences"].to_string().contains(r#""controller":true"#);
         assert!(!has_controller || metadata["namespace"].is_null(), "{object}");
         if let Some(names) = expected.get_mut(&(group, kind)) {

@@ -48,7 +48,7 @@ async fn a_kind_that_is_not_listed_is_not_waited_for_for_ever() {
     assert!(!known["warnings"].to_string().contains("not all known"), "{known}");
 }
 
-/// Lists that are refused are repeated ever more rarely, and a line says so once.
+/// Lists that fail are repeated at increasing intervals, and one line is logged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_lists_back_off_and_are_one_line_each() {
     const REFUSED: [&str; 5] = ["ec2nodeclasses", "scaledobjects", "scaledjobs", "nodeclaims", "deployments"];
@@ -73,11 +73,11 @@ async fn refused_lists_back_off_and_are_one_line_each() {
     }
     let said = server.process.said();
     let lines = said.lines().filter(|line| line.contains("cache") && !line.contains("INFO"));
-    // One when it begins, one when readiness no longer waits.
+    // One line at the first failure, one when readiness no longer waits for the kind.
     assert_eq!(lines.count(), 2 * REFUSED.len(), "{said}");
 }
 
-/// An API server that is not there is one line for all kinds, with the cause in words.
+/// An API server that is not reachable is logged in one line for all kinds, with the cause.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_api_server_that_is_not_there_is_one_line() {
     let (folder, authority) = (Folder::new(), Authority::new());
@@ -95,11 +95,11 @@ async fn an_api_server_that_is_not_there_is_one_line() {
     assert!(said.contains("connection refused"), "{said}");
 }
 
-/// So is one whose certificate somebody else has signed.
+/// A certificate by an unknown authority is logged in one line as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_of_somebody_else_is_said_in_the_usual_words() {
     let (folder, authority) = (Folder::new(), Authority::new());
-    // Any server with a certificate will do.
+    // Any server with another certificate will do.
     let other = serve(&folder, &Authority::new(), &[]).await;
     let ca = folder.write("ca.crt", authority.pem());
     let mut config: Value =
@@ -115,7 +115,7 @@ async fn a_certificate_of_somebody_else_is_said_in_the_usual_words() {
         .await;
 }
 
-/// A context that does not exist, and no cluster at all: what to type is said.
+/// For a context that does not exist, and for a missing cluster, the message says what to type.
 #[test]
 fn a_cluster_that_is_not_found_says_what_to_do() {
     let folder = Folder::new();

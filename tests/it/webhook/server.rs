@@ -29,7 +29,7 @@ impl Folder {
         &self.0
     }
 
-    /// Writes a file at once: a server that polls it never reads half of it.
+    /// Writes a file atomically, so that a server that polls it never reads half of it.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let (path, next) = (self.0.join(name), self.0.join(format!("{name}.next")));
         fs::write(&next, text).unwrap();
@@ -124,7 +124,7 @@ impl Server {
     }
 }
 
-/// The addresses in the line that says that it listens, of either format.
+/// The addresses in the log line of the listening server, in either format.
 fn addresses(log: &str) -> Option<(SocketAddr, SocketAddr)> {
     log.lines().find_map(|line| {
         if let Ok(line) = serde_json::from_str::<Value>(line) {

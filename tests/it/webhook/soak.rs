@@ -1,6 +1,7 @@
-//! The server for a long time, and with much to remember.
+//! The server over a long time, and with a large cache.
 //!
-//! `GPULINT_SOAK=120` runs the soak for as many seconds; without the variable it says that it was skipped, and passes.
+//! `GPULINT_SOAK=120` runs the soak for as many seconds; without the variable the test prints that it was
+//! skipped, and passes.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::webhook::reviews::{bad_pool, create, good_pool};
 use crate::webhook::server::{Folder, Server};
 use crate::webhook::tls::mount;
 
-/// What a process keeps in memory now, in MiB; `None` where the system does not say. Pages of the program's own file are
-/// not counted: of them a build without optimizations has three times as many, and the system drops them at need.
+/// The resident memory of a process in MiB; `None` if the system does not provide it. Pages of the executable
+/// are not counted: a build without optimizations has three times as many, and the system can evict them.
 pub(crate) fn resident(server: &Server) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
@@ -29,7 +30,7 @@ pub(crate) fn resident(server: &Server) -> Option<f64> {
 async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
     let seconds = std::env::var("GPULINT_SOAK").ok().filter(|seconds| !seconds.is_empty());
     let Some(seconds) = seconds else {
-        // Not `eprintln!`: the test runner would keep the line to itself.
+        // `eprintln!` would be captured by the test runner.
         let _ =
             writeln!(std::io::stderr(), "skipped: GPULINT_SOAK is not set (the seconds that the soak takes)");
         return;
@@ -55,7 +56,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
             tokio::spawn(async move {
                 let bodies = [create(&good_pool("gpu")), create(&bad_pool("gpu"))];
                 while !end.load(Ordering::Relaxed) {
-                    // Half of them stay, half of them come and go.
+                    // Half of the requests keep objects, the other half create and delete them.
                     let requests = if number < 4 { 10_000 } else { 20 };
                     let mut open = client.connect(address).await.unwrap();
                     for at in 0..requests {
@@ -76,14 +77,14 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
     while began.elapsed() < whole {
         tokio::time::sleep(Duration::from_secs(1)).await;
         swaps += 1;
-        // The cluster goes on: pods come, change and go.
+        // The cluster changes: pods are created, updated and deleted.
         for number in 0..50 {
             let mut pod = pod(swaps * 7 % 500 + number);
             pod["metadata"]["labels"]["turn"] = swaps.to_string().into();
             let event = if number % 5 == 0 { "DELETED" } else { "MODIFIED" };
             fake.change(event, &pod);
         }
-        // So does the configuration, which is wrong at every third time.
+        // The configuration changes as well, and is invalid at every third time.
         folder.write(
             "gpulint.yaml",
             match swaps % 3 {
@@ -118,7 +119,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
     );
     assert!(reloads >= (swaps / 2) as f64, "{metrics}");
     assert!(configurations.iter().all(|n| *n >= 1.0), "{metrics}");
-    // Every few seconds at least, however busy the machine is.
+    // At least every few seconds, however busy the machine is.
     assert!(snapshots >= (swaps / 8) as f64, "{metrics}");
     assert!(!metrics.contains("gpulint_admission_failures_total{"), "{metrics}");
     if let Some(warm) = warm {
@@ -126,7 +127,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
     }
 }
 
-/// A pod as clusters hold it: what a controller of its own kind made, with status and managed fields.
+/// A pod as in a cluster: created by a controller, with status and managed fields.
 fn pod(number: usize) -> Value {
     let env: Vec<Value> = (0..12)
         .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-{number}")}))

@@ -225,7 +225,6 @@ async fn what_is_too_large_or_nonsense_is_left_to_the_policy() {
     assert!(!server.process.said().contains("hunter2"));
 }
 
-/// A body of unknown length.
 fn streamed(bytes: Bytes) -> Body {
     let parts: Vec<Bytes> = bytes.chunks(64 * 1024).map(Bytes::copy_from_slice).collect();
     let frames = futures::stream::iter(parts).map(|part| Ok(Frame::data(part)));
@@ -307,13 +306,13 @@ async fn denials_are_logged_where_that_is_asked_for() {
     }
 }
 
-/// What rules build once is there when the server is ready.
+/// Data that rules build once is ready when the server is ready.
 #[tokio::test]
 async fn the_first_review_is_as_fast_as_later_ones() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority, &[]).await;
     let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
-    // No two alike: the second of two equal objects is not judged.
+    // All objects differ: the second of two equal objects would not be checked.
     let mut times = Vec::new();
     for number in 0..40 {
         let body = create(&bad_pool(&format!("gpu-{number}")));
@@ -324,7 +323,8 @@ async fn the_first_review_is_as_fast_as_later_ones() {
     let first = times[0];
     times.sort();
     println!("the first took {first:?}, half of them less than {:?}", times[20]);
-    // Without anything built in advance it takes ten times as long and more; a busy machine may stall a little.
+    // Without building it in advance, the first review takes ten times as long or more; a busy machine may
+    // stall a little.
     assert!(first < times[20] * 5 + Duration::from_millis(5), "{first:?} {times:?}");
 }
 
