@@ -310,22 +310,29 @@ async fn denials_are_logged_where_that_is_asked_for() {
 #[tokio::test]
 async fn the_first_review_is_as_fast_as_later_ones() {
     let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority, &[]).await;
-    let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
-    // All objects differ: the second of two equal objects would not be checked.
-    let mut times = Vec::new();
-    for number in 0..40 {
-        let body = create(&bad_pool(&format!("gpu-{number}")));
-        let began = std::time::Instant::now();
-        assert_eq!(open.post("/validate", body).await.unwrap().code, 200);
-        times.push(began.elapsed());
+    let mut measured = Vec::new();
+    // A stall of the machine makes a review slower, never faster: one server of three is enough.
+    for _ in 0..3 {
+        let server = serve(&folder, &authority, &[]).await;
+        let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
+        // All objects differ: the second of two equal objects would not be checked.
+        let mut times = Vec::new();
+        for number in 0..40 {
+            let body = create(&bad_pool(&format!("gpu-{number}")));
+            let began = std::time::Instant::now();
+            assert_eq!(open.post("/validate", body).await.unwrap().code, 200);
+            times.push(began.elapsed());
+        }
+        let first = times[0];
+        times.sort();
+        println!("the first took {first:?}, half of them less than {:?}", times[20]);
+        measured.push((first, times[20]));
+        if first < times[20] * 5 + Duration::from_millis(5) {
+            return;
+        }
     }
-    let first = times[0];
-    times.sort();
-    println!("the first took {first:?}, half of them less than {:?}", times[20]);
-    // Without building it in advance, the first review takes ten times as long or more; a busy machine may
-    // stall a little.
-    assert!(first < times[20] * 5 + Duration::from_millis(5), "{first:?} {times:?}");
+    // Without building it in advance, the first review takes ten times as long or more.
+    panic!("{measured:?}");
 }
 
 #[tokio::test]
