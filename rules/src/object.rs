@@ -132,7 +132,8 @@ pub(crate) struct Memo<T> {
     value: PhantomData<fn() -> T>,
 }
 
-/// Maximum number of memos in the program. Each object with a memo has room for all of them.
+/// Maximum number of memos in the program: raise it with each new [`Memo`]. Each object with a memo has room for all of
+/// them.
 const MAX_MEMOS: usize = 9;
 
 /// The values of an object's [`Memo`]s.
