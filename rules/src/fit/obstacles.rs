@@ -225,8 +225,7 @@ impl Attempt<'_> {
         places.extend(pool_nodes.iter().map(|node| Place::new(self.object, node, "what the pool has")));
         let pod_node =
             self.pod_keys(key).into_iter().next().unwrap_or_else(|| self.template.spec.get("affinity"));
-        let wanted = (clash.theirs.operator() == Operator::In)
-            .then(|| clash.theirs.values.iter().cloned().collect::<Vec<_>>().join(", "));
+        let wanted = (clash.theirs.operator() == Operator::In).then(|| clash.theirs.values.join(", "));
         let mut changes = Vec::new();
         let reason = match &clash.ours {
             _ if key == NODEPOOL_LABEL => {

@@ -237,6 +237,7 @@ fn audience(pool: &NodePool<'_>, mut requirements: Requirements) -> Audience {
     }
     key.taints.sort();
     key.taints.dedup();
+    key.taints.shrink_to_fit();
     // The labels that Karpenter adds differ between all pools.
     let is_added = |name: &str| {
         name == "karpenter.sh/nodepool"
@@ -251,27 +252,25 @@ fn audience(pool: &NodePool<'_>, mut requirements: Requirements) -> Audience {
     if !is_added(&class_label) {
         requirements.add(&class_label, Requirement::is(part("name")));
     }
-    let names: Vec<String> = requirements.iter().map(|(name, _)| name.to_owned()).collect();
     let mut capacity_types = [true; 3];
-    for name in names {
-        if is_added(&name) {
-            requirements.remove(&name);
-        } else if name == CAPACITY_TYPE {
-            if let Some(requirement) = requirements.get(&name) {
-                capacity_types = CAPACITY_TYPES.map(|one| requirement.has(one));
-            }
-            requirements.remove(&name);
-        } else if !is_well_known(&name) && !name.starts_with("eks.amazonaws.com/instance-") {
-            if let Some(requirement) = requirements.get(&name) {
-                steps::take(8 * requirement.values.len());
-                let values: Vec<&str> = requirement.values.iter().map(String::as_str).collect();
-                let value = format!("{} {}", requirement.operator(), values.join(","));
-                key.labels.push((name.clone(), value));
-            }
-            requirements.remove(&name);
+    requirements.retain(|name, requirement| {
+        if is_added(name) {
+            return false;
         }
-    }
+        if name == CAPACITY_TYPE {
+            capacity_types = CAPACITY_TYPES.map(|one| requirement.has(one));
+            return false;
+        }
+        if is_well_known(name) || name.starts_with("eks.amazonaws.com/instance-") {
+            return true;
+        }
+        steps::take(8 * requirement.values.len());
+        let value = format!("{} {}", requirement.operator(), requirement.values.join(","));
+        key.labels.push((name.to_owned(), value));
+        false
+    });
     key.labels.sort();
+    key.labels.shrink_to_fit();
     Audience { key: Arc::new(key), requirements, capacity_types }
 }
 

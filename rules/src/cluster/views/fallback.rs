@@ -60,57 +60,63 @@ impl Query for Fallbacks {
     }
 }
 
-/// All dynamic pools with types, by these properties.
+/// A pool that can be a fallback of others.
+#[derive(Debug)]
+struct Candidate {
+    profile: PoolProfile,
+    object: Object,
+}
+
+/// All dynamic pools with types, sorted by their profiles, each profile once.
 #[derive(Debug, Default)]
 pub(crate) struct FallbackPools {
-    /// Without the labels, for pools that no pod selects by label.
-    without_labels: BTreeMap<PoolProfile, Object>,
-    by_label: BTreeMap<Pair, BTreeMap<PoolProfile, Object>>,
+    /// For pools that no pod selects by label: pools that differ in labels alone are there once.
+    without_labels: Vec<Arc<Candidate>>,
+    by_label: BTreeMap<Pair, Vec<Arc<Candidate>>>,
 }
 
 /// Compares handles of pools.
 impl PartialEq for FallbackPools {
     fn eq(&self, other: &FallbackPools) -> bool {
-        let alike = |a: &BTreeMap<PoolProfile, Object>, b: &BTreeMap<PoolProfile, Object>| {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.ptr_eq(b.1))
+        let equal = |a: &[Arc<Candidate>], b: &[Arc<Candidate>]| {
+            a.len() == b.len()
+                && a.iter().zip(b).all(|(a, b)| a.profile == b.profile && a.object.ptr_eq(&b.object))
         };
-        alike(&self.without_labels, &other.without_labels)
+        equal(&self.without_labels, &other.without_labels)
             && self.by_label.len() == other.by_label.len()
-            && (self.by_label.iter().zip(&other.by_label)).all(|(a, b)| a.0 == b.0 && alike(a.1, b.1))
+            && self.by_label.iter().zip(&other.by_label).all(|(a, b)| a.0 == b.0 && equal(a.1, b.1))
     }
 }
 
 impl FallbackPools {
     fn new(cluster: &Cluster) -> FallbackPools {
-        let mut out = FallbackPools::default();
         let by_weight = cluster.table::<PoolsByWeight>();
         let weights = by_weight.keys();
         // A pool of the highest weight is not a fallback of any other.
-        let Some((_, lower)) = weights.split_last() else {
-            return out;
-        };
+        let lower = weights.split_last().map_or(&[][..], |(_, lower)| lower);
+        let mut out = FallbackPools::default();
         for object in lower.iter().flat_map(|weight| by_weight.get(weight)) {
-            let Some(pool) = NodePool::new(object).filter(|p| !p.is_static()) else {
-                continue;
-            };
-            let Some(standing) = pool_profile(&pool) else {
-                continue;
-            };
-            for pair in &standing.labels {
-                out.by_label
-                    .entry(pair.clone())
-                    .or_default()
-                    .entry(standing.clone())
-                    .or_insert_with(|| object.clone());
+            let pool = NodePool::new(object).filter(|pool| !pool.is_static());
+            let Some(profile) = pool.and_then(|pool| pool_profile(&pool)) else { continue };
+            let candidate = Arc::new(Candidate { profile, object: object.clone() });
+            for pair in &candidate.profile.labels {
+                out.by_label.entry(pair.clone()).or_default().push(Arc::clone(&candidate));
             }
-            let bare = PoolProfile { labels: Vec::new(), ..standing };
-            out.without_labels.entry(bare).or_insert_with(|| object.clone());
+            out.without_labels.push(candidate);
         }
+        // Both sorts keep the order of pools with one profile, of which the first counts.
+        for candidates in out.by_label.values_mut() {
+            candidates.sort_by(|a, b| a.profile.cmp(&b.profile));
+            candidates.dedup_by(|a, b| a.profile == b.profile);
+            candidates.shrink_to_fit();
+        }
+        out.without_labels.sort_by(|a, b| a.profile.without_labels().cmp(&b.profile.without_labels()));
+        out.without_labels.dedup_by(|a, b| a.profile.without_labels() == b.profile.without_labels());
         out
     }
 
     pub(crate) fn fallback_of(&self, object: &Object, pool: &NodePool<'_>) -> Option<&Object> {
-        if self.without_labels.is_empty() && self.by_label.is_empty() {
+        if self.without_labels.is_empty() {
             return None;
         }
         let own = pool_profile(pool)?;
@@ -119,16 +125,22 @@ impl FallbackPools {
             Some(pair) => self.by_label.get(pair)?,
         };
         // Sorted by weight: candidates from the pool's own weight on cannot be fallbacks.
-        candidates
-            .iter()
-            .take_while(|(theirs, _)| theirs.weight < own.weight)
-            .find(|(theirs, other)| {
-                other.name() != object.name()
-                    && theirs.devices >= own.devices
-                    && theirs.taints.iter().all(|t| own.taints.contains(t))
-                    && own.labels.iter().all(|l| theirs.labels.contains(l))
-            })
-            .map(|(_, other)| other)
+        let lighter = candidates.iter().take_while(|candidate| candidate.profile.weight < own.weight);
+        let mut fallbacks = lighter.filter(|candidate| {
+            let theirs = &candidate.profile;
+            candidate.object.name() != object.name()
+                && theirs.devices >= own.devices
+                && theirs.taints.iter().all(|t| own.taints.contains(t))
+                && own.labels.iter().all(|l| theirs.labels.contains(l))
+        });
+        fallbacks.next().map(|candidate| &candidate.object)
+    }
+}
+
+impl PoolProfile {
+    /// The properties that count if no pod selects the pool by label, in the order of the profile.
+    fn without_labels(&self) -> (i64, &[TaintKey], u32) {
+        (self.weight, &self.taints, self.devices)
     }
 }
 
@@ -138,7 +150,9 @@ fn pool_profile(pool: &NodePool<'_>) -> Option<PoolProfile> {
     let devices = types.iter().flat_map(|t| COUNTED_ACCELERATORS.iter().map(|r| t.devices(r))).max()?;
     let mut taints: Vec<TaintKey> = pool.taints().into_iter().map(|t| (t.key, t.value, t.effect)).collect();
     taints.sort();
+    taints.shrink_to_fit();
     let mut labels: Vec<Pair> = pool.label_pairs().filter(|(k, _)| !is_well_known(normalise(k))).collect();
     labels.sort();
+    labels.shrink_to_fit();
     Some(PoolProfile { weight: pool.weight().unwrap_or(0), taints, devices, labels })
 }

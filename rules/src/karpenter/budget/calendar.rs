@@ -180,6 +180,7 @@ impl Calendar {
                 _ => {}
             }
         }
+        self.segments.shrink_to_fit();
     }
 
     /// The active windows of one schedule inside the span, disjoint and ascending.

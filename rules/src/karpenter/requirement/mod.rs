@@ -5,13 +5,16 @@
 //! error but means "the label does not exist", two exclusions always overlap, and `Exists` combined with an
 //! exclusion becomes an exclusion. Reporting these as mistakes is left to the rules.
 
-use std::collections::BTreeSet;
+mod values;
+
 use std::fmt;
 use std::str::FromStr;
 
 use litemap::LiteMap;
 
 use crate::steps;
+
+pub use values::Values;
 
 /// The operator of a requirement or expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,7 +79,7 @@ pub struct Requirement {
     /// Whether `values` are excluded instead of allowed.
     pub complement: bool,
     /// The allowed or the excluded values.
-    pub values: BTreeSet<String>,
+    pub values: Values,
     /// Smallest integer allowed.
     pub gte: Option<i64>,
     /// Largest integer allowed.
@@ -115,7 +118,7 @@ impl Requirement {
 
     /// `In` with one value, as for a label or node selector.
     pub fn is(value: &str) -> Self {
-        Self { values: BTreeSet::from([value.to_owned()]), ..Self::default() }
+        Self { values: Values::from_iter([value.to_owned()]), ..Self::default() }
     }
 
     /// Whether a value is within the bounds. Without bounds every value is; with bounds only integers can be.
@@ -158,12 +161,13 @@ impl Requirement {
         if is_empty(gte, lte) {
             return Self { min_values, ..Self::default() };
         }
+        let (ours, theirs) = (&self.values, &other.values);
         let inside = |value: &&String| within(value, gte, lte);
         let values = match (self.complement, other.complement) {
-            (true, true) => self.values.union(&other.values).filter(inside).cloned().collect(),
-            (true, false) => other.values.difference(&self.values).filter(inside).cloned().collect(),
-            (false, true) => self.values.difference(&other.values).filter(inside).cloned().collect(),
-            (false, false) => self.values.intersection(&other.values).filter(inside).cloned().collect(),
+            (true, true) => ours.iter().chain(theirs).filter(inside).cloned().collect(),
+            (true, false) => theirs.iter().filter(|v| !ours.contains(v)).filter(inside).cloned().collect(),
+            (false, true) => ours.iter().filter(|v| !theirs.contains(v)).filter(inside).cloned().collect(),
+            (false, false) => ours.iter().filter(|v| theirs.contains(v)).filter(inside).cloned().collect(),
         };
         let complement = self.complement && other.complement;
         let (gte, lte) = if complement { (gte, lte) } else { (None, None) };
@@ -214,7 +218,7 @@ impl Requirement {
 
 impl fmt::Display for Requirement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let values = || self.values.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let values = || self.values.join(", ");
         match self.operator() {
             Operator::Exists if self.is_bounded() => {}
             op @ (Operator::Exists | Operator::DoesNotExist) => write!(out, "{op}")?,
@@ -299,6 +303,14 @@ impl Requirements {
     /// Removes the requirement on a key.
     pub fn remove(&mut self, key: &str) {
         self.map.remove(normalise(key));
+    }
+
+    /// Removes the requirements that are not to be kept, and the space of them.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&str, &Requirement) -> bool) {
+        let mut entries = std::mem::take(&mut self.map).into_tuple_vec();
+        entries.retain(|(key, requirement)| keep(key, requirement));
+        entries.shrink_to_fit();
+        self.map = LiteMap::from_sorted_store_unchecked(entries);
     }
 
     /// Whether the set is empty.

@@ -338,8 +338,7 @@ pub(super) fn uncatalogued_types(requirements: &Requirements) -> Option<Uncertai
             INSTANCE_TYPE => find(name).is_some(),
             _ => index(key).is_some_and(|index| index.with(name).is_some()),
         };
-        (!requirement.values.iter().any(known))
-            .then(|| Uncertainty::NewTypes(requirement.values.iter().cloned().collect()))
+        (!requirement.values.iter().any(known)).then(|| Uncertainty::NewTypes(requirement.values.to_vec()))
     })
 }
 
