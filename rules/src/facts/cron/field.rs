@@ -128,28 +128,29 @@ pub(super) fn read_field(text: &str, field: FieldName) -> Result<(u64, bool), Cr
 fn read_item(item: &str, field: FieldName) -> Result<(u64, bool), CronFieldError> {
     let (low, high) = field.bounds();
     let (low, high) = (u64::from(low), u64::from(high));
-    let parts: Vec<&str> = item.split('/').collect();
-    let range: Vec<&str> = parts[0].split('-').collect();
-    let mut star = matches!(range[0], "*" | "?");
-    let (start, mut end) = match range.as_slice() {
+    let (range, step) = match item.split_once('/') {
+        Some((range, step)) => (range, Some(step)),
+        None => (item, None),
+    };
+    let (first, last) = match range.split_once('-') {
+        Some((first, last)) => (first, Some(last)),
+        None => (range, None),
+    };
+    let mut star = matches!(first, "*" | "?");
+    let (start, end) = match last {
         // robfig/cron ignores the text after a star: `*-7` is `*`.
         _ if star => (low, high),
-        [one] => {
-            let value = read_value(one, field)?;
-            (value, value)
+        Some(last) if last.contains('-') => return Err(CronFieldError::TooManyParts),
+        Some(last) => (read_value(first, field)?, read_value(last, field)?),
+        None => {
+            let value = read_value(first, field)?;
+            (value, if step.is_some() { high } else { value })
         }
-        [from, to] => (read_value(from, field)?, read_value(to, field)?),
-        _ => return Err(CronFieldError::TooManyParts),
     };
-    let step = match parts.as_slice() {
-        [_] => 1,
-        [_, step] => {
-            if range.len() == 1 {
-                end = high;
-            }
-            read_number(step)?
-        }
-        _ => return Err(CronFieldError::TooManyParts),
+    let step = match step {
+        None => 1,
+        Some(step) if step.contains('/') => return Err(CronFieldError::TooManyParts),
+        Some(step) => read_number(step)?,
     };
     star &= step <= 1;
     if start < low {
