@@ -96,7 +96,6 @@ impl ObjectId {
         self.namespace().unwrap_or("default")
     }
 
-    #[must_use]
     pub fn with_namespace(self, namespace: Option<String>) -> ObjectId {
         ObjectId { namespace, ..self }
     }

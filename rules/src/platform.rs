@@ -162,7 +162,6 @@ impl Platform {
     }
 
     /// Marks all versions as stated.
-    #[must_use]
     pub fn with_all_stated(self) -> Platform {
         Platform { stated: Product::ALL.to_vec(), ..self }
     }

@@ -97,7 +97,6 @@ impl Cluster {
     }
 
     /// Sets how certain it is that the objects run in one cluster.
-    #[must_use]
     pub(crate) fn with_bond(self, bond: Bond) -> Cluster {
         Cluster { bond, ..self }
     }

@@ -47,7 +47,6 @@ pub struct TaintAudience {
 impl Situation {
     /// The situation of one pool without DaemonSets and overlays, which is enough for its instance types and
     /// their price.
-    #[must_use]
     pub fn of_pool(cluster: &Cluster, platform: &Platform, pool: &Object) -> Situation {
         let runtime_classes = read::runtime_classes(cluster, None);
         let mut situation = Situation::of_pools(cluster, platform, vec![pool.clone()], runtime_classes);
@@ -62,7 +61,6 @@ impl Situation {
 
     /// Like [`Situation::explain`], but with fewer pools that reject the pods: none if another pool admits
     /// them, otherwise only the `most` nearest misses.
-    #[must_use]
     pub fn explain_nearest(&self, workload: &Object, most: usize) -> Vec<Explanation> {
         let scheduler = self.scheduler();
         templates(workload)
@@ -72,7 +70,6 @@ impl Situation {
     }
 
     /// The summary of one pool. `None` if the situation does not contain it.
-    #[must_use]
     pub fn summary_of(&self, pool: &Object, cluster: &Cluster, platform: &Platform) -> Option<PoolSummary> {
         let is_it = |object: &Object| object.is_same_manifest(pool);
         let Some(position) = self.objects.iter().position(is_it) else {
@@ -85,7 +82,6 @@ impl Situation {
     }
 
     /// The summary of the only pool of a situation, without its workloads.
-    #[must_use]
     pub fn summary_alone(&self, cluster: &Cluster, platform: &Platform) -> Option<PoolSummary> {
         match self.left_out.first() {
             Some((object, reason)) => Some(PoolSummary::closed(object, reason.clone())),
@@ -132,7 +128,6 @@ impl Situation {
     /// there are many such pools, if a pool that may admit them has no limit for them, if they request no
     /// accelerators (they may then run on nodes that Karpenter does not manage), or if a replica is not one
     /// pod.
-    #[must_use]
     pub fn rooms_of(&self, workloads: &[&Object]) -> Vec<Option<Room>> {
         let mut rooms = Rooms { situation: self, scheduler: self.scheduler(), alone: BTreeMap::new() };
         let mut known: HashMap<Pod, Option<Room>> = HashMap::new();
@@ -198,7 +193,6 @@ impl Rooms<'_> {
 }
 
 /// The types that a pool admits, cheapest first. `None` if they are not known or if there are none.
-#[must_use]
 pub fn admitted_by(
     pool: &Object,
     cluster: &Cluster,
@@ -219,7 +213,6 @@ fn is_harmless(uncertainty: &Uncertainty) -> bool {
 }
 
 /// Groups the workloads that may be in one cluster with an object by whether they tolerate a taint of it.
-#[must_use]
 pub fn audience_of(cluster: &Cluster, owner: &Object, taint: &Taint, eks: bool) -> TaintAudience {
     let table = cluster.table::<Tolerances>();
     let mut audience = TaintAudience::default();

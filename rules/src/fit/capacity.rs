@@ -105,7 +105,6 @@ struct Demand<'c> {
 
 impl Situation {
     /// The capacity that all pods of a cluster need, at minimum and at maximum replicas.
-    #[must_use]
     pub fn capacity(&self, cluster: &Cluster) -> Capacity {
         let scheduler = self.scheduler();
         let demands = self.demands(&scheduler, cluster);

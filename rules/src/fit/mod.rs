@@ -65,7 +65,6 @@ pub enum Side {
 
 impl Side {
     /// `pod`, `pool` or `other`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Side::Pod => "pod",
@@ -133,7 +132,6 @@ pub enum Answer {
 
 impl PoolReport {
     /// `fits`, `does-not-fit` or `unknown`.
-    #[must_use]
     pub fn verdict(&self) -> &'static str {
         match &self.answer {
             Answer::Admits { .. } => "fits",
@@ -143,7 +141,6 @@ impl PoolReport {
     }
 
     /// The number of changes after which the pool admits the pod; `None` if no change of the pod is enough.
-    #[must_use]
     pub fn distance(&self) -> Option<usize> {
         match &self.answer {
             Answer::Admits { .. } | Answer::Undecided(_) => Some(0),
@@ -165,7 +162,6 @@ pub enum FitVerdict {
 
 impl FitVerdict {
     /// `fits`, `does-not-fit` or `unknown`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             FitVerdict::Fits => "fits",
@@ -209,14 +205,12 @@ pub struct Explanation {
 
 impl Explanation {
     /// The report of the first pool that admits the pod.
-    #[must_use]
     pub fn first_pool(&self) -> Option<&PoolReport> {
         self.first.and_then(|at| self.pools.get(at))
     }
 
     /// The positions of the pools: the first choice, the others that admit the pod, those that may admit it,
     /// and the others by the number of changes.
-    #[must_use]
     pub fn nearest(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.pools.len()).collect();
         let rank = |at: usize| {
@@ -294,7 +288,6 @@ pub struct Situation {
 impl Situation {
     /// The situation in a cluster. If several objects of the input have the same identity, the one nearest to
     /// `near` is used.
-    #[must_use]
     pub fn read(cluster: &Cluster, platform: &Platform, near: Option<&Object>) -> Situation {
         let mut situation = Situation {
             pools: Vec::new(),
@@ -406,7 +399,6 @@ impl Situation {
     }
 
     /// The situation with only the named pool. `None` if there is no such pool.
-    #[must_use]
     pub fn only(mut self, name: &str) -> Option<Situation> {
         let keep: Vec<bool> = self.objects.iter().map(|object| object.name() == name).collect();
         let mut flags = keep.iter();
@@ -424,7 +416,6 @@ impl Situation {
     }
 
     /// Whether there are no pools.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.left_out.is_empty()
     }
@@ -434,13 +425,11 @@ impl Situation {
         self.objects.iter().chain(self.left_out.iter().map(|(object, _)| object)).map(Object::name)
     }
 
-    #[must_use]
     pub fn scheduler(&self) -> Scheduler<'_> {
         Scheduler::new(&self.pools, &self.daemonsets, &self.options).or_with_overlays(&self.overlays)
     }
 
     /// The placement of the pods of each template of a workload.
-    #[must_use]
     pub fn explain(&self, workload: &Object) -> Vec<Explanation> {
         let scheduler = self.scheduler();
         templates(workload)

@@ -115,7 +115,6 @@ pub struct PoolOverview {
 
 impl Situation {
     /// The summaries of the pools, with the workloads of a cluster.
-    #[must_use]
     pub fn overview(&self, cluster: &Cluster, platform: &Platform) -> PoolOverview {
         let scheduler = self.scheduler();
         let mut overview = PoolOverview { pools: Vec::new(), homeless: Vec::new(), undecided: Vec::new() };
@@ -333,13 +332,11 @@ fn price(instance: &InstanceType, region: Option<&str>) -> Option<i128> {
 }
 
 /// The number of GPUs or accelerators of a type that a pod can request.
-#[must_use]
 pub fn gpus_of(instance: &InstanceType) -> u32 {
     GPUS.iter().map(|name| instance.devices(name)).max().unwrap_or(0)
 }
 
 /// The GPU or accelerator of a type, as its label names it.
-#[must_use]
 pub fn gpu_name(instance: &InstanceType) -> Option<&'static str> {
     let keys = ["karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-accelerator-name"];
     keys.iter().find_map(|key| match instance.label(key) {

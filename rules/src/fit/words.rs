@@ -4,7 +4,6 @@ use crate::fit::Ignored;
 use crate::karpenter::scheduling::{Cause, Conflict, IgnoreReason, Uncertainty};
 
 /// Formats a quantity in thousandths as in a manifest. Large numbers of bytes are rounded down to whole KiB.
-#[must_use]
 pub fn amount(resource: &str, milli: i128) -> String {
     let bytes = matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
     if !bytes {
@@ -20,7 +19,6 @@ pub fn amount(resource: &str, milli: i128) -> String {
 }
 
 /// The short name of an uncertainty.
-#[must_use]
 pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
     match uncertainty {
         Uncertainty::NewTypes(_) => "new-types",
@@ -53,7 +51,6 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
 }
 
 /// A description of an uncertainty.
-#[must_use]
 pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
     match uncertainty {
         Uncertainty::NewTypes(names) => {

@@ -40,7 +40,6 @@ const UNHASHED_FIELDS: [&str; 6] = [
 /// Whether nodes created from `before` are replaced when the object becomes `after`. `true` if `after` is
 /// another kind or version of object, `false` for kinds from which no node is created. What a change selects
 /// (AMIs, subnets, security groups, reservations) is not known here.
-#[must_use]
 pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
     let text = |name: &str| before.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split('/').next().unwrap_or_default();
@@ -66,7 +65,6 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
 }
 
 /// Whether a field is part of the hash of a NodePool or EC2NodeClass, so that changing it replaces nodes.
-#[must_use]
 pub fn is_hashed(object: &Object, field: &Pointer) -> bool {
     let steps: Vec<&str> = field.steps().iter().map(String::as_str).collect();
     if object.is(Kind::NODE_POOL) {

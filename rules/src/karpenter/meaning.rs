@@ -59,7 +59,6 @@ pub fn requirement_labels(kind: &str, karpenter: Version) -> impl Iterator<Item 
 
 /// The description of a node label in one line, including the unit. `None` for labels that neither Karpenter
 /// nor EKS Auto Mode sets.
-#[must_use]
 pub fn of_label(key: &str) -> Option<&'static str> {
     let key = normalise(key);
     if let Some(name) = key.strip_prefix("karpenter.k8s.aws/") {
@@ -134,7 +133,6 @@ fn of_aws_label(name: &str) -> Option<&'static str> {
 }
 
 /// The effect of a taint on pods that do not tolerate it. `None` for an unknown effect.
-#[must_use]
 pub fn of_taint_effect(effect: &str) -> Option<&'static str> {
     Some(match effect {
         "NoSchedule" => {
@@ -152,7 +150,6 @@ pub fn of_taint_effect(effect: &str) -> Option<&'static str> {
 }
 
 /// The description of a duration of a NodePool, by the name of its field.
-#[must_use]
 pub fn of_duration(field: &str) -> Option<&'static str> {
     Some(match field {
         "expireAfter" => "Karpenter drains and replaces a node that is this old, whatever the budgets allow",

@@ -54,48 +54,40 @@ pub enum Hardware {
 
 impl<'a> NodePool<'a> {
     /// Returns a view of the object, or `None` if it is not a `karpenter.sh/v1` NodePool.
-    #[must_use]
     pub fn new(object: &'a Object) -> Option<NodePool<'a>> {
         (object.is(Kind::NODE_POOL) && object.version() == "v1").then_some(NodePool { object })
     }
 
-    #[must_use]
     pub fn object(&self) -> &'a Object {
         self.object
     }
 
     /// `spec.template.spec`.
-    #[must_use]
     pub fn template_spec(&self) -> Node<'a> {
         self.object.path(&["spec", "template", "spec"])
     }
 
     /// `spec.template.spec.requirements`.
-    #[must_use]
     pub fn requirements(&self) -> Node<'a> {
         self.template_spec().get("requirements")
     }
 
     /// `spec.template.metadata.labels`.
-    #[must_use]
     pub fn labels(&self) -> Node<'a> {
         self.object.path(&["spec", "template", "metadata", "labels"])
     }
 
     /// `spec.disruption`.
-    #[must_use]
     pub fn disruption(&self) -> Node<'a> {
         self.object.path(&["spec", "disruption"])
     }
 
     /// `spec.limits`.
-    #[must_use]
     pub fn limits(&self) -> Node<'a> {
         self.object.path(&["spec", "limits"])
     }
 
     /// Whether the pool is static, that is, `spec.replicas` is set.
-    #[must_use]
     pub fn is_static(&self) -> bool {
         self.facts().is_static
     }
@@ -106,32 +98,27 @@ impl<'a> NodePool<'a> {
     }
 
     /// Whether the pool's node class is one of EKS Auto Mode.
-    #[must_use]
     pub fn is_auto_mode(&self) -> bool {
         self.facts().is_auto_mode
     }
 
     /// Whether the pool's node class belongs to a provider other than AWS. Its labels are not in the
     /// catalogue.
-    #[must_use]
     pub fn is_other_provider(&self) -> bool {
         self.facts().is_other_provider
     }
 
     /// Whether a requirement or label that decides about instance types contains a placeholder.
-    #[must_use]
     pub fn has_unknown_types(&self) -> bool {
         self.facts().has_unknown_types
     }
 
     /// `spec.weight`.
-    #[must_use]
     pub fn weight(&self) -> Option<i64> {
         self.object.path(&["spec", "weight"]).int()
     }
 
     /// The taints of the nodes, without the startup taints. Values that cannot be read are empty.
-    #[must_use]
     pub fn taints(&self) -> Vec<Taint> {
         taints(&self.template_spec().get("taints"))
     }
@@ -146,7 +133,6 @@ impl<'a> NodePool<'a> {
     }
 
     /// The pool as input of the scheduler. Values that cannot be read are omitted.
-    #[must_use]
     pub fn to_pool(&self) -> Pool {
         let spec = self.template_spec();
         let reference = spec.get("nodeClassRef");
@@ -178,14 +164,12 @@ impl<'a> NodePool<'a> {
     }
 
     /// Requirements and template labels together, combined as Karpenter does.
-    #[must_use]
     pub fn requirement_set(&self) -> Requirements {
         scheduling::pool_requirements(&self.to_pool())
     }
 
     /// The instance types that the pool's requirements admit. `None` if a placeholder or a provider other
     /// than AWS decides. The labels of EKS Auto Mode are treated as those of Karpenter with the same name.
-    #[must_use]
     pub fn types(&self) -> Option<TypeSet> {
         if self.object.is_partial() { None } else { self.facts().types }
     }
@@ -199,7 +183,6 @@ impl<'a> NodePool<'a> {
     /// The pool in a form that can be compared with the catalogue without the node class: labels of EKS Auto
     /// Mode are renamed to those of Karpenter, and a requirement that allows reserved capacity is removed,
     /// because it does not restrict the types.
-    #[must_use]
     pub fn normalized_pool(&self) -> Pool {
         let mut pool = self.to_pool();
         if self.is_auto_mode() {
@@ -259,7 +242,6 @@ impl<'a> NodePool<'a> {
     }
 
     /// Whether the admitted types have accelerators.
-    #[must_use]
     pub fn hardware(&self) -> Hardware {
         match self.types() {
             Some(types) => hardware(&types),
@@ -268,13 +250,11 @@ impl<'a> NodePool<'a> {
     }
 
     /// Whether all nodes have accelerators, or a taint names an accelerator resource.
-    #[must_use]
     pub fn is_gpu_intended(&self) -> bool {
         self.hardware() == Hardware::Accelerated || self.has_accelerator_taint()
     }
 
     /// Whether a taint names an accelerator resource.
-    #[must_use]
     pub fn has_accelerator_taint(&self) -> bool {
         self.template_spec()
             .get("taints")
@@ -285,13 +265,11 @@ impl<'a> NodePool<'a> {
 
     /// The class of workload that the pool is intended for, from its name, template labels and taints. `None`
     /// if they indicate no class, or more than one.
-    #[must_use]
     pub fn purpose(&self) -> Option<WorkloadClass> {
         self.facts().declared.and(DeclaredPurpose::of_name(self.object)).only()
     }
 
     /// The capacity types that the pool allows. `None` if neither a requirement nor a label is about them.
-    #[must_use]
     pub fn capacity_types(&self) -> Option<Vec<&'static str>> {
         let named = CAPACITY_TYPES.into_iter().zip(self.facts().capacity_types?);
         Some(named.filter_map(|(name, yes)| yes.then_some(name)).collect())
@@ -299,13 +277,11 @@ impl<'a> NodePool<'a> {
 
     /// Whether the pool may start Spot nodes. Karpenter prefers Spot if the pool does not restrict the
     /// capacity type.
-    #[must_use]
     pub fn allows_spot(&self) -> bool {
         self.capacity_types().is_none_or(|c| c.contains(&"spot"))
     }
 
     /// The node of the requirement on a key. The key must be normalised.
-    #[must_use]
     pub fn requirement(&self, key: &str) -> Option<Node<'a>> {
         self.requirements()
             .items()
@@ -313,14 +289,12 @@ impl<'a> NodePool<'a> {
     }
 
     /// `consolidationPolicy` or its default.
-    #[must_use]
     pub fn consolidation_policy(&self) -> Option<&'a str> {
         let node = self.disruption().get("consolidationPolicy");
         if node.is_set() { node.text() } else { Some("WhenEmptyOrUnderutilized") }
     }
 
     /// `expireAfter` or its default of 720h. `None` if it cannot be read.
-    #[must_use]
     pub fn expire_after(&self) -> Option<NillableDuration> {
         let node = self.template_spec().get("expireAfter");
         if !node.is_set() {
@@ -339,7 +313,6 @@ impl<'a> NodePool<'a> {
     }
 
     /// The budgets of the manifest, or the default list, around the reference Monday. `None` if one cannot be read.
-    #[must_use]
     pub fn calendar(&self) -> Option<&'a Calendar> {
         static CALENDAR: Memo<Option<Calendar>> = Memo::new();
         let read = || Some(Calendar::around(self.budgets()?, REFERENCE_MONDAY));
@@ -360,7 +333,6 @@ impl<'a> NodePool<'a> {
 }
 
 /// Whether the instance types of a set have accelerators.
-#[must_use]
 pub fn hardware(types: &TypeSet) -> Hardware {
     if types.is_empty() {
         return Hardware::Unknown;
@@ -408,7 +380,6 @@ pub(crate) fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
 }
 
 /// The taint at a node. Values that cannot be read are empty.
-#[must_use]
 pub fn taint(node: &Node<'_>) -> Taint {
     Taint {
         key: text_or_empty(&node.get("key")),
@@ -420,7 +391,6 @@ pub fn taint(node: &Node<'_>) -> Taint {
 /// The instance types that one requirement, or one expression of node affinity, admits by itself. `auto_mode`
 /// is true if the labels are those of EKS Auto Mode. `None` if the requirement cannot be read, or if the
 /// catalogue does not have the label of each type.
-#[must_use]
 pub fn types_meeting(requirement: &Node<'_>, auto_mode: bool) -> Option<TypeSet> {
     if requirement.has_unknown() {
         return None;
@@ -433,14 +403,12 @@ pub fn types_meeting(requirement: &Node<'_>, auto_mode: bool) -> Option<TypeSet>
 }
 
 /// The instance types that have a value of a label. `None` as for [`types_meeting`].
-#[must_use]
 pub fn types_labelled(key: &str, value: &str, auto_mode: bool) -> Option<TypeSet> {
     let key = catalogue_key(key, auto_mode);
     Some(catalog::index(&key)?.with(value).copied().unwrap_or(TypeSet::EMPTY))
 }
 
 /// The name of a label in the catalogue: deprecated names are replaced, and instance labels of EKS Auto Mode renamed.
-#[must_use]
 pub fn catalogue_key(key: &str, auto_mode: bool) -> Cow<'_, str> {
     match key.strip_prefix("eks.amazonaws.com/instance-") {
         Some(rest) if auto_mode => Cow::Owned(format!("karpenter.k8s.aws/instance-{rest}")),
@@ -449,7 +417,6 @@ pub fn catalogue_key(key: &str, auto_mode: bool) -> Cow<'_, str> {
 }
 
 /// One entry of `budgets`. `None` if one of its fields cannot be read.
-#[must_use]
 pub fn budget(node: &Node<'_>) -> Option<Budget> {
     let nodes = node.get("nodes");
     let nodes = if nodes.is_set() { Nodes::parse(&nodes.string_or_number()?)? } else { Nodes::Percent(10) };
@@ -477,7 +444,6 @@ pub fn budget(node: &Node<'_>) -> Option<Budget> {
 
 /// The accelerator resource that most of the types have: `nvidia.com/gpu`, `aws.amazon.com/neuron` or
 /// another. `None` if no type has one.
-#[must_use]
 pub fn accelerator_resource(types: &TypeSet) -> Option<&'static str> {
     ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"]
         .into_iter()

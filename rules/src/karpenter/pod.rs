@@ -21,7 +21,6 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// The pod of a template. `None` if a placeholder or an unreadable value decides.
-#[must_use]
 pub fn to_scheduling_pod(template: &Template<'_>) -> Option<Pod> {
     let spec = &template.spec;
     let unknown = ["nodeSelector", "affinity", "tolerations", "overhead", "resources"]
@@ -119,7 +118,6 @@ fn term(node: &Node<'_>) -> Option<Term> {
 }
 
 /// A toleration. Absent fields are empty strings.
-#[must_use]
 pub fn toleration(node: &Node<'_>) -> Toleration {
     let text = |name: &str| node.get(name).text().unwrap_or_default().to_owned();
     Toleration { key: text("key"), operator: text("operator"), value: text("value"), effect: text("effect") }

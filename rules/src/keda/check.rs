@@ -63,7 +63,6 @@ pub(super) struct TriggerCheck<'a> {
 }
 
 /// All problems that the scaler would report for the metadata of a trigger.
-#[must_use]
 pub fn problems<'a>(
     trigger: Trigger<'a>,
     scaler: &'static Scaler,

@@ -18,7 +18,6 @@ pub struct Fallback<'a> {
 impl<'a> Fallback<'a> {
     /// The fallback of a ScaledObject. `None` if it has none, or if a placeholder hides whether there are
     /// scaling modifiers.
-    #[must_use]
     pub fn of(object: &'a Object) -> Option<Fallback<'a>> {
         let node = object.path(&["spec", "fallback"]);
         if !node.is_mapping() {
@@ -33,7 +32,6 @@ impl<'a> Fallback<'a> {
 
     /// Whether all triggers are `cpu` and `memory` triggers. KEDA's admission webhook then rejects a
     /// fallback.
-    #[must_use]
     pub fn has_resource_triggers_only(&self) -> bool {
         let all = self.triggers.as_deref().unwrap_or_default();
         !self.modifiers && !all.is_empty() && all.iter().all(Trigger::is_resource)

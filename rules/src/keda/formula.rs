@@ -24,7 +24,6 @@ pub enum FormulaError {
 
 /// Why KEDA rejects `formula`; `names` are the named triggers that are not resource triggers. `None` if KEDA
 /// accepts it, or if this is not known.
-#[must_use]
 pub fn formula_error(formula: &str, names: &BTreeSet<&str>) -> Option<FormulaError> {
     let tokens = tokenize(formula)?;
     let mut parser = Parser {

@@ -6,13 +6,11 @@ use super::value::KeyType;
 static TYPES: &str = include_str!("types.tsv");
 
 /// What a trigger type scales on.
-#[must_use]
 pub fn of_type(name: &str) -> Option<&'static str> {
     TYPES.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'))
 }
 
 /// The description of a metadata key: whether it is required, its type, default, values and sources.
-#[must_use]
 pub fn of_key(key: &ScalerKey) -> String {
     let mut out = String::from(match (key.required, key.sources.len()) {
         (true, 1) => "required: ",

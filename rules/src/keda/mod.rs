@@ -28,7 +28,6 @@ pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
 
 /// Whether a formula replaces the external metrics of the ScaledObject: any field of `scalingModifiers`
 /// counts. `None` if a placeholder hides it.
-#[must_use]
 pub fn uses_modifiers(object: &Object) -> Option<bool> {
     let block = object.path(&["spec", "advanced", "scalingModifiers"]);
     if block.is_unknown() || object.path(&["spec", "advanced"]).is_unknown() {
@@ -46,7 +45,6 @@ pub fn uses_modifiers(object: &Object) -> Option<bool> {
 }
 
 /// The name of the HPA that KEDA creates for a ScaledObject. `None` if it is not known.
-#[must_use]
 pub fn hpa_name(object: &Object) -> Option<String> {
     let name = object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]);
     if name.is_unknown() {
@@ -67,30 +65,25 @@ pub struct Trigger<'a> {
 
 impl<'a> Trigger<'a> {
     /// The type of the trigger, if it is text.
-    #[must_use]
     pub fn kind(&self) -> Option<&'a str> {
         self.node.get("type").text()
     }
 
     /// Whether it is a `cpu` or `memory` trigger, which becomes a resource metric of the HPA.
-    #[must_use]
     pub fn is_resource(&self) -> bool {
         matches!(self.kind(), Some("cpu" | "memory"))
     }
 
     /// The definition of its type. `None` if the table has no such type.
-    #[must_use]
     pub fn scaler(&self) -> Option<&'static scalers::Scaler> {
         self.kind().and_then(scalers::scaler)
     }
 
-    #[must_use]
     pub fn metadata(&self) -> Node<'a> {
         self.node.get("metadata")
     }
 
     /// Whether the trigger names a TriggerAuthentication. A placeholder counts as a name.
-    #[must_use]
     pub fn has_authentication(&self) -> bool {
         let reference = self.node.get("authenticationRef");
         reference.is_set() || reference.is_unknown()

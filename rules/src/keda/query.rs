@@ -38,7 +38,6 @@ const LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "grou
 const WORDS: [&str; 10] = ["and", "or", "unless", "bool", "offset", "atan2", "start", "end", "inf", "nan"];
 
 /// Scans a query. `None` if the text is not understood, or if it selects series without a metric name.
-#[must_use]
 pub fn reads(query: &str) -> Option<Reads<'_>> {
     let mut scanner = Scanner { text: query, at: 0 };
     let mut out = Reads::default();
@@ -154,7 +153,6 @@ impl<'a> Scanner<'a> {
 
 /// The model server that exports a metric, found by a word of its image or command. `None` for metrics that a
 /// router or gateway in front of it exports.
-#[must_use]
 pub fn engine_of(metric: &str) -> Option<&'static str> {
     const ROUTERS: [&str; 6] = ["router", "incoming", "current_qps", "healthy_pods", "gateway", "_epp_"];
     let engine = [
@@ -172,7 +170,6 @@ pub fn engine_of(metric: &str) -> Option<&'static str> {
 
 impl Series<'_> {
     /// Whether the query reads only the pods of a workload, selected by the prefix of their names.
-    #[must_use]
     pub fn selects_pods_of(&self, workload: &str) -> bool {
         self.matchers.iter().any(|(label, operator, value)| {
             let rest = value.trim_start_matches('^').strip_prefix(workload);

@@ -75,7 +75,6 @@ pub const REMOVED_KEYS: &[RemovedKey] = &[
 pub const REMOVED_TYPES: &[(&str, Version, &str)] = &[("stan", Version::new(2, 19), "nats-jetstream")];
 
 /// The entry of a key that this trigger type no longer reads.
-#[must_use]
 pub fn removed_key(kind: &str, key: &str) -> Option<&'static RemovedKey> {
     REMOVED_KEYS
         .iter()
@@ -83,7 +82,6 @@ pub fn removed_key(kind: &str, key: &str) -> Option<&'static RemovedKey> {
 }
 
 /// The entry of a removed trigger type.
-#[must_use]
 pub fn removed_type(kind: &str) -> Option<(Version, &'static str)> {
     REMOVED_TYPES.iter().find(|(name, _, _)| *name == kind).map(|(_, version, instead)| (*version, *instead))
 }

@@ -18,14 +18,12 @@ pub struct ResourceMetric<'a> {
 
 impl ResourceMetric<'_> {
     /// Whether the metric measures this container of the target.
-    #[must_use]
     pub fn measures(&self, container: &Node<'_>) -> bool {
         self.container.is_none_or(|name| container.get("name").text() == Some(name))
     }
 }
 
 /// The resource metrics of a ScaledObject or HPA. Metrics that cannot be read are left out.
-#[must_use]
 pub fn resource_metrics(object: &Object) -> Vec<ResourceMetric<'_>> {
     if object.is(Kind::HPA) {
         object.path(&["spec", "metrics"]).items().filter_map(of_hpa_metric).collect()

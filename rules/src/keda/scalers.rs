@@ -28,7 +28,6 @@ pub struct Scaler {
 
 impl Scaler {
     /// The key with this name.
-    #[must_use]
     pub fn key(&self, name: &str) -> Option<&ScalerKey> {
         self.keys.iter().find(|key| key.names().any(|n| n == name))
     }
@@ -46,7 +45,6 @@ impl Scaler {
     }
 
     /// How the scaler treats a key of the metadata.
-    #[must_use]
     pub fn key_status(&self, written: &str) -> KeyStatus<'_> {
         if let Some(key) = self.key(written) {
             return match key.rejected_since {
@@ -116,7 +114,6 @@ pub struct ScalerKey {
 
 impl ScalerKey {
     /// Whether the scaler looks for the key in this source.
-    #[must_use]
     pub fn reads(&self, from: KeySource) -> bool {
         self.sources.contains(&from)
     }
@@ -142,7 +139,6 @@ static SCALERS: LazyLock<BTreeMap<&'static str, Scaler>> =
     LazyLock::new(|| parse_table(include_str!("scalers.txt")).expect("a test reads the table"));
 
 /// A trigger type by its name.
-#[must_use]
 pub fn scaler(name: &str) -> Option<&'static Scaler> {
     SCALERS.get(name)
 }

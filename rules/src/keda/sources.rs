@@ -25,7 +25,6 @@ pub struct Parameters<'a> {
 
 impl<'a> Authentication<'a> {
     /// The parameters and the pod identity in the `spec` of a (Cluster)TriggerAuthentication.
-    #[must_use]
     pub fn of(spec: &Node<'a>) -> Authentication<'a> {
         Self::known(spec).unwrap_or(Authentication::Unknown)
     }
@@ -89,7 +88,6 @@ pub enum Variable<'a> {
 
 impl<'a> Environment<'a> {
     /// The environment that KEDA reads: that of the container called `name`, or else of the first container.
-    #[must_use]
     pub fn of(pod: &Node<'a>, name: &Node<'_>) -> Environment<'a> {
         let mut containers = pod.get("containers").items();
         let found = match name.text() {
@@ -101,7 +99,6 @@ impl<'a> Environment<'a> {
     }
 
     /// A variable of the container.
-    #[must_use]
     pub fn variable(&self, name: &str) -> Variable<'a> {
         let Environment::Container(container) = self else {
             return Variable::Unknown;

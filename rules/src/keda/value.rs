@@ -25,7 +25,6 @@ pub enum KeyType {
 
 impl KeyType {
     /// The type with this name in the table.
-    #[must_use]
     pub fn named(name: &str) -> Option<KeyType> {
         Some(match name {
             "string" => KeyType::String,
@@ -43,13 +42,11 @@ impl KeyType {
     }
 
     /// Whether the type is a number.
-    #[must_use]
     pub fn is_number(self) -> bool {
         matches!(self, KeyType::Int | KeyType::Uint | KeyType::Float)
     }
 
     /// A description of the expected value if `text` cannot be parsed. `None` if it can.
-    #[must_use]
     pub fn rejects(self, text: &str, separator: char, ranges: bool) -> Option<&'static str> {
         let fine = match self {
             KeyType::String | KeyType::List | KeyType::Params => true,
@@ -84,7 +81,6 @@ impl KeyType {
 }
 
 /// Parses a number in JSON's grammar: no leading `+`, zero or dot, and no percent sign.
-#[must_use]
 pub fn number(text: &str) -> Option<f64> {
     let rest = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = match rest.find(['e', 'E']) {
@@ -108,14 +104,12 @@ pub fn number(text: &str) -> Option<f64> {
 }
 
 /// Parses an integer in JSON's grammar that fits into 64 bits: `5.0` and `1e1` are not integers.
-#[must_use]
 pub fn whole(text: &str) -> Option<i64> {
     number(text)?;
     text.parse().ok()
 }
 
 /// Parses a boolean like Go's `strconv.ParseBool`.
-#[must_use]
 pub fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -125,7 +119,6 @@ pub fn boolean(text: &str) -> Option<bool> {
 }
 
 /// The number that a text in another notation probably means: `70%`, `+70`, `070`, `.5`.
-#[must_use]
 pub fn plain_number(text: &str) -> Option<String> {
     let body = text.trim().trim_end_matches('%').trim_start_matches('+');
     let (sign, digits) = match body.strip_prefix('-') {
@@ -154,7 +147,6 @@ pub enum GoFloat {
 
 impl GoFloat {
     /// Parses a text as `strconv.ParseFloat` does.
-    #[must_use]
     pub fn parse(text: &str) -> GoFloat {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         match text.parse::<f64>() {

@@ -292,14 +292,12 @@ pub static RULES: &[&Rule] = &[
 ];
 
 /// The rule with an id.
-#[must_use]
 pub fn find(id: &str) -> Option<&'static Rule> {
     RULES.iter().copied().find(|rule| rule.id == id)
 }
 
 impl Engine {
     /// Creates an engine with all rules and a configuration.
-    #[must_use]
     pub fn new(settings: Settings) -> Engine {
         Engine::with_rules(settings, RULES)
     }
@@ -315,7 +313,6 @@ impl Config {
     }
 
     /// The JSON Schema of `gpulint.yaml`.
-    #[must_use]
     pub fn schema() -> Value {
         config::schema(RULES)
     }

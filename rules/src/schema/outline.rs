@@ -58,7 +58,6 @@ static FIELDS: LazyLock<HashMap<(&str, &str), &str>> = LazyLock::new(|| {
 });
 
 /// The description of a field in a few words of Markdown. List indexes in `steps` are ignored.
-#[must_use]
 pub fn field_meaning(kind: &str, steps: &[String]) -> Option<&'static str> {
     let names = steps.iter().map(String::as_str).filter(|step| step.parse::<usize>().is_err());
     let path = names.collect::<Vec<_>>().join(".");
@@ -73,7 +72,6 @@ impl<'s> Outline<'s> {
     /// The outline of a field: `steps` are the field names and list indexes that lead to it. The schema of
     /// `definitions` comes first. Without an API version, the first schema of the kind is used. `None` if
     /// nothing is known.
-    #[must_use]
     pub fn at(
         api_version: Option<&str>,
         kind: &str,
@@ -155,7 +153,6 @@ impl<'s> Outline<'s> {
     }
 
     /// The outline of a field, or of an item of a list.
-    #[must_use]
     pub fn child(&self, step: &str) -> Option<Outline<'s>> {
         if self.is_root && step == "metadata" {
             return Some(Outline::new(&METADATA));
@@ -170,7 +167,6 @@ impl<'s> Outline<'s> {
     }
 
     /// The fields of a mapping, required ones first. `status` is left out.
-    #[must_use]
     pub fn fields(&self) -> Vec<(&'s str, Outline<'s>)> {
         let mut out: Vec<(&str, Outline<'s>)> = Vec::new();
         if self.is_root {
@@ -191,7 +187,6 @@ impl<'s> Outline<'s> {
     }
 
     /// Whether a field is required.
-    #[must_use]
     pub fn requires(&self, field: &str) -> bool {
         if self.is_root && matches!(field, "apiVersion" | "kind" | "metadata") {
             return true;
@@ -202,7 +197,6 @@ impl<'s> Outline<'s> {
     }
 
     /// The form of the value.
-    #[must_use]
     pub fn shape(&self) -> OutlineShape {
         let of = self.schema.get("type").and_then(Value::as_str);
         match of {
@@ -214,7 +208,6 @@ impl<'s> Outline<'s> {
     }
 
     /// The type in a word or two: `list of strings`, `quantity`.
-    #[must_use]
     pub fn type_name(&self) -> String {
         let quoted = self.reference.map(|name| name.rsplit('.').next().unwrap_or(name));
         match (self.reference, self.shape()) {
@@ -245,7 +238,6 @@ impl<'s> Outline<'s> {
     }
 
     /// The only valid values, if the schema lists them.
-    #[must_use]
     pub fn values(&self) -> Vec<&'s str> {
         let listed = self.schema.get("enum").and_then(Value::as_array).into_iter().flatten();
         let texts = listed.into_iter().filter_map(Value::as_str);
@@ -253,19 +245,16 @@ impl<'s> Outline<'s> {
     }
 
     /// Whether the value is a boolean.
-    #[must_use]
     pub fn is_boolean(&self) -> bool {
         self.schema.get("type").and_then(Value::as_str) == Some("boolean")
     }
 
     /// The default of the field, if it is a scalar.
-    #[must_use]
     pub fn default(&self) -> Option<&'s Value> {
         self.schema.get("default")
     }
 
     /// The description in the schema.
-    #[must_use]
     pub fn description(&self) -> Option<&'s str> {
         self.schema.get("description").and_then(Value::as_str)
     }

@@ -112,6 +112,7 @@ const EXAMPLES: [&str; 19] = [
     "workshop",
 ];
 
+#[must_use]
 #[derive(Debug)]
 pub struct Source {
     path: Arc<str>,
@@ -179,21 +180,18 @@ impl Source {
     }
 
     /// Sets the path that globs of the configuration are matched against, relative to its folder.
-    #[must_use]
     pub fn with_scope(mut self, path: &str) -> Source {
         self.scope = Arc::from(path);
         self
     }
 
     /// Marks the file as a resource of a kustomization, which may add namespaces, labels and selectors.
-    #[must_use]
     pub fn with_kustomized(mut self, kustomized: bool) -> Source {
         self.kustomized = kustomized;
         self
     }
 
     /// Marks the file as one that the kustomization of its folder does not list, so that it is probably not applied.
-    #[must_use]
     pub fn with_left_out(mut self, left_out: bool) -> Source {
         self.left_out = left_out;
         self
@@ -205,21 +203,18 @@ impl Source {
     }
 
     /// Sets the targets of the patches that a kustomization applies to the file.
-    #[must_use]
     pub fn with_patches(mut self, targets: impl Into<Arc<[PatchTarget]>>) -> Source {
         self.patch_targets = targets.into();
         self
     }
 
     /// Sets the kustomizations that reach the file.
-    #[must_use]
     pub fn with_routes(mut self, routes: impl Into<Arc<[KustomizeRoute]>>) -> Source {
         self.routes = routes.into();
         self
     }
 
     /// Sets the placeholders that are filled in before the file is applied.
-    #[must_use]
     pub fn with_filled(mut self, filled: impl Into<Arc<[FilledPlaceholder]>>) -> Source {
         self.filled = filled.into();
         self

@@ -35,7 +35,6 @@ impl Scalar<'_> {
 
     /// Converts a float without a fraction to an integer, as in JSON Schema, up to the magnitude at which floats
     /// represent all integers. Other values are unchanged.
-    #[must_use]
     pub(crate) fn or_integer(self) -> Self {
         match self {
             Scalar::Float(n) if n.fract() == 0.0 && n.abs() < 9e15 => Scalar::Int(n as i64),

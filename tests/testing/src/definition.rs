@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 /// The definition of the kind `Thing` of `cel.example.com/v1`, whose `spec` has these properties.
-#[must_use]
 pub fn thing_definition(properties: &Map<String, Value>) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -18,7 +18,6 @@ pub struct Imports {
 
 impl Imports {
     /// Reads the sources of a crate below a folder, which is named from the root of the repository on.
-    #[must_use]
     pub fn of(folder: &str) -> Imports {
         let root = crate::walk::root().join(folder);
         let mut files: BTreeMap<Module, PathBuf> = BTreeMap::new();
@@ -51,14 +50,12 @@ impl Imports {
     }
 
     /// The number of modules.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.graph.len()
     }
 
     /// The violations of a list of layers, the lowest first, each with its rooms (top-level modules): imports
     /// from a higher layer, rooms that are not in the list, and rooms of the list that do not exist.
-    #[must_use]
     pub fn contradictions(&self, layers: &[&[&str]]) -> Vec<String> {
         let layer = |module: &Module| layers.iter().position(|rooms| rooms.contains(&module[0].as_str()));
         let modules = || self.graph.iter().filter(|(module, _)| !module.is_empty());
@@ -76,7 +73,6 @@ impl Imports {
     }
 
     /// The import cycles: the strongly connected components with more than one module.
-    #[must_use]
     pub fn circles(&self) -> Vec<Vec<String>> {
         let reached: BTreeMap<&Module, BTreeSet<&Module>> =
             self.graph.keys().map(|module| (module, self.reach(module))).collect();

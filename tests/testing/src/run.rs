@@ -5,14 +5,12 @@ use gpulint_rules::{CheckReport, Cluster, Engine, File, Finding, Object, Partiti
 use serde_json::Value;
 
 /// Reads every source as a file of manifests, puts all objects into one index, and checks file by file.
-#[must_use]
 pub fn check(engine: &Engine, sources: impl IntoIterator<Item = Source>) -> CheckReport {
     let files: Vec<File> = sources.into_iter().map(File::read).collect();
     check_files(engine, &files)
 }
 
 /// [`check`], for files that were read already.
-#[must_use]
 pub fn check_files(engine: &Engine, files: &[File]) -> CheckReport {
     let inputs: Vec<_> = files.iter().map(|file| Some(RunInput { engine, file })).collect();
     let mut all = CheckReport::default();
@@ -24,7 +22,6 @@ pub fn check_files(engine: &Engine, files: &[File]) -> CheckReport {
 }
 
 /// An index of objects. If the engine's settings say so, it counts as the whole cluster.
-#[must_use]
 pub fn cluster<'a>(engine: &Engine, objects: impl IntoIterator<Item = &'a Object>) -> Cluster {
     let mut cluster = Cluster::new(engine.settings().complete);
     for object in objects {
@@ -34,13 +31,11 @@ pub fn cluster<'a>(engine: &Engine, objects: impl IntoIterator<Item = &'a Object
 }
 
 /// The objects of a text.
-#[must_use]
 pub fn objects(text: &str) -> Vec<Object> {
     File::read(Source::from_text("a.yaml", text)).objects
 }
 
 /// The objects of a text as JSON values.
-#[must_use]
 pub fn values(text: &str) -> Vec<Value> {
     objects(text).iter().map(|object| object.root().to_json()).collect()
 }
@@ -49,7 +44,6 @@ pub fn values(text: &str) -> Vec<Value> {
 ///
 /// # Panics
 /// If the finding is of an object that did not come from text.
-#[must_use]
 #[track_caller]
 pub fn position(finding: &Finding) -> (u32, u32) {
     let (source, _, span) = finding.location.resolve_span().expect("the object came from text");

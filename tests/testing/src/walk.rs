@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 /// The folder `fixtures` of the repository.
-#[must_use]
 pub fn fixtures() -> PathBuf {
     root().join("fixtures")
 }
@@ -14,7 +13,6 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// A path from the root of the repository, with `/` on every system.
-#[must_use]
 pub fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
@@ -23,7 +21,6 @@ pub fn relative(path: &Path) -> String {
 ///
 /// # Panics
 /// If the folder cannot be read.
-#[must_use]
 #[track_caller]
 pub fn children(folder: &Path) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = std::fs::read_dir(folder)
@@ -38,7 +35,6 @@ pub fn children(folder: &Path) -> Vec<PathBuf> {
 ///
 /// # Panics
 /// If one of the folders cannot be read.
-#[must_use]
 #[track_caller]
 pub fn yaml_below(folder: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();

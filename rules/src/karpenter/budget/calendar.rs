@@ -107,14 +107,12 @@ pub struct Calendar {
 
 impl Calendar {
     /// Evaluates the budgets around [`REFERENCE_MONDAY`]. This is cheap if no budget has a schedule.
-    #[must_use]
     pub fn new(budgets: &[Budget]) -> Self {
         Self::around(budgets.to_vec(), REFERENCE_MONDAY)
     }
 
     /// Like [`Calendar::new`], around another Monday 00:00 UTC (minutes since 1970; rounded down to a Monday).
     /// Budgets after the first [`MAX_BUDGETS`] are ignored.
-    #[must_use]
     pub fn around(mut budgets: Vec<Budget>, monday: i64) -> Self {
         budgets.truncate(MAX_BUDGETS);
         let monday = monday.clamp(-2_000_000_000, 2_000_000_000);
@@ -135,7 +133,6 @@ impl Calendar {
     }
 
     /// The budgets, at most [`MAX_BUDGETS`].
-    #[must_use]
     pub fn budgets(&self) -> &[Budget] {
         &self.budgets
     }
@@ -209,28 +206,24 @@ impl Calendar {
     }
 
     /// Whether a schedule cannot be parsed. The allowance of every reason is then always zero.
-    #[must_use]
     pub fn never_allows(&self) -> bool {
         self.never_allows
     }
 
     /// Whether the span has its full length. Very frequent schedules with day-of-month or month fields
     /// shorten it, and results about rare weeks may then be missing.
-    #[must_use]
     pub fn is_exact(&self) -> bool {
         self.exact
     }
 
     /// First minute (since 1970 UTC, a Monday 00:00) and length in minutes of the span. If the length is
     /// [`WEEK`], everything repeats weekly.
-    #[must_use]
     pub fn span(&self) -> (i64, i64) {
         (self.start, self.length)
     }
 
     /// The allowance of a reason at any minute (since 1970 UTC) in a pool of `n` nodes. It is computed with
     /// Karpenter's own rule and is not limited to the span.
-    #[must_use]
     pub fn allowance_at(&self, reason: DisruptionReason, minute: i64, n: u32) -> Allowance {
         if self.never_allows {
             return Allowance::Nodes(0);
@@ -242,7 +235,6 @@ impl Calendar {
     }
 
     /// The intervals of a reason over the span. Adjacent intervals have different states.
-    #[must_use]
     pub fn intervals(&self, reason: DisruptionReason) -> Vec<Interval> {
         let (applies, zero) = self.masks(reason);
         let mut out: Vec<Interval> = Vec::new();
@@ -263,7 +255,6 @@ impl Calendar {
     }
 
     /// The weekly results for a reason.
-    #[must_use]
     pub fn coverage(&self, reason: DisruptionReason) -> Coverage {
         let stretches = self.intervals(reason);
         let weeks = usize::try_from(self.length / WEEK).unwrap_or(1);
@@ -302,7 +293,6 @@ impl Calendar {
     /// Whether the budget at `index` has a schedule but is active at every minute: its duration is at least
     /// the largest gap between two times, or the schedule has no times. `false` for a budget without
     /// schedule, and in a pool where a schedule cannot be parsed.
-    #[must_use]
     pub fn always_active(&self, index: usize) -> bool {
         let scheduled = self.budgets.get(index).is_some_and(|b| b.schedule.is_some());
         scheduled && !self.never_allows && self.segments.iter().all(|s| s.1 >> index & 1 == 1)
@@ -310,7 +300,6 @@ impl Calendar {
 
     /// Whether removing only this budget would change no allowance at any minute, for any reason and any pool
     /// of 1 to 1000 nodes. `false` for the only budget, and in a pool where a schedule cannot be parsed.
-    #[must_use]
     pub fn is_removable(&self, index: usize) -> bool {
         let usable = !self.never_allows && self.budgets.len() > 1 && index < self.budgets.len();
         usable && self.is_redundant(index, u128::MAX, &self.distinct())
@@ -318,7 +307,6 @@ impl Calendar {
 
     /// The budgets that can be removed **together** without any change (see [`Calendar::is_removable`]). If
     /// several make each other redundant, the earlier one is kept.
-    #[must_use]
     pub fn shadowed(&self) -> Vec<(usize, ShadowKind)> {
         let mut out = Vec::new();
         if self.never_allows || self.budgets.len() < 2 {
@@ -346,7 +334,6 @@ impl Calendar {
     }
 
     /// The week as a grid: rows are Monday to Sunday, columns are hours 00 to 23 UTC.
-    #[must_use]
     pub fn grid(&self, reason: DisruptionReason) -> [[Cell; 24]; 7] {
         // Minutes in the states zero, limited and unlimited per hour of the week, over all weeks.
         let mut sums = [[0_i64; 3]; 168];

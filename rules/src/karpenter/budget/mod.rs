@@ -34,13 +34,11 @@ impl DisruptionReason {
     pub const ALL: [Self; 3] = [Self::Underutilized, Self::Empty, Self::Drifted];
 
     /// Parses the exact name used in the CRD; `None` for anything else.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|r| r.name() == text)
     }
 
     /// The name used in the CRD.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Underutilized => "Underutilized",
@@ -68,7 +66,6 @@ pub enum Nodes {
 impl Nodes {
     /// Parses a percentage `0%` to `100%` or a non-negative integer of at most 63 bits, as the CRD accepts
     /// them; `None` for anything else.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_suffix('%').unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -82,7 +79,6 @@ impl Nodes {
     }
 
     /// The number of nodes allowed in a pool of `n` nodes, never negative.
-    #[must_use]
     pub fn value(self, n: u32) -> u32 {
         match self {
             Self::Percent(p) => {
@@ -94,7 +90,6 @@ impl Nodes {
     }
 
     /// Whether the budget allows no node, independent of the size of the pool.
-    #[must_use]
     pub fn is_zero(self) -> bool {
         self.value(1) == 0
     }
@@ -126,20 +121,17 @@ pub struct Budget {
 
 impl Budget {
     /// A budget without schedule that applies to every reason.
-    #[must_use]
     pub fn unconditional(nodes: Nodes) -> Self {
         Self { nodes, schedule: None, duration: None, reasons: None }
     }
 
     /// The default of an **absent** `budgets` field, one entry of 10%. An explicit `[]` stays empty and means
     /// no limit.
-    #[must_use]
     pub fn default_list() -> Vec<Self> {
         vec![Self::unconditional(Nodes::Percent(10))]
     }
 
     /// Whether the budget applies to the reason.
-    #[must_use]
     pub fn applies_to(&self, reason: DisruptionReason) -> bool {
         self.reasons.as_ref().is_none_or(|r| r.contains(&reason))
     }
@@ -147,7 +139,6 @@ impl Budget {
     /// Whether the budget is active at a minute (since 1970 UTC): there is a time t of its schedule with `t
     /// <= at < t + duration`, or it has no schedule, or a schedule without times. `None` if the schedule, or
     /// a duration without schedule, cannot be used.
-    #[must_use]
     pub fn active_at(&self, at: i64) -> Option<bool> {
         match (&self.schedule, self.duration) {
             (None, None) => Some(true),

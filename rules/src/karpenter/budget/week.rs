@@ -19,7 +19,6 @@ pub struct Week {
 
 impl Cell {
     /// The character that represents the cell.
-    #[must_use]
     pub fn letter(self) -> char {
         match self {
             Cell::Closed => '#',
@@ -31,7 +30,6 @@ impl Cell {
     }
 
     /// The meaning of the character.
-    #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
             Cell::Closed => "blocked",
@@ -49,7 +47,6 @@ impl Cell {
 
 impl Week {
     /// The grid of a reason, and the other reasons that have the same grid.
-    #[must_use]
     pub fn of(calendar: &Calendar, reason: DisruptionReason, zone: Option<Zone>) -> Week {
         let hours = calendar.grid(reason);
         let same = |r: &DisruptionReason| *r == reason || calendar.grid(*r) == hours;
@@ -61,7 +58,6 @@ impl Week {
     }
 
     /// The reasons as text: `all reasons`, or their names.
-    #[must_use]
     pub fn reason_names(&self) -> String {
         if self.reasons.len() == DisruptionReason::ALL.len() {
             return "all reasons".to_owned();
@@ -71,7 +67,6 @@ impl Week {
     }
 
     /// Explains the characters that occur in the grid.
-    #[must_use]
     pub fn legend(&self) -> String {
         let is_there = |cell: &Cell| self.hours.iter().flatten().any(|c| c == cell);
         let parts: Vec<String> = Cell::ALL
@@ -84,7 +79,6 @@ impl Week {
 
     /// The header of the columns: one line for each clock, with the text and the name of the clock. A `+` or
     /// `-` after an hour means that it is on the next or the previous day on that clock.
-    #[must_use]
     pub fn clocks(&self) -> Vec<(String, String)> {
         let mut out = vec![(hours(0), "UTC".to_owned())];
         if let Some(zone) = &self.zone {
@@ -102,7 +96,6 @@ impl Week {
     }
 
     /// The cells of a day, separated by spaces.
-    #[must_use]
     pub fn row(&self, day: usize) -> String {
         let cells = self.hours.get(day).into_iter().flatten();
         let letters: Vec<String> = cells.map(|c| c.letter().to_string()).collect();
@@ -110,7 +103,6 @@ impl Week {
     }
 
     /// Whether all hours are equal, so that a grid is not needed.
-    #[must_use]
     pub fn is_uniform(&self) -> bool {
         let mut hours = self.hours.iter().flatten();
         let first = hours.next();
@@ -119,7 +111,6 @@ impl Week {
 
     /// The complete grid in plain text, at most 72 columns wide: a title, the clocks, the days. If all hours
     /// are equal, it is a single line.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         if self.is_uniform() {
             let what = self.hours[0][0].meaning();

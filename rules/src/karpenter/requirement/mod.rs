@@ -153,7 +153,6 @@ impl Requirement {
     }
 
     /// Combines both requirements. A contradiction yields `DoesNotExist`.
-    #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
         steps::take(4 + 4 * (self.values.len() + other.values.len()));
         let (gte, lte) = self.common_bounds(other);

@@ -60,7 +60,6 @@ impl<'a> Scheduler<'a> {
 
     /// A scheduler in which overlays may count: their feature gate is off unless it is switched on. A verdict that
     /// depends on them is unknown.
-    #[must_use]
     pub fn or_with_overlays(mut self, overlays: &'a [Overlay]) -> Self {
         let mut sorted: Vec<&Overlay> =
             overlays.iter().filter(|overlay| !overlay.capacity.is_empty()).collect();

@@ -10,7 +10,6 @@ impl Config {
     /// Merges this configuration over `base`: its values win, and its lists are appended to those of `base`. `up` is
     /// the relative path from the folder of this configuration to that of `base`; `below` is the way back if the
     /// folder of `base` contains this one, empty for the same folder.
-    #[must_use]
     pub fn merged_over(mut self, base: Config, up: &str, below: Option<&str>) -> Config {
         let joined = |path: &String| join(up, path);
         let rebased = |globs: &Globs, of_paths: bool| {

@@ -84,6 +84,7 @@ pub enum Operation {
 /// Text in reports for a fix that causes drift.
 pub const REPLACES_NODES_NOTE: &str = "replaces live nodes";
 
+#[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fix {
     /// What it does, in a few words: "add a taint".
@@ -131,14 +132,12 @@ impl Fix {
     }
 
     /// Marks the fix as one that replaces the nodes of a live pool.
-    #[must_use]
     pub(crate) fn replaces_nodes(mut self) -> Fix {
         self.replaces_nodes = true;
         self
     }
 
     /// Sets `node` to `value`, whether or not it exists. Missing parents are created.
-    #[must_use]
     pub(crate) fn set(mut self, node: &Node<'_>, value: Value) -> Fix {
         if node.is_absent() {
             self.add_missing(node, value);
@@ -151,7 +150,6 @@ impl Fix {
     }
 
     /// Appends an item to a list. An absent list is created.
-    #[must_use]
     pub(crate) fn append(mut self, list: &Node<'_>, value: Value) -> Fix {
         if list.is_sequence() {
             let path = format!("{}/-", list.pointer());
@@ -163,7 +161,6 @@ impl Fix {
     }
 
     /// Removes an existing node.
-    #[must_use]
     pub(crate) fn remove(mut self, node: &Node<'_>) -> Fix {
         let path = node.pointer().to_string();
         self.operations.push(Operation::Test { path: path.clone(), value: node.to_json() });
@@ -173,7 +170,6 @@ impl Fix {
 
     /// Moves an existing node to a path that is absent. Missing parents are created. In a file the text and
     /// comments of the node are moved as well.
-    #[must_use]
     pub(crate) fn move_to(mut self, from: &Node<'_>, to: &Node<'_>) -> Fix {
         let source = from.pointer().to_string();
         let target = to.pointer();

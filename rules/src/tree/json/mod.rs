@@ -137,7 +137,6 @@ impl Draft {
     }
 
     /// The tree, without unused capacity: the webhook keeps the objects of a whole cluster in memory.
-    #[must_use]
     pub(crate) fn into_tree(mut self) -> Tree {
         if self.slots.capacity() > self.slots.len() {
             self.slots = self.slots.as_slice().to_vec();

@@ -108,7 +108,6 @@ pub struct FullPool {
 
 impl Scheduler<'_> {
     /// The nodes that Karpenter starts for pods, beginning with none. NodeOverlays do not count.
-    #[must_use]
     pub fn pack(&self, groups: &[PodGroup<'_>], region: Option<&str>) -> Packing {
         Packer::new(self, groups, region).run()
     }
