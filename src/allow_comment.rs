@@ -144,7 +144,6 @@ fn with_comments(source: &Source, comments: &[(usize, Place, String)]) -> String
     out
 }
 
-/// The insertion of a comment at a line.
 fn insert(source: &Source, line: usize, place: Place, comment: &str) -> Insertion {
     let (text, lines) = (source.text(), source.lines());
     let mut from = lines.start_of(line, text);

@@ -48,7 +48,6 @@ pub(crate) struct Baseline {
     by_file: HashMap<PathBuf, HashSet<String>>,
 }
 
-/// The baselines of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Baselines {
     pub(crate) list: Vec<Baseline>,

@@ -6,14 +6,12 @@ use anstream::{AutoStream, ColorChoice};
 
 use crate::args::Color;
 
-/// Options for rendering text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RenderOptions {
     /// Whether to use ANSI colours.
     pub(crate) color: bool,
     /// Whether to use line-drawing characters instead of ASCII.
     pub(crate) unicode: bool,
-    /// Width in columns.
     pub(crate) width: usize,
 }
 

@@ -21,7 +21,6 @@ use super::run::Rendered;
 struct Coverage<'a> {
     /// Checked files: whether the whole file was read, and whether it was found in a folder.
     files: HashMap<&'a Path, (bool, bool)>,
-    /// The folders that were given.
     folders: Vec<PathBuf>,
     /// Files that are checked as rendered.
     covered: HashSet<&'a Path>,

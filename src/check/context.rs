@@ -15,7 +15,6 @@ const NO_CONTEXT: &str = "note: no context: nothing says what the files are appl
 /// Maximum number of sets to name.
 const MAX_NAMES: usize = 3;
 
-/// The origin of the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// There is no context.
@@ -26,7 +25,6 @@ pub(crate) enum Origin {
     Found,
 }
 
-/// Adds the context to the inputs.
 pub(crate) fn add(
     args: &CheckArgs,
     inputs: &mut Vec<ScopedInput>,

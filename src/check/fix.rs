@@ -74,7 +74,6 @@ struct LoggedFile {
 }
 
 impl FixLog {
-    /// Adds the fixes of an edit of a file.
     fn add(&mut self, path: &str, edit: &FileEdit) {
         let file = self.files.entry(path.to_owned()).or_default();
         file.fixes.extend(edit.fixes.iter().cloned());

@@ -38,7 +38,6 @@ struct Selected {
     context: context::Origin,
 }
 
-/// The files that were read.
 struct Read<'r> {
     batch: Batch<'r>,
     found: FoundFiles,
@@ -188,7 +187,6 @@ fn present(run: &Run<'_>, checked: &Checked<'_>) -> Result<ExitCode, CliError> {
     Ok(ExitCode::from(outcome.report.exit_code))
 }
 
-/// The action on the findings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Action<'a> {
     Report,
@@ -282,7 +280,6 @@ fn empty_clusters<'b>(run: &Run<'_>, batch: &'b Batch<'_>) -> Vec<&'b str> {
     whole.flat_map(|(number, _)| batch.empty_clusters(number)).collect()
 }
 
-/// Prints the sets.
 fn show_sets(batch: &Batch<'_>, args: &CheckArgs) -> Result<ExitCode, CliError> {
     for format in formats(args) {
         let print = |out: &mut dyn Write| write_sets(out, format.style, batch);

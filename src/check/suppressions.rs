@@ -15,7 +15,6 @@ use crate::terminal::count;
 use super::fix;
 use super::run::{Done, Rendered, Run};
 
-/// The default reason.
 const REASON: &str = "was here before gpulint";
 /// Maximum number of rounds. A file reports several findings at one place as one, so that suppressing it may
 /// show another one.
@@ -71,7 +70,6 @@ pub(super) fn add(
 }
 
 impl Added {
-    /// The notes for the user.
     fn notes(&self) -> Vec<String> {
         let mut notes =
             vec![format!("wrote {} in {}", count(self.comments, "comment"), count(self.files.len(), "file"))];

@@ -53,7 +53,6 @@ fn json_text(value: &Value) -> Result<String, CliError> {
     Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// The metadata of a rule with its manual.
 fn manual(rule: &Rule) -> Value {
     let mut value = describe(rule);
     value["manual"] = rule.markdown().into();

@@ -19,7 +19,6 @@ pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, CliError> {
     print(text.as_bytes())
 }
 
-/// The schema of the configuration.
 pub(crate) fn config() -> Result<String, CliError> {
     let mut text = serde_json::to_string_pretty(&gpulint_rules::lint::config::Config::schema())?;
     text.push('\n');

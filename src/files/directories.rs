@@ -21,7 +21,6 @@ pub(crate) struct Directories {
 }
 
 impl Directories {
-    /// Adds the content of a folder.
     pub(super) fn add(&mut self, folder: PathBuf, directory: Directory) {
         self.read.insert(folder.into_os_string(), directory);
     }
@@ -112,7 +111,6 @@ impl Directory {
         self.entries.iter().map(|(name, of)| (name.as_os_str(), *of))
     }
 
-    /// The type of the entry with a name; `None` if there is no such entry.
     pub(super) fn entry_type(&self, name: &str) -> Option<EntryType> {
         let at = self.entries.binary_search_by(|(known, _)| known.as_os_str().cmp(OsStr::new(name))).ok()?;
         Some(self.entries[at].1)

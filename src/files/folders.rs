@@ -24,7 +24,6 @@ pub(crate) struct Folders {
     pub(super) charts: BTreeSet<PathBuf>,
     /// The charts that are libraries: only other charts use their templates.
     libraries: BTreeSet<PathBuf>,
-    /// The kustomizations by folder.
     pub(super) kustomizations: HashMap<PathBuf, Kustomization>,
     /// Files that kustomizations list as resources.
     resources: HashSet<PathBuf>,
@@ -34,7 +33,6 @@ pub(crate) struct Folders {
     reshaping: HashSet<PathBuf>,
     /// The fields that kustomizations change, by file.
     targets: ByFile<PatchTarget>,
-    /// The kustomizations that reach each file.
     routes: ByFile<KustomizeRoute>,
     /// The placeholders that kustomizations fill in, by file.
     filled: ByFile<FilledPlaceholder>,
@@ -148,7 +146,6 @@ impl Folders {
         (self.targets, self.routes, self.filled) = (targets, routes, filled);
     }
 
-    /// The kustomizations, in the order of their folders.
     pub(super) fn kustomizations_in_order(&self) -> Vec<(&PathBuf, &Kustomization)> {
         let mut all: Vec<_> = self.kustomizations.iter().collect();
         all.sort_unstable_by_key(|(folder, _)| *folder);
@@ -260,7 +257,6 @@ impl Folders {
         &self.disk
     }
 
-    /// The disk, for changes.
     pub(crate) fn disk_mut(&mut self) -> &mut Disk {
         &mut self.disk
     }
@@ -294,7 +290,6 @@ impl Folders {
         (name.starts_with("values") && yaml && beside_chart).then_some(SkipReason::HelmValues)
     }
 
-    /// The chart that a file is a template of.
     fn chart_of_template<'p>(&self, path: &'p Path) -> Option<&'p Path> {
         parents_of(path, "templates").find(|chart| self.charts.contains(*chart))
     }
@@ -321,12 +316,10 @@ impl Folders {
         roots
     }
 
-    /// The folders with a kustomization.
     pub(crate) fn kustomization_folders(&self) -> Vec<PathBuf> {
         self.kustomizations_in_order().into_iter().map(|(folder, _)| folder.clone()).collect()
     }
 
-    /// The chart to render for a template.
     pub(crate) fn root_chart_of_template(&self, path: &Path) -> Option<PathBuf> {
         Some(self.root_of(self.chart_of_template(path)?).to_owned())
     }
@@ -538,7 +531,6 @@ fn list<T>(lists: &ByFile<T>, file: &Path) -> Arc<[T]> {
     lists.get(file).cloned().unwrap_or_default()
 }
 
-/// Whether the chart of a folder is a library.
 fn is_library(chart: &Path, disk: &Disk) -> bool {
     let text = disk.read_to_string(&chart.join("Chart.yaml")).unwrap_or_default();
     let mut kinds = text.lines().filter_map(|line| line.strip_prefix("type:"));

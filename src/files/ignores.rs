@@ -22,7 +22,6 @@ pub(super) struct Ignores {
     nearest: Option<Arc<FolderIgnores>>,
 }
 
-/// The ignore files of one folder.
 #[derive(Debug)]
 struct FolderIgnores {
     /// The files in order of precedence; `None` for those that do not exist.

@@ -34,7 +34,6 @@ pub(crate) struct Kustomization {
     pub(super) changes_kinds: bool,
     /// The objects that it changes.
     pub(super) targets: Vec<PatchTarget>,
-    /// The namespace that it sets.
     pub(super) namespace: Option<String>,
     /// The prefix and the suffix that it adds to names.
     pub(super) affixes: Option<(String, String)>,
@@ -168,13 +167,11 @@ impl Kustomization {
     }
 }
 
-/// A patch of a kustomization.
 pub(crate) struct Patch<'k> {
     /// The file of the patch, as written.
     pub(crate) file: Option<&'k str>,
     /// The text of the patch, if it is inline; it takes precedence over the file.
     pub(crate) inline: Option<Node<'k>>,
-    /// The target of the patch, if it has one.
     pub(crate) target: Node<'k>,
 }
 
@@ -257,7 +254,6 @@ fn replicas_in(patch: &str) -> PatchedReplicas {
     if patch.lines().any(sets) { PatchedReplicas::Set } else { PatchedReplicas::Kept }
 }
 
-/// The targets of a replacement.
 fn targets_of_replacement(replacement: &Node<'_>) -> Vec<PatchTarget> {
     let targets = replacement.get("targets").items();
     let targets = targets.map(|target| {

@@ -55,11 +55,8 @@ pub(crate) struct Skipped {
 pub(crate) enum SkipReason {
     /// A template of a chart, or `{{` that prevents a document from being parsed.
     HelmTemplate,
-    /// The values of a chart.
     HelmValues,
-    /// A kustomization.
     Kustomization,
-    /// A patch of a kustomization.
     KustomizePatch,
     /// A pod template of Spark.
     PodTemplate,
@@ -78,7 +75,6 @@ pub(crate) enum SkipReason {
     DanglingLink,
     /// A pipe, a socket or a device.
     NotAFile,
-    /// The configuration of gpulint.
     Config,
     /// The configuration ignores the file, although it was given as an argument.
     Ignored,

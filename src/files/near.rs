@@ -25,7 +25,6 @@ struct Folder {
     listed: Vec<PathBuf>,
     /// Whether it contains a folder of Flux or Argo CD.
     has_gitops: bool,
-    /// Whether it is the folder of a chart.
     is_chart: bool,
 }
 

@@ -12,7 +12,6 @@ use super::{absolute, display_path, map_on_all_threads};
 /// Folders that contain no manifests of the user.
 const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
 
-/// The options of a walk.
 pub(super) struct Walk<'d> {
     /// Folders that are known and need not be read.
     pub(super) known: &'d Directories,
@@ -22,7 +21,6 @@ pub(super) struct Walk<'d> {
     pub(super) limit: usize,
 }
 
-/// The result of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     /// All entries except folders, in the order of the levels; those of a level are sorted by path.
@@ -38,14 +36,12 @@ pub(super) struct Walked {
 pub(super) struct Entry {
     /// The path below the root as it was given, without `./` in front.
     pub(super) path: PathBuf,
-    /// The absolute path.
     pub(super) absolute: PathBuf,
     /// The absolute path with links resolved, except for the entry itself.
     pub(super) real: PathBuf,
     pub(super) entry_type: EntryType,
 }
 
-/// A folder to read.
 struct Folder {
     path: PathBuf,
     absolute: PathBuf,
@@ -54,7 +50,6 @@ struct Folder {
     ignores: Ignores,
 }
 
-/// The result of reading a folder.
 #[derive(Default)]
 struct FolderRead {
     entries: Vec<Entry>,

@@ -160,12 +160,10 @@ impl Client {
         }
     }
 
-    /// Answers a request with an error.
     pub(crate) fn fail(&self, id: RequestId, code: ErrorCode, message: &str) {
         self.send(Response::new_err(id, code as i32, message.to_owned()).into());
     }
 
-    /// Sends a notification.
     pub(crate) fn notify<N: notification::Notification>(&self, params: N::Params) {
         self.send(Notification::new(N::METHOD.to_owned(), params).into());
     }
@@ -183,7 +181,6 @@ impl Client {
         self.notify::<notification::LogMessage>(LogMessageParams { typ: kind, message: message.into() });
     }
 
-    /// Shows a message to the user.
     pub(crate) fn show(&self, kind: MessageType, message: impl Into<String>) {
         self.notify::<notification::ShowMessage>(ShowMessageParams { typ: kind, message: message.into() });
     }
@@ -231,7 +228,6 @@ impl Progress {
         }
     }
 
-    /// Reports how much is done.
     pub(crate) fn report(&mut self, client: &Client, done: usize, total: usize) {
         let percentage = u32::try_from(done * 100 / total.max(1)).unwrap_or(100).min(100);
         if self.begun && percentage != self.percentage {

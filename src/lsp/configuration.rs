@@ -42,7 +42,6 @@ pub(crate) struct Edited<'a> {
 /// Access to the files around the configuration, with the texts that the editor has.
 #[derive(Clone, Copy)]
 pub(crate) struct Files<'a> {
-    /// Reads the text of a file.
     pub(crate) text: &'a dyn Fn(&Path) -> io::Result<String>,
     pub(crate) exists: &'a dyn Fn(&Path) -> bool,
     pub(crate) uri: &'a dyn Fn(&Path) -> Option<Uri>,
@@ -107,7 +106,6 @@ impl Edited<'_> {
         display_path(path.strip_prefix(self.root).unwrap_or(path))
     }
 
-    /// Resolves a path that the configuration names.
     fn resolve(&self, named: &str) -> PathBuf {
         absolute(&self.path.parent().unwrap_or(Path::new("/")).join(named))
     }

@@ -43,7 +43,6 @@ pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
     Some(crate::files::absolute(Path::new(local)))
 }
 
-/// The URI of an absolute path.
 pub(crate) fn uri_of(path: &Path) -> Option<Uri> {
     let path = crate::files::display_path(path);
     let path = utf8_percent_encode(&path, IN_PATH).to_string();
@@ -76,7 +75,6 @@ impl<'a> Places<'a> {
         self.uris.get(&path).cloned().or_else(|| uri_of(&path))
     }
 
-    /// A range in a text.
     pub(crate) fn range(&self, source: &Source, span: Span) -> Range {
         self.positions(source).range(source.text(), span, self.encoding)
     }

@@ -19,7 +19,6 @@ use super::session::Session;
 use super::view::View;
 use super::{hover, inlay, links};
 
-/// The completions at a position.
 pub(crate) fn completion(session: &Session, params: &CompletionParams) -> CompletionResponse {
     let at = &params.text_document_position;
     let items = items(session, at).unwrap_or_default();

@@ -39,7 +39,6 @@ impl Encoding {
         }
     }
 
-    /// The length of a text in units.
     fn units(self, text: &str) -> usize {
         match self {
             Encoding::Utf8 => text.len(),

@@ -29,7 +29,6 @@ use crate::files::{
 
 use super::view::{SetView, View};
 
-/// Files that define which other files are ignored.
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
 /// Number of files that were read, and of files to read.
@@ -47,19 +46,16 @@ pub(crate) struct Project {
     file: Option<PathBuf>,
     args: LspArgs,
     scopes: Scopes,
-    /// The engine of each configuration.
     engines: Vec<Arc<Engine>>,
     baselines: Baselines,
     /// The inputs in the order of the reported paths.
     inputs: Vec<ScopedInput>,
-    /// The state of each input.
     states: Vec<FileState>,
     /// The index of each input by absolute path.
     by_path: HashMap<PathBuf, usize>,
     folders: Folders,
     sets: Sets,
     workspace: Workspace,
-    /// Errors in configurations.
     errors: Vec<String>,
     /// Whether all configurations could be read, so that the findings are correct.
     is_sound: bool,
@@ -92,7 +88,6 @@ impl Change {
     }
 }
 
-/// The effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reach {
     /// It affects no file of the project.
@@ -211,7 +206,6 @@ impl Project {
         self.by_path.contains_key(path)
     }
 
-    /// Errors in configurations.
     pub(crate) fn errors(&self) -> &[String] {
         &self.errors
     }

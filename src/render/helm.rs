@@ -45,7 +45,6 @@ const MAX_COPIED_BYTES: u64 = 64 * 1024 * 1024;
 /// failed are removed.
 const MAX_UNMARKED: usize = 4;
 
-/// A chart to render.
 struct Chart {
     folder: PathBuf,
     name: String,
@@ -59,7 +58,6 @@ struct Chart {
     values: Vec<Vec<String>>,
 }
 
-/// Renders the charts of a batch.
 pub(super) fn render(job: &Job<'_>) -> Rendering {
     let charts = discover(job);
     let all: Vec<Rendering> = charts.par_iter().map(|chart| render_chart(chart, job)).collect();
@@ -587,7 +585,6 @@ struct HelmOrigin {
 
 struct FileOrigin {
     template: Option<Arc<Source>>,
-    /// The origin of each line of the output.
     lines: Vec<Option<LineOrigin>>,
     values: Vec<ValuesFile>,
     dependency: Option<(Arc<Source>, Span)>,

@@ -61,7 +61,6 @@ fn read(folder: &Path, sources: &Sources) -> Option<Kustomization> {
     Some(found)
 }
 
-/// The folders that a kustomization includes.
 fn folders_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
     let listed = one.resources.iter().chain(&one.components).chain(&one.plugins);
     listed.filter(|path| path.is_dir())

@@ -33,7 +33,6 @@ use crate::files::{self, Folders, Input, KUSTOMIZATIONS, ReadOutcome, Skipped};
 use process::Failure;
 use sources::Sources;
 
-/// The options for rendering.
 #[derive(Debug)]
 pub(crate) struct RenderOptions<'o> {
     /// Whether the command line requests it; otherwise the configuration of each chart and kustomization
@@ -119,7 +118,6 @@ impl Job<'_> {
     }
 }
 
-/// The failure of a program.
 struct RenderFailure {
     scope: usize,
     /// The `Chart.yaml` or the kustomization that was rendered.
@@ -141,7 +139,6 @@ struct Rendering {
     skipped: Vec<Skipped>,
 }
 
-/// All rendered output.
 #[derive(Default)]
 pub(crate) struct Renders {
     charts: Rendering,
@@ -255,7 +252,6 @@ impl Renders {
         self.parts().flat_map(|part| &part.skipped)
     }
 
-    /// The number of rendered objects that are checked.
     pub(crate) fn objects(&self) -> usize {
         let files = self.runs().flat_map(|run| self.checked(run));
         files.filter_map(|file| file.read.file.as_ref()).map(|file| file.objects.len()).sum()
@@ -302,7 +298,6 @@ impl Renders {
         }
     }
 
-    /// Checks what was rendered.
     pub(crate) fn check(&self, batch: &Batch<'_>) -> RenderReport {
         let engines = batch.engines;
         let mut report = RenderReport::default();

@@ -479,7 +479,6 @@ fn generator(by: &BuiltBy, sought: &Sought<'_>) -> Option<Place> {
     })
 }
 
-/// The first key of a file.
 fn first_key(source: &Arc<Source>) -> Span {
     let documents = source::read(source);
     let root = documents.first().and_then(|document| document.root());

@@ -11,7 +11,6 @@ use std::ops::Range;
 const OPEN: &str = "#\u{27e6}";
 const CLOSE: char = '\u{27e7}';
 
-/// An action of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Action {
     /// The span of the action, including braces.
@@ -147,7 +146,6 @@ impl Template {
     }
 }
 
-/// The value of the dot.
 #[derive(Clone, Debug, PartialEq)]
 enum Dot {
     /// The root, which contains `Values`.

@@ -16,7 +16,6 @@ pub(super) fn place_of(object: &Object, pointer: &Pointer) -> (Option<String>, O
     }
 }
 
-/// The identity and location of an object, as JSON.
 pub(super) fn object_json(object: &Object) -> Value {
     let (file, line) = place_of(object, &Pointer::root());
     json!({
@@ -44,7 +43,6 @@ pub(super) fn dollars(micro: i128) -> f64 {
     number(micro) as f64 / 1e6
 }
 
-/// A note on the region and the date of the prices.
 pub(super) fn price_note(region: Option<&str>) -> String {
     match price_list(region) {
         Some((region, date)) => {

@@ -22,7 +22,6 @@ pub(crate) type InSet = (Option<Arc<str>>, Capacity);
 /// Maximum number of workloads of a kind in the text.
 const MAX_WORKLOADS: usize = 12;
 
-/// The capacity of a set as JSON.
 pub(super) fn json((set, capacity): &InSet) -> Value {
     json!({"set": set.as_deref(), "floor": load_json(&capacity.floor), "ceiling": load_json(&capacity.ceiling)})
 }
@@ -72,7 +71,6 @@ fn load_json(load: &Load) -> Value {
     })
 }
 
-/// Writes the capacities as text.
 pub(super) fn text(
     out: &mut dyn Write,
     capacities: &[InSet],

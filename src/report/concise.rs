@@ -10,7 +10,6 @@ use super::layout::{Heading, Layout};
 use super::paint::{Line, Style};
 use super::{Report, end};
 
-/// Writes the findings and the end of the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
     let mut is_first = true;
     for section in layout.sections(report) {

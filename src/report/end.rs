@@ -19,7 +19,6 @@ const MAX_FIXED: usize = 20;
 /// Maximum number of fixes of a rule in a shortened list.
 const MAX_FIXED_OF_RULE: usize = 3;
 
-/// Writes the end of a report.
 pub(super) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
     if layout.summary && !report.fixed.is_empty() {
         fixed(out, &report.fixed, layout)?;

@@ -46,7 +46,6 @@ struct Lines {
     end: u32,
 }
 
-/// Writes the findings in the order of the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     let issues = report.findings.iter().zip(fingerprints(&report.findings));
     let issues = issues.enumerate().map(|(at, (finding, fingerprint))| Issue {

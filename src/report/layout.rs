@@ -82,7 +82,6 @@ impl Layout {
         self.is_terminal.then_some(self.look.width)
     }
 
-    /// Whether the table is shown.
     pub(super) fn has_table(&self, report: &Report) -> bool {
         let count = report.findings.len();
         self.statistics && count > 0 || self.summary && count > counts::MIN_FINDINGS

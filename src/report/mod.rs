@@ -54,7 +54,6 @@ pub(crate) use total::{summary_line, unrendered_line};
 pub(crate) use verbose::write as write_verbose;
 pub(crate) use why::{SCHEMA as WHY_SCHEMA, WhyAnswer, request_list};
 
-/// The report of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) summary: Summary,
@@ -87,18 +86,15 @@ pub(crate) struct Report {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fixed {
-    /// The id of the rule.
     pub(crate) rule: &'static str,
     /// The file, and the location in it after the fixes.
     pub(crate) path: String,
     pub(crate) line: u32,
     pub(crate) column: u32,
-    /// The description of the fix.
     pub(crate) title: String,
 }
 
 impl Report {
-    /// Whether a finding makes the run fail.
     fn fails(&self, finding: &Finding) -> bool {
         let path = finding.location.path().unwrap_or_default();
         let from = self.fail_on.get(path).copied().unwrap_or(Some(Severity::Warning));
@@ -112,7 +108,6 @@ impl Report {
 }
 
 impl Style {
-    /// Writes a report in this format.
     pub(crate) fn write(self, out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
         match self {
             Style::Text => text::write(out, report, layout),

@@ -22,7 +22,6 @@ pub(crate) enum Style {
     Removed,
     /// A line of a diff that is added, and a fix in a list.
     Added,
-    /// A severity, and text with that severity.
     Of(Severity),
 }
 
@@ -43,7 +42,6 @@ impl Style {
 }
 
 impl Paint {
-    /// The text in a style.
     pub(crate) fn text(self, style: Style, text: &str) -> String {
         match style.code() {
             code if self.color && !code.is_empty() && !text.is_empty() => {
@@ -53,7 +51,6 @@ impl Paint {
         }
     }
 
-    /// The text as a link to the page of a rule.
     pub(crate) fn link(self, rule: &Rule, text: &str) -> String {
         if self.links { format!("\x1b]8;;{}\x1b\\{text}\x1b]8;;\x1b\\", rule.url()) } else { text.to_owned() }
     }
@@ -97,7 +94,6 @@ impl Line {
         self
     }
 
-    /// Adds text that links to the page of a rule.
     pub(super) fn add_link(&mut self, style: Style, text: &str, rule: &'static Rule) -> &mut Line {
         self.pieces.push(Piece { text: text.to_owned(), style, rule: Some(rule) });
         self

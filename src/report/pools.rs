@@ -148,7 +148,6 @@ pub(crate) fn list_prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f
     Some((first.dollars(), last.dollars()))
 }
 
-/// Writes the pools of one set.
 fn of_set(page: &mut String, overview: &PoolOverview, region: Option<&str>, width: usize) {
     table(page, overview, region);
     for pool in &overview.pools {

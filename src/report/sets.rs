@@ -17,7 +17,6 @@ use crate::terminal::{count, printable};
 const MAX_PLACES: usize = 3;
 /// Maximum number of files to name that share their folder with files of other sets.
 const MAX_FILES: usize = 5;
-/// The width of the column of paths.
 const PATH_WIDTH: usize = 60;
 
 struct Shown<'a> {

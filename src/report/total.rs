@@ -78,7 +78,6 @@ pub(crate) fn unrendered_line(summary: &Summary) -> Option<String> {
     })
 }
 
-/// Quotes the text as one word for a shell.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@".contains(c);
     let word = if text.chars().all(plain) && !text.starts_with('-') {

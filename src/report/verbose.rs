@@ -62,7 +62,6 @@ fn configurations(out: &mut dyn Write, set: &Batch<'_>, scopes: &Scopes) -> Resu
     Ok(())
 }
 
-/// Writes what was skipped, by reason.
 fn skipped<'s>(
     out: &mut dyn Write,
     all: impl Iterator<Item = &'s Skipped>,

@@ -181,7 +181,6 @@ fn change_json(change: &Change) -> Value {
     value
 }
 
-/// Writes the answer as text.
 fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> Result<(), CliError> {
     let id = answer.workload.id();
     let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));

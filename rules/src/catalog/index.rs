@@ -137,7 +137,6 @@ impl LabelValueIndex {
         &self.values
     }
 
-    /// Number of distinct values of the types in a set.
     pub(crate) fn distinct(&self, types: &TypeSet) -> usize {
         self.types.values().filter(|with| !with.is_disjoint(types)).count()
     }

@@ -252,7 +252,6 @@ impl InstanceType {
             .any(|key| self.label(key) != Label::Absent)
     }
 
-    /// Whether it is a bare metal type.
     pub(crate) fn is_metal(&self) -> bool {
         self.size().contains("metal")
     }

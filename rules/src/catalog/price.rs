@@ -54,7 +54,6 @@ impl PriceList {
         PriceList { lists, rows }
     }
 
-    /// The list that is used for a region.
     fn list_of(&self, region: Option<&str>) -> Option<usize> {
         let region = region.unwrap_or(PRICE_REGION);
         if region.starts_with("cn-") {

@@ -12,7 +12,6 @@ const WORDS: usize = 24;
 /// Maximum number of rows in a [`TypeSet`].
 pub(super) const CAPACITY: usize = WORDS * 64;
 
-/// A set of instance types of the catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TypeSet {
     words: [u64; WORDS],
@@ -57,18 +56,15 @@ impl TypeSet {
         self.words[index / 64] |= 1 << (index % 64);
     }
 
-    /// Whether the type is a member.
     pub fn contains(&self, instance: &InstanceType) -> bool {
         let index = instance.index();
         self.words[index / 64] & (1 << (index % 64)) != 0
     }
 
-    /// Types in both sets.
     pub(crate) fn and(&self, other: &Self) -> Self {
         self.combined(other, |a, b| a & b)
     }
 
-    /// Types in at least one of the sets.
     pub(crate) fn or(&self, other: &Self) -> Self {
         self.combined(other, |a, b| a | b)
     }
@@ -78,7 +74,6 @@ impl TypeSet {
         self.combined(other, |a, b| a & !b)
     }
 
-    /// Types of the catalogue that are not in this set.
     pub(crate) fn complement(&self) -> Self {
         Self::full().without(self)
     }
@@ -99,7 +94,6 @@ impl TypeSet {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// Whether the sets have no type in common.
     pub fn is_disjoint(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).all(|(a, b)| a & b == 0)
     }
@@ -119,7 +113,6 @@ impl TypeSet {
             .inspect(|_| steps::take(1))
     }
 
-    /// The names of the types, in the order of the catalogue.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.iter().map(|instance| instance.name)
     }

@@ -115,7 +115,6 @@ impl Expression {
         })
     }
 
-    /// Whether the expression uses a variable.
     pub(crate) fn has_variable(&self, name: &str) -> bool {
         with_stack(self.scan, || self.program.references().has_variable(name))
     }

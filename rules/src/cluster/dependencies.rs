@@ -84,7 +84,6 @@ pub(crate) enum Read {
     /// Every object, whatever its kind.
     All,
     Kind(KindId),
-    /// The objects of a kind in a namespace.
     Namespace(KindId, Digest),
     /// The objects of one namespace and name.
     Name(KindId, Digest),
@@ -92,11 +91,9 @@ pub(crate) enum Read {
     NameAnywhere(KindId, Digest),
     /// Whether there is an object of this namespace and name.
     Exists(KindId, Digest),
-    /// Whether there is any object of a kind.
     Any(KindId),
     /// The rows of a table under one key.
     Rows(ViewId, Digest),
-    /// The first of these rows.
     FirstRow(ViewId, Digest),
     /// Whether there are such rows.
     HasRows(ViewId, Digest),

@@ -207,7 +207,6 @@ impl<Q: Query> AnyResults for Results<Q> {
     }
 }
 
-/// The results of all queries of a cluster.
 #[derive(Default)]
 pub(crate) struct Queries([OnceLock<Box<dyn AnyResults>>; QuerySlot::COUNT]);
 

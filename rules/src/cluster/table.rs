@@ -22,7 +22,6 @@ pub(crate) trait Row: Clone + Send + Sync + 'static {
 
     fn object(&self) -> &Object;
 
-    /// The order of the rows of a key.
     fn cmp_index_order(&self, other: &Self) -> Ordering {
         self.object().sort_key().cmp(&other.object().sort_key())
     }
@@ -42,7 +41,6 @@ impl Row for Object {
 /// which lookups a change affects all follow from [`View::keys`].
 pub(crate) trait View: Sized + Send + Sync + 'static {
     const SLOT: ViewSlot;
-    /// The kinds of the objects in it.
     const KINDS: &'static [Kind];
     /// Whether patches and fragments are in it.
     const PARTIAL: bool = false;

@@ -78,7 +78,6 @@ pub(crate) fn weekday(days: i64) -> u8 {
     u8::try_from((days + 4).rem_euclid(7)).unwrap_or_default()
 }
 
-/// Days of a month (1-12).
 pub(crate) fn days_in_month(year: i64, month: u8) -> u8 {
     match month {
         4 | 6 | 9 | 11 => 30,

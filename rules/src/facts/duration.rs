@@ -158,7 +158,6 @@ fn leading_fraction(digits: &str) -> (u64, f64) {
     (value, scale)
 }
 
-/// A duration field of a NodePool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurationField {
     /// `spec.template.spec.expireAfter`: hours, minutes, seconds, or `Never`.
@@ -172,7 +171,6 @@ pub enum DurationField {
 }
 
 impl DurationField {
-    /// Whether the field allows `Never`.
     pub(crate) fn allows_never(self) -> bool {
         matches!(self, Self::ExpireAfter | Self::ConsolidateAfter)
     }
@@ -181,7 +179,6 @@ impl DurationField {
 /// The value of a NodePool duration field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NillableDuration {
-    /// `Never`.
     Never,
     /// A length in seconds.
     Seconds(u64),

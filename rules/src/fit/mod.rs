@@ -100,7 +100,6 @@ pub struct Obstacle {
 /// The answer of one pool about a pod.
 #[derive(Clone, Debug)]
 pub struct PoolReport {
-    /// The NodePool.
     pub object: Object,
     /// Its weight, 0 if absent.
     pub weight: i64,
@@ -149,7 +148,6 @@ impl PoolReport {
     }
 }
 
-/// Whether a pod fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FitVerdict {
     /// At least one pool admits it.
@@ -420,7 +418,6 @@ impl Situation {
         self.objects.is_empty() && self.left_out.is_empty()
     }
 
-    /// The names of the pools.
     pub fn pool_names(&self) -> impl Iterator<Item = &str> {
         self.objects.iter().chain(self.left_out.iter().map(|(object, _)| object)).map(Object::name)
     }

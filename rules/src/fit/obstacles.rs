@@ -421,7 +421,6 @@ impl Attempt<'_> {
         Some(self.change_pool(&node, format!("admit {} or a larger type in `{key}`{price}", best.name)))
     }
 
-    /// The limit that excludes a type.
     fn higher_limit(&self, instance: &'static InstanceType) -> Option<Change> {
         let node = capacity(instance, self.pool.class.as_ref(), &self.situation.options);
         let (name, _) = self.pool.limits.iter().find(|(name, limit)| node.get(name) > *limit)?;

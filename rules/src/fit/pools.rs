@@ -68,22 +68,18 @@ pub struct Keeper {
     pub reason: String,
 }
 
-/// The summary of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolSummary {
-    /// The NodePool.
     pub object: Object,
     /// Its weight, 0 if absent.
     pub weight: i64,
     /// Why it does not start nodes for pending pods.
     pub closed: Option<String>,
-    /// The uncertainties of its answers.
     pub uncertainties: Vec<Uncertainty>,
     /// The types that it admits, cheapest first.
     pub types: Vec<&'static InstanceType>,
     /// The GPUs of the types.
     pub gpus: Vec<GpuModel>,
-    /// The architectures of the types.
     pub architectures: Vec<&'static str>,
     /// The capacity types in the order in which Karpenter prefers them.
     pub capacity_types: Vec<&'static str>,
@@ -264,7 +260,6 @@ impl Situation {
         self.room_on(&self.alone(position), position, pod)
     }
 
-    /// The scheduler for one pool alone.
     pub(super) fn alone(&self, position: usize) -> Scheduler<'_> {
         Scheduler::new(&self.pools[position..=position], &self.daemonsets, &self.options)
     }

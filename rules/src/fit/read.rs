@@ -72,7 +72,6 @@ pub(super) fn pool(object: &Object, cluster: &Cluster) -> Pool {
     pool
 }
 
-/// The EC2NodeClass of a pool.
 pub(super) fn class_object(pool: &Object, cluster: &Cluster) -> Option<Object> {
     let reference = pool.path(&["spec", "template", "spec", "nodeClassRef"]);
     let kind = Kind::EC2_NODE_CLASS;
@@ -165,7 +164,6 @@ pub(super) struct RuntimeClass {
 /// The RuntimeClasses by name; `None` for one that cannot be read.
 pub(super) type RuntimeClasses = BTreeMap<String, Option<RuntimeClass>>;
 
-/// The RuntimeClasses of a cluster.
 pub(super) fn runtime_classes(cluster: &Cluster, near: Option<&Object>) -> RuntimeClasses {
     let all = objects(cluster, Kind::RUNTIME_CLASS, near);
     all.iter().map(|object| (object.name().to_owned(), runtime_class(object))).collect()

@@ -50,7 +50,6 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
     }
 }
 
-/// A description of an uncertainty.
 pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
     match uncertainty {
         Uncertainty::NewTypes(names) => {

@@ -36,7 +36,6 @@ pub(crate) const RESERVABLE_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-
 /// instead.
 pub(crate) const OPEN_KUBELET_SINCE: Version = Version::new(1, 15);
 
-/// An EC2NodeClass.
 #[derive(Clone, Debug)]
 pub struct Ec2NodeClass<'a> {
     object: &'a Object,
@@ -53,7 +52,6 @@ impl<'a> Ec2NodeClass<'a> {
         self.object
     }
 
-    /// `spec`.
     pub(crate) fn spec(&self) -> Node<'a> {
         self.object.get("spec")
     }

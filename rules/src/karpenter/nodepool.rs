@@ -25,7 +25,6 @@ use crate::workload::gpu::KARPENTER_ACCELERATORS;
 /// Steps for copying a label.
 const STEPS_PER_LABEL: usize = 30;
 
-/// Label of the capacity type.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// The label of nodes that names their pool.
 pub(crate) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
@@ -33,7 +32,6 @@ pub(crate) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 /// The capacity types, in the order in which Karpenter prefers them.
 pub(crate) const CAPACITY_TYPES: [&str; 3] = ["reserved", "spot", "on-demand"];
 
-/// A NodePool of `karpenter.sh/v1`.
 #[derive(Clone, Debug)]
 pub struct NodePool<'a> {
     object: &'a Object,
@@ -42,11 +40,9 @@ pub struct NodePool<'a> {
 /// Whether the instance types of a pool have accelerators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hardware {
-    /// All types have accelerators.
     Accelerated,
     /// Some types have accelerators.
     Mixed,
-    /// No type has accelerators.
     NoAccelerator,
     /// No type is admitted, or the types are not known.
     Unknown,
@@ -62,7 +58,6 @@ impl<'a> NodePool<'a> {
         self.object
     }
 
-    /// `spec.template.spec`.
     pub fn template_spec(&self) -> Node<'a> {
         self.object.path(&["spec", "template", "spec"])
     }
@@ -77,12 +72,10 @@ impl<'a> NodePool<'a> {
         self.object.path(&["spec", "template", "metadata", "labels"])
     }
 
-    /// `spec.disruption`.
     pub fn disruption(&self) -> Node<'a> {
         self.object.path(&["spec", "disruption"])
     }
 
-    /// `spec.limits`.
     pub fn limits(&self) -> Node<'a> {
         self.object.path(&["spec", "limits"])
     }
@@ -97,7 +90,6 @@ impl<'a> NodePool<'a> {
         self.object.path(&["spec", "replicas"]).is_set()
     }
 
-    /// Whether the pool's node class is one of EKS Auto Mode.
     pub fn is_auto_mode(&self) -> bool {
         self.facts().is_auto_mode
     }
@@ -113,7 +105,6 @@ impl<'a> NodePool<'a> {
         self.facts().has_unknown_types
     }
 
-    /// `spec.weight`.
     pub fn weight(&self) -> Option<i64> {
         self.object.path(&["spec", "weight"]).int()
     }
@@ -254,7 +245,6 @@ impl<'a> NodePool<'a> {
         self.hardware() == Hardware::Accelerated || self.has_accelerator_taint()
     }
 
-    /// Whether a taint names an accelerator resource.
     pub fn has_accelerator_taint(&self) -> bool {
         self.template_spec()
             .get("taints")

@@ -28,21 +28,16 @@ const GROWING_KEYS: [&str; 7] = [
 /// Facts derived from a NodePool's node template.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
-    /// The value of [`NodePool::is_static`].
     pub(crate) is_static: bool,
     /// Who creates the nodes.
     pub(crate) provider: Provider,
-    /// The value of [`NodePool::is_auto_mode`].
     pub(crate) is_auto_mode: bool,
-    /// The value of [`NodePool::is_other_provider`].
     pub(crate) is_other_provider: bool,
-    /// The value of [`NodePool::has_unknown_types`].
     pub(crate) has_unknown_types: bool,
     /// The value of [`NodePool::types`], of a pool that is not partial.
     pub(crate) types: Option<TypeSet>,
     /// Which of [`CAPACITY_TYPES`] it allows. `None` if neither a requirement nor a label is about them.
     pub(crate) capacity_types: Option<[bool; 3]>,
-    /// The value of [`NodePool::uncatalogued_keys`].
     pub(crate) uncatalogued_keys: Vec<&'static str>,
     /// The purpose that its labels and taints declare.
     pub(crate) declared: DeclaredPurpose,
@@ -53,11 +48,9 @@ pub(crate) struct PoolFacts {
 /// The class of workload that texts name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeclaredPurpose {
-    /// They name none.
     None,
     /// They name this one.
     One(WorkloadClass),
-    /// They name several.
     Several,
 }
 
@@ -67,7 +60,6 @@ impl DeclaredPurpose {
         purpose(text).map_or(DeclaredPurpose::None, DeclaredPurpose::One)
     }
 
-    /// The class that the name of an object names.
     pub(crate) fn of_name(object: &Object) -> DeclaredPurpose {
         purpose_of_name(object).map_or(DeclaredPurpose::None, DeclaredPurpose::One)
     }
@@ -81,7 +73,6 @@ impl DeclaredPurpose {
         }
     }
 
-    /// The class, if there is one only.
     pub(crate) fn only(self) -> Option<WorkloadClass> {
         match self {
             DeclaredPurpose::One(class) => Some(class),
@@ -179,7 +170,6 @@ fn types(requirements: &Requirements) -> Option<TypeSet> {
     admitted.uncertainties.is_empty().then_some(admitted.types)
 }
 
-/// The purpose that the labels and taints of a pool declare.
 fn declared_purpose(pool: &NodePool<'_>) -> DeclaredPurpose {
     let labels = pool.labels().entries().into_iter();
     let labels = labels.map(|(key, value)| {

@@ -23,7 +23,6 @@ pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()]
 pub(crate) enum Provider {
     /// Karpenter with the AWS provider.
     Aws,
-    /// EKS Auto Mode.
     AutoMode,
     /// Another cloud provider.
     Other,
@@ -77,10 +76,8 @@ impl Provider {
     }
 }
 
-/// A list of requirements.
 #[derive(Clone, Debug)]
 pub struct RequirementList<'a> {
-    /// Location of the list.
     pub(crate) location: KeyLocation,
     pub(crate) list: Node<'a>,
     pub(crate) provider: Provider,
@@ -112,12 +109,10 @@ impl<'a> RequirementList<'a> {
     }
 }
 
-/// One requirement.
 #[derive(Clone, Debug)]
 pub(crate) struct RequirementItem<'a>(pub Node<'a>);
 
 impl<'a> RequirementItem<'a> {
-    /// `key`.
     pub(crate) fn key(&self) -> Option<&'a str> {
         self.0.get("key").text()
     }
@@ -127,7 +122,6 @@ impl<'a> RequirementItem<'a> {
         self.0.get("operator").text()?.parse().ok()
     }
 
-    /// `values`.
     pub(crate) fn values(&self) -> Node<'a> {
         self.0.get("values")
     }
@@ -155,7 +149,6 @@ impl<'a> RequirementItem<'a> {
     }
 }
 
-/// Whether the operator compares numbers.
 pub(crate) fn is_comparison(operator: Operator) -> bool {
     matches!(operator, Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte)
 }

@@ -113,7 +113,6 @@ fn quantities<'a>(map: &Node<'a>, out: &mut Vec<Undecodable<'a>>) {
     }
 }
 
-/// Times in taints.
 fn taint_times<'a>(spec: &Node<'a>, out: &mut Vec<Undecodable<'a>>) {
     for list in ["taints", "startupTaints"] {
         for taint in spec.get(list).items() {

@@ -141,7 +141,6 @@ impl<'a> TriggerCheck<'a> {
         self.scaler.key(name)
     }
 
-    /// The value of the key with this name.
     pub(super) fn value(&self, name: &str) -> KeyValue<'a> {
         self.find_key(name).map_or(KeyValue::Unknown, |key| self.resolve(key))
     }
@@ -255,7 +254,6 @@ impl<'a> TriggerCheck<'a> {
         format!("{} trigger needs {what}", self.with_article())
     }
 
-    /// The type of the trigger with its article.
     pub(super) fn with_article(&self) -> String {
         with_article(self.scaler.name)
     }

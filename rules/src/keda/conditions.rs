@@ -8,12 +8,10 @@ use crate::tree::node::Node;
 /// A condition on the keys of a trigger.
 #[derive(Debug)]
 pub(super) struct Condition {
-    /// The text of the condition in the table.
     pub(super) text: &'static str,
     pub(super) test: Test,
 }
 
-/// The test of a condition.
 #[derive(Debug)]
 pub(super) enum Test {
     /// `!KEY`

@@ -18,7 +18,6 @@ pub enum FormulaError {
     Text,
     /// The condition of `? :` is a number.
     Condition,
-    /// A syntax error.
     Syntax,
 }
 

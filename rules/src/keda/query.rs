@@ -12,7 +12,6 @@ pub struct Series<'a> {
 /// The parts of a query that the rules read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads<'a> {
-    /// The series selectors.
     pub series: Vec<Series<'a>>,
     /// Whether the query returns a value if a series is absent, with `vector` or `absent`.
     pub fills_gaps: bool,

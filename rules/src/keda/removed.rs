@@ -2,7 +2,6 @@
 
 use crate::platform::Version;
 
-/// A metadata key that was removed.
 #[derive(Debug)]
 pub struct RemovedKey {
     pub key: &'static str,

@@ -17,7 +17,6 @@ pub struct ResourceMetric<'a> {
 }
 
 impl ResourceMetric<'_> {
-    /// Whether the metric measures this container of the target.
     pub fn measures(&self, container: &Node<'_>) -> bool {
         self.container.is_none_or(|name| container.get("name").text() == Some(name))
     }

@@ -7,7 +7,6 @@ use super::constraints::KeyConstraint;
 use super::value::KeyType;
 use crate::platform::{Product, Version};
 
-/// The version of KEDA that the table describes.
 pub const TABLE_VERSION: Version = Product::Keda.newest();
 
 /// Trigger types that a later version of KEDA adds, with that version.
@@ -27,7 +26,6 @@ pub struct Scaler {
 }
 
 impl Scaler {
-    /// The key with this name.
     pub fn key(&self, name: &str) -> Option<&ScalerKey> {
         self.keys.iter().find(|key| key.names().any(|n| n == name))
     }
@@ -74,27 +72,21 @@ impl Scaler {
 /// How the scaler treats a key that is present in the metadata of a trigger.
 #[derive(Debug)]
 pub enum KeyStatus<'a> {
-    /// The scaler reads it.
     Read,
     /// The scaler reads it, but not from the metadata.
     NotInMetadata(&'a ScalerKey),
     /// The key is `<key>FromEnv` of a key that the scaler does not read from the environment.
     NotInEnvironment(&'a ScalerKey),
-    /// A version rejects the key.
     Rejected(Version, &'static str),
     /// The scaler does not read it.
     Unknown,
 }
 
-/// A key of the metadata.
 #[derive(Debug)]
 pub struct ScalerKey {
     pub name: &'static str,
-    /// Whether the key is always required.
     pub required: bool,
-    /// The type of the value.
     pub kind: KeyType,
-    /// The sources in which the scaler looks for it, in order.
     pub sources: Vec<KeySource>,
     /// An alternative name of the key.
     pub alias: Option<&'static str>,
@@ -113,7 +105,6 @@ pub struct ScalerKey {
 }
 
 impl ScalerKey {
-    /// Whether the scaler looks for the key in this source.
     pub fn reads(&self, from: KeySource) -> bool {
         self.sources.contains(&from)
     }
@@ -124,14 +115,11 @@ impl ScalerKey {
     }
 }
 
-/// A source of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// The metadata itself.
     Metadata,
     /// An environment variable of the target that `<key>FromEnv` names.
     Env,
-    /// A TriggerAuthentication.
     Authentication,
 }
 

@@ -10,7 +10,6 @@ pub enum Authentication<'a> {
     None,
     /// The TriggerAuthentication is not in the input, or a part of it is not known.
     Unknown,
-    /// The parameters of the TriggerAuthentication.
     Known(Parameters<'a>),
 }
 
@@ -73,7 +72,6 @@ pub enum Environment<'a> {
     Container(Node<'a>),
 }
 
-/// An environment variable.
 #[derive(Clone, Debug)]
 pub enum Variable<'a> {
     /// The container does not define it.

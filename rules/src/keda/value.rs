@@ -2,7 +2,6 @@
 
 use crate::facts::duration::GoDuration;
 
-/// The type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
     String,
@@ -24,7 +23,6 @@ pub enum KeyType {
 }
 
 impl KeyType {
-    /// The type with this name in the table.
     pub fn named(name: &str) -> Option<KeyType> {
         Some(match name {
             "string" => KeyType::String,
@@ -41,7 +39,6 @@ impl KeyType {
         })
     }
 
-    /// Whether the type is a number.
     pub fn is_number(self) -> bool {
         matches!(self, KeyType::Int | KeyType::Uint | KeyType::Float)
     }

@@ -32,7 +32,6 @@ impl Kind {
     pub const NODE_POOL: Kind = Kind::new("karpenter.sh", "NodePool");
     pub const NODE_CLAIM: Kind = Kind::new("karpenter.sh", "NodeClaim");
     pub const NODE_OVERLAY: Kind = Kind::new("karpenter.sh", "NodeOverlay");
-    /// The AWS provider's node class.
     pub const EC2_NODE_CLASS: Kind = Kind::new("karpenter.k8s.aws", "EC2NodeClass");
     pub const AUTO_MODE_NODE_CLASS: Kind = Kind::new("eks.amazonaws.com", "NodeClass");
     pub const SCALED_OBJECT: Kind = Kind::new("keda.sh", "ScaledObject");

@@ -38,7 +38,6 @@ pub struct WorkloadKind {
     pub(crate) runs_to_completion: bool,
 }
 
-/// The schema of a kind in one version.
 #[derive(Debug)]
 pub struct KindSchema {
     pub version: &'static str,

@@ -52,7 +52,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns the context with another platform.
     pub(crate) fn on_platform(self, platform: &'a Platform) -> Context<'a> {
         Context { platform, ..self }
     }
@@ -71,7 +70,6 @@ impl<'a> Context<'a> {
         self.findings.last_mut().expect("a finding was pushed just now")
     }
 
-    /// Whether a rule is enabled for this object.
     pub(crate) fn is_rule_enabled(&self, id: &str) -> bool {
         let path = self.object.source().map(|source| source.scope());
         self.engine.find(id).is_some_and(|rule| self.engine.is_enabled(rule, path, Some(self.object)))
@@ -86,7 +84,6 @@ impl<'a> Context<'a> {
             .filter_map(|f| f.location.pointer())
     }
 
-    /// Whether the check has read the findings of earlier rules.
     pub(crate) fn reads_earlier_findings(&self) -> bool {
         self.reads_earlier_findings.get()
     }
@@ -100,7 +97,6 @@ impl<'a> Context<'a> {
             .filter_map(|f| f.location.pointer())
     }
 
-    /// The objects of the cluster.
     pub(crate) fn cluster(&self) -> &'a Cluster {
         self.cluster
     }
@@ -136,7 +132,6 @@ impl<'a> Context<'a> {
         self.engine.all()
     }
 
-    /// The object that is checked.
     pub(crate) fn object(&self) -> &'a Object {
         self.object
     }

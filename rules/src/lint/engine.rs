@@ -461,9 +461,7 @@ fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read>
 /// The result of running a rule for an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunOutcome {
-    /// Whether the rule read the findings of other rules.
     pub(super) reads_earlier_findings: bool,
-    /// Number of steps.
     pub(super) steps: u64,
 }
 

@@ -131,7 +131,6 @@ impl Location {
         }
     }
 
-    /// The pointer of a field.
     pub fn pointer(&self) -> Option<&Pointer> {
         match self {
             Location::Field { pointer, .. } => Some(pointer),
@@ -375,7 +374,6 @@ pub struct Finding {
     pub sets: SetNames,
 }
 
-/// The sets of manifests in which a finding holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetNames {
     /// The names, in the order of the [`Partition`](crate::Partition).

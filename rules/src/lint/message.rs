@@ -67,7 +67,6 @@ fn without_unnamed(text: &str) -> String {
     out
 }
 
-/// Truncates a text to `most` characters.
 pub(crate) fn truncate(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

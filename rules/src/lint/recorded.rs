@@ -26,7 +26,6 @@ pub struct RulePanic {
     pub message: String,
 }
 
-/// The results of the rules for one object.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectResults {
     /// By the index of the rule.
@@ -36,7 +35,6 @@ pub(crate) struct ObjectResults {
 }
 
 impl ObjectResults {
-    /// The result of a rule, if it has one.
     pub(crate) fn of_rule(&self, rule: u32) -> Option<&RuleResult> {
         self.rules.iter().find(|result| result.rule == rule)
     }
@@ -63,12 +61,10 @@ pub(crate) struct EarlierResults<'a> {
     pub(crate) is_invalid: &'a dyn Fn(u32) -> bool,
 }
 
-/// The result of one rule for one object.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleResult {
     /// Index of the rule in its engine.
     pub(crate) rule: u32,
-    /// Number of steps.
     pub(crate) steps: u32,
     /// Whether it read the findings of other rules.
     pub(crate) reads_earlier_findings: bool,

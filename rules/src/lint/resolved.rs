@@ -58,7 +58,6 @@ impl ResolvedRules {
         &self.settings
     }
 
-    /// Whether a rule is enabled for an object of a file.
     pub(crate) fn is_enabled(&self, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> bool {
         self.settings.rule(rule, path, object).enabled != Some(false)
     }

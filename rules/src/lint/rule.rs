@@ -38,7 +38,6 @@ pub enum Group {
     Availability,
     /// GPU resources of pods.
     Gpu,
-    /// Training jobs.
     Training,
     /// Whether pods fit nodes.
     Scheduling,
@@ -212,11 +211,9 @@ pub(crate) struct Ownership {
 pub(crate) enum Aspect {
     /// All violations of the field and of its siblings: the rule has one finding for all.
     Whole,
-    /// The field is missing.
     Missing,
     /// The field is present although the schema does not have it.
     Unknown,
-    /// The value is not valid.
     Value,
 }
 

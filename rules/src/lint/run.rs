@@ -48,7 +48,6 @@ pub fn check_run(
     reports
 }
 
-/// A set with its objects.
 #[derive(Debug)]
 pub struct FilledSet {
     /// The name; `None` if the input is a single set, and for files in no set.
@@ -68,7 +67,6 @@ pub fn fill_sets(inputs: &[Option<RunInput<'_>>], partition: &Partition) -> Vec<
 /// The part of a file in a set.
 struct Role {
     set: usize,
-    /// The objects as the set applies them.
     objects: AppliedObjects,
 }
 

@@ -8,11 +8,9 @@ use crate::lint::engine::Engine;
 use crate::lint::finding::{Finding, SetNames};
 use crate::object::{Object, track_namespace};
 
-/// An object as a set applies it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AppliedObject<'a> {
     pub(crate) object: &'a Object,
-    /// The objects of the set.
     pub(crate) cluster: &'a Cluster,
     /// The name of the set; empty if the whole input is one set.
     pub(crate) set: &'a [Arc<str>],

@@ -24,7 +24,6 @@ pub enum ParamValue {
 /// How precisely the configuration or a flag names a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NamedBy {
-    /// By `all`.
     All,
     Group,
     #[default]
@@ -405,7 +404,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings of a rule for an object of a file.
     pub fn rule(&self, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> RuleSettings {
         let mut settings = self.rules.get(rule.id).cloned().unwrap_or_default();
         let selected = NamedBy::find(&self.select, rule);
@@ -427,7 +425,6 @@ impl Settings {
         settings
     }
 
-    /// Whether any override names the rule.
     pub(crate) fn has_overrides(&self, rule: &Rule) -> bool {
         self.overrides.iter().any(|o| o.rules.contains_key(rule.id))
     }

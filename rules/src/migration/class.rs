@@ -27,7 +27,6 @@ pub(super) fn node_template(object: &Object, cluster: &Cluster) -> Result<Fix, C
     Ok(draft.into_fix("convert it to an EC2NodeClass; check its role, AMI and metadata options"))
 }
 
-/// Converts an EC2NodeClass of v1beta1.
 pub(super) fn node_class(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.k8s.aws/v1"))?;

@@ -47,7 +47,6 @@ impl PatchBuilder {
         path.iter().try_fold(&self.value, |at, step| at.get(step)).filter(|v| !v.is_null())
     }
 
-    /// The current text at a path.
     pub(super) fn text(&self, path: FieldPath<'_>) -> Option<&str> {
         self.get(path).and_then(Value::as_str)
     }

@@ -57,7 +57,6 @@ pub(super) fn provisioner(object: &Object, cluster: &Cluster) -> Result<Fix, Con
     Ok(fix)
 }
 
-/// Converts a NodePool of v1beta1.
 pub(super) fn node_pool(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;

@@ -91,7 +91,6 @@ pub(crate) struct Binary {
     pub many: Option<Side>,
 }
 
-/// A side of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// `group_left`

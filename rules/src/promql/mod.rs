@@ -164,7 +164,6 @@ fn type_error(rest: &str, error: &str) -> Option<String> {
     })
 }
 
-/// The operator at the end of a text.
 fn last_operator(text: &str) -> Option<&str> {
     let end = text.trim_end();
     ["and", "or", "unless", ">=", "<=", "==", "!=", "+", "-", "*", "/", "%", ">", "<"].into_iter().find(

@@ -20,11 +20,9 @@ pub(crate) const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 /// A dashboard as an object.
 pub(crate) const DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
 
-/// The kinds that may contain queries.
 pub(crate) const QUERY_KINDS: [Kind; 6] =
     [PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB, CONFIG_MAP, DASHBOARD];
 
-/// The type of place where a query is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryPlace {
     /// A trigger of a ScaledObject or ScaledJob.

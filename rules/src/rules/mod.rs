@@ -291,7 +291,6 @@ pub static RULES: &[&Rule] = &[
     &suppression::suppression_without_reason::RULE,
 ];
 
-/// The rule with an id.
 pub fn find(id: &str) -> Option<&'static Rule> {
     RULES.iter().copied().find(|rule| rule.id == id)
 }

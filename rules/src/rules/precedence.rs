@@ -18,7 +18,6 @@ use crate::tree::pointer::Pointer;
 pub(super) struct EarlierReports {
     /// Where any rule has reported a rejection.
     rejected: BTreeSet<Pointer>,
-    /// The fields that are owned, with their rules.
     owned: Vec<(&'static Ownership, &'static Rule)>,
     /// The locations that each owner has reported.
     reported_by: BTreeMap<&'static str, Vec<Pointer>>,

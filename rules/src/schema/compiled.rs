@@ -18,7 +18,6 @@ use super::acceptor::{Acceptor, ValidationOptions};
 use super::instance::{TreeJson, TreeNode};
 use super::{keywords, structural};
 
-/// A schema and its compiled forms.
 pub(super) struct CompiledSchema {
     schema: Box<dyn Fn() -> Value + Send + Sync>,
     acceptor: OnceLock<Acceptor>,

@@ -63,7 +63,6 @@ fn collect(schema: &CompiledSchema, tree: &Tree, slot: u32, at: &str, out: &mut 
     }
 }
 
-/// Adds the violations of an error at a pointer.
 fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) {
     let range = |limit: &Value, lower: bool, exclusive: bool| ViolationKind::Range {
         limit: limit.to_string(),

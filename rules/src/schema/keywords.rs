@@ -46,7 +46,6 @@ pub(super) fn validator(schema: &Value) -> Option<Validator<TreeJson>> {
         .ok()
 }
 
-/// Whether a text matches a format of the schemas.
 pub(super) fn matches_format(name: &str, text: &str) -> bool {
     match name {
         "quantity" => Quantity::decode(text).is_ok(),
@@ -69,7 +68,6 @@ fn is_base64(text: &str) -> bool {
         && digits[..body].iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
 
-/// A list type of structural schemas.
 #[derive(Debug)]
 pub(super) struct ListType {
     /// The fields that identify an item, with their defaults; empty if items are compared as a whole.
@@ -143,7 +141,6 @@ fn list_type_keyword<'a>(
     Ok(Box::new(ListType::new(value)))
 }
 
-/// A reference to a type.
 struct TypeReference {
     name: Box<str>,
     schema: Arc<CompiledSchema>,

@@ -186,7 +186,6 @@ impl<'s> Outline<'s> {
         out
     }
 
-    /// Whether a field is required.
     pub fn requires(&self, field: &str) -> bool {
         if self.is_root && matches!(field, "apiVersion" | "kind" | "metadata") {
             return true;
@@ -244,7 +243,6 @@ impl<'s> Outline<'s> {
         texts.filter(|text| !text.is_empty()).collect()
     }
 
-    /// Whether the value is a boolean.
     pub fn is_boolean(&self) -> bool {
         self.schema.get("type").and_then(Value::as_str) == Some("boolean")
     }
@@ -254,7 +252,6 @@ impl<'s> Outline<'s> {
         self.schema.get("default")
     }
 
-    /// The description in the schema.
     pub fn description(&self) -> Option<&'s str> {
         self.schema.get("description").and_then(Value::as_str)
     }

@@ -15,7 +15,6 @@ use super::keywords::{CRD_DATE_TIME, GO_QUANTITY, LIST_TYPE_KEYWORD, TYPE_KEYWOR
 /// The way in which the API server applies a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
-    /// The schema of a CRD.
     Crd,
     /// A core type embedded in a CRD: only its generated schema applies, without the checks in Go code.
     Embedded,

@@ -39,7 +39,6 @@ pub(super) fn find(id: &ObjectId) -> Option<&'static SchemaEntry> {
     SCHEMAS.iter().find(|e| e.version == id.version && id.is(e.kind))
 }
 
-/// The JSON Schema of a kind.
 fn json_schema(kind: Kind, source: SchemaSource) -> Value {
     match source {
         // KEDA's admission webhook decodes objects of its kinds into Go structs, so integer formats are

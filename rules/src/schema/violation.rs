@@ -28,15 +28,9 @@ pub(crate) enum ViolationKind {
         expected: Vec<&'static str>,
     },
     /// The value is not in the list of allowed values.
-    Enum {
-        /// The allowed values.
-        allowed: Vec<String>,
-    },
+    Enum { allowed: Vec<String> },
     /// The text does not match a pattern.
-    Pattern {
-        /// The pattern.
-        pattern: String,
-    },
+    Pattern { pattern: String },
     /// The text does not have the required format.
     Format {
         /// The format's name: `quantity`, `date-time`, `duration`, `byte`.
@@ -46,18 +40,15 @@ pub(crate) enum ViolationKind {
     Range {
         /// The bound, as text.
         limit: String,
-        /// Whether it is the lower bound.
         lower: bool,
         /// Whether the bound itself is rejected.
         exclusive: bool,
     },
     /// Too few or too many characters, items or entries.
     Count {
-        /// The unit of a [`ViolationKind::Count`].
         of: LengthUnit,
         /// The bound.
         limit: u64,
-        /// Whether it is the lower bound.
         lower: bool,
     },
     /// A list item repeats an earlier one.
@@ -76,7 +67,6 @@ pub(crate) enum ViolationKind {
     },
 }
 
-/// The unit of a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LengthUnit {
     Characters,

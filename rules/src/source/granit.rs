@@ -83,7 +83,6 @@ pub fn parse_manifest(source: &Source, part: Range<usize>) -> Vec<Document> {
     parse_chunk(source, part)
 }
 
-/// The line with the kind of a CustomResourceDefinition.
 const DEFINITION_LINE: &[u8] = b"\nkind: CustomResourceDefinition";
 
 /// Parses a chunk with granit-parser.

@@ -169,7 +169,6 @@ impl Source {
         &self.path
     }
 
-    /// [`Source::path`], shared.
     pub(crate) fn shared_path(&self) -> Arc<str> {
         Arc::clone(&self.path)
     }

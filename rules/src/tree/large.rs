@@ -49,7 +49,6 @@ impl Tree {
         })
     }
 
-    /// The items of a list that has an index.
     fn items_of_large(&self, list: u32) -> Option<&[u32]> {
         if self.end(list) - list <= MIN_NODES {
             return None;
@@ -69,7 +68,6 @@ impl Tree {
         position.unwrap_or_default()
     }
 
-    /// The item of a list at a position.
     pub(crate) fn item(&self, list: u32, index: usize) -> Option<u32> {
         match self.items_of_large(list) {
             Some(items) => items.get(index).copied(),

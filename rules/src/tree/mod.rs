@@ -98,7 +98,6 @@ impl Slot {
     /// The bits of `traits` for the key.
     const KEY: u8 = 0b111;
 
-    /// Whether this is a mapping with a merge key.
     pub(crate) fn has_merge_key(&self) -> bool {
         self.keys() == Keys::Merge
     }
@@ -173,7 +172,6 @@ enum SlotKey {
     OutOfLine,
 }
 
-/// The key of a mapping entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MappingKey {
     pub(crate) span: Span,

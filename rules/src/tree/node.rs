@@ -200,7 +200,6 @@ impl<'a> Node<'a> {
         self.shape() == Shape::Mapping
     }
 
-    /// Whether the node is a list.
     pub fn is_sequence(&self) -> bool {
         self.shape() == Shape::Sequence
     }
@@ -249,7 +248,6 @@ impl<'a> Node<'a> {
         self.tree.slot(at).kind.is_mapping().then_some(at)
     }
 
-    /// The absent node one step below this one.
     fn absent_child(&self, step: &str) -> Node<'a> {
         let mut way = self.way.clone();
         way.push(self.slot, step);

@@ -33,7 +33,6 @@ impl Pointer {
         &self.steps
     }
 
-    /// The pointer extended by one step.
     pub(crate) fn join(&self, step: &str) -> Pointer {
         let mut steps = self.steps.clone();
         steps.push(step.to_owned());

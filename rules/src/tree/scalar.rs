@@ -22,7 +22,6 @@ pub enum Scalar<'a> {
 }
 
 impl Scalar<'_> {
-    /// The name of the type in messages.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Scalar::Null => "null",

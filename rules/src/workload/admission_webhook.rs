@@ -18,7 +18,6 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// A resource that the rules of a webhook may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
-    /// The API group.
     pub(crate) group: &'static str,
     pub(crate) name: &'static str,
     /// The namespaces of the objects that a cluster depends on; empty for cluster-scoped resources.

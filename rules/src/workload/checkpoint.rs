@@ -49,7 +49,6 @@ impl Words {
         Words { words, beginnings }
     }
 
-    /// Whether a text contains one of the words.
     fn are_in(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         bytes.iter().enumerate().any(|(at, byte)| {

@@ -22,9 +22,7 @@ pub(crate) struct Word<'a> {
 
 #[derive(Clone, Debug)]
 pub(crate) enum OptionValue<'a> {
-    /// The option is not set.
     Absent,
-    /// The option is set to an unknown value.
     Unknown,
     /// The value, and the item that contains it.
     Text(String, Node<'a>),

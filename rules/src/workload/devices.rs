@@ -11,7 +11,6 @@ use crate::workload::template::{Template, replicas, templates};
 
 static USES_ACCELERATORS: Memo<bool> = Memo::new();
 
-/// Whether a pod of the object requests an accelerator.
 pub(crate) fn uses_accelerators(object: &Object) -> bool {
     object.workload().is_some()
         && *object.memo(&USES_ACCELERATORS, || templates(object).iter().any(requests_accelerator))

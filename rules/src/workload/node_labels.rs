@@ -11,7 +11,6 @@ pub(crate) enum LabelUse {
     Required,
     /// The node must not have it, or with another value: required affinity with `NotIn` or `DoesNotExist`.
     Excluded,
-    /// Preferred affinity.
     Preferred,
     /// A topology domain that the pod requires: `DoNotSchedule`, required pod affinity.
     Topology,

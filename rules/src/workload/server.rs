@@ -10,13 +10,11 @@ use crate::workload::template::Template;
 pub(crate) struct Server {
     /// The name in messages.
     pub(crate) name: &'static str,
-    /// Commands that start it.
     commands: &'static [&'static str],
     /// Repositories of images that start it by default.
     images: &'static [&'static str],
     /// The path that responds once the model is loaded.
     pub(crate) health: &'static str,
-    /// The default port.
     pub(crate) port: i64,
     /// Flags for the number of seconds in which open requests are finished after SIGTERM.
     pub(crate) drain_flags: &'static [&'static str],

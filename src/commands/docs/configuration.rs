@@ -99,7 +99,6 @@ fn below(schema: &Value, key: &Value, path: &str, rows: &mut Vec<[String; 4]>) {
     }
 }
 
-/// The values that a key accepts.
 fn value_of(key: &Value) -> String {
     if let Some(reference) = key["$ref"].as_str() {
         return match reference.rsplit('/').next() {

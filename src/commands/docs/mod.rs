@@ -61,7 +61,6 @@ fn prose(text: &str) -> String {
     out
 }
 
-/// Escapes a text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

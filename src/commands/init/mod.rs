@@ -292,7 +292,6 @@ impl Seen<'_, '_> {
     }
 }
 
-/// The text of a name on one line.
 fn printable_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -25,7 +25,6 @@ pub(super) struct Pin {
     pub(super) place: String,
 }
 
-/// The pins in the files.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     pins: Vec<Pin>,

@@ -65,11 +65,9 @@ pub(crate) struct Evidence {
     pub(crate) destination: Option<String>,
 }
 
-/// The sets of an input, with their evidence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sets {
     pub(crate) partition: Partition,
-    /// The evidence of each set.
     pub(crate) evidence: Vec<Evidence>,
     /// Whether a set claims each file. The others are in the sets of their folder.
     claimed: Vec<bool>,

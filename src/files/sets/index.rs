@@ -8,7 +8,6 @@ use gpulint_rules::Object;
 
 use crate::files::{Folders, Input, absolute};
 
-/// A file of the input.
 #[derive(Clone, Debug)]
 pub(crate) struct SetFile<'a> {
     pub(crate) input: &'a Input,
@@ -56,31 +55,26 @@ impl<'a> Files<'a> {
         Files { list, folders, sorted, all_folders: OnceLock::new() }
     }
 
-    /// Whether no file has a path.
     pub(super) fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
 
-    /// The index of the file with a path.
     pub(super) fn at(&self, path: &Path) -> Option<usize> {
         let found = self.sorted.binary_search_by(|(known, _)| bytes(known).cmp(bytes(path)));
         found.ok().map(|at| self.sorted[at].1)
     }
 
-    /// The folder of a file.
     pub(super) fn folder(&self, file: usize) -> Option<&'a Path> {
         let file = &self.list[file];
         if has_place(file) { file.input.absolute.parent() } else { None }
     }
 
-    /// The files below a folder.
     pub(super) fn below(&self, folder: &Path) -> impl Iterator<Item = (&'a Path, usize)> + '_ {
         let prefix = prefix(folder);
         let start = self.sorted.partition_point(|(path, _)| bytes(path) < prefix.as_slice());
         self.sorted[start..].iter().copied().take_while(move |(path, _)| bytes(path).starts_with(&prefix))
     }
 
-    /// Whether a folder is in the input.
     pub(super) fn has_folder(&self, folder: &Path) -> bool {
         self.folders.kustomizations.contains_key(folder) || self.below(folder).next().is_some()
     }

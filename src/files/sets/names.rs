@@ -24,7 +24,6 @@ pub(super) fn without_tools(folder: &Path) -> &Path {
     folder.ancestors().find(|folder| !is_tool(folder)).unwrap_or(folder)
 }
 
-/// The names of sets, made unique.
 pub(super) fn unique<'n>(names: impl Iterator<Item = &'n SetName>) -> Vec<String> {
     let names: Vec<&SetName> = names.collect();
     let mut lengths = vec![1; names.len()];
@@ -61,7 +60,6 @@ fn text(name: &SetName, length: usize) -> String {
     }
 }
 
-/// Adds a number to names that are equal.
 fn number_equal_names(names: &mut [String]) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {

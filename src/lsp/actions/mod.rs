@@ -37,12 +37,10 @@ pub(crate) const OPEN_MANUAL: &str = "gpulint.openManual";
 /// The command that selects the reason of a suppression that was just inserted. Its arguments are the URI and
 /// the range.
 pub(crate) const SELECT_REASON: &str = "gpulint.selectReason";
-/// All commands of actions.
 pub(crate) const COMMANDS: [&str; 2] = [OPEN_MANUAL, SELECT_REASON];
 /// Placeholder for the reason of a suppression.
 const REASON: &str = "TODO: say why";
 
-/// A request for actions.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     /// The URI that the client uses for the file.
@@ -438,7 +436,6 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// Whether a diagnostic is one of gpulint for a rule.
 fn is_rule(diagnostic: &Diagnostic, id: &str) -> bool {
     matches!(&diagnostic.code, Some(NumberOrString::String(code)) if code == id)
         && diagnostic.source.as_deref() == Some(diagnostics::SOURCE)

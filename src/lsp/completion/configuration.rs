@@ -11,7 +11,6 @@ use super::sketch::{self, KeyPlace, Place, Sketch, ValuePlace};
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(Config::schema);
 
-/// The completions at an offset of a configuration.
 pub(crate) fn configuration(text: &str, offset: u32) -> Vec<Item> {
     let sketch = sketch::read(text, offset);
     match &sketch.place {

@@ -26,7 +26,6 @@ pub(crate) struct Item {
 /// The kind of an item, which decides its symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemKind {
-    /// The name of a field.
     Field,
     /// The key of a label, or the name of a resource.
     Label,
@@ -34,11 +33,9 @@ pub(crate) enum ItemKind {
     Value,
     /// A value from a closed set.
     Choice,
-    /// The name of an object.
     Object,
     /// A kind or an API version.
     Kind,
-    /// A rule or a group of rules.
     Rule,
     /// A word in a comment.
     Keyword,
@@ -93,7 +90,6 @@ fn as_text(text: &str) -> Cow<'_, str> {
     if is_plain { Cow::Borrowed(text) } else { Cow::Owned(format!("\"{text}\"")) }
 }
 
-/// The line end that a text uses.
 pub(super) fn line_end(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }

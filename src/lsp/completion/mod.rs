@@ -50,7 +50,6 @@ pub(crate) fn manifest(text: &str, offset: u32, view: Option<&View<'_>>) -> Vec<
     }
 }
 
-/// The steps from an object to a node.
 fn steps_within(sketch: &Sketch<'_>, object: usize, node: usize) -> Vec<String> {
     let mut steps = sketch.steps(node);
     steps.drain(..sketch.steps(object).len().min(steps.len()));

@@ -54,7 +54,6 @@ const ALIASES: &[(&str, &str)] = &[
     ("bottlerocket@v", "Bottlerocket of a release, such as `bottlerocket@v1.50.0`"),
 ];
 
-/// The completions for a value.
 pub(super) fn complete(cursor: &Cursor<'_>, place: &ValuePlace) -> Vec<Item> {
     let mut values = Values::new(place);
     let node = place.node;

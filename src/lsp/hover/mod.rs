@@ -43,7 +43,6 @@ pub(crate) struct Hover {
     pub(crate) markdown: String,
 }
 
-/// The hover text at an offset.
 pub(crate) fn at(view: &View<'_>, offset: u32) -> Option<Hover> {
     let findings = findings::at(view, offset);
     let value = view.at(offset).and_then(|spot| Some((spot.span, of_value(view, &spot)?)));
@@ -143,7 +142,6 @@ fn in_sets(view: &View<'_>, object: &Object, text: impl Fn(&InSet<'_>) -> Option
     }
 }
 
-/// The object as a set applies it.
 fn applied<'a>(set: &SetView<'a>, object: &Object) -> Option<&'a Object> {
     let id = object.id();
     let of_kind = || set.cluster.objects().iter().filter(|other| other.id().kind == id.kind);

@@ -47,7 +47,6 @@ pub(super) fn names<'o>(objects: impl ExactSizeIterator<Item = &'o Object>, most
     more(list, total - shown)
 }
 
-/// A list, and the number of others.
 pub(super) fn more(list: Vec<String>, others: usize) -> String {
     let text = list.join(", ");
     if others > 0 { format!("{text} and {others} more") } else { text }

@@ -82,7 +82,6 @@ fn place_of(object: &Object) -> Option<Node<'_>> {
     node.is_set().then_some(node)
 }
 
-/// The texts of the hints in one set.
 fn in_set(view: &View<'_>, set: &SetView<'_>, places: &[(&Object, Node<'_>)]) -> Vec<Option<Text>> {
     let platform = &view.engine.settings().platform;
     let applied: Vec<Option<&Object>> = places

@@ -56,14 +56,12 @@ fn is_name(at: &Pointer) -> bool {
     at.steps() == ["metadata", "name"] || at.steps() == ["metadata", "generateName"]
 }
 
-/// The object as a set applies it.
 fn applied<'c>(cluster: &'c Cluster, written: &'c Object) -> &'c Object {
     let id = written.id();
     let mut named = cluster.named(&id.group, &id.kind, written.name()).flatten();
     named.find(|object| object.is_same_manifest(written)).unwrap_or(written)
 }
 
-/// The location of an object's name.
 fn declaration(object: &Object) -> Location {
     let name = object.path(&["metadata", "name"]);
     let name = if name.is_absent() { object.path(&["metadata", "generateName"]) } else { name };

@@ -51,7 +51,6 @@ impl<'o> References<'o> {
     }
 }
 
-/// All references of an object.
 pub(super) fn of(object: &Object) -> Vec<Reference<'_>> {
     let mut found = References { object, out: Vec::new() };
     found.name(Kind::NAMESPACE, &object.path(&["metadata", "namespace"]));
@@ -142,7 +141,6 @@ fn pods<'o>(spec: &Node<'o>, found: &mut References<'o>) {
     }
 }
 
-/// The kinds whose objects can name an object.
 pub(super) fn kinds_that_name(target: &Object) -> &'static [Kind] {
     let is_one_of = |kinds: &[Kind]| kinds.iter().any(|kind| target.is(*kind));
     if is_one_of(&[Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS]) {

@@ -57,7 +57,6 @@ fn line(source: &Source, number: usize) -> &str {
     if number == 0 { line.strip_prefix('\u{FEFF}').unwrap_or(line) } else { line }
 }
 
-/// The byte offset of a column.
 fn byte(line: &str, column: usize) -> usize {
     if line.is_ascii() {
         return column.min(line.len());
@@ -107,7 +106,6 @@ pub(super) fn excerpt(out: &mut Markup, source: &Source, marks: &[Mark<'_>]) {
     out.raw("</pre>");
 }
 
-/// Writes a line with its marked parts.
 fn marked(out: &mut Markup, line: &str, parts: &[Part<'_>]) {
     let ranges: Vec<(usize, usize, bool)> =
         parts.iter().map(|part| (byte(line, part.from), byte(line, part.to), part.is_place)).collect();

@@ -48,7 +48,6 @@ pub(crate) struct EvictionBlocker {
 
 /// Why the eviction API never evicts a pod.
 pub(crate) enum PdbBlock {
-    /// A PDB that allows no disruption.
     NoDisruptions(Object),
     /// Two PDBs, which the eviction API does not support for one pod.
     Overlapping(Object, Object),

@@ -255,7 +255,6 @@ pub(crate) fn termination_grace_period(pool: &Object) -> Option<i64> {
     i64::try_from(span.seconds()?).ok()
 }
 
-/// Whether a controller created the object.
 pub(crate) fn has_controller(object: &Object) -> bool {
     let owners = object.path(&["metadata", "ownerReferences"]);
     owners.items().any(|owner| owner.get("controller").bool() == Some(true))

@@ -69,7 +69,6 @@ pub(crate) struct CandidatePools;
 pub(crate) enum PoolKey {
     /// Every candidate.
     All,
-    /// The candidate with this name.
     Name(String),
     /// Candidates that list this value of a label that is not well known. Pods that select it can only be
     /// placed on these pools and those of `AnyValue`.
@@ -167,7 +166,6 @@ impl CandidatePool {
         &self.object
     }
 
-    /// `spec.weight`.
     pub(crate) fn weight(&self) -> i64 {
         self.pool.weight.unwrap_or(0)
     }
@@ -177,7 +175,6 @@ impl CandidatePool {
         self.pool.limits.iter().find(|(name, _)| name == resource).map(|(_, amount)| *amount)
     }
 
-    /// Whether its nodes have a taint with this key.
     pub(crate) fn has_taint(&self, key: &str) -> bool {
         self.pool.taints.iter().any(|taint| taint.key == key)
     }

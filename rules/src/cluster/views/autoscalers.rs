@@ -16,9 +16,7 @@ pub(crate) struct Autoscalers;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum AutoscalerKey {
-    /// HPAs by their target.
     Hpa(Arc<ScaleTarget>),
-    /// ScaledObjects by their target.
     ScaledObject(Arc<ScaleTarget>),
     /// ScaledObjects by namespace and the name of the HPA that KEDA creates for them.
     ScaledObjectOfHpa(String, String),
@@ -57,7 +55,6 @@ pub fn scale_target(object: &Object) -> Option<(String, String, String)> {
     Some((object.namespace_or_default().to_owned(), [group, "/", kind.as_str()].concat(), name.to_owned()))
 }
 
-/// A workload as the target of an autoscaler.
 pub(crate) fn as_target(object: &Object) -> Arc<ScaleTarget> {
     let id = object.id();
     let kind = [id.group.as_str(), "/", id.kind.as_str()].concat();

@@ -17,7 +17,6 @@ pub(crate) struct ClassPools;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ClassPoolKey {
-    /// By the name of the class.
     Class(String),
     /// Patches and fragments, by the name of the class: they contain only part of a pool.
     PartialOfClass(String),
@@ -44,7 +43,6 @@ impl View for ClassPools {
     }
 }
 
-/// The NodePools of one class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolsOfClass {
     /// The known pools, in the order of their names.

@@ -43,7 +43,6 @@ impl IntOrPercent {
     }
 }
 
-/// The pods that a PDB selects.
 pub(crate) struct SelectedPods {
     pub(crate) floor: i64,
     pub(crate) ceiling: i64,

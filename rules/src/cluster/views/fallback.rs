@@ -46,7 +46,6 @@ struct PoolProfile {
     labels: Vec<Pair>,
 }
 
-/// The pools that can be fallbacks of others.
 pub(crate) struct Fallbacks;
 
 impl Query for Fallbacks {

@@ -143,7 +143,6 @@ impl Cluster {
     }
 }
 
-/// The replicas a workload can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
     /// Minimum number while it serves requests.
@@ -236,7 +235,6 @@ impl<'i> Views<'i> {
         self.cluster.table::<NodePools>().get(&NodePoolKey::Static)
     }
 
-    /// Whether there is a static NodePool.
     pub(crate) fn has_static_pool(self) -> bool {
         self.cluster.table::<NodePools>().contains(&NodePoolKey::Static)
     }
@@ -270,17 +268,14 @@ impl<'i> Views<'i> {
         PoolsByClass(self.cluster)
     }
 
-    /// Whether a workload requests an extended resource.
     pub(crate) fn is_requested(self, resource: &str) -> bool {
         self.cluster.table::<ExtendedResources>().contains(&resource.to_owned())
     }
 
-    /// The workloads that request an extended resource.
     pub(crate) fn requesting(self, resource: &str) -> &'i [Object] {
         self.cluster.table::<ExtendedResources>().get(&resource.to_owned())
     }
 
-    /// The workloads that request EFA.
     pub(crate) fn requesting_efa(self) -> &'i [Object] {
         self.cluster.table::<ExtendedResources>().get(&EFA.to_owned())
     }
@@ -359,7 +354,6 @@ impl<'i> Views<'i> {
         self.cluster.table::<Autoscalers>().get(&AutoscalerKey::Hpa(Arc::clone(target)))
     }
 
-    /// The ScaledObjects with this target.
     pub(crate) fn scaled_objects_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
         self.cluster.table::<Autoscalers>().get(&AutoscalerKey::ScaledObject(Arc::clone(target)))
     }

@@ -6,12 +6,10 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// NodePools by the labels and taints of their nodes.
 pub(crate) struct NodePools;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum NodePoolKey {
-    /// By a label of the nodes: key and value.
     Label(String, String),
     /// By the key of a taint or startup taint.
     Taint(String),

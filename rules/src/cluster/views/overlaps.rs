@@ -73,7 +73,6 @@ impl OverlapGroup {
         self.audience().map(|audience| &audience.key)
     }
 
-    /// Whether all nodes of the pool have this capacity type.
     pub(crate) fn is_only(&self, capacity_type: &str) -> bool {
         let wanted = CAPACITY_TYPES.map(|one| one == capacity_type);
         self.audience().is_some_and(|audience| audience.capacity_types == wanted)

@@ -15,7 +15,6 @@ pub(crate) trait Predicate: 'static {
     /// The kinds of the objects, in this order.
     const KINDS: &'static [Kind];
 
-    /// Whether an object satisfies it.
     fn is_satisfied(object: &Object) -> bool;
 }
 

@@ -4,7 +4,6 @@ use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// The kinds that contain Prometheus rules.
 pub(crate) const PROMETHEUS_RULE_KINDS: [Kind; 2] = [
     Kind::new("monitoring.coreos.com", "PrometheusRule"),
     Kind::new("operator.victoriametrics.com", "VMRule"),
@@ -24,7 +23,6 @@ impl View for RecordingRules {
     }
 }
 
-/// The names of the series that the recording rules of one object define.
 pub(crate) fn recording_rule_names(object: &Object) -> Vec<String> {
     object
         .path(&["spec", "groups"])

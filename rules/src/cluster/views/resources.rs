@@ -6,7 +6,6 @@ use crate::object::Object;
 use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::{WORKLOAD_KINDS, templates};
 
-/// Workloads by the extended resources that they request.
 pub(crate) struct ExtendedResources;
 
 impl View for ExtendedResources {

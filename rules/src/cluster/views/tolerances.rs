@@ -58,7 +58,6 @@ impl View for Tolerances {
 }
 
 impl Tolerance {
-    /// The tolerance of the pods of a template.
     fn of(template: &Template<'_>) -> Tolerance {
         let spec = &template.spec;
         let list = spec.get("tolerations");

@@ -92,7 +92,6 @@ pub(crate) enum WorkloadKey {
     UnknownNamespace,
     /// Workloads with an unknown namespace, by a label of their pods: key and value.
     UnknownNamespaceLabel(String, String),
-    /// Workloads with an unknown namespace and unknown pod labels.
     UnknownNamespaceUnknownLabels,
     Namespace(String),
     /// By namespace: Rollouts that start pods with their own labels in a canary step.
@@ -142,7 +141,6 @@ fn keys_of_unknown_namespace(object: &Object) -> Vec<WorkloadKey> {
     keys
 }
 
-/// The labels that a workload requires of its nodes.
 pub(super) fn required_node_labels(object: &Object) -> RequiredLabels {
     let templates = templates(object);
     let mut wants: Vec<_> = templates.iter().flat_map(template_required_labels).collect();

@@ -18,7 +18,6 @@ pub use calendar::{
 };
 pub use week::{DAYS, Week};
 
-/// A disruption reason that budgets limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DisruptionReason {
     /// Consolidation of nodes that are not empty.
@@ -30,7 +29,6 @@ pub enum DisruptionReason {
 }
 
 impl DisruptionReason {
-    /// All three reasons.
     pub const ALL: [Self; 3] = [Self::Underutilized, Self::Empty, Self::Drifted];
 
     /// Parses the exact name used in the CRD; `None` for anything else.
@@ -131,7 +129,6 @@ impl Budget {
         vec![Self::unconditional(Nodes::Percent(10))]
     }
 
-    /// Whether the budget applies to the reason.
     pub fn applies_to(&self, reason: DisruptionReason) -> bool {
         self.reasons.as_ref().is_none_or(|r| r.contains(&reason))
     }

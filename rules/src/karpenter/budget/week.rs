@@ -9,7 +9,6 @@ pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// The allowance of budgets in each hour of a week.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Week {
-    /// The disruption reasons that the grid applies to.
     pub reasons: Vec<DisruptionReason>,
     /// Cells by day, Monday first, and by hour, in UTC.
     pub hours: [[Cell; 24]; 7],
@@ -29,7 +28,6 @@ impl Cell {
         }
     }
 
-    /// The meaning of the character.
     pub fn meaning(self) -> &'static str {
         match self {
             Cell::Closed => "blocked",

@@ -8,7 +8,6 @@ use crate::facts::names::is_qualified_name;
 use crate::karpenter::requirement::{WELL_KNOWN_AWS, is_restricted, normalise};
 use crate::platform::Version;
 
-/// Where a key is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyLocation {
     /// `spec.template.metadata.labels` of a NodePool.
@@ -23,7 +22,6 @@ pub(crate) enum KeyLocation {
     Pod,
 }
 
-/// Why a key is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyRejectionReason {
     /// The domain is reserved for Karpenter, and the key is not one of its requestable labels.
@@ -34,7 +32,6 @@ pub(crate) enum KeyRejectionReason {
     Hostname,
     /// `karpenter.k8s.aws/ec2nodeclass`: allowed by the CRD, rejected by the controller.
     NodeClass,
-    /// The key is allowed from this version on.
     Since(Version),
     /// The key is not a property of an instance type, so a NodeOverlay cannot select by it.
     NotInOverlay,
@@ -44,7 +41,6 @@ pub(crate) enum KeyRejectionReason {
     Malformed,
 }
 
-/// Which of the two checks rejects a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RejectedBy {
     /// The CEL rules of the CRD: the object is not stored.
@@ -53,7 +49,6 @@ pub(crate) enum RejectedBy {
     Controller,
 }
 
-/// A key that is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRejection {
     pub reason: KeyRejectionReason,

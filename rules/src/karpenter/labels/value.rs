@@ -53,7 +53,6 @@ pub(crate) enum Suggestion {
     None,
 }
 
-/// Suggests a known value for one that is not known.
 pub(crate) fn suggest(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Suggestion {
     if let Some(word) = exact(text, key, known) {
         return Suggestion::Certain(word);

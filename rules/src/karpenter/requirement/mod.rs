@@ -126,13 +126,11 @@ impl Requirement {
         within(value, self.gte, self.lte)
     }
 
-    /// Whether the requirement allows a value.
     pub fn has(&self, value: &str) -> bool {
         steps::take(2);
         self.values.contains(value) != self.complement && self.within(value)
     }
 
-    /// Whether the requirement has a numeric bound.
     pub fn is_bounded(&self) -> bool {
         self.gte.is_some() || self.lte.is_some()
     }
@@ -294,12 +292,10 @@ impl Requirements {
         other.iter().for_each(|(key, requirement)| self.add(key, requirement.clone()));
     }
 
-    /// The requirement on a key.
     pub fn get(&self, key: &str) -> Option<&Requirement> {
         self.map.get(normalise(key))
     }
 
-    /// Removes the requirement on a key.
     pub fn remove(&mut self, key: &str) {
         self.map.remove(normalise(key));
     }
@@ -312,7 +308,6 @@ impl Requirements {
         self.map = LiteMap::from_sorted_store_unchecked(entries);
     }
 
-    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }

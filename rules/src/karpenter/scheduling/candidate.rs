@@ -40,11 +40,9 @@ pub(super) struct Candidate<'a> {
     overlays: Vec<(TypeSet, &'a ResourceList)>,
 }
 
-/// The nodes that a pool can start.
 pub(super) struct PoolNodes {
     pub(super) requirements: Requirements,
     pub(super) types: TypeSet,
-    /// The subset of `types` within the limits of the pool.
     within_limits: TypeSet,
     uncertainties: Vec<Uncertainty>,
 }
@@ -379,7 +377,6 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The overlays for the types of a pool.
 fn overlays_of<'a>(
     overlays: &[&'a Overlay],
     requirements: &Requirements,

@@ -13,18 +13,14 @@ use super::verdict::Uncertainty;
 pub struct RequirementSpec {
     /// The label key as written.
     pub key: String,
-    /// Operator.
     pub op: Operator,
     /// The values as written.
     pub values: Vec<String>,
-    /// `minValues` of NodePools.
     pub min_values: Option<u32>,
 }
 
-/// A taint of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Taint {
-    /// The key.
     pub key: String,
     /// The value; empty if absent.
     pub value: String,
@@ -45,27 +41,22 @@ pub struct Toleration {
     pub effect: String,
 }
 
-/// `spec.template.spec.nodeClassRef`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct NodeClassRef {
     /// The API group, `karpenter.k8s.aws` on AWS.
     pub group: String,
     /// The kind, `EC2NodeClass` on AWS.
     pub kind: String,
-    /// The name.
     pub name: String,
 }
 
-/// A NodePool.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Pool {
-    /// `metadata.name`.
     pub name: String,
     /// `spec.weight`; absent counts as 0.
     pub weight: Option<i64>,
     /// Whether `spec.replicas` is set: a static pool, which Karpenter does not use for pending pods.
     pub replicas: bool,
-    /// `spec.template.spec.requirements`.
     pub requirements: Vec<RequirementSpec>,
     /// `spec.template.metadata.labels`.
     pub labels: Vec<(String, String)>,
@@ -75,7 +66,6 @@ pub struct Pool {
     pub startup_taints: Vec<Taint>,
     /// `spec.limits` in thousandths.
     pub limits: Vec<(String, i128)>,
-    /// Which node class the pool uses.
     pub node_class: NodeClassRef,
     /// That node class, if it is known. Otherwise the defaults of AL2023 are assumed.
     pub class: Option<NodeClass>,
@@ -86,7 +76,6 @@ pub struct Pool {
 /// A NodeOverlay that gives types more or less of a resource. Karpenter applies it only if its feature gate is on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Overlay {
-    /// `metadata.name`.
     pub name: String,
     /// `spec.weight`; absent counts as 0. Of two overlays of equal weight the one whose name sorts last counts.
     pub weight: i64,
@@ -104,9 +93,7 @@ pub enum AmiFamily {
     /// Amazon Linux 2023.
     #[default]
     Al2023,
-    /// Bottlerocket.
     Bottlerocket,
-    /// Any release of Windows.
     Windows,
     /// Any other family.
     Custom,
@@ -126,12 +113,9 @@ impl AmiFamily {
     }
 }
 
-/// An EC2NodeClass.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct NodeClass {
-    /// The AMI family.
     pub ami_family: AmiFamily,
-    /// `spec.kubelet`.
     pub kubelet: Kubelet,
     /// `spec.blockDeviceMappings` in order.
     pub block_devices: Vec<BlockDevice>,
@@ -149,12 +133,9 @@ pub struct NodeClass {
     pub cpu_options: bool,
 }
 
-/// `spec.kubelet` of a node class.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Kubelet {
-    /// `maxPods`.
     pub max_pods: Option<u32>,
-    /// `podsPerCore`.
     pub pods_per_core: Option<u32>,
     /// `kubeReserved`, in thousandths.
     pub kube_reserved: Vec<(String, i128)>,
@@ -164,7 +145,6 @@ pub struct Kubelet {
     pub eviction_hard: Vec<(String, EvictionThreshold)>,
 }
 
-/// An eviction threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EvictionThreshold {
     /// A quantity in thousandths.
@@ -173,14 +153,10 @@ pub enum EvictionThreshold {
     Percent(u32),
 }
 
-/// An entry of `blockDeviceMappings`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct BlockDevice {
-    /// `deviceName`.
     pub device_name: Option<String>,
-    /// `rootVolume`.
     pub root_volume: bool,
-    /// Whether `ebs` is set.
     pub ebs: bool,
     /// `ebs.volumeSize` in thousandths of a byte.
     pub volume_size: Option<i128>,
@@ -192,21 +168,16 @@ pub type ResourceList = LiteMap<String, i128>;
 /// A pod, or the template of a DaemonSet, after the API server's defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Pod {
-    /// `spec.nodeSelector`.
     pub node_selector: Vec<(String, String)>,
     /// Required node affinity: one of the terms must be met. Empty: no requirement.
     pub terms: Vec<Term>,
     /// Preferred node affinity in the order of the manifest.
     pub preferences: Vec<Preference>,
-    /// `spec.tolerations`.
     pub tolerations: Vec<Toleration>,
-    /// `spec.containers`.
     pub containers: Vec<Container>,
-    /// `spec.initContainers`.
     pub init_containers: Vec<Container>,
     /// `spec.resources.requests`, at the level of the pod.
     pub requests: ResourceList,
-    /// `spec.overhead`.
     pub overhead: ResourceList,
     /// Whether `spec.resourceClaims` has an entry.
     pub resource_claims: bool,
@@ -228,19 +199,15 @@ pub struct Term {
     pub unreadable: bool,
 }
 
-/// A term of preferred node affinity.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Preference {
     /// 1 to 100.
     pub weight: i64,
-    /// The preferred term.
     pub term: Term,
 }
 
-/// A container.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Container {
-    /// `resources.requests`.
     pub requests: ResourceList,
     /// `resources.limits`, used for resources without a request.
     pub limits: ResourceList,
@@ -253,7 +220,6 @@ pub struct Container {
 /// A port of the node that a container uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct HostPort {
-    /// `hostPort`.
     pub port: u32,
     /// `protocol`; empty means `TCP`.
     pub protocol: String,
@@ -264,9 +230,7 @@ pub struct HostPort {
 /// A DaemonSet, whose pods use resources on every node that they can run on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct DaemonSet {
-    /// `metadata.name`.
     pub name: String,
-    /// Pod template.
     pub pod: Pod,
 }
 
@@ -275,13 +239,11 @@ pub struct DaemonSet {
 pub struct SchedulerOptions {
     /// `VM_MEMORY_OVERHEAD_PERCENT` in millionths: 0.075 is 75,000.
     pub memory_overhead: u32,
-    /// `RESERVED_ENIS`.
     pub reserved_enis: u32,
     /// `PREFERENCE_POLICY=Ignore`.
     pub ignore_preferences: bool,
     /// `MIN_VALUES_POLICY=BestEffort`.
     pub best_effort_min_values: bool,
-    /// `IGNORE_DRA_REQUESTS`.
     pub ignore_dra_requests: bool,
     /// Whether types that EC2 does not list as Spot have no Spot offering. Otherwise every type has one: another
     /// region may differ.

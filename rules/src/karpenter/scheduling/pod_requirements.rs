@@ -124,7 +124,6 @@ fn is_extended(resource: &str) -> bool {
     resource.contains('/') && !resource.contains("kubernetes.io/") && !resource.starts_with("requests.")
 }
 
-/// Whether a toleration matches a taint.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     steps::take(1);
     if !toleration.effect.is_empty() && toleration.effect != taint.effect {

@@ -17,13 +17,10 @@ const GIB: i128 = (1 << 30) * 1000;
 /// The resources of a node, in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeResources {
-    /// Instance type.
     pub instance: &'static InstanceType,
-    /// CPU.
     pub cpu: i128,
     /// Memory in thousandths of a byte.
     pub memory: i128,
-    /// Number of pods.
     pub pods: i128,
     /// Disk space for pods, in thousandths of a byte.
     pub ephemeral_storage: i128,
@@ -232,7 +229,6 @@ pub(super) fn effective_requests(container: &Container) -> ResourceList {
     amounts
 }
 
-/// Adds amounts to a total.
 pub(super) fn add(total: &mut ResourceList, more: &ResourceList) {
     steps::take(STEPS_PER_RESOURCE * more.len());
     for (name, amount) in more {

@@ -71,7 +71,6 @@ impl<'a> Scheduler<'a> {
         self
     }
 
-    /// The scheduler for one pool alone.
     pub fn for_pool(pool: &'a Pool, prepared: &PreparedPool, settings: &SchedulerOptions) -> Self {
         let mut crash = Vec::new();
         if pool.class.as_ref().is_some_and(crashes) {
@@ -401,7 +400,6 @@ fn order(a: &Pool, b: &Pool) -> Ordering {
     (b.weight.unwrap_or(0), &b.name).cmp(&(a.weight.unwrap_or(0), &a.name))
 }
 
-/// The verdict for a pod that a candidate admits.
 fn fits(
     pod: &Pod,
     state: &Relaxation,

@@ -19,10 +19,7 @@ pub enum Verdict {
     /// No pool admits the pod, even if everything unknown is assumed to allow it.
     DoesNotFit(Box<Unschedulable>),
     /// The result depends on something that is not in the manifests.
-    Unknown {
-        /// The uncertainties of the result.
-        uncertainties: Vec<Uncertainty>,
-    },
+    Unknown { uncertainties: Vec<Uncertainty> },
 }
 
 /// Why a pod fits on no pool.
@@ -76,10 +73,8 @@ pub struct Admission {
     pub relaxations: usize,
 }
 
-/// The stage at which a pool rejects a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RejectionStage {
-    /// The pool is static.
     Static,
     /// Karpenter rejects the pool itself.
     Invalid(String),
@@ -102,7 +97,6 @@ pub enum RejectionStage {
     Resources(Vec<String>),
     /// Too few distinct values of a key remain.
     MinValues {
-        /// The key.
         key: String,
         /// `minValues`.
         wanted: u32,
@@ -135,7 +129,6 @@ pub struct Conflict {
     pub key: String,
     /// The requirement of the pool on the key.
     pub requirement: Requirement,
-    /// Cause of the conflict.
     pub cause: Cause,
 }
 
@@ -170,7 +163,6 @@ pub enum Uncertainty {
     Reservations,
     /// Which placement group the class selects.
     PlacementGroup,
-    /// The region of the cluster.
     Region,
     /// Whether a zone and a zone id belong together.
     ZonePair,
@@ -184,7 +176,6 @@ pub enum Uncertainty {
     NoClass(String),
     /// A node class of another provider.
     OtherProvider(String),
-    /// Windows nodes.
     Windows,
     /// A node class that restricts the types by network cards or processor features.
     ClassNarrows(String),

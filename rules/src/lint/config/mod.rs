@@ -26,7 +26,6 @@ use reader::ConfigReader;
 
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The rules that the configuration may name.
     known_rules: RuleSet,
     extends: Option<Extends>,
     fail_on: Option<SeverityThreshold>,
@@ -90,7 +89,6 @@ struct OverrideTable {
     rules: RuleTable,
 }
 
-/// An error in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}:{line}:{column}: {message}{}", did_you_mean(.suggestion.as_deref()))]
 pub struct ConfigError {
@@ -171,7 +169,6 @@ impl Config {
         self.baseline.as_deref()
     }
 
-    /// What is rendered.
     pub fn render(&self) -> &RenderConfig {
         &self.render
     }

@@ -74,7 +74,6 @@ pub enum Operation {
     Remove {
         path: String,
     },
-    /// Moves a value.
     Move {
         from: String,
         path: String,
@@ -112,7 +111,6 @@ impl Fix {
         }
     }
 
-    /// A safe fix without operations.
     pub(crate) fn safe(title: impl Into<String>) -> Fix {
         Fix::new(title, Safety::Safe)
     }
@@ -160,7 +158,6 @@ impl Fix {
         }
     }
 
-    /// Removes an existing node.
     pub(crate) fn remove(mut self, node: &Node<'_>) -> Fix {
         let path = node.pointer().to_string();
         self.operations.push(Operation::Test { path: path.clone(), value: node.to_json() });

@@ -146,7 +146,6 @@ fn parse_comment_until(text: &str, from: usize, directive: &mut Directive) -> Op
     until
 }
 
-/// Parses the value of the annotation.
 pub(super) fn parse_annotation(text: &str) -> Directive {
     let mut directive = Directive::default();
     for part in words(text, 0, ';') {

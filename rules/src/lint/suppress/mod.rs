@@ -46,7 +46,6 @@ pub fn comment(rules: &[&str], reason: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Whether comments may suppress a rule.
 pub fn is_suppressible(rule: &Rule) -> bool {
     rule.group != Group::Suppression
 }
@@ -132,7 +131,6 @@ pub(crate) fn allowed_on_line(
     above.find_map(allows)
 }
 
-/// What a suppression applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum SuppressionTarget {
     /// A line, counted from 0, of a file, which is identified by the address of its source.

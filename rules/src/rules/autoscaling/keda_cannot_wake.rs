@@ -205,7 +205,6 @@ fn runs(workload: &Object, engine: &str) -> bool {
     })
 }
 
-/// A URL at the Service of the target.
 fn own_service<'a>(object: &Object, url: &str, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {
     let (_, rest) = url.split_once("://")?;
     let host = rest.split(['/', ':', '?']).next()?;

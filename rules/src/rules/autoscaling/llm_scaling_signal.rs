@@ -76,7 +76,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Autoscaling)
 };
 
-/// What a signal measures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Signal {
     Utilization,

@@ -82,11 +82,9 @@ pub(super) fn accelerators_of_replica(workload: &Object) -> Option<(&'static str
 
 /// A scale target that serves a model on accelerators.
 pub(super) struct ModelServer<'a> {
-    /// The target, if it is in the input.
     pub target: Option<&'a Object>,
     /// The evidence: "its command is `vllm serve`".
     pub reason: String,
-    /// The confidence of the class.
     pub confidence: Confidence,
 }
 

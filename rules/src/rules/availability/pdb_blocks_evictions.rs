@@ -155,7 +155,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The kind of pods of a PDB, which decides the advice.
 #[derive(Clone, Copy)]
 enum Advice {
-    /// Training runs.
     Training,
     /// Pods of Jobs, for which `maxUnavailable` allows no eviction.
     Jobs,

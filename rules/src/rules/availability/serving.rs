@@ -5,7 +5,6 @@ use crate::workload::class::{Classified, Confidence};
 use crate::workload::server::uses_device;
 use crate::workload::template::runs_forever;
 
-/// The kinds of servers.
 pub(super) const SERVER_KINDS: &[Kind] = &[
     Kind::DEPLOYMENT,
     Kind::STATEFUL_SET,

@@ -138,7 +138,6 @@ fn worst(calendar: &Calendar, reasons: &[DisruptionReason]) -> DisruptionReason 
     worst.unwrap_or(DisruptionReason::Drifted)
 }
 
-/// Whether a name indicates that the pool is for production.
 fn is_production(name: &str) -> bool {
     name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| matches!(word, "prod" | "prd" | "production"))
 }

@@ -97,7 +97,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The operator's settings in an object.
 fn settings(object: &Object) -> Option<Node<'_>> {
     let spec = object.get("spec");
     if object.is(POLICY) {

@@ -84,7 +84,6 @@ fn in_words(error: &str) -> String {
     }
 }
 
-/// All CEL expressions of an object.
 fn expressions(object: &Object) -> Vec<Node<'_>> {
     let mut out = Vec::new();
     let spec = object.get("spec");
@@ -116,7 +115,6 @@ fn expressions(object: &Object) -> Vec<Node<'_>> {
     out
 }
 
-/// A field of each item of a list.
 fn each<'o>(list: &Node<'o>, field: &str) -> Vec<Node<'o>> {
     list.items().map(|item| item.get(field)).collect()
 }

@@ -10,7 +10,6 @@ use crate::source::KustomizeRoute;
 pub(super) enum Relation {
     /// One kustomization reaches both, and kustomize rejects the second.
     Kustomization,
-    /// Both are in one file.
     File,
     /// Both are in one folder, and may be alternatives.
     Folder,

@@ -4,7 +4,6 @@ use crate::lint::context::Context;
 use crate::object::Object;
 use crate::schema::validation::FieldError;
 
-/// Reports each error of an object as one finding.
 pub(in crate::rules) fn report(object: &Object, errors: Vec<FieldError<'_>>, ctx: &mut Context<'_>) {
     for error in errors {
         let finding = ctx.report(&error.node, error.message);

@@ -23,7 +23,6 @@ pub(super) fn quoted_field(pointer: &Pointer) -> String {
     format!("`{}…`", last.chars().take(MAX_FIELD_CHARS - 1).collect::<String>())
 }
 
-/// A kind with its article.
 pub(super) fn with_article(kind: &str) -> String {
     // `EC2NodeClass` is pronounced with a vowel; no other kind here is an exception.
     let article = if kind.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" };

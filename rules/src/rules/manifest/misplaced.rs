@@ -72,7 +72,6 @@ pub(super) fn meant(
     Some(Misplaced { from: from.clone(), to })
 }
 
-/// All misplaced fields of an object.
 pub(super) fn misplaced(object: &Object, definitions: &CustomResourceDefinitions) -> Vec<Misplaced> {
     let all = violations(object, definitions);
     let unknown = all.iter().filter(|violation| violation.kind == ViolationKind::Unknown);

@@ -116,7 +116,6 @@ fn item_without_field(object: &Object, pointer: &Pointer) -> Option<String> {
     })
 }
 
-/// The written value, for a message.
 fn written_value(node: &Node<'_>) -> String {
     match node.shape() {
         Shape::Mapping => "a map".to_owned(),

@@ -55,7 +55,6 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
 enum Carrier {
     /// Pods, or a workload that creates them.
     Pod,
-    /// One node.
     Node,
     /// Every node of a pool.
     Pool,

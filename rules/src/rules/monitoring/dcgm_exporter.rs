@@ -6,7 +6,6 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::template::{Template, templates};
 
-/// The counters files of the image.
 pub(super) const COUNTERS_FILES: [&str; 3] =
     ["default-counters.csv", "dcp-metrics-included.csv", "1.x-compatibility-metrics.csv"];
 /// The folder of these files.

@@ -10,13 +10,11 @@ use crate::rules::prelude::*;
 pub(super) const SERVICE_MONITOR: Kind = Kind::new("monitoring.coreos.com", "ServiceMonitor");
 pub(super) const POD_MONITOR: Kind = Kind::new("monitoring.coreos.com", "PodMonitor");
 
-/// The endpoints that a monitor scrapes.
 pub(super) fn endpoints(monitor: &Object) -> impl Iterator<Item = Node<'_>> {
     let field = if monitor.is(POD_MONITOR) { "podMetricsEndpoints" } else { "endpoints" };
     monitor.root().items_at(&["spec", field])
 }
 
-/// Whether a monitor selects dcgm-exporter.
 pub(super) fn is_dcgm(monitor: &Object) -> bool {
     let labels = monitor.path(&["spec", "selector", "matchLabels"]);
     labels.entries().iter().any(|(_, value)| value.text().is_some_and(|text| text.contains("dcgm-exporter")))
@@ -58,7 +56,6 @@ pub(super) fn keeps_labels(monitor: &Object) -> Option<bool> {
     all
 }
 
-/// The monitors of dcgm-exporter.
 pub(super) struct DcgmMonitors;
 
 impl Predicate for DcgmMonitors {

@@ -137,7 +137,6 @@ fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>)
     .related(pool, &pool.path(&["metadata", "name"]), "the pool");
 }
 
-/// The pool, or the number of pools.
 fn which(pools: &[(&Object, TypeSet)]) -> String {
     match pools {
         [(pool, _)] => format!("pool `{}`", pool.display_name()),

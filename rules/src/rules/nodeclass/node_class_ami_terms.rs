@@ -61,7 +61,6 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Checks which fields of a term can be combined.
 fn check_fields(term: &Node<'_>, ctx: &mut Context<'_>) {
     let has = |name: &str| term.get(name).is_set();
     if !["tags", "id", "name", "alias", "ssmParameter"].into_iter().any(has) {

@@ -138,7 +138,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The agents among the containers of a template.
 fn agents<'t>(template: &'t Template<'_>) -> impl Iterator<Item = Agent> + 't {
     template.containers().filter_map(|container| {
         let image = container.get("image").text()?;

@@ -149,7 +149,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The Deployments that run Karpenter.
 struct KarpenterDeployments;
 
 impl Predicate for KarpenterDeployments {

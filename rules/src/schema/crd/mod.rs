@@ -19,7 +19,6 @@ use super::structural::of_crd;
 use validations::Validations;
 pub(crate) use validations::failed_validations;
 
-/// The compiled form of a definition.
 #[derive(Debug)]
 struct CompiledDefinition {
     schema: CompiledSchema,

@@ -43,7 +43,6 @@ pub(crate) struct FailedValidation {
     pub(crate) pointer: Pointer,
     /// The message of the API server.
     pub(crate) message: String,
-    /// The expression of the rule.
     pub(crate) rule: String,
 }
 

@@ -14,7 +14,6 @@ use super::syntax::{CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, i
 use super::volume::{is_subscript, no_backsteps, quantity, relative};
 use super::{Checker, mapping_items, may_hold_more_fields, probe, quote, resources, security};
 
-/// All containers of a pod.
 pub(super) fn containers<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
     let spec = &pod.spec;
     let list = spec.get("containers");

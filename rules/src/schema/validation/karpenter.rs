@@ -13,7 +13,6 @@ const TIMEOUTS: [&str; 3] = ["tcpEstablishedTimeout", "udpStreamTimeout", "udpTi
 /// Resources that a NodeOverlay may not set, because the instance type determines them.
 const FIXED_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
-/// `spec` of an EC2NodeClass.
 pub(super) fn node_class<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let tracking = spec.get("connectionTracking");
     let written = TIMEOUTS.iter().any(|t| tracking.get(t).is_set());
@@ -60,7 +59,6 @@ fn interfaces<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// `spec` of a NodeOverlay.
 pub(super) fn overlay<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let (price, adjustment) = (spec.get("price"), spec.get("priceAdjustment"));
     if price.is_set() && adjustment.is_set() {

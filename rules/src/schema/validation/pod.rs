@@ -11,10 +11,8 @@ use super::{
     volume,
 };
 
-/// The owner of a pod spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PodSpecOwner {
-    /// A Pod.
     Pod,
     /// The pod template of another kind.
     Template,
@@ -82,7 +80,6 @@ fn annotations<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// A pod spec.
 pub(super) fn pod<'a>(
     spec: &Node<'a>,
     of: PodSpecOwner,

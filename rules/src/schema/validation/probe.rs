@@ -95,7 +95,6 @@ fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mu
     }
 }
 
-/// A port number or port name.
 pub(super) fn port<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     if let Some(number) = node.int() {
         if !(1..=65535).contains(&number) {

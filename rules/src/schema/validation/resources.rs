@@ -13,7 +13,6 @@ use super::{Checker, mapping_items, quote};
 
 const NATIVE: &[&str] = &["cpu", "memory", "ephemeral-storage"];
 
-/// Resources of a container.
 pub(super) fn container<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     let resources = container.get("resources");
     let limits = resources.get("limits");

@@ -25,7 +25,6 @@ pub(crate) fn labels<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// A label selector.
 pub(crate) fn selector<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     labels(&node.get("matchLabels"), report);
     for expression in mapping_items(&node.get("matchExpressions")) {

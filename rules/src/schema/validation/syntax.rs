@@ -6,13 +6,11 @@ use crate::facts::names::{
     is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
 };
 
-/// A syntax with its description.
 pub(crate) struct Syntax {
     /// The noun phrase that completes "`x` is not a …".
     pub(crate) what: &'static str,
     /// What to write instead.
     pub(crate) help: &'static str,
-    /// Whether a text has the syntax.
     pub(crate) accepts: fn(&str) -> bool,
 }
 
@@ -44,14 +42,12 @@ pub(crate) static QUALIFIED_NAME: Syntax = Syntax {
     accepts: is_qualified_name,
 };
 
-/// Values of labels.
 pub(crate) static LABEL_VALUE: Syntax = Syntax {
     what: "label value",
     help: "write letters, digits, `-`, `_` and `.`, 63 at most, a letter or digit at both ends",
     accepts: is_label_value,
 };
 
-/// Names of container ports.
 pub(crate) static PORT_NAME: Syntax = Syntax {
     what: "port name",
     help: "write 15 lower-case letters, digits and single `-` at most, one of them a letter",
@@ -65,25 +61,21 @@ pub(crate) static ENV_NAME: Syntax = Syntax {
     accepts: is_env_name,
 };
 
-/// Keys of ConfigMaps and Secrets.
 pub(crate) static CONFIG_KEY: Syntax = Syntax {
     what: "key of a ConfigMap or Secret",
     help: "write letters, digits, `-`, `_` and `.`, not `.` or `..` at the start",
     accepts: is_config_key,
 };
 
-/// Names of HTTP headers.
 pub(crate) static HEADER_NAME: Syntax =
     Syntax { what: "name of an HTTP header", help: "write letters, digits and `-`", accepts: is_header_name };
 
-/// Segments of a URL path.
 pub(crate) static PATH_SEGMENT: Syntax = Syntax {
     what: "name that fits into a URL path",
     help: "leave out `/` and `%`",
     accepts: is_path_segment,
 };
 
-/// IP addresses.
 pub(crate) static IP: Syntax = Syntax {
     what: "IP address",
     help: "write an IPv4 or IPv6 address",
@@ -97,14 +89,12 @@ pub(crate) static CIDR: Syntax = Syntax {
     accepts: is_cidr,
 };
 
-/// Names of DRA and CSI drivers.
 pub(crate) static DRIVER_NAME: Syntax = Syntax {
     what: "name of a driver",
     help: "write a DNS name of 63 characters at most",
     accepts: |text| text.len() <= 63 && is_dns_subdomain(&text.to_ascii_lowercase()),
 };
 
-/// Names of webhooks.
 pub(crate) static WEBHOOK_NAME: Syntax = Syntax {
     what: "name of a webhook",
     help: "write a DNS name of three parts or more, as `pods.gpulint.example.com`",

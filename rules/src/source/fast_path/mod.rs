@@ -117,7 +117,6 @@ struct LineScanner<'t> {
     root_end: Option<usize>,
 }
 
-/// The token at a position of a line.
 enum LineToken {
     Item,
     Key { end: usize, style: ScalarStyle },

@@ -265,7 +265,6 @@ struct Block {
     next_line: usize,
 }
 
-/// The indentation of a block scalar.
 struct Indents {
     /// The column of its parent.
     above: usize,

@@ -43,7 +43,6 @@ pub struct Draft {
     text: String,
     out_of_line_keys: Vec<(u32, MappingKey)>,
     has_patch_directive: bool,
-    /// Whether a mapping has a repeated key.
     has_repeated_key: bool,
 }
 
@@ -79,12 +78,10 @@ impl Draft {
         self.find(path).is_some()
     }
 
-    /// Whether the value at a path is a mapping.
     pub fn is_mapping(&self, path: &[&str]) -> bool {
         self.find(path).is_some_and(|at| self.slots[at].kind == SlotKind::Mapping)
     }
 
-    /// Whether the value at a path is a list.
     pub fn is_list(&self, path: &[&str]) -> bool {
         self.find(path).is_some_and(|at| self.slots[at].kind == SlotKind::Sequence)
     }

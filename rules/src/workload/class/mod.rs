@@ -17,7 +17,6 @@ use heuristics::{
     SERVING_KINDS, TRAINING, TRAINING_KINDS,
 };
 
-/// The purpose of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadClass {
     /// Serves requests that clients wait for.
@@ -62,7 +61,6 @@ impl WorkloadClass {
     }
 }
 
-/// The confidence of a classification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Confidence {
     /// Weak evidence.
@@ -424,7 +422,6 @@ pub fn purpose(text: &str) -> Option<WorkloadClass> {
     found
 }
 
-/// The class that the name of an object denotes.
 pub(crate) fn purpose_of_name(object: &Object) -> Option<WorkloadClass> {
     purpose(object.name())
 }

@@ -25,7 +25,6 @@ pub(crate) struct SketchNode {
     pub(crate) children: Vec<usize>,
 }
 
-/// The place of the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A place without completions.
@@ -51,17 +50,14 @@ pub(crate) struct KeyPlace {
     pub(crate) column: usize,
     /// Whether the mapping is written in braces.
     pub(crate) flow: bool,
-    /// Whether the name is in quotes.
     pub(crate) quoted: bool,
 }
 
-/// A place for a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValuePlace {
     pub(crate) node: usize,
     /// The word under the cursor.
     pub(crate) word: Span,
-    /// Whether it is in quotes.
     pub(crate) quoted: bool,
     /// The column of an item in which a mapping could begin instead.
     pub(crate) item_column: Option<usize>,
@@ -153,7 +149,6 @@ impl<'t> Sketch<'t> {
         Some(unquoted(self.text.get(node.span.start as usize..node.span.end as usize)?))
     }
 
-    /// The text of a field.
     pub(crate) fn field(&self, node: usize, name: &str) -> Option<&'t str> {
         self.scalar(self.child(node, name)?)
     }

@@ -37,9 +37,7 @@ const NODES: &str = "nodes";
 /// Equal pods.
 #[derive(Debug, Clone)]
 pub struct PodGroup<'a> {
-    /// One of the pods.
     pub pod: &'a Pod,
-    /// The number of pods.
     pub count: u64,
     /// Which pods must not share a node with one of these.
     pub required: Vec<HostRule>,
@@ -78,18 +76,15 @@ pub struct NodeGroup {
     pub instance: &'static InstanceType,
     /// The capacity types in the order in which Karpenter prefers them.
     pub capacity_types: Vec<&'static str>,
-    /// The number of nodes.
     pub nodes: u64,
     /// The number of pods on each, by the position of their group.
     pub pods: BTreeMap<usize, u64>,
 }
 
-/// Pods of a group without a node.
 #[derive(Debug, Clone)]
 pub struct UnplacedPods {
     /// The position of the group.
     pub group: usize,
-    /// The number of pods.
     pub pods: u64,
     /// The pools that admit them and have reached a limit.
     pub full: Vec<FullPool>,
@@ -207,7 +202,6 @@ impl<'s, 'a> Packer<'s, 'a> {
         self.pods.iter().map(|pod| pod.left).sum()
     }
 
-    /// The pool of nodes.
     fn candidate(&self, open: &OpenNodes) -> &'s Candidate<'a> {
         &self.scheduler.candidates[open.candidate]
     }

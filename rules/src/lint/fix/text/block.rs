@@ -124,7 +124,6 @@ impl Editor<'_> {
             .unwrap_or(2)
     }
 
-    /// Appends a new member to a mapping.
     pub(super) fn add_member(&self, mapping: u32, key: &str, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         if layout.is_flow(mapping) {

@@ -20,7 +20,6 @@ pub(super) struct WorkingCopy {
     pub(super) tree: Arc<Tree>,
     /// Range of the scope in the text of the tree.
     pub(super) range: Range<usize>,
-    /// Pointer to the object in the document.
     pub(super) object_pointer: Pointer,
 }
 

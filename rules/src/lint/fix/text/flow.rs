@@ -192,7 +192,6 @@ impl Editor<'_> {
         Some(vec![TextChange::new(inside, text)])
     }
 
-    /// Inserts an item into a flow list.
     pub(super) fn insert_in_flow(&self, list: u32, index: usize, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let children = layout.children(list);
@@ -217,7 +216,6 @@ impl Editor<'_> {
         }])
     }
 
-    /// Replaces a value in a flow collection.
     pub(super) fn replace_in_flow(&self, slot: u32, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let parent = layout.parent(slot)?;

@@ -58,7 +58,6 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// The start of the next line.
     pub(super) fn next_line(&self, at: usize) -> usize {
         let rest = self.text_from(at);
         rest.find('\n').map_or(at + rest.len(), |n| at + n + 1)

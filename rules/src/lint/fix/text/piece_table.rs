@@ -39,7 +39,6 @@ impl Piece {
         }
     }
 
-    /// Splits the piece in two.
     fn split(self, at: usize) -> (Piece, Piece) {
         match self {
             Piece::Original(range) => {
@@ -54,7 +53,6 @@ impl Piece {
     }
 }
 
-/// A text in pieces.
 pub(super) struct PieceTable {
     pieces: Vec<Piece>,
 }

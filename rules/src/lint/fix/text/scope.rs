@@ -24,7 +24,6 @@ pub(super) struct Scope {
     /// The values of its documents before the edits. Null replaces a document that consists of the object, because
     /// none of it stays unchanged.
     values: Vec<Option<Value>>,
-    /// Index of the edited document.
     document_index: usize,
     /// Pointer to the object in that document, if the scope is parsed alone.
     object_pointer: Pointer,

@@ -25,7 +25,6 @@ pub(super) struct Style {
     pub(super) quote: char,
     /// Whether keys and strings are always quoted, as in JSON.
     pub(super) json: bool,
-    /// Whether strings are always quoted.
     pub(super) always_quote: bool,
 }
 
