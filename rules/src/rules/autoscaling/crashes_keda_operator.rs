@@ -28,7 +28,6 @@
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#MustParse>
 
-use crate::facts::quantity::Quantity;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -63,10 +63,8 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-performance.html>
 
 use crate::keda::resource_metrics::resource_metrics;
-use crate::keda::triggers;
 use crate::rules::autoscaling::scale_target::{SCALABLE, target, target_name, uses_accelerators};
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-scaled-on-cpu",

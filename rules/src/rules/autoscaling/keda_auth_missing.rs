@@ -38,8 +38,7 @@
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/authentication/#re-use-credentials-and-delegate-auth-with-triggerauthentication>
 
-use crate::facts::suggest::nearest;
-use crate::keda::{ellipsize, triggers};
+use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

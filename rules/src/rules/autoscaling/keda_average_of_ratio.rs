@@ -33,10 +33,9 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#triggers>
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#algorithm-details>
 
+use crate::keda::uses_modifiers;
 use crate::keda::value::number;
-use crate::keda::{triggers, uses_modifiers};
 use crate::promql::bound::upper_bound;
-use crate::promql::queries;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -38,7 +38,7 @@
 
 use crate::keda::query::{engine_of, reads};
 use crate::keda::value::boolean;
-use crate::keda::{Trigger, ellipsize, triggers, uses_modifiers};
+use crate::keda::{Trigger, ellipsize, uses_modifiers};
 use crate::rules::autoscaling::scale_target::{target, target_name};
 use crate::rules::prelude::*;
 

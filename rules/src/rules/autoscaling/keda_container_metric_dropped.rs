@@ -33,7 +33,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#scalingmodifiers>
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 
-use crate::keda::{triggers, uses_modifiers};
+use crate::keda::uses_modifiers;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -33,7 +33,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
-use crate::keda::triggers;
 use crate::rules::autoscaling::scale_target::{SCALABLE, model_server, rests_at_zero, target_name};
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;

@@ -33,9 +33,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::facts::suggest::nearest;
+use crate::keda::ellipsize;
 use crate::keda::formula::{FormulaError, formula_error};
-use crate::keda::{ellipsize, triggers};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -28,7 +28,6 @@
 
 use crate::keda::ellipsize;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 use crate::tree::scalar::Scalar;
 
 pub(crate) static RULE: Rule = Rule {

@@ -29,7 +29,6 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#advanced>
 
 use crate::keda::hpa_name;
-use crate::platform::Version;
 use crate::rules::prelude::*;
 
 /// Maximum length of a label value.

@@ -33,7 +33,6 @@
 
 use crate::promql::expr::{Expr, ResultType};
 use crate::promql::metrics::{Unit, metric};
-use crate::promql::queries;
 use crate::promql::series::{Series, series};
 use crate::rules::prelude::*;
 

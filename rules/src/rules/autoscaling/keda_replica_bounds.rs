@@ -26,7 +26,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 
-use crate::platform::Version;
 use crate::rules::autoscaling::report_below;
 use crate::rules::prelude::*;
 

@@ -27,7 +27,6 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/>
 
-use crate::keda::triggers;
 use crate::rules::autoscaling::scale_target::{
     SCALABLE, accelerators_of_replica, target, target_name, uses_accelerators,
 };

@@ -54,7 +54,7 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#minreplicacount>
 
-use crate::keda::{Trigger, triggers};
+use crate::keda::Trigger;
 use crate::rules::autoscaling::scale_target::{SCALABLE, model_server, rests_at_zero, target_name};
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;

@@ -29,7 +29,6 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#cooldownperiod>
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#activating-and-scaling-thresholds>
 
-use crate::keda::triggers;
 use crate::keda::value::boolean;
 use crate::rules::prelude::*;
 

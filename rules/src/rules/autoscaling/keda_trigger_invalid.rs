@@ -31,7 +31,7 @@
 use crate::keda::check::{Surroundings, problems};
 use crate::keda::sources::{Authentication, Environment};
 use crate::keda::value::number;
-use crate::keda::{ellipsize, triggers, uses_modifiers};
+use crate::keda::{ellipsize, uses_modifiers};
 use crate::rules::autoscaling::scale_target;
 use crate::rules::prelude::*;
 

@@ -28,12 +28,10 @@
 //! - <https://keda.sh/docs/latest/scalers/>
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 
-use crate::facts::suggest::nearest;
 use crate::keda::removed::removed_key;
 use crate::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, TABLE_VERSION};
 use crate::keda::{ellipsize, with_article};
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-key-ignored",

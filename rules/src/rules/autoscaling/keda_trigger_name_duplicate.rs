@@ -29,7 +29,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::keda::{ellipsize, triggers};
+use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -24,7 +24,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/scalers/>
 
-use crate::facts::suggest::nearest;
 use crate::keda::ellipsize;
 use crate::keda::removed::removed_type;
 use crate::keda::scalers::{LATER_TYPES, TABLE_VERSION, names};

@@ -62,8 +62,6 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-observability.html>
 //! - <https://github.com/NVIDIA/dcgm-exporter/issues/216>
 
-use crate::keda::triggers;
-use crate::promql::queries;
 use crate::rules::autoscaling::scale_target::{CLASSIFIED_TARGETS, unique_target};
 use crate::rules::prelude::*;
 

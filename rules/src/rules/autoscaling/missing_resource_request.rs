@@ -43,7 +43,6 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
 
 use crate::cluster::views::scale_target;
-use crate::facts::quantity::Quantity;
 use crate::keda::ellipsize;
 use crate::keda::resource_metrics::resource_metrics;
 use crate::rules::prelude::*;

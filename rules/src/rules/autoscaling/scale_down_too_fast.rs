@@ -59,7 +59,7 @@ use crate::rules::autoscaling::scale_target::{
     SCALABLE, rests_at_zero, target, target_name, uses_accelerators,
 };
 use crate::rules::prelude::*;
-use crate::workload::class::{Classified, WorkloadClass};
+use crate::workload::class::Classified;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-down-too-fast",

@@ -1,12 +1,10 @@
 //! The target of an autoscaler: its object, its accelerators, and whether it serves a model.
 
 use crate::cluster::views::scale_target;
-use crate::facts::quantity::Quantity;
 use crate::keda::query::{engine_of, reads};
-use crate::keda::triggers;
 use crate::rules::prelude::*;
-use crate::workload::class::{Confidence, WORKLOAD_CLASS_KEY, WorkloadClass};
-use crate::workload::gpu::{KARPENTER_ACCELERATORS, requests_accelerator};
+use crate::workload::class::{Confidence, WORKLOAD_CLASS_KEY};
+use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 /// The kinds of targets whose pod templates are known.
 pub(super) const SCALABLE: &[Kind] = &[

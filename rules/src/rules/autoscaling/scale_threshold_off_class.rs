@@ -66,15 +66,12 @@
 //! - <https://keda.sh/docs/latest/scalers/prometheus/>
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
 
-use crate::facts::quantity::Quantity;
 use crate::keda::uses_modifiers;
 use crate::keda::value::number;
 use crate::promql::bound::upper_bound;
 use crate::promql::metrics::{Unit, metric};
-use crate::promql::queries;
 use crate::rules::autoscaling::scale_target::{CLASSIFIED_TARGETS, unique_target};
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-threshold-off-class",

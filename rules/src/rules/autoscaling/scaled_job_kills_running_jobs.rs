@@ -36,7 +36,6 @@
 
 use crate::rules::autoscaling::scale_target::uses_accelerators;
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scaled-job-kills-running-jobs",

@@ -59,11 +59,9 @@
 
 use super::rollout::{Rollout, rollout};
 use super::serving::{is_owned, tell_autoscaler};
-use crate::facts::quantity::Quantity;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_accelerator;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 /// The pools with their limits, and the autoscalers that set the number of pods.
 const READS: [Kind; WORKLOAD_KINDS.len() + 3] =

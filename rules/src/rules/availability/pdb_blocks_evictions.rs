@@ -34,8 +34,6 @@ use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 /// The workloads that a PDB selects, and the autoscalers that set their number of pods.
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);

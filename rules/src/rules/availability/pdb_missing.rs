@@ -57,7 +57,6 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
-use crate::workload::gpu::requests_accelerator;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-missing",

@@ -45,7 +45,6 @@
 
 use crate::cluster::views::disruptions::{IntOrPercent, allows_none, runs_as_job, selects_by_job_label};
 use crate::rules::prelude::*;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-on-job",

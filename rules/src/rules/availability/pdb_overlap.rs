@@ -47,7 +47,6 @@
 
 use crate::rules::prelude::*;
 use crate::workload::selector;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::PDB]);
 

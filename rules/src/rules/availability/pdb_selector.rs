@@ -25,7 +25,7 @@
 use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
 use crate::schema::validation::pdb::has_valid_selector;
-use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
+use crate::workload::template::workload_kind;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",

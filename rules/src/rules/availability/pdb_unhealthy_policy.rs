@@ -50,9 +50,7 @@
 
 use crate::cluster::views::disruptions::{allows_none, selected_pods};
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
 use crate::workload::server::uses_device;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);
 

@@ -53,7 +53,6 @@ use crate::cluster::together::routes;
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word, repository};
 use crate::workload::server::{flag, server_of};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-name-breaks-server",

@@ -46,7 +46,6 @@ use crate::rules::availability::intended_workload::{has_added_labels, intended_w
 use crate::rules::availability::serving::is_owned;
 use crate::rules::prelude::*;
 use crate::workload::selector;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-selects-nothing",

@@ -75,8 +75,6 @@
 
 use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-blocks-forever",

@@ -44,7 +44,6 @@
 
 use crate::facts::cron;
 use crate::facts::cron::{CronError, Schedule};
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -58,7 +58,6 @@
 use crate::facts::cron::to_utc;
 use crate::facts::timezone::{Zone, is_known};
 use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
-use crate::lint::finding::ellipsize;
 use crate::rules::disruption::budget_comments::{budget_comments, has_word, local_time_word};
 use crate::rules::disruption::budget_hours::{DAY, HOUR, Window, daily_window, is_shifted, is_typical};
 use crate::rules::prelude::*;

@@ -39,8 +39,6 @@ use crate::facts::duration::DurationField;
 use crate::karpenter::budget::DisruptionReason;
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-defaulted-on-gpu",

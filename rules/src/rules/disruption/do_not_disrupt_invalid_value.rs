@@ -47,7 +47,6 @@ use crate::facts::duration::{DurationField, GoDuration};
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, pool_annotation};
 use crate::platform::Platform;
 use crate::rules::prelude::*;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-invalid-value",

@@ -49,11 +49,8 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
-use crate::workload::class::WorkloadClass;
-use crate::workload::gpu::requests_accelerator;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
-use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived, workload_kind};
+use crate::workload::template::{is_short_deadline, is_short_lived, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-missing",

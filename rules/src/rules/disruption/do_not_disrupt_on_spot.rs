@@ -42,7 +42,6 @@ use crate::cluster::placement::has_controller;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects};
 use crate::rules::prelude::*;
 use crate::rules::spot_use::{SpotUse, spot_use};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-on-spot",

@@ -52,7 +52,6 @@
 use crate::cluster::placement::{EvictionBlocker, READS, termination_grace_period};
 use crate::facts::duration::format_hours;
 use crate::rules::prelude::*;
-use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::runs_forever;
 
 /// Shortest period that the fix sets, in seconds: a protected run may need a whole day.

@@ -57,7 +57,6 @@
 
 use crate::cluster::placement::{EvictionBlocker, PdbBlock, READS};
 use crate::cluster::views::disruptions::allows_none;
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 use crate::workload::template::runs_forever;
 

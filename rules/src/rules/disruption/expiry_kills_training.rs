@@ -42,8 +42,6 @@
 
 use crate::karpenter::do_not_disrupt::pool_annotation;
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "expiry-kills-training",

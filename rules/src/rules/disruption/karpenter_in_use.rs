@@ -1,7 +1,6 @@
 //! Whether Karpenter starts the nodes that pods of the input run on.
 
 use crate::rules::prelude::*;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 /// Karpenter's own kinds, which show that it runs in the cluster.
 const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];

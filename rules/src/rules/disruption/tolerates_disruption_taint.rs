@@ -38,9 +38,7 @@
 
 use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::prelude::*;
-use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::WORKLOAD_KINDS;
+use crate::workload::class::classify;
 
 pub(crate) static RULE: Rule = Rule {
     id: "tolerates-disruption-taint",

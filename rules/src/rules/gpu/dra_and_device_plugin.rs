@@ -43,8 +43,7 @@
 
 use crate::rules::gpu::dra_claims::{asks_for_gpus, claims, resolve};
 use crate::rules::prelude::*;
-use crate::workload::devices::{pod_devices, uses_accelerators};
-use crate::workload::template::WORKLOAD_KINDS;
+use crate::workload::devices::pod_devices;
 
 const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
 

@@ -38,10 +38,8 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 
 use crate::cluster::objects::Lookup;
-use crate::facts::suggest::nearest;
 use crate::rules::gpu::dra_claims::{claims, target, used};
 use crate::rules::prelude::*;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-claim-reference",

@@ -52,7 +52,6 @@ use crate::rules::gpu::dra_claims::{asks_for_gpus, claims, resolve};
 use crate::rules::prelude::*;
 use crate::workload::devices::pods_of;
 use crate::workload::dra::devices;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-claim-shared",

@@ -37,7 +37,6 @@ use crate::cluster::Cluster;
 use crate::cluster::query::{Query, QuerySlot};
 use crate::rules::gpu::dra_claims::{claims, used};
 use crate::rules::prelude::*;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::RESOURCE_CLAIM_TEMPLATE]);
 

@@ -28,7 +28,6 @@
 //! - <https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu>
 
 use crate::cluster::objects::Lookup;
-use crate::facts::suggest::nearest;
 use crate::rules::gpu::dra_claims::NVIDIA_CLASSES;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;

@@ -39,8 +39,6 @@ use crate::rules::gpu::{
     KARPENTERS, is_left_alone, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
 };
 use crate::rules::prelude::*;
-use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-not-provisioned",

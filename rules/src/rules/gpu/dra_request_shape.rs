@@ -30,7 +30,6 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/resource-claim-v1/>
 
-use crate::platform::Version;
 use crate::rules::manifest::field_errors;
 use crate::rules::prelude::*;
 use crate::schema::validation::{Checker, dra_request};

@@ -32,7 +32,6 @@
 //! - <https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 
-use crate::facts::suggest::nearest;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;
 

@@ -40,12 +40,11 @@ use std::sync::LazyLock;
 
 use crate::catalog;
 use crate::rules::gpu::{
-    KARPENTERS, is_left_alone, is_on_karpenter, karpenter_object, shown_by, types_by_label,
+    KARPENTERS, gpu_templates, is_on_karpenter, karpenter_object, shown_by, types_by_label,
 };
 use crate::rules::prelude::*;
-use crate::workload::devices::{pod_devices, uses_accelerators};
+use crate::workload::devices::pod_devices;
 use crate::workload::gpu::{EFA, KARPENTER_ACCELERATORS};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-count-unsatisfiable",
@@ -57,10 +56,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) {
-        return None;
-    }
-    for template in templates(object) {
+    for template in gpu_templates(object) {
         for (resource, devices) in pod_devices(&template) {
             if KARPENTER_ACCELERATORS.contains(&resource) || resource == EFA {
                 inspect(object, &template, resource, devices.count, &devices.node, ctx);

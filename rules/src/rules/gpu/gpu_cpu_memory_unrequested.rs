@@ -37,14 +37,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::{InstanceType, TypeSet, all};
+use crate::catalog::{InstanceType, all};
 use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, pools_by_label, selected_types};
 use crate::rules::prelude::*;
-use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::{pod_devices, uses_accelerators};
-use crate::workload::diagnostic::{is_test, only_waits};
+use crate::workload::class::classify;
+use crate::workload::devices::pod_devices;
+use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
-use crate::workload::template::WORKLOAD_KINDS;
 
 const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
 

@@ -29,10 +29,8 @@
 //! - <https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/>
 //! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources>
 
-use crate::facts::quantity::Quantity;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_extended;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-limit-mismatch",

@@ -43,11 +43,10 @@
 //! - <https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html>
 //! - <https://docs.pytorch.org/docs/stable/elastic/run.html>
 
-use crate::rules::gpu::is_left_alone;
+use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
-use crate::workload::devices::{gpus_of, pods_of, uses_accelerators};
+use crate::workload::devices::{gpus_of, pods_of};
 use crate::workload::launcher::{Launch, Program};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
@@ -62,10 +61,7 @@ const CHOICES: [&str; 4] =
     ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) {
-        return None;
-    }
-    for template in templates(object) {
+    for template in gpu_templates(object) {
         for container in template.containers() {
             inspect(object, &template, &container, ctx);
         }

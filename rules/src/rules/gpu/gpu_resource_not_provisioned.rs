@@ -39,13 +39,12 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/729>
 
 use crate::rules::gpu::{
-    KARPENTERS, is_left_alone, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
+    KARPENTERS, gpu_templates, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
 };
 use crate::rules::prelude::*;
-use crate::workload::devices::{pod_devices, uses_accelerators};
+use crate::workload::devices::pod_devices;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
 use crate::workload::node_labels::{LabelUse, referenced_labels};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-resource-not-provisioned",
@@ -57,10 +56,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) {
-        return None;
-    }
-    for template in templates(object) {
+    for template in gpu_templates(object) {
         if template.spec.get("nodeName").is_set() || !is_on_karpenter(&template, ctx) {
             continue;
         }

@@ -39,7 +39,6 @@ use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::views::Predicate;
 use crate::rules::prelude::*;
 use crate::workload::mig::{is_known_profile, profile_of_resource};
-use crate::workload::template::WORKLOAD_KINDS;
 
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");

@@ -36,10 +36,8 @@
 
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::devices::uses_accelerators;
-use crate::workload::diagnostic::is_test;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
-use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
+use crate::workload::template::workload_kind;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-taint-tolerated-without-gpu",

@@ -37,12 +37,10 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::placement::has_controller;
-use crate::facts::quantity::Quantity;
 use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_accelerator;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-toleration-missing",

@@ -34,13 +34,12 @@
 //! - <https://docs.nvidia.com/datacenter/tesla/mig-user-guide/>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::catalog::{Label, TypeSet};
-use crate::rules::gpu::{is_left_alone, pools_by_label, types_by_label};
+use crate::catalog::Label;
+use crate::rules::gpu::{gpu_templates, pools_by_label, types_by_label};
 use crate::rules::prelude::*;
-use crate::workload::devices::{pod_devices, uses_accelerators};
+use crate::workload::devices::pod_devices;
 use crate::workload::mig::{is_product_without_mig, offers, profile_of_resource};
 use crate::workload::node_labels::{LabelUse, referenced_labels};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "mig-incapable-gpu",
@@ -56,10 +55,7 @@ const PRODUCTS: [&str; 3] =
     ["nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) {
-        return None;
-    }
-    for template in templates(object) {
+    for template in gpu_templates(object) {
         for (resource, devices) in pod_devices(&template) {
             if let Some(profile) = profile_of_resource(resource) {
                 inspect(object, &template, &profile, &devices.node, ctx);

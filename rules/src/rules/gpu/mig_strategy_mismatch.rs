@@ -39,11 +39,10 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html>
 //! - <https://github.com/NVIDIA/k8s-device-plugin>
 
-use crate::rules::gpu::is_left_alone;
+use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
-use crate::workload::devices::{pod_devices, uses_accelerators};
+use crate::workload::devices::pod_devices;
 use crate::workload::mig::profile_of_resource;
-use crate::workload::template::WORKLOAD_KINDS;
 
 const POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
 
@@ -57,10 +56,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) {
-        return None;
-    }
-    for template in templates(object) {
+    for template in gpu_templates(object) {
         for (resource, devices) in pod_devices(&template) {
             if profile_of_resource(resource).is_none() {
                 continue;

@@ -44,8 +44,9 @@ use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::platform::Product;
 use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::devices::uses_accelerators;
 use crate::workload::node_labels::{LabelUse, is_off_karpenter, names_karpenter, referenced_labels};
-use crate::workload::template::Template;
+use crate::workload::template::{Template, templates};
 
 /// Whether the input or the configuration shows that Karpenter starts nodes for the pods of a template.
 pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
@@ -156,6 +157,12 @@ pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> 
 fn is_custom(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     !domain.ends_with("kubernetes.io") && !domain.starts_with("karpenter.") && !domain.ends_with("nvidia.com")
+}
+
+/// The pod templates of a workload that uses accelerators; none of an object that [`is_left_alone`].
+fn gpu_templates(object: &Object) -> impl Iterator<Item = Template<'_>> {
+    let counts = uses_accelerators(object) && !is_left_alone(object);
+    counts.then(|| templates(object)).into_iter().flatten()
 }
 
 /// Whether an object is not a workload by itself: another object creates it, it runs on every node, or it is a patch.

@@ -45,12 +45,11 @@
 
 use crate::catalog::InstanceType;
 use crate::rules::gpu::gpu_process_count::is_group;
-use crate::rules::gpu::{is_left_alone, selected_types};
+use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
-use crate::workload::devices::{Devices, gpus_of, uses_accelerators};
+use crate::workload::devices::{Devices, gpus_of};
 use crate::workload::launcher::Launch;
 use crate::workload::model::weights_of;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-exceeds-gpu-memory",
@@ -71,10 +70,7 @@ const CACHE: u64 = 15;
 const POOLING: [&str; 4] = ["task", "runner", "convert", "is-embedding"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) {
-        return None;
-    }
-    for template in templates(object) {
+    for template in gpu_templates(object) {
         for container in template.containers() {
             inspect(object, &template, &container, ctx);
         }

@@ -35,10 +35,9 @@
 
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::devices::{extended_resources_of, uses_accelerators};
-use crate::workload::diagnostic::{is_test, only_waits};
+use crate::workload::devices::extended_resources_of;
+use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::requested_extended_resources;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "privileged-gpu-pod",

@@ -36,10 +36,8 @@
 use crate::catalog::InstanceType;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{SchedulerOptions, allocatable, pod_requests};
-use crate::rules::gpu::{is_left_alone, selected_types};
+use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
-use crate::workload::devices::uses_accelerators;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "request-overflows-instance",
@@ -53,10 +51,7 @@ pub(crate) static RULE: Rule = Rule {
 const MIB: i128 = 1024 * 1024 * 1000;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) {
-        return None;
-    }
-    for template in templates(object) {
+    for template in gpu_templates(object) {
         inspect(object, &template, ctx);
     }
     None

@@ -37,12 +37,9 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
-use crate::facts::quantity::Quantity;
-use crate::rules::gpu::is_left_alone;
+use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
 use crate::workload::checkpoint::volume;
-use crate::workload::devices::uses_accelerators;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-over-limit",
@@ -53,10 +50,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) {
-        return None;
-    }
-    for template in templates(object) {
+    for template in gpu_templates(object) {
         for container in template.containers() {
             inspect(&template, &container, ctx);
         }

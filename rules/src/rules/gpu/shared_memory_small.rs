@@ -43,11 +43,9 @@
 
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::{gpus_of, uses_accelerators};
-use crate::workload::diagnostic::is_test;
+use crate::workload::class::classify;
+use crate::workload::devices::gpus_of;
 use crate::workload::launcher::{Launch, Program};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-small",

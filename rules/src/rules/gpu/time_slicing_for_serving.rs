@@ -32,7 +32,6 @@
 
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
-use crate::workload::template::WORKLOAD_KINDS;
 
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 

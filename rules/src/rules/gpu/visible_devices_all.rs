@@ -36,9 +36,7 @@
 
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::devices::{devices_of, uses_accelerators};
-use crate::workload::diagnostic::is_test;
-use crate::workload::template::WORKLOAD_KINDS;
+use crate::workload::devices::devices_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "visible-devices-all",

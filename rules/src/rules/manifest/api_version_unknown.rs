@@ -33,7 +33,6 @@
 
 use crate::facts::suggest;
 use crate::kind::api_versions::{VersionsOfKind, groups_with, kinds_of, versions_of};
-use crate::lint::finding::ellipsize;
 use crate::object::ObjectId;
 use crate::rules::manifest::message_parts::list_names;
 use crate::rules::migration::removed_api_version::removed_in;

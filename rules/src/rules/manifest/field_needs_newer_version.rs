@@ -34,8 +34,6 @@
 use std::sync::LazyLock;
 
 use crate::karpenter::nodepool::CAPACITY_TYPE;
-use crate::karpenter::requirement::Operator;
-use crate::platform::Version;
 use crate::rules::manifest::message_parts::quoted_field;
 use crate::rules::prelude::*;
 

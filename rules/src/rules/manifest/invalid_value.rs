@@ -36,7 +36,7 @@
 use crate::facts::duration;
 use crate::karpenter::requirement_list::Provider;
 use crate::kind::SCHEMA_KINDS;
-use crate::platform::{Platform, Version};
+use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
 use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::manifest::stand_in::stand_in;

@@ -54,7 +54,7 @@ use crate::rules::precedence::matches;
 use crate::rules::prelude::*;
 use crate::schema;
 use crate::tree::node::Shape;
-use crate::tree::placeholder::{find_placeholder, is_placeholder};
+use crate::tree::placeholder::find_placeholder;
 use crate::workload::gpu::is_accelerator;
 
 pub(crate) static RULE: Rule = Rule {

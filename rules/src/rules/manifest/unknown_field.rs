@@ -40,7 +40,7 @@ use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
 use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::MAX_MERGED_RELATED;
 use crate::migration::moved_fields::{Replacement, moved_field};
-use crate::platform::{Platform, Version};
+use crate::platform::Platform;
 use crate::rules::manifest::message_parts::{list_names, quoted_field, quoted_value, with_article};
 use crate::rules::manifest::misplaced::{Misplaced, meant, parent};
 use crate::rules::precedence::EarlierReports;

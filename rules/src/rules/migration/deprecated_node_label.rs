@@ -30,7 +30,6 @@ use super::rename_label::report_rename;
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 

@@ -29,7 +29,6 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
-use crate::platform::Version;
 use crate::rules::manifest_purpose::is_named_after_version;
 use crate::rules::prelude::*;
 use crate::schema::validation::dra_request::nest;

@@ -31,7 +31,6 @@
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
 use crate::rules::prelude::*;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const NEW: &str = "karpenter.sh/do-not-disrupt";
 const OLD_CONSOLIDATE: &str = "karpenter.sh/do-not-consolidate";

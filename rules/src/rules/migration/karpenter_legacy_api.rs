@@ -58,7 +58,6 @@
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
 use crate::migration::convert;
-use crate::platform::Version;
 use crate::rules::manifest_purpose::{is_named_after_release, is_named_after_version};
 use crate::rules::prelude::*;
 

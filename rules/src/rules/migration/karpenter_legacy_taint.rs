@@ -39,9 +39,7 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
-use crate::platform::Version;
 use crate::rules::prelude::*;
-use crate::workload::template::WORKLOAD_KINDS;
 
 /// Keys that Karpenter does not set, and whether it did before v1.
 const OLD: [(&str, bool); 4] = [

@@ -28,9 +28,8 @@
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
-use crate::platform::Version;
 use crate::promql::identifiers::{find_word, replace_word};
-use crate::promql::{QUERY_KINDS, QueryPlace, queries};
+use crate::promql::{QUERY_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

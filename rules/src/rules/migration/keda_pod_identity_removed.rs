@@ -22,7 +22,6 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/#pod-authentication-providers>
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 
-use crate::platform::Version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -32,7 +32,6 @@
 use crate::keda::removed::{RemovedKey, removed_key, removed_type};
 use crate::keda::scalers::KeyStatus;
 use crate::keda::with_article;
-use crate::platform::Version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -30,7 +30,6 @@
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/>
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 
-use crate::platform::Version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

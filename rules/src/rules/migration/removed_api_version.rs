@@ -32,7 +32,6 @@
 
 use std::sync::LazyLock;
 
-use crate::platform::Version;
 use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::prelude::*;
 

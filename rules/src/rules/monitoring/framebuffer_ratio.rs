@@ -32,7 +32,7 @@
 
 use crate::keda::value::number;
 use crate::promql::identifiers::find_word;
-use crate::promql::{Expr, QUERY_KINDS, Query, QueryPlace, queries};
+use crate::promql::{Expr, QUERY_KINDS, Query, QueryPlace};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 

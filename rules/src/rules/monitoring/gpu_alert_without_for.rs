@@ -27,10 +27,10 @@
 //! # References
 //! - <https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/>
 
+use crate::promql::QueryPlace;
 use crate::promql::expr::Expr;
 use crate::promql::metrics::{Exporter, Unit, metric};
 use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
-use crate::promql::{QueryPlace, queries};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

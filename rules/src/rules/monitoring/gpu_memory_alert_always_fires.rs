@@ -61,7 +61,7 @@ use crate::cluster::Cluster;
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::promql::expr::Binary;
 use crate::promql::sources::{CONFIG_MAP, PROMETHEUS_RULE, VM_RULE};
-use crate::promql::{Expr, QueryPlace, queries};
+use crate::promql::{Expr, QueryPlace};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::server::{flag, is_server, uses_device};

@@ -32,7 +32,6 @@
 use crate::cluster::query::ObjectKey;
 use crate::promql::expr::{Expr, Grouping, MatchOp, Selector};
 use crate::promql::metrics::{Exporter, metric};
-use crate::promql::queries;
 use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
 use crate::rules::monitoring::monitors::{
     HonorLabels, POD_MONITOR, SERVICE_MONITOR, endpoints, is_dcgm, keeps_labels,

@@ -30,10 +30,10 @@
 
 use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::views::Predicate;
+use crate::promql::Parsed;
 use crate::promql::expr::{Expr, Selector};
 use crate::promql::metrics::{Exporter, Unit, metric};
 use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
-use crate::promql::{Parsed, queries};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -32,7 +32,7 @@
 
 use crate::keda::ellipsize;
 use crate::promql::sources::VM_RULE;
-use crate::promql::{Parsed, QUERY_KINDS, QueryPlace, queries};
+use crate::promql::{Parsed, QUERY_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -33,7 +33,7 @@
 
 use crate::promql::identifiers::find_word;
 use crate::promql::metrics::is_gauge;
-use crate::promql::{Expr, QUERY_KINDS, queries};
+use crate::promql::{Expr, QUERY_KINDS};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 

@@ -28,12 +28,11 @@
 //! - <https://docs.vllm.ai/en/latest/usage/metrics/>
 //! - <https://docs.nvidia.com/datacenter/dcgm/latest/dcgm-api/dcgm-api-field-ids.html>
 
-use crate::facts::quantity::Quantity;
 use crate::keda::{uses_modifiers, value::number};
 use crate::promql::bound::upper_bound;
 use crate::promql::metrics::{Unit, metric};
 use crate::promql::sources::{CONFIG_MAP, PROMETHEUS_RULE, VM_RULE};
-use crate::promql::{Expr, QueryPlace, queries};
+use crate::promql::{Expr, QueryPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -25,8 +25,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms>
 
 use crate::karpenter::node_class::AMI_FAMILIES;
-use crate::lint::finding::ellipsize;
-use crate::platform::Version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

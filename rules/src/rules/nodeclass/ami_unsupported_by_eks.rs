@@ -25,7 +25,6 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html>
 
-use crate::platform::Version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

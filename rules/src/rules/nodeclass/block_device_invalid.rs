@@ -28,7 +28,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
 
 use crate::karpenter::node_class::{suggest_volume, volume_gib};
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -29,7 +29,6 @@
 use super::significant_lines;
 use crate::rules::prelude::*;
 use crate::workload::gpu::EFA;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-driver-without-interface",

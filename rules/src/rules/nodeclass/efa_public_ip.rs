@@ -37,7 +37,6 @@ use crate::cluster::placement::CandidatePool;
 use crate::rules::prelude::*;
 use crate::tree::pointer::Pointer;
 use crate::workload::gpu::{EFA, requested_extended_resources};
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
 

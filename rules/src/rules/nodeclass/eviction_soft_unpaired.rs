@@ -30,7 +30,6 @@
 
 use crate::karpenter::node_class::EVICTION_SIGNALS;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "eviction-soft-unpaired",

@@ -50,7 +50,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstancestorepolicy>
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-store-volumes.html>
 
-use crate::catalog::TypeSet;
 use crate::cluster::Cluster;
 use crate::cluster::views::PoolsOfClass;
 use crate::karpenter::node_class::{PodVolume, volume_gib};

@@ -27,9 +27,7 @@
 
 use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
 use crate::karpenter::scheduling::AmiFamily;
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "kubelet-field-unsupported",

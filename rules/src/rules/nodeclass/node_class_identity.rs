@@ -31,7 +31,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstanceprofile>
 
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-identity",

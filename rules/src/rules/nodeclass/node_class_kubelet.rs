@@ -29,11 +29,8 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>
 
 use crate::facts::duration::GoDuration;
-use crate::facts::suggest::nearest;
 use crate::karpenter::node_class::{EVICTION_SIGNALS, OPEN_KUBELET_SINCE, RESERVABLE_RESOURCES};
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-kubelet",

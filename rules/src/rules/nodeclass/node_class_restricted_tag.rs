@@ -28,7 +28,6 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#spectags>
 
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

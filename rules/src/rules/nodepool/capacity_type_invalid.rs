@@ -33,10 +33,7 @@
 
 use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
-use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, RequirementItem};
-use crate::lint::finding::ellipsize;
-use crate::platform::Version;
+use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

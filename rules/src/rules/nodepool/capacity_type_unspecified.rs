@@ -34,9 +34,6 @@
 
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
-use crate::workload::class::WorkloadClass;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "capacity-type-unspecified",

@@ -31,7 +31,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specdisruption>
 
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidate-after-missing",

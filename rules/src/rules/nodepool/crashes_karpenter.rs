@@ -32,7 +32,6 @@
 //! - <https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/providers/instancetype/types.go>
 
 use crate::karpenter::undecodable::{DecodeError, undecodable};
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -33,7 +33,6 @@ use crate::facts::duration;
 use crate::facts::duration::{DurationError, DurationField, GoDuration, passes_unanchored_pattern};
 use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
 use crate::karpenter::requirement_list::Provider;
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -39,8 +39,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::{Label, TypeSet};
-use crate::karpenter::requirement::Operator;
+use crate::catalog::Label;
 use crate::karpenter::requirement_list::Provider;
 use crate::rules::prelude::*;
 

@@ -39,10 +39,10 @@
 use std::collections::BTreeSet;
 
 use crate::catalog;
-use crate::catalog::{InstanceType, Label, TypeSet};
+use crate::catalog::{InstanceType, Label};
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::requirement::{Operator, Requirement, Requirements};
-use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementItem, is_comparison};
+use crate::karpenter::requirement::{Requirement, Requirements};
+use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, is_comparison};
 use crate::karpenter::scheduling::admitted_without_class;
 use crate::rules::prelude::*;
 

@@ -34,7 +34,6 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
-use crate::catalog::TypeSet;
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 

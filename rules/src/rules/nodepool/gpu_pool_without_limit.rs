@@ -37,12 +37,9 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::catalog::TypeSet;
-use crate::facts::quantity::Quantity;
 use crate::karpenter::nodepool::hardware;
 use crate::platform::Platform;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {

@@ -35,9 +35,7 @@
 use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::requirement::WELL_KNOWN_AWS;
 use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider};
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "instance-label-other-provider",

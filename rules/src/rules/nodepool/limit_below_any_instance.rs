@@ -38,10 +38,7 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/8068>
 
 use crate::catalog;
-use crate::catalog::TypeSet;
-use crate::facts::quantity::Quantity;
-use crate::karpenter::requirement::{Operator, normalise};
-use crate::lint::finding::ellipsize;
+use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

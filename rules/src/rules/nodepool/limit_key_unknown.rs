@@ -35,11 +35,8 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/2296>
 
-use crate::facts::suggest::nearest;
 use crate::karpenter::nodepool::accelerator_resource;
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 use crate::workload::gpu::INSTANCE_RESOURCES;
 
 pub(crate) static RULE: Rule = Rule {

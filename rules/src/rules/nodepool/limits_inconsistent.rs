@@ -37,7 +37,6 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6328>
 
 use crate::catalog::InstanceType;
-use crate::facts::quantity::Quantity;
 use crate::rules::prelude::*;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 

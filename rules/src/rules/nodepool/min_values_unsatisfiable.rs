@@ -36,9 +36,7 @@
 use std::collections::BTreeSet;
 
 use crate::catalog;
-use crate::karpenter::requirement::{Operator, normalise};
-use crate::karpenter::requirement_list::RequirementItem;
-use crate::lint::finding::ellipsize;
+use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

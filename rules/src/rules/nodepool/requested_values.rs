@@ -3,9 +3,7 @@
 use crate::catalog;
 use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::labels::value::TENANCY;
-use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{Provider, RequirementItem};
-use crate::platform::Version;
+use crate::karpenter::requirement_list::Provider;
 use crate::rules::prelude::*;
 
 /// The source of a requirement.

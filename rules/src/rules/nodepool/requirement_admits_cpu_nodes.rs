@@ -39,10 +39,7 @@
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#set-based-requirement>
 
 use crate::catalog;
-use crate::catalog::TypeSet;
 use crate::karpenter::nodepool::hardware;
-use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::RequirementItem;
 use crate::rules::prelude::*;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 

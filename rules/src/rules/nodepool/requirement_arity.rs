@@ -31,8 +31,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{KINDS, RequirementItem, is_comparison};
+use crate::karpenter::requirement_list::{KINDS, is_comparison};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

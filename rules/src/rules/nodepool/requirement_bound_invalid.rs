@@ -28,7 +28,6 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 
 use crate::karpenter::requirement_list::{KINDS, is_comparison};
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -37,11 +37,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::karpenter::requirement::{Operator, Requirement, normalise};
-use crate::karpenter::requirement_list::{RequirementItem, is_comparison};
-use crate::lint::finding::ellipsize;
+use crate::karpenter::requirement::{Requirement, normalise};
+use crate::karpenter::requirement_list::is_comparison;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-contradiction",

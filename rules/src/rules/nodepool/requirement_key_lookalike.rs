@@ -39,11 +39,9 @@
 use crate::cluster::Cluster;
 use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::labels::typo::{TypoConfidence, intended_key};
-use crate::karpenter::requirement::{Operator, Requirement, is_well_known, normalise};
-use crate::karpenter::requirement_list::{Provider, RequirementItem, is_comparison};
-use crate::lint::finding::ellipsize;
+use crate::karpenter::requirement::{Requirement, is_well_known, normalise};
+use crate::karpenter::requirement_list::{Provider, is_comparison};
 use crate::rules::prelude::*;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-lookalike",

@@ -33,7 +33,6 @@ use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
 use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider};
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -30,7 +30,6 @@
 use crate::karpenter::empty_range::empty_ranges;
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 

@@ -36,13 +36,8 @@
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
 use crate::catalog;
-use crate::catalog::TypeSet;
-use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::RequirementItem;
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::RequirementSpec;
-use crate::lint::finding::ellipsize;
-use crate::platform::Version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

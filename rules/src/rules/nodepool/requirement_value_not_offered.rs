@@ -32,10 +32,9 @@
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-discovery.html>
 
 use super::requested_values::{Requested, Requester, short_name, visit_values};
-use crate::catalog::{self, TypeSet};
+use crate::catalog;
 use crate::karpenter::labels::value::has_known_values;
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -33,9 +33,7 @@
 
 use crate::facts::names::is_label_value;
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{RequirementItem, is_comparison};
-use crate::lint::finding::ellipsize;
+use crate::karpenter::requirement_list::is_comparison;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -36,7 +36,6 @@ use crate::catalog;
 use crate::facts::names::is_label_value;
 use crate::karpenter::labels::value::{Suggestion, has_known_values, has_open_values, label_of, suggest};
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

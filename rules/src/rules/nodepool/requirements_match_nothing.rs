@@ -43,9 +43,9 @@
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
 use crate::catalog;
-use crate::catalog::{CAPACITY_TYPE, LabelValueIndex, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID};
+use crate::catalog::{CAPACITY_TYPE, LabelValueIndex, OS, REGION, TENANCY, ZONE, ZONE_ID};
 use crate::facts::date::Date;
-use crate::karpenter::requirement::{Operator, Requirement, normalise};
+use crate::karpenter::requirement::{Requirement, normalise};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{Pool, RequirementSpec};
 use crate::rules::prelude::*;

@@ -50,10 +50,7 @@
 //! - <https://karpenter.sh/docs/tasks/odcrs/>
 
 use crate::karpenter::nodepool::CAPACITY_TYPE;
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 /// The classes of pools, and the workloads that determine the purpose of a pool.
 const READS: [Kind; WORKLOAD_KINDS.len() + 3] =

@@ -29,9 +29,7 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
 
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "static-pool-conflict",

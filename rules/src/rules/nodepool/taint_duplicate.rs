@@ -31,7 +31,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

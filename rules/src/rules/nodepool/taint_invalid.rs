@@ -33,7 +33,6 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
 use crate::facts::names::is_qualified_name;
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

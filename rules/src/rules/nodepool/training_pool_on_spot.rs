@@ -44,8 +44,6 @@
 
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-on-spot",

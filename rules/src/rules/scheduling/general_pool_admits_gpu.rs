@@ -50,7 +50,6 @@
 
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
 

@@ -46,9 +46,7 @@
 
 use crate::cluster::placement::has_controller;
 use crate::rules::prelude::*;
-use crate::workload::gpu::requests_accelerator;
 use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-label-set-late",

@@ -48,7 +48,6 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::views::class_kind;
-use crate::facts::suggest::nearest;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -40,7 +40,6 @@ use crate::karpenter::nodepool::{CAPACITY_TYPE, requirement_spec};
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::admitted_without_class;
 use crate::rules::prelude::*;
-use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-overlay-conflict",

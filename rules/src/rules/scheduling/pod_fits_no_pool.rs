@@ -58,7 +58,6 @@ use crate::karpenter::requirement::normalise;
 use crate::lint::finding::{Location, Related};
 use crate::rules::prelude::*;
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",

@@ -52,8 +52,6 @@
 
 use crate::cluster::views::OverlapGroup;
 use crate::rules::prelude::*;
-use crate::workload::class::WorkloadClass;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 

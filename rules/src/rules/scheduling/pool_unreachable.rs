@@ -63,8 +63,6 @@ use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::{Taint, tolerates};
 use crate::rules::prelude::*;
-use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 /// Objects that install charts, whose workloads are not in the input.
 const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];

@@ -44,9 +44,7 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::{is_owned, trains};
-use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::uses_accelerators;
-use crate::workload::diagnostic::is_test;
+use crate::workload::class::classify;
 
 pub(crate) static RULE: Rule = Rule {
     id: "bare-gpu-pod",

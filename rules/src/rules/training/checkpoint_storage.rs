@@ -45,8 +45,6 @@ use crate::rules::training::trains;
 use crate::workload::checkpoint::{
     checkpoint_mounts, has_lasting_volume, names_checkpoints, names_remote_storage, volume,
 };
-use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "checkpoint-storage",

@@ -61,7 +61,6 @@
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
 use crate::workload::devices::{first_accelerator, pods_of};
-use crate::workload::template::WORKLOAD_KINDS;
 
 const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
 

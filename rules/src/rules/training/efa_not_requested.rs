@@ -47,13 +47,11 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
-use crate::catalog::TypeSet;
 use crate::rules::gpu::selected_types;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, trains};
 use crate::workload::devices::pod_devices;
-use crate::workload::gpu::{EFA, is_accelerator, requests_accelerator};
-use crate::workload::template::WORKLOAD_KINDS;
+use crate::workload::gpu::{EFA, is_accelerator};
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-not-requested",

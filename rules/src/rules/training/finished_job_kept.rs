@@ -32,7 +32,6 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
-use crate::workload::devices::uses_accelerators;
 
 pub(crate) static RULE: Rule = Rule {
     id: "finished-job-kept",

@@ -31,8 +31,6 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::{JOBS, is_owned, job_spec};
-use crate::workload::devices::uses_accelerators;
-use crate::workload::diagnostic::is_test;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-job-unbounded",

@@ -39,7 +39,6 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::{JOBS, is_owned, job_spec};
-use crate::workload::devices::uses_accelerators;
 
 pub(crate) static RULE: Rule = Rule {
     id: "indexed-job-required",

@@ -41,9 +41,7 @@
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
 use crate::rules::training::{JOBS, is_owned, job_spec};
-use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::uses_accelerators;
-use crate::workload::diagnostic::is_test;
+use crate::workload::class::classify;
 use crate::workload::template::is_short_lived;
 
 pub(crate) static RULE: Rule = Rule {

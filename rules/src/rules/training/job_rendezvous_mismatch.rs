@@ -55,7 +55,7 @@
 use crate::cluster::objects::Lookup;
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
-use crate::workload::devices::{pods_of, uses_accelerators};
+use crate::workload::devices::pods_of;
 use crate::workload::launcher::Launch;
 
 const SERVICE: Kind = Kind::new("", "Service");

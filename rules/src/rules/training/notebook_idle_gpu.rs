@@ -38,11 +38,9 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
-use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::{first_accelerator, uses_accelerators};
-use crate::workload::diagnostic::is_test;
+use crate::workload::class::classify;
+use crate::workload::devices::first_accelerator;
 use crate::workload::server::server_of;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "notebook-idle-gpu",

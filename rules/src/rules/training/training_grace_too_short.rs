@@ -40,8 +40,6 @@ use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
 use crate::workload::checkpoint::names_checkpoints;
-use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-grace-too-short",

@@ -42,9 +42,8 @@ use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
-use crate::workload::class::{Classified, WorkloadClass};
-use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived, with_workloads};
+use crate::workload::class::Classified;
+use crate::workload::template::{is_short_deadline, is_short_lived};
 
 /// The pools, and the workloads that determine the purpose of a pool.
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);

@@ -42,9 +42,7 @@
 use crate::catalog::ZONE;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, trains};
-use crate::workload::gpu::requests_accelerator;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
-use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-topology",

@@ -37,7 +37,6 @@
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#timeouts>
 
-use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, PODS, Webhook};
 
