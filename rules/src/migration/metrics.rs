@@ -1,6 +1,8 @@
-//! Metrics of Karpenter that were renamed or removed.
+//! Metrics of Karpenter that were renamed or removed, from `metrics.tsv`.
 //!
 //! Sources: Karpenter's v1 migration guide and its list of metrics; the release notes of 1.7.
+
+use std::sync::LazyLock;
 
 use crate::platform::Version;
 
@@ -14,115 +16,23 @@ pub(crate) enum MetricChange {
     Removed(&'static str),
 }
 
-const LIFE: &str = "count `karpenter_nodeclaims_created_total`, or read the status conditions";
-const NOTHING: &str = "nothing stands in for it";
-
-const V1: Version = Version::new(1, 0);
-
 /// Sorted by name, for binary search: name, first version without it, change.
-const METRICS: &[(&str, Version, MetricChange)] = &[
-    (
-        "karpenter_cloudprovider_instance_type_price_estimate",
-        V1,
-        MetricChange::Replaced("karpenter_cloudprovider_instance_type_offering_price_estimate"),
-    ),
-    ("karpenter_consistency_errors", V1, MetricChange::Removed(NOTHING)),
-    (
-        "karpenter_disruption_actions_performed_total",
-        V1,
-        MetricChange::Replaced("karpenter_voluntary_disruption_decisions_total"),
-    ),
-    (
-        "karpenter_disruption_budgets_allowed_disruptions",
-        V1,
-        MetricChange::Replaced("karpenter_nodepools_allowed_disruptions"),
-    ),
-    (
-        "karpenter_disruption_consolidation_timeouts_total",
-        V1,
-        MetricChange::Replaced("karpenter_voluntary_disruption_consolidation_timeouts_total"),
-    ),
-    (
-        "karpenter_disruption_eligible_nodes",
-        V1,
-        MetricChange::Replaced("karpenter_voluntary_disruption_eligible_nodes"),
-    ),
-    (
-        "karpenter_disruption_evaluation_duration_seconds",
-        V1,
-        MetricChange::Replaced("karpenter_voluntary_disruption_decision_evaluation_duration_seconds"),
-    ),
-    ("karpenter_disruption_pods_disrupted_total", V1, MetricChange::Removed(NOTHING)),
-    ("karpenter_disruption_queue_depth", V1, MetricChange::Removed(NOTHING)),
-    (
-        "karpenter_disruption_replacement_nodeclaim_failures_total",
-        V1,
-        MetricChange::Replaced("karpenter_voluntary_disruption_queue_failures_total"),
-    ),
-    ("karpenter_disruption_replacement_nodeclaim_initialized_seconds", V1, MetricChange::Removed(NOTHING)),
-    ("karpenter_interruption_actions_performed", V1, MetricChange::Removed(NOTHING)),
-    (
-        "karpenter_interruption_deleted_messages",
-        V1,
-        MetricChange::Renamed("karpenter_interruption_deleted_messages_total"),
-    ),
-    (
-        "karpenter_interruption_message_latency_time_seconds",
-        V1,
-        MetricChange::Renamed("karpenter_interruption_message_queue_duration_seconds"),
-    ),
-    (
-        "karpenter_interruption_received_messages",
-        V1,
-        MetricChange::Renamed("karpenter_interruption_received_messages_total"),
-    ),
-    ("karpenter_nodeclaims_created", V1, MetricChange::Renamed("karpenter_nodeclaims_created_total")),
-    ("karpenter_nodeclaims_disrupted", V1, MetricChange::Renamed("karpenter_nodeclaims_disrupted_total")),
-    ("karpenter_nodeclaims_drifted", V1, MetricChange::Removed(LIFE)),
-    ("karpenter_nodeclaims_drifted_total", V1, MetricChange::Removed(LIFE)),
-    ("karpenter_nodeclaims_initialized", V1, MetricChange::Removed(LIFE)),
-    ("karpenter_nodeclaims_initialized_total", V1, MetricChange::Removed(LIFE)),
-    ("karpenter_nodeclaims_launched", V1, MetricChange::Removed(LIFE)),
-    ("karpenter_nodeclaims_launched_total", V1, MetricChange::Removed(LIFE)),
-    ("karpenter_nodeclaims_registered", V1, MetricChange::Removed(LIFE)),
-    ("karpenter_nodeclaims_registered_total", V1, MetricChange::Removed(LIFE)),
-    ("karpenter_nodeclaims_terminated", V1, MetricChange::Renamed("karpenter_nodeclaims_terminated_total")),
-    ("karpenter_nodepool_limit", V1, MetricChange::Renamed("karpenter_nodepools_limit")),
-    ("karpenter_nodepool_usage", V1, MetricChange::Renamed("karpenter_nodepools_usage")),
-    ("karpenter_nodes_created", V1, MetricChange::Renamed("karpenter_nodes_created_total")),
-    ("karpenter_nodes_leases_deleted", V1, MetricChange::Renamed("karpenter_nodes_leases_deleted_total")),
-    ("karpenter_nodes_terminated", V1, MetricChange::Renamed("karpenter_nodes_terminated_total")),
-    (
-        "karpenter_nodes_termination_time_seconds",
-        V1,
-        MetricChange::Renamed("karpenter_nodes_termination_duration_seconds"),
-    ),
-    (
-        "karpenter_pods_pods_drained_total",
-        Version::new(1, 7),
-        MetricChange::Renamed("karpenter_pods_drained_total"),
-    ),
-    (
-        "karpenter_pods_startup_time_seconds",
-        V1,
-        MetricChange::Renamed("karpenter_pods_startup_duration_seconds"),
-    ),
-    (
-        "karpenter_provisioner_scheduling_duration_seconds",
-        V1,
-        MetricChange::Replaced("karpenter_scheduler_scheduling_duration_seconds"),
-    ),
-    (
-        "karpenter_provisioner_scheduling_queue_depth",
-        V1,
-        MetricChange::Renamed("karpenter_scheduler_queue_depth"),
-    ),
-    (
-        "karpenter_provisioner_scheduling_simulation_duration_seconds",
-        V1,
-        MetricChange::Renamed("karpenter_scheduler_scheduling_duration_seconds"),
-    ),
-];
+static METRICS: LazyLock<Vec<(&str, Version, MetricChange)>> = LazyLock::new(|| {
+    include_str!("metrics.tsv").lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
+});
+
+fn row(line: &'static str) -> Option<(&'static str, Version, MetricChange)> {
+    let mut fields = line.split('\t');
+    let (name, version) = (fields.next()?, Version::parse(fields.next()?)?);
+    let (change, text) = (fields.next()?, fields.next()?);
+    let change = match change {
+        "renamed" => MetricChange::Renamed(text),
+        "replaced" => MetricChange::Replaced(text),
+        "removed" => MetricChange::Removed(text),
+        _ => return None,
+    };
+    Some((name, version, change))
+}
 
 /// An obsolete name in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +99,9 @@ mod tests {
     use crate::platform::{Product, Version};
 
     #[test]
-    fn the_table_is_sorted_for_the_search() {
+    fn the_table_is_complete_and_sorted_for_the_search() {
+        let lines = include_str!("metrics.tsv").lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(METRICS.len(), lines.count());
         assert!(METRICS.windows(2).all(|m| m[0].0 < m[1].0));
         assert!(METRICS.iter().all(|m| without_histogram_suffix(m.0) == m.0));
     }
