@@ -13,114 +13,73 @@
 //! Make a pool for each purpose, with a taint or a label of its own, and let each workload tolerate or
 //! select its pool.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: gpu} # <-
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!       taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
-//!   limits: {nvidia.com/gpu: 32}
-//! ---
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata: {name: finetune}
-//! spec:
-//!   template:
-//!     spec:
-//!       restartPolicy: Never
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/finetune:v3
-//!           command: [torchrun, train.py, --save-to=s3://runs/finetune]
-//!           resources: {requests: {cpu: 3, memory: 12Gi}, limits: {nvidia.com/gpu: 1}}
-//! ---
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata: {name: llm}
-//! spec:
-//!   selector: {matchLabels: {app: llm}}
-//!   template:
-//!     metadata: {labels: {app: llm}}
-//!     spec:
-//!       containers:
-//!         - name: vllm
-//!           image: vllm/vllm-openai:v0.11.0
-//!           resources: {requests: {cpu: 3, memory: 12Gi}, limits: {nvidia.com/gpu: 1}}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: gpu-training}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       expireAfter: Never
-//!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       taints: [{key: example.com/training, effect: NoSchedule}]
-//!   limits: {nvidia.com/gpu: 16}
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 30m
-//!     budgets: [{nodes: "1"}]
-//! ---
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata: {name: gpu-inference}
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
-//!   limits: {nvidia.com/gpu: 16}
-//!   disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 2m}
-//! ---
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata: {name: finetune}
-//! spec:
-//!   backoffLimit: 3
-//!   template:
-//!     metadata: {annotations: {karpenter.sh/do-not-disrupt: "true"}}
-//!     spec:
-//!       restartPolicy: Never
-//!       terminationGracePeriodSeconds: 120
-//!       nodeSelector: {karpenter.sh/nodepool: gpu-training}
-//!       tolerations: [{key: example.com/training, operator: Exists}]
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/finetune:v3
-//!           command: [torchrun, train.py, --save-to=s3://runs/finetune]
-//!           resources: {requests: {cpu: 3, memory: 12Gi}, limits: {nvidia.com/gpu: 1}}
-//! ---
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata: {name: llm}
-//! spec:
-//!   selector: {matchLabels: {app: llm}}
-//!   template:
-//!     metadata: {labels: {app: llm}}
-//!     spec:
-//!       containers:
-//!         - name: vllm
-//!           image: vllm/vllm-openai:v0.11.0
-//!           resources: {requests: {cpu: 3, memory: 12Gi}, limits: {nvidia.com/gpu: 1}}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//! -metadata: {name: gpu} # <-
+//! +metadata: {name: gpu-inference}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+//! -  limits: {nvidia.com/gpu: 32}
+//! +  limits: {nvidia.com/gpu: 16}
+//!    disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 2m}
+//!  ---
+//! +apiVersion: karpenter.sh/v1
+//! +kind: NodePool
+//! +metadata: {name: gpu-training}
+//! +spec:
+//! +  template:
+//! +    spec:
+//! +      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//! +      expireAfter: Never
+//! +      requirements:
+//! +        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
+//! +        - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//! +        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! +      taints: [{key: example.com/training, effect: NoSchedule}]
+//! +  limits: {nvidia.com/gpu: 16}
+//! +  disruption:
+//! +    consolidationPolicy: WhenEmpty
+//! +    consolidateAfter: 30m
+//! +    budgets: [{nodes: "1"}]
+//! +---
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: finetune}
+//!  spec:
+//!    template:
+//! +    metadata: {annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//!      spec:
+//!        restartPolicy: Never
+//! +      terminationGracePeriodSeconds: 120
+//! +      nodeSelector: {karpenter.sh/nodepool: gpu-training}
+//! +      tolerations: [{key: example.com/training, operator: Exists}]
+//!        containers:
+//!          - name: trainer
+//!            image: registry.example.com/ml/finetune:v3
+//!            command: [torchrun, train.py, --save-to=s3://runs/finetune]
+//!            resources: {requests: {cpu: 3, memory: 12Gi}, limits: {nvidia.com/gpu: 1}}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: llm}
+//!  spec:
+//!    selector: {matchLabels: {app: llm}}
+//!    template:
+//!      metadata: {labels: {app: llm}}
+//!      spec:
+//!        containers:
+//!          - name: vllm
+//!            image: vllm/vllm-openai:v0.11.0
+//!            resources: {requests: {cpu: 3, memory: 12Gi}, limits: {nvidia.com/gpu: 1}}
 //! ```
 //!
 //! # References
@@ -128,7 +87,6 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::rules::prelude::*;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
 
