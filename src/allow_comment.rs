@@ -19,7 +19,6 @@ pub(crate) const TEMPLATE: &str = "it is in a template: write the comment above 
 const BROKEN: &str = "the document does not parse";
 pub(crate) const ITSELF: &str = "what is wrong with a suppression cannot be suppressed";
 
-/// The rules to allow, by line.
 pub(crate) type RulesByLine = BTreeMap<usize, BTreeSet<&'static str>>;
 
 /// Returns the text of a file with comments that allow rules on lines, and the number of comments. Where no

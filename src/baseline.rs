@@ -16,7 +16,6 @@ use crate::error::CliError;
 use crate::files::{absolute, relative, short_path};
 use crate::output;
 
-/// The version of the file.
 const VERSION: i64 = 1;
 /// Text in every baseline. It also identifies a baseline that a merge has broken.
 pub(crate) const MARK: &str = "gpulint check --write-baseline";
@@ -39,7 +38,6 @@ pub(crate) struct Entry {
 
 #[derive(Debug)]
 pub(crate) struct Baseline {
-    /// The absolute path of the file.
     pub(crate) path: PathBuf,
     /// The path of the file as the user wrote it.
     pub(crate) shown: String,

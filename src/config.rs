@@ -41,7 +41,6 @@ pub(crate) struct Scope {
     pub(crate) folder: Option<PathBuf>,
     /// The path of the configuration file as reported; empty if there is no file.
     pub(crate) name: String,
-    /// The paths that the configuration ignores.
     ignore: Gitignore,
     /// The configuration with the flags applied.
     pub(crate) settings: Settings,
@@ -210,7 +209,6 @@ fn today() -> Date {
 }
 
 impl Scopes {
-    /// The configurations of `check`.
     pub(crate) fn for_check(args: &CheckArgs) -> Result<Scopes, CliError> {
         let mut flags = Flags::new(&args.rules)?;
         flags.fail_on = args.fail_on.map(crate::args::FailOn::severity);
@@ -221,7 +219,6 @@ impl Scopes {
         Scopes::new(&args.rules, flags)
     }
 
-    /// The configurations of the language server.
     pub(crate) fn for_server(args: &LspArgs) -> Result<Scopes, CliError> {
         let flags = Flags {
             complete: args.complete,
@@ -443,7 +440,6 @@ pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, CliError> {
     Ok(scopes.get(scope).settings.clone())
 }
 
-/// A configuration and the files that it extends.
 #[cfg(feature = "webhook")]
 pub(crate) fn files_of(path: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();

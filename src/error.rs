@@ -2,7 +2,6 @@
 
 use std::io;
 
-/// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     /// A mistake that the user has to correct.

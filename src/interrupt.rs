@@ -31,7 +31,6 @@ fn leftovers() -> MutexGuard<'static, Leftovers> {
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
-    /// Creates the file or folder at the path, and registers it.
     pub(crate) fn create<T>(
         path: PathBuf,
         create: impl FnOnce(&Path) -> io::Result<T>,
@@ -52,7 +51,6 @@ impl Temporary {
         target.with_file_name(format!(".{name}.gpulint-{}", std::process::id()))
     }
 
-    /// Moves the file to the path of another one, which it replaces.
     pub(crate) fn replace(self, target: &Path) -> io::Result<()> {
         // After a rename nothing is left to remove.
         fs::rename(&self.0, target)

@@ -4,7 +4,6 @@ use crate::terminal::RenderOptions;
 
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
-/// Indentation of code blocks.
 pub(crate) const CODE: &str = "  ";
 
 /// Renders the Markdown that rules use: paragraphs, headings, lists, fenced code.

@@ -19,7 +19,6 @@ pub(crate) struct RenderOptions {
 const WIDTH: usize = 80;
 
 impl RenderOptions {
-    /// The options for standard output.
     pub(crate) fn for_stdout(color: Color) -> RenderOptions {
         let stdout = std::io::stdout();
         let width = stdout
@@ -62,7 +61,6 @@ fn supports_unicode() -> bool {
     })
 }
 
-/// Whether standard output is a terminal.
 pub(crate) fn stdout_is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
@@ -73,7 +71,6 @@ pub(crate) fn stdout_takes_links() -> bool {
     !is_dumb && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout)
 }
 
-/// Whether standard error is a terminal.
 pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }

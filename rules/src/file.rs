@@ -5,18 +5,15 @@ use std::sync::Arc;
 use crate::object::Object;
 use crate::source::{self, Document, Source};
 
-/// A file that was read as manifests.
 #[derive(Clone, Debug)]
 pub struct File {
     pub source: Arc<Source>,
     /// All documents, including broken ones.
     pub documents: Vec<Document>,
-    /// The objects of the documents that are checked.
     pub objects: Vec<Object>,
 }
 
 impl File {
-    /// Reads a file whose documents are all manifests.
     pub fn read(source: Source) -> File {
         let source = Arc::new(source);
         let documents = source::read(&source);

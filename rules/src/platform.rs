@@ -123,7 +123,6 @@ pub struct Platform {
     pub kubernetes: Version,
     /// The products whose version is set by the configuration or a flag.
     pub stated: Vec<Product>,
-    /// Whether the cluster runs on EKS.
     pub eks: bool,
     /// The AWS region, if known.
     pub region: Option<String>,

@@ -73,7 +73,6 @@ thread_local! {
     static INTERRUPT: RefCell<Option<Interrupt>> = const { RefCell::new(None) };
 }
 
-/// Takes steps from the allowance of the current work.
 #[inline]
 pub(crate) fn take(steps: usize) {
     METER.with(|meter| match meter.left.get().checked_sub(steps as u64) {

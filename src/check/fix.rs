@@ -25,7 +25,6 @@ use super::run::{Done, Rendered, Run};
 /// Maximum number of times that charts and kustomizations are rendered; fixes that are left wait for the next run.
 const MAX_RENDERS: usize = 16;
 
-/// Fixes the files.
 pub(super) fn apply(run: &Run<'_>, rendered: &mut Rendered<'_>, reports: Vec<Option<CheckReport>>) -> Done {
     let _progress = run.progress("fixing");
     let mut errors = Vec::new();
@@ -50,12 +49,10 @@ pub(super) fn diff(run: &Run<'_>, rendered: &mut Rendered<'_>, reports: Vec<Opti
     Done { reports, errors: Vec::new(), fixed: None, diff: Some(Diff { changes, count }) }
 }
 
-/// The result of fixing files.
 #[derive(Default)]
 struct FixRun {
     /// The content that was read from disk, by the index of the input.
     before: BTreeMap<usize, ReadOutcome>,
-    /// The fixes in these files.
     log: FixLog,
 }
 
@@ -83,7 +80,6 @@ impl FixLog {
         file.text.clone_from(&edit.text);
     }
 
-    /// Number of findings that were fixed.
     fn count(&self) -> usize {
         self.files.values().map(|file| file.fixes.len()).sum()
     }

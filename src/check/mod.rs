@@ -31,7 +31,6 @@ use outcome::Outcome;
 use preview::Before;
 use run::{Done, Rendered, Run};
 
-/// The files to read.
 struct Selected {
     inputs: Vec<ScopedInput>,
     found: FoundFiles,
@@ -45,7 +44,6 @@ struct Read<'r> {
     claimed: Vec<String>,
 }
 
-/// The findings.
 struct Checked<'r> {
     batch: Batch<'r>,
     renders: Renders,
@@ -115,7 +113,6 @@ fn read<'r>(run: &'r Run<'_>, selected: Selected) -> Result<Read<'r>, CliError> 
     Ok(Read { batch, found, claimed })
 }
 
-/// Renders charts and kustomizations.
 fn render<'r>(run: &'r Run<'_>, read: Read<'r>) -> Result<Rendered<'r>, CliError> {
     let Read { mut batch, found, claimed } = read;
     if let Some(note) = environment_note(&batch) {
@@ -190,7 +187,6 @@ fn present(run: &Run<'_>, checked: &Checked<'_>) -> Result<ExitCode, CliError> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Action<'a> {
     Report,
-    /// The findings are written to this baseline.
     WriteBaseline(&'a Path),
     /// Comments suppress the findings, with this reason.
     AddSuppressions(Option<&'a str>),
@@ -309,7 +305,6 @@ fn write(run: &Run<'_>, outcome: &Outcome, stdout_is_free: bool) -> Result<(), C
     Ok(())
 }
 
-/// The formats of the report, each with its destination.
 fn formats(args: &CheckArgs) -> &[Format] {
     const DEFAULT: &[Format] = &[Format { style: Style::Text, file: None }];
     if args.formats.is_empty() { DEFAULT } else { &args.formats }

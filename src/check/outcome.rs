@@ -17,7 +17,6 @@ use crate::terminal::count;
 use super::fix;
 use super::run::{Done, Run};
 
-/// The result of a run.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) report: Report,
@@ -99,7 +98,6 @@ impl Outcome {
             .collect();
     }
 
-    /// Adds the findings in files.
     fn add_reports(&mut self, batch: &Batch<'_>, reports: Vec<Option<CheckReport>>) {
         // There may be hundreds of thousands of findings: a growing list would be copied, and have unused
         // capacity.

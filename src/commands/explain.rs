@@ -80,7 +80,6 @@ fn book(rules: &[&Rule]) -> String {
     out
 }
 
-/// The manual page with the metadata of the rule table.
 fn page(rule: &Rule) -> String {
     let mut facts = vec![
         format!("group {}", rule.group.name()),

@@ -12,7 +12,6 @@ use crate::error::CliError;
 use crate::files;
 use crate::terminal::print_error;
 
-/// The objects of the files below some paths.
 pub(crate) struct Loaded {
     /// All objects.
     pub(crate) cluster: Cluster,

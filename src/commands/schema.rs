@@ -8,7 +8,6 @@ use crate::args::{Args, CompletionsArgs, Schema, SchemaArgs};
 use crate::error::CliError;
 use crate::{output, report};
 
-/// Runs `gpulint schema`.
 pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, CliError> {
     let text = match args.of {
         Schema::Diagnostics => report::DIAGNOSTICS_SCHEMA.to_owned(),
@@ -25,7 +24,6 @@ pub(crate) fn config() -> Result<String, CliError> {
     Ok(text)
 }
 
-/// Runs `gpulint completions`.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "gpulint", &mut script);

@@ -19,7 +19,6 @@ use crate::terminal::count;
 /// Lists to which a configuration adds entries when it extends another one.
 const LISTS: [&str; 4] = ["ignore", "clusters", "crds", "overrides"];
 
-/// A configuration file as written.
 struct Written {
     folder: PathBuf,
     source: Source,
@@ -226,7 +225,6 @@ impl Shown<'_> {
         }
     }
 
-    /// Writes the other sections of the configuration.
     fn sections(&self, out: &mut String) {
         if let Some(given) = &self.scope.baseline {
             let path = Value::from(short_path(given));

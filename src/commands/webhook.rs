@@ -19,7 +19,6 @@ use crate::args::webhook::{LogStyle, ManifestsArgs, ServeArgs, TlsMin, WebhookAr
 use crate::error::CliError;
 use crate::{config, output};
 
-/// Runs the server or prints the manifests.
 pub(crate) fn run(args: WebhookArgs) -> Result<ExitCode, CliError> {
     match args.command {
         WebhookCommand::Serve(args) => serve(*args),

@@ -106,7 +106,6 @@ impl Directory {
         Ok(Directory { entries })
     }
 
-    /// All entries, sorted by name.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&OsStr, EntryType)> {
         self.entries.iter().map(|(name, of)| (name.as_os_str(), *of))
     }

@@ -45,7 +45,6 @@ pub(crate) struct Folders {
     pub(super) disk: Disk,
 }
 
-/// The files that kustomizations list.
 #[derive(Default)]
 struct Listed {
     resources: HashSet<PathBuf>,
@@ -386,14 +385,12 @@ impl Folders {
         beside.is_some_and(|kustomization| !kustomization.resources.is_empty())
     }
 
-    /// Whether the file is processed by kustomize.
     pub(crate) fn is_kustomized(&self, input: &Input) -> bool {
         let path = &input.absolute;
         let beside = |folder| self.kustomizations.contains_key(folder);
         self.resources.contains(path) || path.parent().is_some_and(beside)
     }
 
-    /// The kustomizations that reach a file.
     pub(crate) fn routes(&self, input: &Input) -> Arc<[KustomizeRoute]> {
         list(&self.routes, &input.absolute)
     }

@@ -11,12 +11,10 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// The names of the ignore files of a folder.
 const IGNORE: &str = ".ignore";
 const GIT_IGNORE: &str = ".gitignore";
 const GIT: &str = ".git";
 
-/// The ignore files that apply to a folder. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ignores {
     nearest: Option<Arc<FolderIgnores>>,

@@ -26,9 +26,7 @@ pub(crate) struct Kustomization {
     /// Entries that name a repository, a file elsewhere or a chart, with their fields. A folder may have such
     /// a name as well.
     pub(crate) remote: Vec<(&'static str, String)>,
-    /// Files that contain patches.
     pub(crate) patches: Vec<PathBuf>,
-    /// Files that contain replacements.
     pub(super) replacements: Vec<PathBuf>,
     /// Whether a patch changes the kind of an object, so that other patches have fields of the new kind.
     pub(super) changes_kinds: bool,
@@ -175,7 +173,6 @@ pub(crate) struct Patch<'k> {
     pub(crate) target: Node<'k>,
 }
 
-/// The patches of a kustomization, in order.
 pub(crate) fn patches<'k>(root: &Node<'k>) -> Vec<Patch<'k>> {
     let mut out = Vec::new();
     for entry in root.get("patchesStrategicMerge").items() {

@@ -33,7 +33,6 @@ pub(crate) use walk::{FoundFiles, Input, count_hidden, find};
 /// The names of gpulint's configuration file. A folder has at most one.
 pub(crate) const CONFIGURATIONS: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];
 
-/// Whether a file has the name of a configuration.
 pub(crate) fn is_configuration(path: &Path) -> bool {
     path.file_name().is_some_and(|name| CONFIGURATIONS.iter().any(|known| name == *known))
 }

@@ -23,7 +23,6 @@ const PARSE_CHUNK_BYTES: usize = 256 * 1024;
 /// Number of documents of a file that one thread classifies at a time.
 const CLASSIFIED_AT_A_TIME: usize = 256;
 
-/// The result of reading a file.
 #[derive(Debug, Default)]
 pub(crate) struct ReadOutcome {
     /// The part that is checked; `None` if nothing is.
@@ -276,7 +275,6 @@ fn is_foreign_yaml(bytes: &[u8], input: &Input) -> bool {
     text.lines().any(is_entry) && !(has("kind") && mentions_kubernetes(text))
 }
 
-/// Whether text begins with the byte order mark of UTF-16.
 fn is_utf16(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF])
 }

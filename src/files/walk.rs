@@ -27,7 +27,6 @@ pub(crate) struct Input {
     pub(crate) unapplied: Option<SkipReason>,
 }
 
-/// The files below the paths.
 #[derive(Debug, Default)]
 pub(crate) struct FoundFiles {
     /// The files, sorted by the reported path.
@@ -44,7 +43,6 @@ pub(crate) struct FoundFiles {
     pub(crate) directories: Directories,
 }
 
-/// A file that may be found under several paths.
 struct Candidate {
     input: Input,
     /// The absolute path with links resolved, if it is known.

@@ -51,7 +51,6 @@ pub(crate) fn answer(session: &mut Session, method: &str, params: Value) -> Answ
     }
 }
 
-/// Reads the parameters of a request, and answers it.
 fn with<P: serde::de::DeserializeOwned, R: Serialize>(params: Value, answer: impl FnOnce(P) -> R) -> Answer {
     let Some(params) = read(params) else {
         let message = "invalid parameters".to_owned();

@@ -18,7 +18,6 @@ use crate::error::CliError;
 
 use super::position::Encoding;
 
-/// The capabilities that the client announced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Capabilities {
     /// The client requests diagnostics.
@@ -26,7 +25,6 @@ pub(crate) struct Capabilities {
     /// The client requests diagnostics again when the server notifies it that they have changed.
     pub(crate) refreshes_diagnostics: bool,
     pub(crate) refreshes_hints: bool,
-    /// The client watches files that the server names.
     pub(crate) watches_files: bool,
     /// The client answers requests for its configuration.
     pub(crate) has_configuration: bool,
@@ -35,7 +33,6 @@ pub(crate) struct Capabilities {
     pub(crate) shows_documents: bool,
     /// Edits may contain the version of the text that they apply to.
     pub(crate) has_document_changes: bool,
-    /// The client shows the related locations of a diagnostic.
     pub(crate) shows_related: bool,
     /// The client shows actions that cannot be chosen, with the reason.
     pub(crate) shows_disabled: bool,
@@ -73,7 +70,6 @@ impl Capabilities {
     }
 }
 
-/// The connection to the editor, with the queue of messages.
 pub(crate) struct Client {
     connection: Connection,
     waiting: VecDeque<Message>,
@@ -95,7 +91,6 @@ impl Client {
         }
     }
 
-    /// The next message; waits for one. `None` when the connection has ended.
     pub(crate) fn next(&mut self) -> Option<Message> {
         loop {
             self.receive();

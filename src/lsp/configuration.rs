@@ -26,7 +26,6 @@ const CODE: &str = "configuration";
 const MAX_RELATED: usize = 12;
 
 pub(crate) struct Edited<'a> {
-    /// The absolute path of the file.
     pub(crate) path: &'a Path,
     /// The folder of the project. Reported paths are relative to it.
     pub(crate) root: &'a Path,
@@ -35,7 +34,6 @@ pub(crate) struct Edited<'a> {
     /// What could not be read when the project was loaded.
     pub(crate) errors: &'a [String],
     pub(crate) encoding: Encoding,
-    /// Whether the client shows related locations in other files.
     pub(crate) shows_related: bool,
 }
 

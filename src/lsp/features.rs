@@ -101,7 +101,6 @@ fn linked(
     })
 }
 
-/// The hover text at a position.
 pub(crate) fn hover(session: &Session, params: &HoverParams) -> Option<Hover> {
     at_place(session, &params.text_document_position_params, |view, offset, places| {
         let found = hover::at(view, offset)?;

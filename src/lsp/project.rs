@@ -31,14 +31,12 @@ use super::view::{SetView, View};
 
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
-/// Number of files that were read, and of files to read.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) done: AtomicUsize,
     pub(crate) total: AtomicUsize,
 }
 
-/// A folder with the findings of its files.
 #[derive(Debug)]
 pub(crate) struct Project {
     root: PathBuf,
@@ -61,7 +59,6 @@ pub(crate) struct Project {
     is_sound: bool,
 }
 
-/// The result of reading a file.
 #[derive(Debug, Default)]
 struct FileState {
     context: Option<FileContext>,
@@ -80,7 +77,6 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// The absolute path of the file or folder that changed.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Change::Buffer(path) | Change::Disk(path, _) => path,
@@ -97,7 +93,6 @@ enum Reach {
     Folders,
     /// It changes the effect of surrounding folders on files, and the tools that fill in placeholders.
     Placeholders,
-    /// It changes the list of files.
     Files,
     /// It may change all findings.
     Configuration,
@@ -233,7 +228,6 @@ impl Project {
         self.folders.disk_mut().put(path, text);
     }
 
-    /// The file with an absolute path, as it was last parsed.
     pub(crate) fn file(&self, path: &Path) -> Option<&File> {
         self.workspace.file(&self.input(path)?.input.display_path)
     }
@@ -380,7 +374,6 @@ impl Project {
         if at.is_some() { Reach::Text } else { Reach::Nothing }
     }
 
-    /// Reads files whose texts changed.
     fn read_again(&mut self, changed: &HashSet<PathBuf>) -> BTreeSet<PathBuf> {
         let mut changes = Vec::new();
         let mut has_other_objects = false;

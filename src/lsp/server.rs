@@ -59,7 +59,6 @@ struct Server {
     changes: Vec<Change>,
     /// The files whose diagnostics may have changed since they were last sent.
     stale: BTreeSet<PathBuf>,
-    /// The request for the client's configuration.
     asked: Option<RequestId>,
     /// The errors of configurations that were shown to the user.
     shown: Vec<String>,

@@ -15,14 +15,12 @@ use super::convert::{Places, uri_of};
 use super::project::{Change, Project};
 use super::view::View;
 
-/// The options in the client's configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Options {
     pub(crate) inlay_hints: bool,
 }
 
-/// The diagnostics of a file that were sent to the client.
 pub(super) struct Sent {
     /// The URI under which they were sent.
     pub(super) uri: Uri,
@@ -98,12 +96,10 @@ impl Session {
         self.buffers.get(path).map(|buffer| buffer.version)
     }
 
-    /// The files that have diagnostics, with their result ids.
     pub(crate) fn files_with_diagnostics(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.sent.iter().map(|(path, sent)| (path.as_path(), sent.result_id.as_str()))
     }
 
-    /// The converter for the locations of a project.
     pub(crate) fn places<'s>(&'s self, project: &'s Project) -> Places<'s> {
         Places::new(project, &self.uris, self.client.encoding)
     }

@@ -3,7 +3,6 @@
 use gpulint_rules::tree::Span;
 use gpulint_rules::{CheckReport, Cluster, Engine, File, Node, Object};
 
-/// A file of a project at the time of a request.
 pub(crate) struct View<'a> {
     /// The source, documents and objects of the file, as they were last parsed.
     pub(crate) file: &'a File,
@@ -24,9 +23,7 @@ pub(crate) struct SetView<'a> {
 pub(crate) struct Spot<'a> {
     pub(crate) object: &'a Object,
     pub(crate) node: Node<'a>,
-    /// Whether it is the key of the node, not its value.
     pub(crate) on_key: bool,
-    /// The span of the key or the value.
     pub(crate) span: Span,
 }
 

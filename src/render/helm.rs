@@ -344,7 +344,6 @@ fn render_with(
 /// A rendered document, preceded by the path in its `# Source:` line.
 type Rendered<'t> = (&'t str, &'t str);
 
-/// Splits the output of `helm template` into documents.
 fn split(output: &str) -> Vec<Rendered<'_>> {
     const SOURCE: &str = "# Source: ";
     let mut out: Vec<Rendered<'_>> = Vec::new();
@@ -485,7 +484,6 @@ fn align(text: &str, marked: &[(String, Option<LineOrigin>)]) -> Option<Vec<Opti
     (others.next().is_none() && different * 10 <= equal + different).then_some(out)
 }
 
-/// The template in a `# Source:` line.
 struct FoundTemplate {
     /// The path of the template; `None` if the chart is packaged.
     template: Option<PathBuf>,
@@ -518,7 +516,6 @@ fn find_template(chart: &Chart, from: &str, sources: &Sources) -> FoundTemplate 
     FoundTemplate { template: template.is_file().then_some(template), subcharts, dependency: None }
 }
 
-/// The folder of a subchart, by its name or alias.
 fn subchart(parent: &Path, name: &str, sources: &Sources) -> Option<PathBuf> {
     let charts = parent.join("charts");
     let name_of = |folder: &Path| {
@@ -674,7 +671,6 @@ impl HelmOrigin {
         (is_literal && times == 1).then_some((found.file, found.line))
     }
 
-    /// Moves an edit of the rendered text to its template.
     fn edit(&self, file: usize, rendered: &Source, edit: &Edit) -> Option<(usize, Edit)> {
         if edit.text.contains("{{") {
             return None;

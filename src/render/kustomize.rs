@@ -66,7 +66,6 @@ fn folders_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
     listed.filter(|path| path.is_dir())
 }
 
-/// The files that a kustomization lists: resources and patches.
 fn files_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
     let listed = one.resources.iter().chain(&one.components).chain(&one.plugins);
     listed.filter(|path| path.exists() && !path.is_dir()).chain(&one.patches)

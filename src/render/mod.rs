@@ -38,7 +38,6 @@ pub(crate) struct RenderOptions<'o> {
     /// Whether the command line requests it; otherwise the configuration of each chart and kustomization
     /// decides.
     pub(crate) requested: bool,
-    /// The time limit for a program.
     pub(crate) limit: Duration,
     /// The absolute paths of files that the configuration excludes.
     pub(crate) excluded: &'o [PathBuf],
@@ -53,7 +52,6 @@ struct Place {
     is_literal: bool,
 }
 
-/// The output of one run of a program.
 struct Run {
     /// The command as a user would type it.
     command: Arc<str>,
@@ -150,7 +148,6 @@ pub(crate) struct Renders {
     sources: Arc<Sources>,
 }
 
-/// The findings in rendered objects.
 #[derive(Default)]
 pub(crate) struct RenderReport {
     /// The findings, each with the index of its configuration.
@@ -201,7 +198,6 @@ impl Renders {
         self.parts().flat_map(|part| &part.runs)
     }
 
-    /// The number of renders that failed.
     pub(crate) fn failures(&self) -> usize {
         self.parts().map(|part| part.failures.len()).sum()
     }
@@ -211,7 +207,6 @@ impl Renders {
         self.runs().next().is_some()
     }
 
-    /// The indices of findings by the file of the user that contains them.
     pub(crate) fn by_file(&self, findings: &[(usize, Finding)]) -> BTreeMap<PathBuf, Vec<usize>> {
         let mut files: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
         for (at, (_, finding)) in findings.iter().enumerate() {
@@ -485,7 +480,6 @@ impl Renders {
         self.sources.absolute(shown).is_none_or(|path| self.is_input(&path))
     }
 
-    /// Whether a file is part of the input.
     fn is_input(&self, path: &Path) -> bool {
         self.visible.contains(path) || self.sources.is_part(path)
     }

@@ -19,10 +19,8 @@ use crate::files::{Kustomization, Patch, absolute, patches};
 const ITEM_KEYS: [&str; 9] =
     ["name", "key", "containerPort", "port", "mountPath", "deviceName", "topologyKey", "ip", "type"];
 
-/// The origin of an object, from its annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The file that contains the object.
     File(String),
     /// The kustomization that generates it.
     Generated(String),

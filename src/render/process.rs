@@ -80,7 +80,6 @@ pub(crate) fn command(program: &str, home: &Path) -> Command {
     command
 }
 
-/// Runs a program, and returns its output.
 pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>, Failure> {
     let (_group, mut child) = match Group::spawn(&mut command) {
         Ok(started) => started,
@@ -135,7 +134,6 @@ fn read(from: impl Read, most: u64) -> Vec<u8> {
     bytes
 }
 
-/// Ends the program and its child processes.
 fn end(child: &mut Child) {
     end_group(child.id());
     let _ = child.kill();

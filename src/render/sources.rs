@@ -10,7 +10,6 @@ use gpulint_rules::source::Source;
 use crate::batch::ScopedInput;
 use crate::files::{display_path, short_path};
 
-/// The files that have been read.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     /// The reported path of each folder, by absolute path.

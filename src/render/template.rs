@@ -22,10 +22,8 @@ pub(crate) struct Action {
     pub(crate) prints: bool,
 }
 
-/// A template, parsed into text and actions.
 #[derive(Debug, Default)]
 pub(crate) struct Template {
-    /// The actions in the order of the text.
     pub(crate) actions: Vec<Action>,
     /// The offsets where a comment with the number of a line can be inserted, with that number from 0.
     marks: Vec<(usize, usize)>,

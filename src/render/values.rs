@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::sources::Sources;
 
-/// A values file, and the location of a chart's values in it.
 #[derive(Debug)]
 pub(super) struct ValuesFile {
     source: Arc<Source>,

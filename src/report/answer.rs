@@ -27,7 +27,6 @@ pub(super) fn uncertainty_json(uncertainty: &Uncertainty) -> Value {
     json!({"code": uncertainty_code(uncertainty), "text": uncertainty_text(uncertainty)})
 }
 
-/// The name of a workload in the form that `gpulint why` accepts.
 pub(crate) fn workload_name(object: &Object) -> String {
     let id = object.id();
     let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));

@@ -7,7 +7,6 @@ use gpulint_rules::{Finding, Rule, Safety, Severity};
 /// Minimum number of findings for a report to end in a table.
 pub(super) const MIN_FINDINGS: usize = 20;
 
-/// The findings of a rule that have one severity.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) rule: &'static Rule,

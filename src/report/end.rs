@@ -59,7 +59,6 @@ fn paragraph(out: &mut dyn Write, line: &Line, layout: &Layout) -> Result<(), Cl
     Ok(())
 }
 
-/// Lists the fixes, with their locations after all fixes.
 fn fixed(out: &mut dyn Write, all: &[Fixed], layout: &Layout) -> Result<(), CliError> {
     let is_long = all.len() > MAX_FIXED && !layout.all;
     let mut listed: HashMap<&str, usize> = HashMap::new();

@@ -15,7 +15,6 @@ use crate::terminal::{is_bidi, printable};
 /// Number of lines of context around a label.
 pub(crate) const CONTEXT: usize = 2;
 
-/// A range to label.
 #[derive(Clone, Debug)]
 pub(crate) struct Annotation {
     /// The range in the file.

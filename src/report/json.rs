@@ -21,7 +21,6 @@ use super::Report;
 use super::counts::{Row, rows};
 use super::preview::Preview;
 
-/// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("diagnostics.schema.json");
 
 #[derive(Serialize)]
@@ -56,7 +55,6 @@ struct Summary<'a> {
     rules: Vec<RuleCount>,
 }
 
-/// The findings of a rule that have one severity.
 #[derive(Serialize)]
 struct RuleCount {
     rule: &'static str,
@@ -444,7 +442,6 @@ fn change(operation: &Operation) -> Change<'_> {
     Change { op, from, path, value }
 }
 
-/// The member `preview` of the report.
 #[derive(Serialize)]
 struct PreviewJson<'a> {
     products: Vec<ProductJson>,

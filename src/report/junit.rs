@@ -13,7 +13,6 @@ use crate::terminal::{count, printable};
 use super::place::{point, words};
 use super::{Report, manual};
 
-/// A suite: a file, and its tests.
 #[derive(Default)]
 struct Suite {
     tests: Vec<Test>,

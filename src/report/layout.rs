@@ -16,7 +16,6 @@ use super::paint::Paint;
 /// Maximum number of findings of a rule with an excerpt; the others have a line each.
 const MAX_FRAMES: usize = 3;
 
-/// The layout of a report for people.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) look: RenderOptions,
@@ -26,7 +25,6 @@ pub(crate) struct Layout {
     pub(crate) links: bool,
     pub(crate) sort: SortBy,
     pub(crate) group: Option<GroupBy>,
-    /// Whether similar findings are folded.
     pub(crate) folds: bool,
     /// Whether every finding has an excerpt.
     pub(crate) all: bool,

@@ -63,7 +63,6 @@ pub(crate) struct Report {
     pub(crate) unfixed: BTreeMap<usize, String>,
     /// The changes by the versions of the command line, if they differ from those of the configuration.
     pub(crate) preview: Option<Preview>,
-    /// The suppressed findings, if they are to be shown.
     pub(crate) suppressed: Vec<SuppressedFinding>,
     /// The minimum severity that fails the run, by the reported path of the file.
     pub(crate) fail_on: BTreeMap<String, Option<Severity>>,
@@ -137,7 +136,6 @@ impl Style {
 pub(crate) struct Summary {
     /// Number of files that were read as manifests.
     pub(crate) files: usize,
-    /// Number of objects checked.
     pub(crate) objects: usize,
     /// The files and documents that are not manifests.
     pub(crate) skipped: Vec<Skipped>,
@@ -155,7 +153,6 @@ pub(crate) struct Summary {
     pub(crate) fixed: Option<usize>,
     /// Whether fixes that need a review are requested as well.
     pub(crate) with_unsafe: bool,
-    /// Number of findings that were suppressed.
     pub(crate) suppressed: usize,
     /// Number of findings that are in the baseline.
     pub(crate) baselined: usize,

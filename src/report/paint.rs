@@ -18,7 +18,6 @@ pub(crate) enum Style {
     Dim,
     /// The location of something.
     Place,
-    /// A line of a diff that is removed.
     Removed,
     /// A line of a diff that is added, and a fix in a list.
     Added,

@@ -19,7 +19,6 @@ use super::answer::{
 use super::capacity::{self, InSet};
 use super::place::position;
 
-/// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("pools.schema.json");
 
 /// Maximum number of workloads of a pool in the text.

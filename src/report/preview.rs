@@ -57,7 +57,6 @@ impl Preview {
     }
 }
 
-/// The text below the findings.
 pub(super) fn text(preview: &Preview, options: RenderOptions) -> String {
     let steps: Vec<String> = preview.steps.iter().map(|step| step.title(options.unicode)).collect();
     let mut out = format!("preview of {}\n", steps.join(", "));

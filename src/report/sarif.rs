@@ -23,7 +23,6 @@ use super::line_hash::line_hashes;
 use super::place::{Place, Utf16, edits, file_uri, words_of, worst_first};
 use super::{Report, manual};
 
-/// The limits of GitHub.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Maximum number of results of a run.

@@ -85,7 +85,6 @@ pub(crate) fn write(out: &mut dyn Write, style: Style, batch: &Batch<'_>) -> Res
     }
 }
 
-/// Prints the sets as text.
 pub(super) fn text(out: &mut dyn Write, batch: &Batch<'_>) -> Result<(), CliError> {
     let sets = shown(batch);
     let files = (0..batch.inputs.len()).filter(|file| objects(batch, *file) > 0).count();
@@ -221,7 +220,6 @@ fn fold_below(files: &[(Vec<&str>, bool)], depth: usize, out: &mut Vec<(String, 
     }
 }
 
-/// Writes how to override the sets in the configuration.
 fn write_advice(out: &mut dyn Write, batch: &Batch<'_>, sets: &[Shown<'_>]) -> Result<(), CliError> {
     if sets.iter().any(|set| set.evidence.sign == Sign::Configuration) {
         return Ok(());

@@ -66,7 +66,6 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
     end::write(out, report, layout)
 }
 
-/// Notes on a finding in this report.
 struct Notes<'a> {
     /// The reason why it was not fixed.
     refused: Option<&'a str>,
@@ -310,7 +309,6 @@ fn broken_place(line: &str, name: &str, options: RenderOptions) -> String {
     format!("{}{}{}", &line[..start], parts.join(&next), &line[end..])
 }
 
-/// A note if only some of several renders have the finding.
 fn renders_note(rendered: &Rendered) -> Option<String> {
     let has = rendered.commands.len();
     (has < rendered.renders)

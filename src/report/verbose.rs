@@ -36,7 +36,6 @@ pub(crate) fn write<'s>(
     })
 }
 
-/// Writes which configuration applies to which folder.
 fn configurations(out: &mut dyn Write, set: &Batch<'_>, scopes: &Scopes) -> Result<(), CliError> {
     writeln!(out, "configurations:")?;
     let shown = |folder: &Path| printable(&sets::short(folder), false).into_owned();

@@ -20,7 +20,6 @@ use crate::terminal::{RenderOptions, count, printable};
 use super::answer::{place_of, uncertainty_json, wrapped};
 use super::place::position;
 
-/// The JSON Schema of the report, draft 2020-12.
 pub(crate) const SCHEMA: &str = include_str!("why.schema.json");
 
 /// Maximum number of instance types in the text.

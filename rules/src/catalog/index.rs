@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use super::{INSTANCE_FAMILY, INSTANCE_TYPE, InstanceType, Label, TypeSet, all};
 
-/// The source of the values of a label key.
 #[derive(Clone, Copy)]
 pub(super) enum LabelSource {
     Family,

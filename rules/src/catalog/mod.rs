@@ -105,7 +105,6 @@ pub fn all() -> &'static [InstanceType] {
     &CATALOGUE.types
 }
 
-/// The regions with known offerings.
 pub fn regions() -> &'static [&'static str] {
     &CATALOGUE.regions
 }

@@ -20,7 +20,6 @@ pub struct TypeSet {
 impl TypeSet {
     pub(crate) const EMPTY: Self = Self { words: [0; WORDS] };
 
-    /// Every type of the catalogue.
     pub fn full() -> Self {
         Self::first(all().len())
     }

@@ -63,7 +63,6 @@ pub struct Cluster {
     admissions: Arc<Admissions>,
 }
 
-/// What changed when objects were replaced.
 pub(crate) enum Replaced {
     /// The results of these reads.
     Reads(Vec<Read>),

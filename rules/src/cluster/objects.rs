@@ -29,7 +29,6 @@ struct OfKind {
     is_indexed: bool,
 }
 
-/// The objects of one kind in a namespace.
 #[derive(Default)]
 struct Names {
     /// The objects of each name, nearly always one, in the order of their files, so that results do not depend on the
@@ -148,7 +147,6 @@ impl OfKind {
     }
 }
 
-/// Whether an object was added or removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ObjectChange {
     Added,

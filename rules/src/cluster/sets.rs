@@ -21,7 +21,6 @@ pub enum Bond {
     Folders,
 }
 
-/// Manifests that are applied to one cluster together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestSet {
     /// The name in reports, unique in the input.

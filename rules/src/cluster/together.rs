@@ -28,7 +28,6 @@ pub(crate) enum Company {
     Apart,
 }
 
-/// The kustomizations of the input that include the file of an object.
 pub(crate) fn routes(object: &Object) -> &[KustomizeRoute] {
     object.source().map_or(&[], |source| source.routes())
 }

@@ -8,7 +8,6 @@ use std::fmt;
 /// zone offsets are evaluated. 2028 is a leap year, so a period around it holds a 29 February.
 pub(crate) const REFERENCE_MONDAY: i64 = 21_186 * 1440;
 
-/// A date of the Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date {
     pub(crate) year: i32,

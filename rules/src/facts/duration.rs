@@ -8,7 +8,6 @@ use std::fmt;
 
 use crate::platform::Version;
 
-/// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DurationError {
     Empty,
@@ -40,7 +39,6 @@ impl fmt::Display for DurationError {
 
 impl std::error::Error for DurationError {}
 
-/// A Go `time.Duration`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GoDuration(i64);
 
@@ -176,7 +174,6 @@ impl DurationField {
     }
 }
 
-/// The value of a NodePool duration field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NillableDuration {
     Never,

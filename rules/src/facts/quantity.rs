@@ -26,7 +26,6 @@ pub enum Format {
     Exponent,
 }
 
-/// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuantityError {
     Empty,
@@ -142,7 +141,6 @@ impl Quantity {
         divide_up(self.nano, NANO)
     }
 
-    /// Whether the amount is exactly zero.
     pub(crate) fn is_zero(self) -> bool {
         self.nano == 0
     }
@@ -223,7 +221,6 @@ fn is_blank(c: char) -> bool {
     c.is_whitespace() && !matches!(c, '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Splits the leading ASCII digits off.
 fn split_digits(text: &str) -> (&str, &str) {
     let end = text.bytes().take_while(u8::is_ascii_digit).count();
     text.split_at(end)

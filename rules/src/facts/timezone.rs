@@ -25,7 +25,6 @@ pub fn nearest(name: &str) -> Option<&'static str> {
         .filter(|known| *known != UNSET_ZONE)
 }
 
-/// A zone with its offsets from UTC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
     pub name: String,

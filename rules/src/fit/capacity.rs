@@ -28,14 +28,12 @@ pub struct Capacity {
     pub ceiling: Load,
 }
 
-/// The load of all pods at one number of replicas.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Whether all pods fit.
     pub verdict: FitVerdict,
     /// The number of pods, without those whose placement is not known.
     pub pods: u64,
-    /// The nodes, by pool and type.
     pub nodes: Vec<Nodes>,
     /// The pools that start nodes, and how much of their limits they use.
     pub pools: Vec<PoolLoad>,
@@ -49,7 +47,6 @@ pub struct Load {
     pub notes: Vec<(Object, Vec<Uncertainty>)>,
 }
 
-/// Nodes of one type from one pool.
 #[derive(Clone, Debug)]
 pub struct Nodes {
     pub pool: Object,
@@ -77,7 +74,6 @@ pub struct PoolLoad {
 #[derive(Clone, Debug)]
 pub struct Misfit {
     pub workload: Object,
-    /// The number of pods that do not fit.
     pub pods: u64,
     /// The number of all pods of the workload.
     pub of: u64,

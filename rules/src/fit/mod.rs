@@ -106,10 +106,8 @@ pub struct PoolReport {
     pub answer: Answer,
 }
 
-/// Whether a pool admits a pod.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// The pool admits the pod.
     Admits {
         /// The types, cheapest first by list price, without those that EC2 no longer offers.
         types: Vec<&'static InstanceType>,
@@ -118,7 +116,6 @@ pub enum Answer {
         /// The number of alternatives and preferences of the pod that Karpenter has to drop.
         relaxations: usize,
     },
-    /// The pool rejects the pod.
     Rejects {
         /// The obstacles, in the order of Karpenter's decision.
         obstacles: Vec<Obstacle>,
@@ -183,7 +180,6 @@ pub struct Ignored {
 /// The placement of the pods of one template of a workload.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// The path of the pod spec.
     pub spec: Pointer,
     pub verdict: FitVerdict,
     /// The position in `pools` of the first pool that admits the pod.

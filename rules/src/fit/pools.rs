@@ -56,7 +56,6 @@ pub struct Tenant {
     /// The number of its pods that fit within the limits of the pool if nothing else runs there. `None` if
     /// the limits do not restrict them.
     pub room: Option<i128>,
-    /// The uncertainties of the first choice.
     pub uncertainties: Vec<Uncertainty>,
 }
 

@@ -18,7 +18,6 @@ pub fn amount(resource: &str, milli: i128) -> String {
     if whole.abs() < 1 << 20 { whole.to_string() } else { format!("{}Ki", whole >> 10) }
 }
 
-/// The short name of an uncertainty.
 pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
     match uncertainty {
         Uncertainty::NewTypes(_) => "new-types",

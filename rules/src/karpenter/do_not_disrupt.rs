@@ -6,7 +6,6 @@ use crate::platform::{Platform, Version};
 use crate::tree::node::Node;
 use crate::workload::template::Template;
 
-/// Name of the annotation.
 pub(crate) const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
 /// First version of Karpenter that accepts durations as values on pods.

@@ -139,7 +139,6 @@ impl<'a> Ec2NodeClass<'a> {
 pub(crate) enum PodVolume<'a> {
     /// The mapping that Karpenter adds if there is none, with this size in GiB.
     Default(u64),
-    /// The `ebs` field of a mapping.
     Mapped(Node<'a>),
     /// The AMI or a placeholder decides.
     Unknown,

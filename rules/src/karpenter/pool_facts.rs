@@ -25,7 +25,6 @@ const GROWING_KEYS: [&str; 7] = [
     "karpenter.k8s.aws/instance-accelerator-name",
 ];
 
-/// Facts derived from a NodePool's node template.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
     pub(crate) is_static: bool,

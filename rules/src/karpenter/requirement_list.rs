@@ -18,13 +18,11 @@ pub(crate) const KINDS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NO
 /// The kinds that have requirements, and those whose pods have expressions of the same form.
 pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] = with_workloads(&KINDS);
 
-/// The provider that creates the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     /// Karpenter with the AWS provider.
     Aws,
     AutoMode,
-    /// Another cloud provider.
     Other,
 }
 

@@ -12,7 +12,6 @@ use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
 
-/// How Karpenter fails on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
     /// The number does not fit into 32 bits, so a list that contains the object cannot be decoded.
@@ -29,7 +28,6 @@ pub(crate) enum DecodeError {
     Infinite,
 }
 
-/// A value that Karpenter cannot decode or use.
 #[derive(Clone, Debug)]
 pub(crate) struct Undecodable<'a> {
     pub node: Node<'a>,

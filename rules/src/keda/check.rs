@@ -12,7 +12,6 @@ use super::value::{KeyType, number, plain_number};
 use super::{Trigger, ellipsize, with_article};
 use crate::tree::node::Node;
 
-/// A problem that prevents KEDA from building the scaler.
 #[derive(Debug)]
 pub struct TriggerProblem<'a> {
     /// The field to report.
@@ -34,7 +33,6 @@ pub struct Surroundings<'a> {
     /// Whether a formula replaces the metrics of the ScaledObject. `None` if this is not known.
     pub modifiers: Option<bool>,
     pub authentication: Authentication<'a>,
-    /// The environment of the target container.
     pub environment: Environment<'a>,
 }
 

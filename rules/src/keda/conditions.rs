@@ -5,7 +5,6 @@ use super::scalers::Scaler;
 use super::value::boolean;
 use crate::tree::node::Node;
 
-/// A condition on the keys of a trigger.
 #[derive(Debug)]
 pub(super) struct Condition {
     pub(super) text: &'static str,

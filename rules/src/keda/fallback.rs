@@ -4,7 +4,6 @@ use super::{Trigger, triggers, uses_modifiers};
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// The `fallback` block of a ScaledObject.
 #[derive(Clone, Debug)]
 pub struct Fallback<'a> {
     /// `spec.fallback`, a mapping.

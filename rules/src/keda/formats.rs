@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::value::boolean;
 use crate::facts::names::{is_label_value, is_qualified_name};
 
-/// A format of metadata values.
 #[derive(Debug)]
 pub(super) struct Format {
     /// The name in `scalers.txt`.

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeSet;
 
-/// Why a formula is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormulaError {
     /// The name is neither a trigger nor a built-in.
@@ -55,7 +54,6 @@ enum ExprType {
 }
 
 enum ParseFailure {
-    /// A certain syntax error.
     Syntax,
     /// A part of the language that is not parsed here.
     Unsupported,

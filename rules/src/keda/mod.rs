@@ -21,7 +21,6 @@ pub mod value;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// The triggers of a ScaledObject or ScaledJob, in order.
 pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
     object.path(&["spec", "triggers"]).items().map(|node| Trigger { node })
 }
@@ -57,14 +56,12 @@ pub fn hpa_name(object: &Object) -> Option<String> {
     }
 }
 
-/// One entry of `spec.triggers`.
 #[derive(Clone, Debug)]
 pub struct Trigger<'a> {
     pub node: Node<'a>,
 }
 
 impl<'a> Trigger<'a> {
-    /// The type of the trigger, if it is text.
     pub fn kind(&self) -> Option<&'a str> {
         self.node.get("type").text()
     }

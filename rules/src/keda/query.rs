@@ -1,7 +1,6 @@
 //! The series that a PromQL query reads, and their exporters. This is enough to decide whether the query
 //! still returns data while the target of a ScaledObject has no pods. It is a scanner, not a parser.
 
-/// A series selector of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series<'a> {
     pub name: &'a str,

@@ -13,7 +13,6 @@ pub const TABLE_VERSION: Version = Product::Keda.newest();
 pub const LATER_TYPES: &[(&str, Version)] =
     &[("clickhouse", Version::new(2, 21)), ("gcp-spanner", Version::new(2, 21))];
 
-/// A trigger type.
 #[derive(Debug)]
 pub struct Scaler {
     /// The value of `type`.
@@ -42,7 +41,6 @@ impl Scaler {
         self.key(name).filter(|key| is_number(key)).map(|_| name).ok_or_else(|| format!("no number `{name}`"))
     }
 
-    /// How the scaler treats a key of the metadata.
     pub fn key_status(&self, written: &str) -> KeyStatus<'_> {
         if let Some(key) = self.key(written) {
             return match key.rejected_since {
@@ -88,15 +86,12 @@ pub struct ScalerKey {
     pub required: bool,
     pub kind: KeyType,
     pub sources: Vec<KeySource>,
-    /// An alternative name of the key.
     pub alias: Option<&'static str>,
-    /// The value that an absent key has.
     pub default: Option<&'static str>,
     /// The only valid values. For a list, the valid items.
     pub values: Vec<&'static str>,
     /// Values of a list that exclude each other.
     pub exclusive_values: Vec<&'static str>,
-    /// The separator of list items.
     pub separator: char,
     /// Whether an item may be a range.
     pub ranges: bool,
@@ -126,12 +121,10 @@ pub enum KeySource {
 static SCALERS: LazyLock<BTreeMap<&'static str, Scaler>> =
     LazyLock::new(|| parse_table(include_str!("scalers.txt")).expect("a test reads the table"));
 
-/// A trigger type by its name.
 pub fn scaler(name: &str) -> Option<&'static Scaler> {
     SCALERS.get(name)
 }
 
-/// The names of all trigger types.
 pub fn names() -> impl Iterator<Item = &'static str> {
     SCALERS.keys().copied()
 }

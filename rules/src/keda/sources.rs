@@ -3,7 +3,6 @@
 
 use crate::tree::node::Node;
 
-/// The TriggerAuthentication of a trigger.
 #[derive(Clone, Debug)]
 pub enum Authentication<'a> {
     /// The trigger does not name a TriggerAuthentication.

@@ -26,7 +26,6 @@ static GROUPS: LazyLock<BTreeMap<&'static str, BTreeMap<&'static str, Vec<&'stat
         groups
     });
 
-/// The entry of a kind in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionsOfKind {
     /// The group is not closed.

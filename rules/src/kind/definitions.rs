@@ -21,7 +21,6 @@ struct Definition {
     versions: Vec<ServedVersion>,
 }
 
-/// A version of a CustomResourceDefinition that the API server serves.
 #[derive(Debug)]
 pub(crate) struct ServedVersion {
     version: String,

@@ -24,7 +24,6 @@ impl Kind {
         Kind { group, kind }
     }
 
-    /// Its row in the kind table.
     pub fn info(self) -> Option<&'static KindInfo> {
         find(self.group, self.kind)
     }

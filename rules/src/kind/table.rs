@@ -25,7 +25,6 @@ pub struct KindInfo {
     pub schemas: Option<&'static [KindSchema]>,
 }
 
-/// A kind with pod templates.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadKind {
     /// Paths of the templates, steps separated by dots: `[]` is every item of a list, `*` every entry of a map. A path

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-/// A component that rejects an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authority {

@@ -17,7 +17,6 @@ use crate::steps;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
-/// What a check can read and report while it runs on one object.
 pub struct Context<'a> {
     rule: &'static Rule,
     object: &'a Object,

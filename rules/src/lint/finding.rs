@@ -316,7 +316,6 @@ impl Merge {
         &self.key
     }
 
-    /// The subject of the first finding.
     pub(crate) fn subject(&self) -> &str {
         &self.subject
     }
@@ -330,7 +329,6 @@ impl Merge {
         self.places
     }
 
-    /// The message for all findings together.
     pub(crate) fn message(&self) -> String {
         (self.words)(self)
     }
@@ -402,7 +400,6 @@ impl Finding {
         }
     }
 
-    /// Sets the help line.
     pub fn help(&mut self, text: impl Into<String>) -> &mut Finding {
         self.help = Some(fit_to_limit(text.into()));
         self

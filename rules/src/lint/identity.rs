@@ -32,7 +32,6 @@ const ITEM_KEYS: [&str; 13] = [
     "type",
 ];
 
-/// The identity of a finding. Compared and hashed as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     rule: &'static str,

@@ -63,7 +63,6 @@ pub(crate) struct EarlierResults<'a> {
 
 #[derive(Clone, Debug)]
 pub(crate) struct RuleResult {
-    /// Index of the rule in its engine.
     pub(crate) rule: u32,
     pub(crate) steps: u32,
     /// Whether it read the findings of other rules.

@@ -17,7 +17,6 @@ pub(crate) struct ResolvedRule {
     overridden: bool,
 }
 
-/// The rules under one configuration.
 #[derive(Debug)]
 pub(crate) struct ResolvedRules {
     all: RuleSet,

@@ -29,7 +29,6 @@ pub enum Group {
     NodePool,
     /// Budgets, consolidation, expiry, do-not-disrupt.
     Disruption,
-    /// EC2NodeClasses.
     #[serde(rename = "nodeclass")]
     NodeClass,
     /// KEDA and HPA.
@@ -50,7 +49,6 @@ pub enum Group {
 }
 
 impl Group {
-    /// Every group, in order.
     pub const ALL: &[Group] = &[
         Group::Manifest,
         Group::Migration,
@@ -118,7 +116,6 @@ pub struct Param {
     pub default: ParamDefault,
 }
 
-/// The type and default of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum ParamDefault {
     /// A whole number with its bounds.

@@ -17,7 +17,6 @@ use crate::lint::sets::{AppliedObject, name_all_sets};
 /// Minimum number of objects of a parallel task.
 const OBJECTS_PER_TASK: usize = 64;
 
-/// A file of a run and the engine for its configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct RunInput<'a> {
     pub engine: &'a Engine,

@@ -360,11 +360,9 @@ pub struct Settings {
     /// If not empty, only these rules or groups run, including those that `rules` turns off by the same or a wider
     /// name.
     pub select: Vec<String>,
-    /// Rules or groups that do not run.
     pub ignore_rules: Vec<String>,
     /// Paths that are not read.
     pub ignore_paths: Globs,
-    /// The clusters to which files are applied.
     pub clusters: Vec<ClusterPaths>,
     /// Whether the input contains all objects of the cluster.
     pub complete: bool,

@@ -34,7 +34,6 @@ fn row(line: &'static str) -> Option<(&'static str, Version, MetricChange)> {
     Some((name, version, change))
 }
 
-/// An obsolete name in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObsoleteMetric<'a> {
     /// The name without the suffix of a histogram.

@@ -33,7 +33,6 @@ pub(crate) struct Selector {
 pub(crate) struct Matcher {
     pub(crate) label: String,
     pub(crate) op: MatchOp,
-    /// The value or the regular expression.
     pub(crate) value: String,
 }
 

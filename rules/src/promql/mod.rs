@@ -30,7 +30,6 @@ use crate::steps;
 /// Number of steps of parsing a byte.
 const STEPS_PER_BYTE: usize = 20;
 
-/// The result of parsing a query.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Parsed {
     Known(Expr),
@@ -125,7 +124,6 @@ fn reason(error: &str, text: &str) -> Option<String> {
     certain.iter().any(|start| error.starts_with(start)).then(|| error.trim_end_matches('.').to_owned())
 }
 
-/// Whether a text has keywords or functions of another dialect.
 fn is_other_dialect(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let is_called = |name: &str| {

@@ -3,7 +3,6 @@
 use crate::promql::expr::{Expr, Grouping, MatchOp, ResultType, Selector, Side};
 use crate::promql::metrics::metric;
 
-/// The number of series in a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
     /// At most one.

@@ -214,7 +214,6 @@ fn panels(value: &Value, above: Panel<'_>, spot: &NodeId, out: &mut Vec<Query>) 
 /// The settings of a panel, or of the panel or dashboard that contains it.
 #[derive(Clone, Copy)]
 struct Panel<'a> {
-    /// The type of the data source.
     source: Option<&'a str>,
     title: Option<&'a str>,
 }

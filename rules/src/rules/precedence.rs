@@ -13,7 +13,6 @@ use crate::object::Object;
 use crate::schema::{Violation, ViolationKind, violations};
 use crate::tree::pointer::Pointer;
 
-/// The reports of earlier rules for an object.
 #[derive(Default)]
 pub(super) struct EarlierReports {
     /// Where any rule has reported a rejection.

@@ -8,7 +8,6 @@ use crate::lint::context::Context;
 use crate::tree::node::Node;
 use crate::workload::template::Template;
 
-/// Why pods can run on Spot nodes.
 pub(super) enum SpotUse {
     /// The template requires them.
     Required,

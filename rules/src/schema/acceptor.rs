@@ -22,7 +22,6 @@ use super::compiled::CompiledSchema;
 use super::instance::TreeNode;
 use super::keywords::{LIST_TYPE_KEYWORD, ListType, TYPE_KEYWORD, matches_format};
 
-/// A compiled schema.
 #[derive(Debug, Default)]
 pub(super) struct Acceptor {
     /// The allowed types as bits; 0 for any type.
@@ -42,7 +41,6 @@ pub(super) struct Acceptor {
     list_type: Option<ListType>,
     all_of: Vec<Acceptor>,
     any_of: Option<Vec<Acceptor>>,
-    /// The type that the schema refers to.
     reference: Option<Arc<CompiledSchema>>,
     /// Whether the schema has a keyword that only jsonschema supports.
     unsupported: bool,

@@ -214,7 +214,6 @@ pub(crate) fn added_later(object: &Object, pointer: &Pointer) -> Option<Version>
     core::added_later(parent, field)
 }
 
-/// The schema of a field or of an item.
 fn child<'s>(schema: &'s Value, step: &str) -> Option<&'s Value> {
     schema["properties"]
         .get(step)

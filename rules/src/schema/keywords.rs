@@ -75,7 +75,6 @@ pub(super) struct ListType {
 }
 
 impl ListType {
-    /// Reads the value of the keyword.
     pub(super) fn new(value: &Value) -> ListType {
         let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
         let mut defaults = list("defaults").into_iter();
@@ -87,7 +86,6 @@ impl ListType {
         ListType { keys }
     }
 
-    /// The fields that identify an item.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|(name, _)| name.as_ref())
     }

@@ -112,7 +112,6 @@ fn invalid_name(what: &str, text: &str, dots: bool) -> String {
     format!("`{}` is not a valid {what}: {fault}", ellipsize(text))
 }
 
-/// Labels of an object or template.
 pub(crate) fn labels(labels: &Node<'_>, out: &mut Vec<Violation>) {
     for (key, value) in labels.entries() {
         if !is_placeholder(key) && !is_qualified_name(key) {
@@ -134,7 +133,6 @@ pub(crate) fn labels(labels: &Node<'_>, out: &mut Vec<Violation>) {
     }
 }
 
-/// Annotations of an object or template.
 pub(crate) fn annotations(annotations: &Node<'_>, out: &mut Vec<Violation>) {
     let mut bytes = 0;
     for (key, value) in annotations.entries() {

@@ -247,7 +247,6 @@ impl<'s> Outline<'s> {
         self.schema.get("type").and_then(Value::as_str) == Some("boolean")
     }
 
-    /// The default of the field, if it is a scalar.
     pub fn default(&self) -> Option<&'s Value> {
         self.schema.get("default")
     }

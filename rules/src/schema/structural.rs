@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use super::core;
 use super::keywords::{CRD_DATE_TIME, GO_QUANTITY, LIST_TYPE_KEYWORD, TYPE_KEYWORD};
 
-/// The way in which the API server applies a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     Crd,

@@ -11,7 +11,6 @@ use super::compiled::CompiledSchema;
 use super::core::read_yaml;
 use super::structural::{of_core, of_crd};
 
-/// The schema of a kind in one version.
 pub(super) struct SchemaEntry {
     pub(super) kind: Kind,
     pub(super) version: &'static str,

@@ -207,7 +207,6 @@ impl<'s> ChunkParser<'s> {
         self.documents.push(document);
     }
 
-    /// Handles an event; `range` is its place in the parsed text.
     fn event(&mut self, event: &Event, range: Range<usize>) {
         let span = Span::new(self.offset(range.start), self.offset(range.end));
         if let (Some(copy), Event::Scalar(_, style, ..)) = (self.copy, event)

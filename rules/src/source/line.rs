@@ -62,7 +62,6 @@ impl LineIndex {
         self.starts.get(line).copied().unwrap_or(text.len() as u32)
     }
 
-    /// The line and column of an offset.
     pub fn position(&self, text: &str, at: u32) -> Position {
         let at = at.min(text.len() as u32);
         let line = self.line_of(at);

@@ -39,11 +39,9 @@ pub struct PatchTarget {
     pub kind: Option<String>,
     /// The name; `None` for any.
     pub name: Option<String>,
-    /// The change of the number of replicas.
     pub replicas: PatchedReplicas,
 }
 
-/// How a kustomization changes the number of replicas of its target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PatchedReplicas {
     #[default]
@@ -79,7 +77,6 @@ pub struct KustomizeRoute {
 pub enum FilledPlaceholder {
     /// All placeholders of one syntax, by their beginning: `${`, `$(`, `{{`.
     Syntax(&'static str),
-    /// One placeholder, with its delimiters: `$(IMAGE)`.
     Exact(String),
     /// All placeholders in the objects of this kind and name.
     Object(PatchTarget),
@@ -369,7 +366,6 @@ pub struct ParseDiagnostic {
     pub key_path: Option<String>,
 }
 
-/// One YAML document of a file.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// Its number among the non-empty documents of the file, from 0.

@@ -13,7 +13,6 @@ use std::ops::Range;
 /// Maximum growth of a short chunk.
 const MIN_GROWTH: usize = 4096;
 
-/// A copy of a text with deeper continuation lines.
 pub(super) struct Reindented {
     text: String,
     /// In the order of the text.

@@ -11,7 +11,6 @@ const MIN_NODES: u32 = 128;
 /// The hash of a key, and the slot of its value.
 type Entry = (u16, u32);
 
-/// The large collections of a tree, in document order.
 #[derive(Default)]
 pub(crate) struct LargeCollections {
     /// The items of each list.
@@ -58,7 +57,6 @@ impl Tree {
         Some(&lists[found].1)
     }
 
-    /// The position of a list's item.
     pub(super) fn index_in_parent(&self, item: u32) -> usize {
         let list = self.slot(item).parent;
         let position = match self.items_of_large(list) {

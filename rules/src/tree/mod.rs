@@ -41,7 +41,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Value of `data` for "the text is the span without its quotes".
 pub(crate) const QUOTED: u32 = u32::MAX - 1;
 
-/// The kind of a node as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotKind {
     Mapping,
@@ -111,7 +110,6 @@ impl Slot {
         }
     }
 
-    /// Sets how the keys of a mapping are searched.
     pub(crate) fn set_keys(&mut self, keys: Keys) {
         self.traits = self.traits & Slot::KEY | (keys as u8) << 3;
     }
@@ -307,7 +305,6 @@ impl Tree {
         &self.slots[at as usize]
     }
 
-    /// The span of a node in the text.
     pub(crate) fn span(&self, at: u32) -> Span {
         self.slot(at).span
     }

@@ -123,7 +123,6 @@ pub enum Shape {
     Absent,
     Mapping,
     Sequence,
-    /// A scalar, including null.
     Scalar,
 }
 

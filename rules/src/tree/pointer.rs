@@ -20,7 +20,6 @@ impl Pointer {
         Pointer { steps: steps.into_iter().map(Into::into).collect() }
     }
 
-    /// Parses `/spec/limits/nvidia.com~1gpu`. `None` for text that is not a pointer.
     pub fn parse(text: &str) -> Option<Pointer> {
         if text.is_empty() {
             return Some(Pointer::root());

@@ -8,7 +8,6 @@ use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::selector;
 
-/// The two kinds of configuration.
 pub(crate) const KINDS: [Kind; 2] =
     [Kind::VALIDATING_WEBHOOK_CONFIGURATION, Kind::MUTATING_WEBHOOK_CONFIGURATION];
 

@@ -9,12 +9,10 @@ use crate::steps;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 
-/// A word of a command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Word<'a> {
     /// The text, with known variables replaced.
     pub(crate) text: String,
-    /// Whether the whole text is known.
     pub(crate) known: bool,
     /// The item of `command` or `args` that contains it.
     pub(crate) node: Node<'a>,
@@ -42,7 +40,6 @@ impl<'a> OptionValue<'a> {
         matches!(self, OptionValue::Text(text, _) if text == value)
     }
 
-    /// The item that contains the value.
     pub(crate) fn node(&self) -> Option<Node<'a>> {
         match self {
             OptionValue::Text(_, node) => Some(node.clone()),

@@ -16,7 +16,6 @@ pub(crate) fn uses_accelerators(object: &Object) -> bool {
         && *object.memo(&USES_ACCELERATORS, || templates(object).iter().any(requests_accelerator))
 }
 
-/// A number of devices, and the node with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Devices<'a> {
     pub(crate) count: i64,

@@ -31,7 +31,6 @@ const SIGNS: [&str; 21] = [
     "rocminfo",
 ];
 
-/// Whether a workload only tests the GPU that it requests.
 pub(crate) fn is_test(object: &Object) -> bool {
     let class = classify(object).class;
     if matches!(class, WorkloadClass::Training | WorkloadClass::Realtime | WorkloadClass::Interactive) {

@@ -7,7 +7,6 @@ use crate::workload::command::{
 };
 use crate::workload::devices::gpus_of;
 
-/// A program that distributes its work over GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Vllm,

@@ -12,7 +12,6 @@ pub(crate) struct Weights {
     pub(crate) precision: Precision,
 }
 
-/// The data type of the parameters of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
     /// float32.

@@ -4,7 +4,6 @@ use crate::tree::node::Node;
 use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::Template;
 
-/// How a pod uses a label of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LabelUse {
     /// The node must have it, with a matching value: node selector, required affinity.
@@ -21,7 +20,6 @@ pub(crate) enum LabelUse {
 #[derive(Clone, Debug)]
 pub(crate) struct LabelReference<'a> {
     pub(crate) key: &'a str,
-    /// How the pod uses it.
     pub(crate) usage: LabelUse,
     /// The node to report: the scalar with the key, or the value of the entry with the key.
     pub(crate) node: Node<'a>,

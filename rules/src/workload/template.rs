@@ -20,7 +20,6 @@ pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N]
     kinds
 }
 
-/// A pod template, or a pod itself.
 #[derive(Clone, Debug)]
 pub struct Template<'a> {
     /// The mapping with `labels` and `annotations`.

@@ -24,7 +24,6 @@ use crate::lint::sets::join;
 
 use set::{PlaceKey, PlacedFile, SetWorkspace};
 
-/// Files with the findings of the rules.
 #[derive(Debug, Default)]
 pub struct Workspace {
     /// The sets of the files; empty if all files are one set.
@@ -39,7 +38,6 @@ pub struct Workspace {
 /// A file with its engine, or `None` if it is removed.
 pub type FileChange = (String, Option<(File, Arc<Engine>)>);
 
-/// A set with the properties of its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SetKey {
     /// The name; `None` if the whole input is one set, and for files in no set.
@@ -59,7 +57,6 @@ struct FileState {
     joined: Option<CheckReport>,
 }
 
-/// The sets that a file belongs to.
 #[derive(Clone, Debug)]
 struct Places {
     /// The memberships from the partition; empty if the file is in no set.
@@ -68,7 +65,6 @@ struct Places {
     roles: Vec<Role>,
 }
 
-/// A role of a file in a set.
 #[derive(Clone, Debug, PartialEq)]
 struct Role {
     set: SetKey,
@@ -158,7 +154,6 @@ impl Workspace {
         self.files.keys().map(AsRef::as_ref)
     }
 
-    /// The current version of a file.
     pub fn file(&self, path: &str) -> Option<&File> {
         self.files.get(path).map(|kept| &kept.file)
     }

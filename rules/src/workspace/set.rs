@@ -68,7 +68,6 @@ pub(super) struct SetWorkspace {
     panics: Vec<RulePanic>,
 }
 
-/// A file with the results of the rules.
 #[derive(Debug)]
 struct FileState {
     key: PlaceKey,
@@ -110,7 +109,6 @@ impl SetWorkspace {
         }
     }
 
-    /// The panics of rules since the last call.
     pub(super) fn take_panics(&mut self) -> Vec<RulePanic> {
         std::mem::take(&mut self.panics)
     }

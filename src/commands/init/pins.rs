@@ -34,7 +34,6 @@ pub(super) struct Pins {
 }
 
 impl Pins {
-    /// Reads the files of a folder.
     pub(super) fn find(inputs: &[Input], folder: &Path) -> Pins {
         let mut pins = Pins::default();
         for input in inputs.iter().filter(|input| input.unapplied.is_none() && input.stream.is_none()) {

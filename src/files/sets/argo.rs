@@ -285,7 +285,6 @@ fn has_depth(pattern: &[String], parts: usize) -> bool {
     parts == pattern.len() || pattern.iter().any(|part| part == "**")
 }
 
-/// The number of parts of a path.
 fn depth(path: &Path) -> usize {
     path.components().count()
 }

@@ -62,7 +62,6 @@ pub(super) struct GitOpsObject<'a> {
 }
 
 impl<'a> GitOpsObject<'a> {
-    /// All objects of Flux and Argo CD in files, in order.
     pub(super) fn all(files: &Files<'a>) -> Vec<GitOpsObject<'a>> {
         let files = files.list.par_iter().enumerate();
         let is_gitops =

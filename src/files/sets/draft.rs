@@ -22,7 +22,6 @@ pub(crate) enum Sign {
     Configuration,
     /// Kustomizations of Flux.
     Flux,
-    /// Applications of Argo CD.
     Argo,
     /// Both Flux and Argo CD.
     GitOps,
@@ -103,7 +102,6 @@ impl Sets {
     }
 }
 
-/// The sets found so far.
 pub(super) struct Draft<'f, 'a> {
     pub(super) files: &'f Files<'a>,
     pub(super) sets: Vec<DraftSet>,

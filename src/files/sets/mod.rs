@@ -23,7 +23,6 @@ use index::Files;
 pub(crate) use draft::{Evidence, Sets, Sign};
 pub(crate) use index::SetFile;
 
-/// Finds the sets of an input.
 pub(crate) fn discover_sets(list: &[SetFile<'_>], folders: &Folders) -> Sets {
     let files = Files::new(list, folders);
     if files.is_empty() {

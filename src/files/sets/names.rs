@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// The name of a set, before it is made unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SetName {
     /// A name that is used as it is.

@@ -7,7 +7,6 @@ use gpulint_rules::source::PatchTarget;
 
 use crate::files::kustomization::Kustomization;
 
-/// Changes to the objects of a file before they are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Transform {
     /// The namespace that replaces the written one.

@@ -322,7 +322,6 @@ impl<'a> Offer<'a> {
         self.actions.push(action);
     }
 
-    /// Adds a suppression comment for each rule and line.
     fn add_suppressions(&mut self, chosen: &[Chosen<'a>]) {
         let source = &self.view.file.source;
         let line_of = |one: &Chosen<'_>| source.lines().line_of(one.span.start);
@@ -359,7 +358,6 @@ impl<'a> Offer<'a> {
         }
     }
 
-    /// The command that selects the reason after the suppression was inserted.
     fn selection(&self, edit: &Edit) -> Option<Command> {
         let before = edit.text.find(REASON)?;
         let start = (self.shown.range)(edit.span).start;

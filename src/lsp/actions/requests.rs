@@ -77,7 +77,6 @@ fn fixed(session: &mut Session, path: &Path) -> Option<WorkspaceEdit> {
     Some(workspace_edit(&uri, version, &edits, &shown))
 }
 
-/// Runs the command of an action.
 pub(crate) fn execute(session: &mut Session, params: &ExecuteCommandParams) {
     if let Some(page) = shown_by(&params.command, &params.arguments) {
         session.client.request::<request::ShowDocument>(page);

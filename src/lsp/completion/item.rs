@@ -8,7 +8,6 @@ use gpulint_rules::tree::scalar::{Scalar, resolve_plain};
 
 use super::sketch::ValuePlace;
 
-/// A completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) span: Span,
@@ -34,14 +33,12 @@ pub(crate) enum ItemKind {
     /// A value from a closed set.
     Choice,
     Object,
-    /// A kind or an API version.
     Kind,
     Rule,
     /// A word in a comment.
     Keyword,
 }
 
-/// Collects the values for one place.
 pub(super) struct Values {
     word: Span,
     quoted: bool,

@@ -27,7 +27,6 @@ const KEDA_ANNOTATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The keys that can be added to a mapping.
 pub(super) fn complete(cursor: &Cursor<'_>, place: &KeyPlace) -> Vec<Item> {
     let written = written(cursor, place);
     let mut keys = Keys { place, written, out: Vec::new() };

@@ -174,12 +174,10 @@ fn gib(mib: u32) -> String {
     }
 }
 
-/// The keys of the labels of pods in a namespace.
 pub(super) fn pod_keys(cursor: &Cursor<'_>) -> BTreeSet<String> {
     pod_labels(cursor).into_iter().map(|(key, ..)| key).collect()
 }
 
-/// Adds the values of a label of pods in the namespace.
 pub(super) fn pod_values(cursor: &Cursor<'_>, key: &str, others: &[&str], values: &mut Values) {
     for (label, value, owner) in pod_labels(cursor) {
         if label == key && !others.contains(&value.as_str()) {

@@ -14,7 +14,6 @@ const MAX_NAMES: usize = 1_000;
 const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
 const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
 
-/// The kind of the object that a field names.
 pub(super) fn kind_named(cursor: &Cursor<'_>, node: usize) -> Option<Kind> {
     let beside = |name: &str| cursor.beside(node, 1, name);
     match cursor.pattern().as_slice() {

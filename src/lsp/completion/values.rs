@@ -12,7 +12,6 @@ use super::item::{Item, ItemKind, Values};
 use super::sketch::ValuePlace;
 use super::{labels, objects};
 
-/// The operators of requirements and expressions.
 const OPERATORS: &[(&str, &str)] = &[
     ("In", "one of the values"),
     ("NotIn", "none of the values"),

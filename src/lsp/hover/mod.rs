@@ -36,7 +36,6 @@ use words::code;
 /// Maximum number of sets to examine: a base may be part of hundreds.
 const MAX_SETS: usize = 8;
 
-/// The hover text, and the span that it describes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Hover {
     pub(crate) span: Span,
@@ -73,7 +72,6 @@ impl<'a> Place<'a> {
         Some(Place { object: spot.object, node: spot.node.clone(), steps })
     }
 
-    /// The path from the root of the object.
     fn path(&self) -> Vec<&str> {
         self.steps.iter().map(String::as_str).collect()
     }

@@ -155,7 +155,6 @@ fn of_misses(pod: &Explanation) -> Vec<String> {
     lines
 }
 
-/// The reason of an obstacle, and the changes that remove it.
 fn with_changes(obstacle: &Obstacle) -> String {
     let changes: Vec<&str> = obstacle.changes.iter().take(2).map(|change| change.text.as_str()).collect();
     match changes.as_slice() {
@@ -201,7 +200,6 @@ fn of_selected(view: &View<'_>, budget: &Object) -> Option<String> {
     })
 }
 
-/// Describes the target of an autoscaler.
 fn of_target(view: &View<'_>, scaler: &Object) -> Option<String> {
     if !scaler.is(Kind::HPA) && !scaler.is(Kind::SCALED_OBJECT) {
         return None;

@@ -113,7 +113,6 @@ fn scaled<'o>(object: &'o Object, found: &mut References<'o>) {
     });
 }
 
-/// The NodePools that requirements or expressions name.
 fn pools_in<'o>(expressions: &Node<'o>, found: &mut References<'o>) {
     for expression in expressions.items().filter(|e| e.get("key").text() == Some(NODE_POOL_LABEL)) {
         for value in expression.get("values").items() {

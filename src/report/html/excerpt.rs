@@ -15,7 +15,6 @@ const WIDTH: usize = 300;
 const MAX_PLACE: usize = 8;
 const MAX_CHANGED: usize = 80;
 
-/// A range to mark in a file.
 pub(super) struct Mark<'a> {
     /// The range, as in the JSON report.
     pub(super) range: &'a Value,

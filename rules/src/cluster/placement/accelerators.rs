@@ -35,7 +35,6 @@ const KINDS: &[Kind] = &{
 /// The workloads with accelerators of a pool, each list in the order of the index and cut at [`MOST_KEPT`].
 #[derive(Clone, Default)]
 pub(crate) struct PoolUse {
-    /// The workloads that the pool admits.
     pub admitted: Vec<Object>,
     /// Training runs whose first choice the pool is.
     pub training: Vec<Object>,

@@ -16,7 +16,6 @@ use crate::object::Object;
 use crate::steps;
 use crate::workload::template::Template;
 
-/// A NodePool as input of the scheduler.
 pub(crate) struct CandidatePool {
     object: Object,
     eligibility: Eligibility,

@@ -11,7 +11,6 @@ use crate::tree::node::Node;
 /// Namespace, `group/kind` and name of the target.
 pub(crate) type ScaleTarget = (String, String, String);
 
-/// HPAs and ScaledObjects by their targets.
 pub(crate) struct Autoscalers;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

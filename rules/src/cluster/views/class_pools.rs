@@ -51,7 +51,6 @@ pub(crate) struct PoolsOfClass {
     pub(crate) incomplete: bool,
 }
 
-/// The NodePools of each EC2NodeClass.
 #[derive(Clone, Copy)]
 pub(crate) struct PoolsByClass<'i>(pub(super) &'i Cluster);
 

@@ -7,7 +7,6 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::template::workload_kind;
 
-/// The number of pods that a PDB keeps available.
 #[derive(Clone, Copy)]
 pub(crate) enum IntOrPercent {
     Count(i64),

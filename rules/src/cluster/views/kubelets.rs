@@ -10,7 +10,6 @@ use crate::cluster::query::{Query, QuerySlot};
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// The kubelet settings of the pools of each class.
 pub(crate) struct Kubelets;
 
 impl Query for Kubelets {
@@ -24,7 +23,6 @@ impl Query for Kubelets {
     }
 }
 
-/// The kubelet settings by the name of the class.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct KubeletsByClass(BTreeMap<String, KubeletConfig>);
 

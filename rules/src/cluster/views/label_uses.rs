@@ -42,7 +42,6 @@ impl View for ReferencedLabels {
     }
 }
 
-/// The labels that pods refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct LabelUses<'i>(pub(super) &'i Cluster);
 

@@ -202,7 +202,6 @@ impl<'i> Views<'i> {
         LabelUses(self.cluster)
     }
 
-    /// Whether a recording rule defines a series with this name.
     pub(crate) fn is_recorded(self, series: &str) -> bool {
         self.cluster.table::<RecordingRules>().contains(&series.to_owned())
     }
@@ -216,12 +215,10 @@ impl<'i> Views<'i> {
         self.is_overlaid(resource) || self.cluster.table::<Overlays>().contains(&OverlayKey::UnknownCapacity)
     }
 
-    /// Whether a NodeOverlay sets the capacity of a resource.
     pub(crate) fn is_overlaid(self, resource: &str) -> bool {
         self.cluster.table::<Overlays>().contains(&OverlayKey::Capacity(resource.to_owned()))
     }
 
-    /// The NodePools whose nodes have a label.
     pub(crate) fn pools_with_label(self, key: &str, value: &str) -> &'i [Object] {
         self.cluster.table::<NodePools>().get(&NodePoolKey::Label(key.to_owned(), value.to_owned()))
     }

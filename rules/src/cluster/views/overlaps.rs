@@ -9,7 +9,6 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
 
-/// A pool as a member of a group.
 pub(crate) struct OverlapGroup {
     object: Object,
     weight: i64,

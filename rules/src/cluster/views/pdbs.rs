@@ -7,7 +7,6 @@ use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// PDBs by the pods that they may select.
 pub(crate) struct Pdbs;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

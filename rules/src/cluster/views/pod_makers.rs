@@ -8,7 +8,6 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
 
-/// The objects from which an operator may create pods.
 pub(crate) struct PodMakers;
 
 /// Such objects, compared by handle.

@@ -12,13 +12,11 @@ use crate::object::Object;
 /// A condition on an object alone.
 pub(crate) trait Predicate: 'static {
     const SLOT: QuerySlot;
-    /// The kinds of the objects, in this order.
     const KINDS: &'static [Kind];
 
     fn is_satisfied(object: &Object) -> bool;
 }
 
-/// The objects that satisfy a predicate, by kind, namespace and name.
 struct Satisfying<P>(PhantomData<P>);
 
 impl<P: Predicate> Query for Satisfying<P> {

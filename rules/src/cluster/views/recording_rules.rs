@@ -9,7 +9,6 @@ pub(crate) const PROMETHEUS_RULE_KINDS: [Kind; 2] = [
     Kind::new("operator.victoriametrics.com", "VMRule"),
 ];
 
-/// Objects with recording rules, by the names of the series that these define.
 pub(crate) struct RecordingRules;
 
 impl View for RecordingRules {

@@ -13,7 +13,6 @@ use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 /// The workloads whose pods can cause Karpenter to start nodes, by the taints that they tolerate.
 pub(crate) struct Tolerances;
 
-/// The taints that pods tolerate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Tolerance {
     /// A placeholder, a patch or a controller may add tolerations.

@@ -29,7 +29,6 @@ fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
     }
 }
 
-/// Whether the training workloads on a pool are protected.
 pub(crate) enum TrainingProtection<'a> {
     /// At least one is not protected.
     Unprotected(&'a Workload),

@@ -57,7 +57,6 @@ impl Workload {
             .then_with(|| self.object.sort_key().cmp(&other.object.sort_key()))
     }
 
-    /// Whether nodes with these labels have its required labels.
     pub(super) fn is_compatible(&self, labels: &[(&str, &str)]) -> bool {
         is_compatible(&self.required_labels, labels)
     }

@@ -22,9 +22,7 @@ pub use week::{DAYS, Week};
 pub enum DisruptionReason {
     /// Consolidation of nodes that are not empty.
     Underutilized,
-    /// Consolidation of empty nodes.
     Empty,
-    /// Replacement of drifted nodes.
     Drifted,
 }
 

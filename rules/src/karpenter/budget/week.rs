@@ -6,7 +6,6 @@ use crate::facts::timezone::Zone;
 /// Names of the rows, Monday first, as in [`Calendar::grid`].
 pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// The allowance of budgets in each hour of a week.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Week {
     pub reasons: Vec<DisruptionReason>,

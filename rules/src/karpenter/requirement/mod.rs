@@ -16,7 +16,6 @@ use crate::steps;
 
 pub use values::Values;
 
-/// The operator of a requirement or expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     /// One of the values.
@@ -37,7 +36,6 @@ pub enum Operator {
     Lte,
 }
 
-/// The text is not the name of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownOperator;
 
@@ -287,7 +285,6 @@ impl Requirements {
         }
     }
 
-    /// Adds every requirement of another set.
     pub fn add_all(&mut self, other: &Self) {
         other.iter().for_each(|(key, requirement)| self.add(key, requirement.clone()));
     }

@@ -28,7 +28,6 @@ use crate::steps;
 pub(super) const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
 const AWS_GROUP: &str = "karpenter.k8s.aws";
 
-/// A pool that can start nodes for pods.
 pub(super) struct Candidate<'a> {
     pub(super) position: usize,
     pub(super) pool: &'a Pool,

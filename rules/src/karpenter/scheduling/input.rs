@@ -11,7 +11,6 @@ use super::verdict::Uncertainty;
 /// One requirement or expression of node affinity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequirementSpec {
-    /// The label key as written.
     pub key: String,
     pub op: Operator,
     /// The values as written.
@@ -90,7 +89,6 @@ pub struct Overlay {
 pub enum AmiFamily {
     /// Amazon Linux 2.
     Al2,
-    /// Amazon Linux 2023.
     #[default]
     Al2023,
     Bottlerocket,
@@ -117,7 +115,6 @@ impl AmiFamily {
 pub struct NodeClass {
     pub ami_family: AmiFamily,
     pub kubelet: Kubelet,
-    /// `spec.blockDeviceMappings` in order.
     pub block_devices: Vec<BlockDevice>,
     /// Whether `spec.instanceStorePolicy` is RAID0.
     pub instance_store_raid0: bool,
@@ -125,7 +122,6 @@ pub struct NodeClass {
     pub network_interfaces_efa: Option<u32>,
     /// Whether `spec.capacityReservationSelectorTerms` has an entry.
     pub capacity_reservations: bool,
-    /// Whether `spec.placementGroupSelector` is set.
     pub placement_group: bool,
     /// Whether `spec.connectionTracking` is set: only types with the nitro hypervisor are used.
     pub connection_tracking: bool,
@@ -250,7 +246,6 @@ pub struct SchedulerOptions {
     pub listed_spot: bool,
     /// Whether the API server adds tolerations for extended resources, as on EKS.
     pub eks: bool,
-    /// The region of the cluster, if it is known.
     pub region: Option<String>,
 }
 

@@ -11,7 +11,6 @@ pub enum Verdict {
     Fits {
         /// The first pool that admits it, as an index into the given pools.
         pool: usize,
-        /// The types that remain for the pod.
         types: TypeSet,
         /// Why another pool could be first, or what was assumed. Empty if `pool` is certain.
         uncertainties: Vec<Uncertainty>,
@@ -39,7 +38,6 @@ pub struct Unschedulable {
 pub enum IgnoreReason {
     /// A node selector or required term names a key that only Karpenter may set.
     RestrictedKey(String),
-    /// A required term uses `matchFields`.
     MatchFields,
     /// A key, value or operator is malformed.
     Malformed(String),
@@ -65,7 +63,6 @@ pub enum Outcome {
 /// How a pool admits a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
-    /// The types that remain for the pod.
     pub types: TypeSet,
     /// The capacity types that remain, in the order in which Karpenter prefers them at launch.
     pub capacity_types: Vec<&'static str>,
@@ -80,7 +77,6 @@ pub enum RejectionStage {
     Invalid(String),
     /// The pool's own requirements admit no type.
     NoTypes(Option<Conflict>),
-    /// A taint that the pod does not tolerate.
     Taint(Taint),
     /// A label that the pool's nodes do not have, or have with another value.
     Label(Box<Clash>),
@@ -127,7 +123,6 @@ impl RejectionStage {
 pub struct Conflict {
     /// The key whose requirement excludes the last type.
     pub key: String,
-    /// The requirement of the pool on the key.
     pub requirement: Requirement,
     pub cause: Cause,
 }
@@ -164,7 +159,6 @@ pub enum Uncertainty {
     /// Which placement group the class selects.
     PlacementGroup,
     Region,
-    /// Whether a zone and a zone id belong together.
     ZonePair,
     /// The number of zones or regions, for `minValues` on this key.
     MinValuesOf(String),

@@ -118,7 +118,6 @@ impl KeyConstraint {
         &self.keys
     }
 
-    /// Reports the parts of a trigger that violate the constraint.
     pub(super) fn check(&self, check: &mut TriggerCheck<'_>) {
         if self.when.iter().all(|condition| condition.evaluate(check) == Some(true)) {
             self.constraint.check(&self.because, check);

@@ -52,7 +52,6 @@ pub enum FixError {
     VerificationFailed,
 }
 
-/// One RFC 6902 operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Operation {
@@ -66,7 +65,6 @@ pub enum Operation {
         path: String,
         value: Value,
     },
-    /// Replaces the existing value.
     Replace {
         path: String,
         value: Value,

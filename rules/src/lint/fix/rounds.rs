@@ -93,7 +93,6 @@ fn hash(content: &str) -> u64 {
     hasher.finish()
 }
 
-/// A fix that an edit makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedFix {
     pub rule: &'static str,

@@ -12,7 +12,6 @@ pub(super) struct Directive {
     pub(super) errors: Vec<SyntaxError>,
 }
 
-/// A rule to suppress.
 #[derive(Debug)]
 pub(super) struct AllowEntry {
     pub(super) id: Range<usize>,

@@ -412,7 +412,6 @@ fn rule_ran(rules: &ResolvedRules, rule: &Rule, path: Option<&str>, object: Opti
     (rule.reads.is_empty() || rules.settings().complete) && rules.is_enabled(rule, path, object)
 }
 
-/// The suppression comments of a file, in the order of the text.
 fn comments(file: &File) -> Vec<Comment<'_>> {
     let text = file.source.text();
     let mut out = Vec::new();

@@ -168,7 +168,6 @@ fn of_hpa(object: &Object) -> Option<Vec<(Node<'_>, Signal)>> {
     Some(out)
 }
 
-/// The server of language models that a container runs.
 fn server(container: &Node<'_>) -> Option<&'static str> {
     const SERVERS: [(&str, &str); 5] = [
         ("vllm", "vLLM"),

@@ -53,7 +53,6 @@ pub(crate) mod scaled_job_kills_running_jobs;
 
 use crate::rules::prelude::*;
 
-/// Reports a number below the minimum of its field.
 fn report_below(node: &Node<'_>, least: i64, authority: Option<Authority>, ctx: &mut Context<'_>) {
     if let Some(value) = node.int().filter(|value| *value < least) {
         let name = node.pointer().steps().last().cloned().unwrap_or_default();

@@ -114,7 +114,6 @@ pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<Mod
 }
 
 impl ModelServer<'_> {
-    /// Adds the evidence to a finding.
     pub(super) fn explain(&self, finding: &mut Finding) {
         if let Some(target) = self.target {
             let name = target.path(&["metadata", "name"]);

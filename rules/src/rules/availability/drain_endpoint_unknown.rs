@@ -76,7 +76,6 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether a script requests `/drain` of the same pod.
 fn calls_drain(script: &str) -> bool {
     let mut words = script.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | ')'));
     words.any(|word| {

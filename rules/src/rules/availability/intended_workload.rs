@@ -74,7 +74,6 @@ fn is_intended(
     stem(service.name()) == stem(workload.name()) || selector.iter().any(shares)
 }
 
-/// Whether a kustomization adds labels to selectors and pods.
 pub(super) fn has_added_labels(object: &Object) -> bool {
     object.origin().is_some_and(|origin| origin.source.sets_labels())
 }

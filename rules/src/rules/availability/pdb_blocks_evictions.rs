@@ -160,7 +160,6 @@ enum Advice {
     Replicas,
 }
 
-/// Adds help and fix.
 fn finish(finding: &mut Finding, advice: Advice, fix: Fix) {
     match advice {
         Advice::Training => {

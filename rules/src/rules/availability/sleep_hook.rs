@@ -2,7 +2,6 @@
 
 use crate::tree::node::Node;
 
-/// A preStop hook that sleeps.
 pub(super) struct Sleep<'a> {
     /// The number of seconds, or the command.
     pub node: Node<'a>,

@@ -6,7 +6,6 @@ use crate::tree::node::Node;
 /// Maximum number of comment lines above the list of budgets that are read.
 const MAX_LINES_ABOVE: usize = 8;
 
-/// Words in comments that indicate local time.
 const LOCAL_WORDS: &[&str] = &[
     "business hour",
     "working hour",

@@ -8,7 +8,6 @@ pub(super) const HOUR: i64 = 60;
 /// Minutes in a day.
 pub(super) const DAY: i64 = 24 * HOUR;
 
-/// The daily window of a budget.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     /// Minutes after midnight.
@@ -17,7 +16,6 @@ pub(super) struct Window {
     pub minutes: i64,
 }
 
-/// The window of a budget that opens once a day.
 pub(super) fn daily_window(budget: &Budget) -> Option<Window> {
     let Some(Ok(schedule)) = &budget.schedule else {
         return None;

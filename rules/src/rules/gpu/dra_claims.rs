@@ -17,7 +17,6 @@ pub(super) const NVIDIA_CLASSES: [&str; 6] = [
     "imex.nvidia.com",
 ];
 
-/// The resource claims of a pod.
 pub(super) fn claims<'a>(template: &Template<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     template.spec.get("resourceClaims").items().filter(Node::is_mapping)
 }

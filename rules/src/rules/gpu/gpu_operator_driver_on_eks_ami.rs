@@ -111,7 +111,6 @@ fn settings(object: &Object) -> Option<Node<'_>> {
     (source.get("chart").text()? == "gpu-operator" && values.is_mapping()).then_some(values)
 }
 
-/// Whether values are also set outside this object.
 fn has_other_values(object: &Object) -> bool {
     let spec = object.get("spec");
     let helm = spec.path(&["source", "helm"]);

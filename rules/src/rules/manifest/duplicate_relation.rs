@@ -84,7 +84,6 @@ fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> Optio
     (!object.is_namespace_unknown()).then(|| object.namespace_or_default())
 }
 
-/// Whether the paths are in different layers of a kustomize tree.
 fn kustomizations_differ(a: &str, b: &str) -> bool {
     let layer = |path: &str| -> Option<String> {
         let folders: Vec<&str> = path.split('/').collect();

@@ -29,7 +29,6 @@ pub(super) fn with_article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// A text as a value in backticks, shortened if it is long.
 pub(super) fn quoted_value(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().replace('`', "'");
     let cut = line.chars().count() > 32 || line.len() < text.len();

@@ -43,7 +43,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Migration)
 };
 
-/// How a metric changed.
 #[derive(Clone, Copy)]
 enum Change {
     /// It has a new name.

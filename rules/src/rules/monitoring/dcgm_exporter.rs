@@ -8,9 +8,7 @@ use crate::workload::template::{Template, templates};
 
 pub(super) const COUNTERS_FILES: [&str; 3] =
     ["default-counters.csv", "dcp-metrics-included.csv", "1.x-compatibility-metrics.csv"];
-/// The folder of these files.
 pub(super) const COUNTERS_FOLDER: &str = "/etc/dcgm-exporter/";
-/// The container that runs dcgm-exporter.
 pub(super) fn exporter<'a>(template: &Template<'a>) -> Option<Node<'a>> {
     let mut containers = template.containers();
     containers.find(|container| {
@@ -21,7 +19,6 @@ pub(super) fn exporter<'a>(template: &Template<'a>) -> Option<Node<'a>> {
     })
 }
 
-/// Environment variables: the nodes of their values by name.
 pub(super) type Environment<'a> = BTreeMap<&'a str, Node<'a>>;
 
 /// The environment of a container. `None` if a part of it is not known.

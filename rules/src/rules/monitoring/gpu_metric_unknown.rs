@@ -159,7 +159,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Why a metric is not exported.
 enum Fault {
     /// An underscore for the colon after the prefix.
     Underscore { server: &'static str, right: String },

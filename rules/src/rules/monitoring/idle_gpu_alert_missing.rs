@@ -84,7 +84,6 @@ fn compares_load(object: &Object, direction: char) -> bool {
     })
 }
 
-/// The objects with an alert on busy GPUs.
 struct BusyGpuAlerts;
 
 impl Predicate for BusyGpuAlerts {
@@ -96,7 +95,6 @@ impl Predicate for BusyGpuAlerts {
     }
 }
 
-/// The objects that have, or may have, an alert on idle GPUs.
 struct IdleGpuAlerts;
 
 impl Predicate for IdleGpuAlerts {

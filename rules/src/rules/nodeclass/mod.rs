@@ -33,7 +33,6 @@ use crate::lint::finding::Severity;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 
-/// Whether the content of a selector term is completely known.
 fn is_known(term: &Node<'_>) -> bool {
     term.is_mapping() && !term.entries().iter().any(|(key, _)| is_placeholder(key))
 }

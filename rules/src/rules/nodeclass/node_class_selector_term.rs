@@ -43,7 +43,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodeClass)
 };
 
-/// A list of terms of one kind.
 struct Terms {
     /// The field of `spec`.
     field: &'static str,

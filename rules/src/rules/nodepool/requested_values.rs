@@ -6,7 +6,6 @@ use crate::karpenter::labels::value::TENANCY;
 use crate::karpenter::requirement_list::Provider;
 use crate::rules::prelude::*;
 
-/// The source of a requirement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Requester {
     /// A NodePool, NodeClaim or NodeOverlay: every value is expected to exist in EC2.
@@ -17,7 +16,6 @@ pub(super) enum Requester {
     Followers,
 }
 
-/// The values that are required for one key.
 pub(super) struct Requested<'a> {
     pub(super) requester: Requester,
     /// The key as in the catalogue.

@@ -55,9 +55,7 @@ pub(crate) static RULE: Rule = Rule {
 
 /// A gate that is off by default.
 struct Gate {
-    /// The name in the environment variable.
     name: &'static str,
-    /// The name in the values of the chart.
     value: &'static str,
 }
 
@@ -130,7 +128,6 @@ fn off_in_environment<'a>(container: &Node<'a>, gate: &Gate) -> Option<Node<'a>>
     (ours && is_off).then_some(value)
 }
 
-/// The values of Karpenter's chart.
 fn values(object: &Object) -> Option<Node<'_>> {
     let spec = object.get("spec");
     if object.is(Kind::HELM_RELEASE) {
@@ -141,7 +138,6 @@ fn values(object: &Object) -> Option<Node<'_>> {
     (source.get("chart").text()? == "karpenter").then(|| source.path(&["helm", "valuesObject"]))
 }
 
-/// Whether values are also set outside this object.
 fn has_other_values(object: &Object) -> bool {
     let spec = object.get("spec");
     let helm = spec.path(&["source", "helm"]);

@@ -110,7 +110,6 @@ struct Overlay<'a> {
 
 /// A field that two overlays set on the same types.
 struct Conflict<'a> {
-    /// The resource; `None` for the price.
     resource: Option<&'a str>,
     own: Node<'a>,
     theirs: Node<'a>,
@@ -178,7 +177,6 @@ impl<'a> Overlay<'a> {
     }
 }
 
-/// Whether a key is a label of pools and not of instance types.
 fn is_of_pools(key: &str) -> bool {
     key == "karpenter.sh/nodepool" || !is_well_known(key)
 }

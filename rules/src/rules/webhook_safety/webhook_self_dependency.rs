@@ -120,7 +120,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The Deployments whose pods are the backends of a Service.
 fn backends<'i>(
     service: &Object,
     namespace: &'i str,

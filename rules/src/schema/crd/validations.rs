@@ -36,12 +36,10 @@ struct ValidationRule {
     field_path: Vec<String>,
 }
 
-/// A rule that an object violates.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FailedValidation {
     /// The field, which may be absent.
     pub(crate) pointer: Pointer,
-    /// The message of the API server.
     pub(crate) message: String,
     pub(crate) rule: String,
 }
@@ -151,7 +149,6 @@ impl ValidationRule {
         })
     }
 
-    /// The message of the API server if the rule is violated.
     fn message(&self, view: &Value) -> String {
         let computed = self.message_expression.as_ref().and_then(|expression| expression.evaluate(view));
         match (computed, &self.message) {

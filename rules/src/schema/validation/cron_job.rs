@@ -102,7 +102,6 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     report.error(&node, message).help(help);
 }
 
-/// The time zone: a name of the IANA database.
 fn time_zone<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     let Some(name) = node.text() else {
         return;

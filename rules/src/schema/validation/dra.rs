@@ -80,7 +80,6 @@ pub(super) fn claim<'a>(object: &'a Object, report: &mut Checker<'a>) {
     }
 }
 
-/// One device request: class, selectors, tolerations.
 fn one<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
     report.required_text(block, "deviceClassName");
     selectors(block, report);
@@ -177,7 +176,6 @@ fn attribute<'a>(constraint: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// Opaque parameters for a driver.
 fn opaque<'a>(config: &Node<'a>, report: &mut Checker<'a>) {
     let block = config.get("opaque");
     if !block.is_set() {

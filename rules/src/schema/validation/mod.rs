@@ -173,7 +173,6 @@ impl<'a> Checker<'a> {
         self.errors
     }
 
-    /// Reports an existing field.
     pub(crate) fn error(&mut self, node: &Node<'a>, message: impl Into<String>) -> &mut FieldError<'a> {
         let message = message.into();
         steps::take(STEPS_PER_ERROR + message.len());
@@ -362,7 +361,6 @@ pub(crate) fn text_of<'a>(node: &Node<'a>) -> Option<&'a str> {
     node.text()
 }
 
-/// The last step of the path: the name of the field.
 pub(crate) fn field_name(node: &Node<'_>) -> String {
     node.pointer().steps().last().cloned().unwrap_or_default()
 }

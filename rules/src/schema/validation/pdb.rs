@@ -7,7 +7,6 @@ use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// The spec of a PodDisruptionBudget.
 pub(crate) fn budget<'a>(object: &'a Object, report: &mut Checker<'a>) {
     let spec = object.get("spec");
     if !spec.is_mapping() {

@@ -140,7 +140,6 @@ pub(super) fn pod<'a>(
     // A projected token requires `serviceAccountName`, which admission sets to `default` before validation.
 }
 
-/// References to claims of dynamic resource allocation.
 fn resource_claims<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     let mut named = Vec::new();
     for claim in mapping_items(list) {

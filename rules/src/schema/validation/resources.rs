@@ -52,7 +52,6 @@ pub(super) fn container<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// The name of a resource that a container may request.
 pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Checker<'a>) {
     if !(QUALIFIED_NAME.accepts)(name) {
         report.error(amount, format!("{} names no resource", quote(name))).help(QUALIFIED_NAME.help);

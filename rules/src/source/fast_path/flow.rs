@@ -104,7 +104,6 @@ impl LineScanner<'_> {
     }
 }
 
-/// The end of a plain scalar in a flow collection.
 fn flow_plain(bytes: &[u8], at: usize) -> Option<usize> {
     let word = |b: u8| {
         b.is_ascii_alphanumeric()

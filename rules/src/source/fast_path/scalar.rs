@@ -113,7 +113,6 @@ pub(super) fn quoted_key_end(bytes: &[u8], at: usize) -> Option<usize> {
     (bytes[close] == quote && bytes.get(close + 1) != Some(&quote)).then_some(close + 1)
 }
 
-/// Whether a plain scalar of the subset may start with this byte.
 fn begins_plain(bytes: &[u8], at: usize) -> bool {
     match bytes[at] {
         b'-' => bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')),
@@ -255,13 +254,11 @@ fn escape(bytes: &[u8], at: usize, indent: Option<usize>, out: &mut String) -> O
     Some(end)
 }
 
-/// The extent of a block scalar.
 struct Block {
     /// The first character, after the indentation.
     start: usize,
     /// The position after the blanks at the start of the following line, if any.
     end: usize,
-    /// The start of the following line.
     next_line: usize,
 }
 

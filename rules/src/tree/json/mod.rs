@@ -73,7 +73,6 @@ impl Draft {
         Builder::build(value, false).unwrap_or_else(|_| Builder::new(false).finish())
     }
 
-    /// Whether there is a value at a path of keys.
     pub fn has(&self, path: &[&str]) -> bool {
         self.find(path).is_some()
     }

@@ -2,7 +2,6 @@
 
 use super::model::{KeyPlace, Place, Shape, Sketch, ValuePlace, span};
 
-/// Maximum depth of collections in braces.
 const MAX_DEPTH: usize = 40;
 
 /// Reads the collection that begins at `at`, at most to `end`. A further line belongs to it if it is indented

@@ -3,7 +3,6 @@
 use super::flow::{self, end_of_quoted, inner};
 use super::model::{KeyPlace, Place, Shape, Sketch, ValuePlace, span};
 
-/// Reads the lines of a document.
 pub(super) fn read(sketch: &mut Sketch<'_>, start: usize, end: usize) {
     let mut reader = LineReader { sketch, end, open: Vec::new() };
     let mut at = start;

@@ -12,7 +12,6 @@ mod model;
 
 pub(super) use model::{KeyPlace, Place, Sketch, ValuePlace};
 
-/// Reads the document that contains an offset.
 pub(super) fn read(text: &str, offset: u32) -> Sketch<'_> {
     let mut offset = (offset as usize).min(text.len());
     while !text.is_char_boundary(offset) {

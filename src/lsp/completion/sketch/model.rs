@@ -37,7 +37,6 @@ pub(crate) enum Place {
     Value(ValuePlace),
 }
 
-/// A place for the name of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyPlace {
     /// The mapping, or the node that becomes one.
@@ -56,7 +55,6 @@ pub(crate) struct KeyPlace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValuePlace {
     pub(crate) node: usize,
-    /// The word under the cursor.
     pub(crate) word: Span,
     pub(crate) quoted: bool,
     /// The column of an item in which a mapping could begin instead.
@@ -135,7 +133,6 @@ impl<'t> Sketch<'t> {
         self.nodes[node].children.iter().copied().find(|child| self.nodes[*child].key == name)
     }
 
-    /// The value at the end of a path.
     pub(crate) fn path(&self, from: usize, names: &[&str]) -> Option<usize> {
         names.iter().try_fold(from, |node, name| self.child(node, name))
     }

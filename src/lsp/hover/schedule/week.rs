@@ -103,7 +103,6 @@ impl Windows {
         Windows(out)
     }
 
-    /// Whether a window is open at all times.
     pub(super) fn is_always(&self) -> bool {
         self.0.iter().any(|(_, length)| *length >= WEEK)
     }
@@ -136,7 +135,6 @@ impl Windows {
     }
 }
 
-/// A window on some days.
 fn window(time: i64, length: i64, on: &[bool; 7]) -> String {
     let end = time + length;
     if length < DAY {

@@ -63,7 +63,6 @@ pub struct HostRule {
 pub struct Packing {
     /// The nodes, in the order of their start.
     pub nodes: Vec<NodeGroup>,
-    /// Pods without a node.
     pub unplaced: Vec<UnplacedPods>,
 }
 
@@ -92,7 +91,6 @@ pub struct UnplacedPods {
     pub uncertainties: Vec<Uncertainty>,
 }
 
-/// A pool that has reached its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FullPool {
     /// The position of the pool.

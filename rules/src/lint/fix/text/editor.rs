@@ -66,13 +66,11 @@ impl EditOp {
 
 /// The result of an operation.
 pub(super) enum EditOutcome {
-    /// Changes of the working copy.
     Changes(Vec<TextChange>),
     /// Operations to apply instead.
     Rewrite(Vec<EditOp>),
 }
 
-/// Edits one working copy.
 pub(super) struct Editor<'d> {
     pub(super) layout: Layout<'d>,
     pub(super) style: Style,

@@ -82,7 +82,6 @@ impl Editor<'_> {
         }
     }
 
-    /// Appends to a flow collection.
     pub(super) fn add_to_flow(&self, slot: u32, key: Option<&str>, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let style = self.flow_style(slot);

@@ -29,7 +29,6 @@ pub struct Edit {
     pub text: String,
 }
 
-/// The changes that a fix makes to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repair {
     /// The edits in order, without overlaps.

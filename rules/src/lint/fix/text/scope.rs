@@ -18,7 +18,6 @@ use crate::tree::Span;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
-/// The part of a file that is edited, and parsed again to verify the result.
 pub(super) struct Scope {
     range: Range<usize>,
     /// The values of its documents before the edits. Null replaces a document that consists of the object, because

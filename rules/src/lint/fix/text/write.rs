@@ -13,7 +13,6 @@ use crate::tree::scalar::{Scalar, resolve_plain};
 /// Number of nodes that are examined to detect the style of a document.
 const MAX_SAMPLED_NODES: usize = 4096;
 
-/// The style of new text.
 #[derive(Clone, Debug)]
 pub(super) struct Style {
     /// Columns from a key to the keys below it.
