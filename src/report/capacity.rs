@@ -144,12 +144,8 @@ fn load_text(page: &mut String, head: &str, load: &Load, width: usize) {
     more(page, "  does not fit  ", load.misfits.len());
     for (workload, count, doubts) in load.unknown.iter().take(MAX_WORKLOADS) {
         let count = count.map_or(String::new(), |count| format!(", {}", pods(count)));
-        wrapped(
-            page,
-            "  unknown       ",
-            &format!("{}{count}: {}", workload_name(workload), doubts_text(doubts)),
-            width,
-        );
+        let text = format!("{}{count}: {}", workload_name(workload), doubts_text(doubts));
+        wrapped(page, "  unknown       ", &text, width);
     }
     more(page, "  unknown       ", load.unknown.len());
 }
@@ -157,12 +153,8 @@ fn load_text(page: &mut String, head: &str, load: &Load, width: usize) {
 /// The assumptions. The load with the most replicas has all assumptions of the one with the fewest.
 fn notes_text(page: &mut String, load: &Load, width: usize) {
     for (workload, doubts) in load.notes.iter().take(MAX_WORKLOADS) {
-        wrapped(
-            page,
-            "  note          ",
-            &format!("{}: {}", workload_name(workload), doubts_text(doubts)),
-            width,
-        );
+        let text = format!("{}: {}", workload_name(workload), doubts_text(doubts));
+        wrapped(page, "  note          ", &text, width);
     }
     more(page, "  note          ", load.notes.len());
 }

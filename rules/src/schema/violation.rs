@@ -7,7 +7,6 @@ use crate::tree::pointer::Pointer;
 /// Maximum number of violations per object. Each one costs a walk through the tree.
 pub(super) const MAX_VIOLATIONS: usize = 256;
 
-/// A field that the API server rejects.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Violation {
     /// The path of the field, which may be missing.
@@ -18,20 +17,19 @@ pub(crate) struct Violation {
 /// Why a field is rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ViolationKind {
-    /// A required field is missing.
     Missing,
-    /// The kind has no such field.
     Unknown,
-    /// The value has the wrong type.
     Type {
         /// The allowed types.
         expected: Vec<&'static str>,
     },
     /// The value is not in the list of allowed values.
-    Enum { allowed: Vec<String> },
-    /// The text does not match a pattern.
-    Pattern { pattern: String },
-    /// The text does not have the required format.
+    Enum {
+        allowed: Vec<String>,
+    },
+    Pattern {
+        pattern: String,
+    },
     Format {
         /// The format's name: `quantity`, `date-time`, `duration`, `byte`.
         format: String,
@@ -80,7 +78,6 @@ impl Violation {
         Violation { pointer: node.pointer(), kind }
     }
 
-    /// A missing required field.
     pub(crate) fn missing(node: &Node<'_>) -> Violation {
         Violation::at(node, ViolationKind::Missing)
     }

@@ -48,11 +48,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let count = max.int()?;
     if count == min.int_or(least)? && count >= 1 && !object.path(&["metadata", "ownerReferences"]).is_set() {
-        ctx.report(
-            &max,
-            format!("minimum and maximum are both {count}: the number of replicas never changes"),
-        )
-        .help("widen the bounds, or remove the autoscaler");
+        let message = format!("minimum and maximum are both {count}: the number of replicas never changes");
+        ctx.report(&max, message).help("widen the bounds, or remove the autoscaler");
     }
     None
 }

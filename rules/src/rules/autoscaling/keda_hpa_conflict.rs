@@ -95,7 +95,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     same_hpa_name(object, ctx);
     for hpa in views.hpas_of(&key) {
-        if owned_by(hpa, object) || transfers(object, hpa) || !ctx.pairs_with(hpa) {
+        // In a dump of a cluster, the HPA names the ScaledObject as its owner.
+        if owners(hpa).any(|name| name == object.name()) || transfers(object, hpa) || !ctx.pairs_with(hpa) {
             continue;
         }
         let severity = severity(object, hpa, ctx);
@@ -192,11 +193,6 @@ fn spelled_alike(a: &Object, b: &Object) -> bool {
         (word("apiVersion", "apps/v1"), word("kind", "Deployment"))
     };
     words(a) == words(b)
-}
-
-/// Whether an owner reference of the HPA names this ScaledObject, as in a dump of a cluster.
-fn owned_by(hpa: &Object, scaled: &Object) -> bool {
-    owners(hpa).any(|name| name == scaled.name())
 }
 
 fn owned_by_keda(hpa: &Object) -> bool {

@@ -166,12 +166,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         if open < wanted {
             let name = object.display_name();
             let week = Week::of(calendar, DisruptionReason::Drifted, ctx.platform().zone());
-            ctx.report(
-                &list,
-                format!("drifted nodes of `{name}` can be replaced for {open} minutes at most"),
-            )
-            .schedule_grid(week)
-            .help(format!("leave {wanted} minutes without a zero budget in every week"));
+            let message = format!("drifted nodes of `{name}` can be replaced for {open} minutes at most");
+            ctx.report(&list, message)
+                .schedule_grid(week)
+                .help(format!("leave {wanted} minutes without a zero budget in every week"));
         }
     }
     for (i, budget) in budgets.iter().enumerate() {

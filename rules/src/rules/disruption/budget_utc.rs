@@ -70,7 +70,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Disruption)
 };
 
-/// A budget with a daily window, and the node of its schedule.
 struct DailyBudget<'a> {
     schedule: Node<'a>,
     budget: &'a Budget,
@@ -118,10 +117,8 @@ fn report_shifted(
     };
     let week = Week::of(calendar, DisruptionReason::Drifted, Some(zone.clone()));
     let from = opens(zone.standard);
-    let finding = ctx.report(
-        schedule,
-        format!("`{written}` counts in UTC: in {city} it is from {from} to {closes}{summer}"),
-    );
+    let message = format!("`{written}` counts in UTC: in {city} it is from {from} to {closes}{summer}");
+    let finding = ctx.report(schedule, message);
     if !calendar.never_allows() {
         finding.schedule_grid(week);
     }
@@ -142,11 +139,9 @@ fn report_comment(daily: &[DailyBudget<'_>], comments: &[String], ctx: &mut Cont
     let is_meant = |one: &&DailyBudget<'_>| is_zone || is_typical(one.window, one.budget);
     let DailyBudget { schedule, .. } = daily.iter().find(is_meant)?;
     let written = ellipsize(schedule.text().unwrap_or_default());
-    ctx.report(
-        schedule,
-        format!("`{written}` counts in UTC, but a comment here speaks of `{}`", ellipsize(&word)),
-    )
-    .help("write the hours in UTC; with `platform.timezone` set gpulint shows both");
+    let message = format!("`{written}` counts in UTC, but a comment here speaks of `{}`", ellipsize(&word));
+    ctx.report(schedule, message)
+        .help("write the hours in UTC; with `platform.timezone` set gpulint shows both");
     None
 }
 

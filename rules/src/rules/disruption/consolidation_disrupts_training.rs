@@ -65,10 +65,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     let name = object.display_name();
     let index = ctx.cluster();
-    match index.views().purpose(pool) {
-        Some((WorkloadClass::Training, _)) => {}
-        _ => return None,
-    }
+    let Some((WorkloadClass::Training, _)) = index.views().purpose(pool) else {
+        return None;
+    };
     // Budgets that never allow a used node to be disrupted have the same effect as WhenEmpty.
     let used = pool.calendar()?.coverage(DisruptionReason::Underutilized);
     if used.permanently_zero {

@@ -78,10 +78,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let whole = if annotations.entries().len() == 1 { &annotations } else { &node };
-        let finding = ctx.report(
-            &node,
-            format!("server `{}` keeps its nodes from ever being updated", object.display_name()),
-        );
+        let message = format!("server `{}` keeps its nodes from ever being updated", object.display_name());
+        let finding = ctx.report(&node, message);
         finding
             .at_key()
             .help("remove it and add a PodDisruptionBudget, or write a duration such as `2h`")

@@ -58,19 +58,16 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = object.display_name();
     let index = ctx.cluster();
-    match index.views().purpose(pool) {
-        Some((WorkloadClass::Training, _)) => {}
-        _ => return None,
-    }
+    let Some((WorkloadClass::Training, _)) = index.views().purpose(pool) else {
+        return None;
+    };
     let unprotected = match training_protection(pool, index, ctx.platform()) {
         TrainingProtection::Protected => return None,
         TrainingProtection::Unprotected(workload) => Some(workload),
         TrainingProtection::None => None,
     };
-    let finding = ctx.report(
-        &budgets,
-        format!("training pool `{name}` writes no budgets: 10% of its nodes may go at any time"),
-    );
+    let message = format!("training pool `{name}` writes no budgets: 10% of its nodes may go at any time");
+    let finding = ctx.report(&budgets, message);
     finding.help("add `budgets`: a number of nodes, and zero in the hours when runs must go on");
     if let Some(workload) = unprotected {
         let object = &workload.object;

@@ -74,13 +74,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let devices = pod_devices(&template);
         if let Some((resource, devices)) = devices.iter().find(|(name, _)| name.starts_with("nvidia.com/")) {
             let (name, owner) = (claim.display_name(), object.display_name());
-            ctx.report(
-                &devices.node,
-                format!("`{owner}` asks for `{resource}` and has claim `{name}` for a GPU"),
-            )
-            .at_key()
-            .help("ask in one way: remove the resource or the claim")
-            .related(claim, &claim.path(&["metadata", "name"]), "the claim");
+            let message = format!("`{owner}` asks for `{resource}` and has claim `{name}` for a GPU");
+            ctx.report(&devices.node, message)
+                .at_key()
+                .help("ask in one way: remove the resource or the claim")
+                .related(claim, &claim.path(&["metadata", "name"]), "the claim");
         }
     }
     None

@@ -118,7 +118,6 @@ impl Query for NamedClaimTemplates {
     }
 }
 
-/// Reports a template that no workload of the input names.
 fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial()
         || object.path(&["metadata", "ownerReferences"]).is_set()
@@ -138,11 +137,9 @@ fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    ctx.report(
-        &object.path(&["metadata", "name"]),
-        format!("no workload of the input uses template `{name}`"),
-    )
-    .severity(Severity::Info)
-    .help("name it as `resourceClaimTemplateName` under a pod's `resourceClaims`");
+    let message = format!("no workload of the input uses template `{name}`");
+    ctx.report(&object.path(&["metadata", "name"]), message)
+        .severity(Severity::Info)
+        .help("name it as `resourceClaimTemplateName` under a pod's `resourceClaims`");
     None
 }

@@ -91,11 +91,8 @@ fn inspect(expression: &Node<'_>, text: &str, class: &str, ctx: &mut Context<'_>
         if domain != DOMAIN {
             // Kubernetes itself and other drivers publish attributes too.
             if domain == "nvidia.com" || domain.ends_with(".nvidia.com") {
-                ctx.report(
-                    expression,
-                    format!("NVIDIA's devices have no attributes of the domain `{domain}`"),
-                )
-                .help(format!("write `{DOMAIN}`"));
+                let message = format!("NVIDIA's devices have no attributes of the domain `{domain}`");
+                ctx.report(expression, message).help(format!("write `{DOMAIN}`"));
                 return None;
             }
             continue;

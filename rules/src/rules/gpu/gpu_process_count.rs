@@ -92,12 +92,12 @@ fn inspect(
         }
         let node = node?;
         let gpus = if has == 1 { "GPU" } else { "GPUs" };
-        ctx.report(
-            &node,
-            format!("{program} in `{name}` needs {used} GPUs, and its container has {has} {gpus}"),
-        )
-        .help(format!("request {used} GPUs, or use {has}"))
-        .related(object, &devices.node, "the GPUs of the container");
+        let message = format!("{program} in `{name}` needs {used} GPUs, and its container has {has} {gpus}");
+        ctx.report(&node, message).help(format!("request {used} GPUs, or use {has}")).related(
+            object,
+            &devices.node,
+            "the GPUs of the container",
+        );
     } else if used < has && !launch.may_have_more_options() && !is_group(object, template, &launch) {
         // Without an option only vLLM's default is certain, in its own image.
         if node.is_none() && !launch.is_plain_vllm(container) {
@@ -132,7 +132,8 @@ pub(super) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch
     let id = object.id();
     let kind = id.kind.as_str();
     let by_kind = matches!(kind, "RayCluster" | "RayService" | "RayJob" | "LLMInferenceService")
-        || kind == "LeaderWorkerSet" && pods_in_group(object) != Some(1)
+        || kind == "LeaderWorkerSet"
+            && object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) != Some(1)
         || kind == "InferenceService" && object.path(&["spec", "predictor", "workerSpec"]).is_set()
         || id.group == "jobset.x-k8s.io" && pods_of(object, template) != Some(1);
     let says_ray = |text: &str| text.contains("ray start") || text.contains("ray://") || text == "ray";
@@ -146,8 +147,4 @@ pub(super) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch
             .option(&["distributed-executor-backend"])
             .node()
             .is_some_and(|n| n.raw_text().is_some_and(|text| text.contains("ray")))
-}
-
-fn pods_in_group(object: &Object) -> Option<i64> {
-    object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1)
 }

@@ -111,10 +111,8 @@ fn inspect(
     let owner = object.display_name();
     let volumes = template.spec.get("volumes");
     let taken = volumes.items().any(|volume| volume.get("name").text() == Some("shm"));
-    let finding = ctx.report(
-        container,
-        format!("container `{name}` of `{owner}` has {gpus} GPUs and 64 MiB of shared memory"),
-    );
+    let message = format!("container `{name}` of `{owner}` has {gpus} GPUs and 64 MiB of shared memory");
+    let finding = ctx.report(container, message);
     finding
         .severity(severity)
         .help("mount an emptyDir with `medium: Memory` at `/dev/shm`; it counts as memory of the pod");

@@ -74,7 +74,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let Some((old, was_set)) = OLD.into_iter().find(|(old, _)| key.text() == Some(old)) else {
                 continue;
             };
-            if is_set_by_pool(old, ctx) {
+            // A NodePool of the input may set it.
+            if !ctx.cluster().views().pools_with_taint(old).is_empty() {
                 continue;
             }
             let value = toleration.get("value");
@@ -116,9 +117,4 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
-}
-
-/// Whether a NodePool of the input gives its nodes a taint with this key.
-fn is_set_by_pool(key: &str, ctx: &Context<'_>) -> bool {
-    !ctx.cluster().views().pools_with_taint(key).is_empty()
 }

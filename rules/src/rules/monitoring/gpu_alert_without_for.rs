@@ -49,12 +49,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let Some(name) = query.parsed.expr().and_then(compared_load) else { continue };
-        ctx.report(
-            &entry.get("for"),
-            format!("this alert on `{name}` has no `for`: it fires at the first sample"),
-        )
-        .help("write how long the condition has to hold, such as `for: 5m`")
-        .fix(Fix::unsafe_("wait for five minutes").set(&entry.get("for"), json!("5m")));
+        let message = format!("this alert on `{name}` has no `for`: it fires at the first sample");
+        ctx.report(&entry.get("for"), message)
+            .help("write how long the condition has to hold, such as `for: 5m`")
+            .fix(Fix::unsafe_("wait for five minutes").set(&entry.get("for"), json!("5m")));
     }
     None
 }

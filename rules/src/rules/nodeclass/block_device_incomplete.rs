@@ -72,10 +72,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let defective = || (0..devices.len()).filter(|at| lacks(&devices[*at]));
     let at = defective().find(|at| helps(*at)).or_else(|| defective().next())?;
     let field = if devices[at].ebs { "deviceName" } else { "ebs" };
-    ctx.report(
-        &list.index(at).get(field),
-        format!("a block device mapping without `{field}` makes Karpenter panic for all pools"),
-    )
-    .help(format!("add `{field}`, or remove the mapping"));
+    let message = format!("a block device mapping without `{field}` makes Karpenter panic for all pools");
+    ctx.report(&list.index(at).get(field), message).help(format!("add `{field}`, or remove the mapping"));
     None
 }

@@ -61,16 +61,14 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let hops = options.get("httpPutResponseHopLimit");
     let limit = hops.int().filter(|limit| (2..=64).contains(limit))?;
     let severity = if limit >= 3 { Severity::Warning } else { Severity::Info };
-    ctx.report(
-        &hops,
-        format!("with {limit} hops pods reach the metadata service, and the node's credentials"),
-    )
-    .severity(severity)
-    .help("leave it at 1, and give pods credentials by Pod Identity or IRSA")
-    .fix(
-        Fix::new("write 1; check that no pod asks the metadata service", Safety::Unsafe)
-            .set(&hops, json!(1))
-            .replaces_nodes(),
-    );
+    let message = format!("with {limit} hops pods reach the metadata service, and the node's credentials");
+    ctx.report(&hops, message)
+        .severity(severity)
+        .help("leave it at 1, and give pods credentials by Pod Identity or IRSA")
+        .fix(
+            Fix::new("write 1; check that no pod asks the metadata service", Safety::Unsafe)
+                .set(&hops, json!(1))
+                .replaces_nodes(),
+        );
     None
 }

@@ -126,14 +126,12 @@ fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>)
     let severity =
         if ctx.cluster().is_complete_for(Kind::NODE_POOL) { Severity::Warning } else { Severity::Info };
     let pool = pools[0].0;
-    ctx.report(
-        &class.get("instanceStorePolicy"),
-        format!("no type of {} has local disks, so RAID0 does nothing", which(&pools)),
-    )
-    .severity(severity)
-    .reports_absence(false)
-    .help("map the volume that images and pods need, or choose types with local disks")
-    .related(pool, &pool.path(&["metadata", "name"]), "the pool");
+    let message = format!("no type of {} has local disks, so RAID0 does nothing", which(&pools));
+    ctx.report(&class.get("instanceStorePolicy"), message)
+        .severity(severity)
+        .reports_absence(false)
+        .help("map the volume that images and pods need, or choose types with local disks")
+        .related(pool, &pool.path(&["metadata", "name"]), "the pool");
 }
 
 fn which(pools: &[(&Object, TypeSet)]) -> String {

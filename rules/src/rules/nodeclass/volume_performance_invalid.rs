@@ -77,10 +77,8 @@ fn check_volume(ebs: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let requested = throughput.int().filter(|t| *t > provisioned / 4)?;
     let needed = requested.saturating_mul(4);
-    ctx.report(
-        &throughput,
-        format!("{requested} MiB/s need {needed} IOPS, and the volume has {provisioned}"),
-    )
-    .help("gp3 allows 0.25 MiB/s per IOPS: add `iops`, or lower the throughput");
+    let message = format!("{requested} MiB/s need {needed} IOPS, and the volume has {provisioned}");
+    ctx.report(&throughput, message)
+        .help("gp3 allows 0.25 MiB/s per IOPS: add `iops`, or lower the throughput");
     None
 }

@@ -67,10 +67,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let gpu = pool.hardware() == Hardware::Accelerated || pool.has_accelerator_taint();
     let name = object.display_name();
-    let finding = ctx.report(
-        &requirements,
-        format!("pool `{name}` does not say which capacity it may use, so Karpenter prefers Spot"),
-    );
+    let message = format!("pool `{name}` does not say which capacity it may use, so Karpenter prefers Spot");
+    let finding = ctx.report(&requirements, message);
     finding.help("require `karpenter.sh/capacity-type`: on-demand, spot or both").fix(
         Fix::new("require on-demand; check whether Spot was meant", Safety::Unsafe)
             .append(&requirements, json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}))

@@ -108,11 +108,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             (Some(Operator::DoesNotExist) | None, _, _) => {}
             _ => {
-                ctx.report(
-                    &item.0.get("key"),
-                    format!("`{key}` is written by GPU feature discovery, so this chooses nothing"),
-                )
-                .help("require `karpenter.k8s.aws/instance-gpu-name` or another label of Karpenter instead");
+                let message = format!("`{key}` is written by GPU feature discovery, so this chooses nothing");
+                ctx.report(&item.0.get("key"), message).help(
+                    "require `karpenter.k8s.aws/instance-gpu-name` or another label of Karpenter instead",
+                );
             }
         }
     }

@@ -63,15 +63,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let requirements = pool.requirements();
-    ctx.report(
-        &requirements,
-        format!("the pool admits fractional-GPU types such as {first}, which report 0 GPUs"),
-    )
-    .help(format!("require `{COUNT} Gt 0`, or name the family if it is meant"))
-    .fix(
-        Fix::new("require whole GPUs; check that nothing runs on shares", Safety::Unsafe)
-            .append(&requirements, json!({"key": COUNT, "operator": "Gt", "values": ["0"]}))
-            .replaces_nodes(),
-    );
+    let message = format!("the pool admits fractional-GPU types such as {first}, which report 0 GPUs");
+    ctx.report(&requirements, message)
+        .help(format!("require `{COUNT} Gt 0`, or name the family if it is meant"))
+        .fix(
+            Fix::new("require whole GPUs; check that nothing runs on shares", Safety::Unsafe)
+                .append(&requirements, json!({"key": COUNT, "operator": "Gt", "values": ["0"]}))
+                .replaces_nodes(),
+        );
     None
 }

@@ -48,10 +48,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    ctx.report(
-        &limits,
-        format!("NodePool `{name}` has no limits: nothing but the account's quota bounds it"),
-    )
-    .help("add `spec.limits` with `cpu`, `memory` or `nodes`, well above your peak");
+    let message = format!("NodePool `{name}` has no limits: nothing but the account's quota bounds it");
+    ctx.report(&limits, message)
+        .help("add `spec.limits` with `cpu`, `memory` or `nodes`, well above your peak");
     None
 }

@@ -140,12 +140,10 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
     };
     let value = if any_of_a_list { "any one of these values" } else { "a random number" };
     let here = if whole { "" } else { " here" };
-    ctx.report(
-        &item.0.get("key"),
-        format!("no workload{here} selects `{}`, so each node gets {value} for it", ellipsize(key)),
-    )
-    .severity(severity)
-    .help("give it one value with `In`, or let pods select theirs; it narrows no instance type");
+    let message = format!("no workload{here} selects `{}`, so each node gets {value} for it", ellipsize(key));
+    ctx.report(&item.0.get("key"), message)
+        .severity(severity)
+        .help("give it one value with `In`, or let pods select theirs; it narrows no instance type");
 }
 
 /// Whether all workloads are known.

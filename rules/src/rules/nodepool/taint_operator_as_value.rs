@@ -44,11 +44,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for taint in super::written_taints(object) {
         let node = taint.get("value");
         if let Some(text) = node.text().filter(|text| matches!(*text, "Exists" | "Equal")) {
-            ctx.report(
-                &node,
-                format!("`{text}` is an operator of tolerations: here it is the taint's value"),
-            )
-            .help("remove `value`, or write the value that pods tolerate");
+            let message = format!("`{text}` is an operator of tolerations: here it is the taint's value");
+            ctx.report(&node, message).help("remove `value`, or write the value that pods tolerate");
         }
     }
     None

@@ -87,16 +87,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let mut pools = ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED);
         let Some(pool) = pools.find(is_gpu_pool) else { continue };
         let name = object.display_name();
-        ctx.report(
-            &node,
-            format!("nodes get `{key}` after they join, so Karpenter starts none for `{name}`"),
-        )
-        .help("select `karpenter.k8s.aws/instance-gpu-name` or another label of Karpenter")
-        .related(
-            pool,
-            &pool.path(&["metadata", "name"]),
-            "a GPU pool, which does not declare the label",
-        );
+        let message = format!("nodes get `{key}` after they join, so Karpenter starts none for `{name}`");
+        ctx.report(&node, message)
+            .help("select `karpenter.k8s.aws/instance-gpu-name` or another label of Karpenter")
+            .related(pool, &pool.path(&["metadata", "name"]), "a GPU pool, which does not declare the label");
     }
     None
 }

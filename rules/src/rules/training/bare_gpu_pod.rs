@@ -65,11 +65,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let trains = trains(object);
     let name = object.display_name();
     let (what, severity) = if trains { ("training", Severity::Warning) } else { ("GPU", Severity::Info) };
-    ctx.report(
-        &object.get("kind"),
-        format!("{what} Pod `{name}` has no controller: nothing starts it again"),
-    )
-    .severity(severity)
-    .help("write a Job, or a Deployment for work that does not end");
+    let message = format!("{what} Pod `{name}` has no controller: nothing starts it again");
+    ctx.report(&object.get("kind"), message)
+        .severity(severity)
+        .help("write a Job, or a Deployment for work that does not end");
     None
 }

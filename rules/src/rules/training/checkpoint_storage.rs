@@ -75,11 +75,8 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     for mount in checkpoint_mounts(template) {
         let empty = volume(template, mount.get("name").text()?)?.get("emptyDir");
         if !empty.is_absent() {
-            ctx.report(
-                &empty,
-                format!("checkpoints of `{name}` are in an emptyDir, which ends with the pod"),
-            )
-            .help(help);
+            let message = format!("checkpoints of `{name}` are in an emptyDir, which ends with the pod");
+            ctx.report(&empty, message).help(help);
             return None;
         }
     }

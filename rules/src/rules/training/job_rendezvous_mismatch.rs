@@ -159,12 +159,10 @@ fn address(
         return None;
     }
     let name = object.display_name();
-    ctx.report(
-        &node,
-        format!("workers of `{name}` meet at `{host}`, and no Service of the input has that name"),
-    )
-    .severity(Severity::Warning)
-    .help("create a headless Service, and meet at the first pod of an Indexed Job: `<job>-0.<service>`");
+    let message = format!("workers of `{name}` meet at `{host}`, and no Service of the input has that name");
+    ctx.report(&node, message)
+        .severity(Severity::Warning)
+        .help("create a headless Service, and meet at the first pod of an Indexed Job: `<job>-0.<service>`");
     None
 }
 

@@ -64,11 +64,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    ctx.report(
-        &policy,
-        format!("training Pod `{name}` starts again from the beginning when it has finished"),
-    )
-    .help("write `restartPolicy: Never`, or make it a Job")
-    .fix(Fix::new("do not restart it", Safety::Unsafe).set(&policy, json!("Never")));
+    let message = format!("training Pod `{name}` starts again from the beginning when it has finished");
+    ctx.report(&policy, message)
+        .help("write `restartPolicy: Never`, or make it a Job")
+        .fix(Fix::new("do not restart it", Safety::Unsafe).set(&policy, json!("Never")));
     None
 }

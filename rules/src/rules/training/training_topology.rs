@@ -78,11 +78,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if placed || is_gang(object, template) || may_be_in_one_zone(template, ctx) {
         return None;
     }
-    ctx.report(
-        &template.spec.get("nodeSelector"),
-        format!("workers of training run `{name}` may land in several zones"),
-    )
-    .help("select one `topology.kubernetes.io/zone`, or let a queue place the run by topology");
+    let message = format!("workers of training run `{name}` may land in several zones");
+    ctx.report(&template.spec.get("nodeSelector"), message)
+        .help("select one `topology.kubernetes.io/zone`, or let a queue place the run by topology");
     None
 }
 
