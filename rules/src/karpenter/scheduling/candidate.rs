@@ -9,8 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::super::requirement::{Operator, Requirement, Requirements};
 use super::resources::{POD_ENI, add, allocatable, capacity, pod_requests};
-use super::scheduler::sorted_unique;
-use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty};
+use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty, sorted_unique};
 use crate::catalog::{CAPACITY_TYPE, InstanceType, REGION, TypeSet, ZONE, ZONE_ID};
 use crate::karpenter::scheduling::input::{
     AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass, Overlay, Pod, Pool,

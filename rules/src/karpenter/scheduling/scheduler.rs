@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::candidate::{Candidate, NotAdmitted, PREFER_NO_SCHEDULE, PreparedPool};
 use super::resources::{allocatable, crashes, pod_requests};
-use super::verdict::{Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict};
+use super::verdict::{Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict, sorted_unique};
 use crate::catalog::{InstanceType, TypeSet, retired};
 use crate::karpenter::scheduling::input::{DaemonSet, Overlay, Pod, Pool, ResourceList, SchedulerOptions};
 use crate::karpenter::scheduling::instance_types::launch_order;
@@ -422,10 +422,4 @@ fn fits(
         uncertainties.push(Uncertainty::NoClass(candidate.pool.node_class.name.clone()));
     }
     Verdict::Fits { pool: candidate.position, types, uncertainties: sorted_unique(uncertainties) }
-}
-
-pub(super) fn sorted_unique(mut uncertainties: Vec<Uncertainty>) -> Vec<Uncertainty> {
-    uncertainties.sort();
-    uncertainties.dedup();
-    uncertainties
 }

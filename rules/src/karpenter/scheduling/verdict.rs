@@ -200,3 +200,9 @@ pub enum Uncertainty {
     /// The memory of nodes beyond Karpenter's estimate.
     MemoryEstimate,
 }
+
+pub(super) fn sorted_unique(mut uncertainties: Vec<Uncertainty>) -> Vec<Uncertainty> {
+    uncertainties.sort();
+    uncertainties.dedup();
+    uncertainties
+}
