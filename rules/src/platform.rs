@@ -74,13 +74,14 @@ impl Product {
         Ok(newer.then(|| format!("{name} {version} is judged as {last}, the newest that gpulint knows")))
     }
 
-    /// The versions that gpulint knows, of one major version: the oldest and the newest that it supports, and the newest
-    /// whose kinds are in `kind/api_versions.tsv`. The newest supported version is the one whose schemas gpulint has.
+    /// The versions that gpulint knows, of one major version: the oldest and the newest that it supports, and the one that
+    /// is the default. For Kubernetes the default is the newest version that Amazon EKS documents
+    /// (<https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html>, read 2026-11-26).
     const fn versions(self) -> [Version; 3] {
         match self {
             Product::Karpenter => [Version::new(1, 0), Version::new(1, 14), Version::new(1, 14)],
             Product::Keda => [Version::new(2, 14), Version::new(2, 20), Version::new(2, 20)],
-            Product::Kubernetes => [Version::new(1, 32), Version::new(1, 34), Version::new(1, 37)],
+            Product::Kubernetes => [Version::new(1, 32), Version::new(1, 37), Version::new(1, 36)],
         }
     }
 
@@ -88,14 +89,13 @@ impl Product {
         self.versions()[0]
     }
 
-    /// The newest supported version: its schemas are those that objects are checked against, and it is the default for
-    /// an unstated version.
+    /// The newest supported version. Its schemas are those that objects are checked against.
     pub const fn newest(self) -> Version {
         self.versions()[1]
     }
 
-    /// The newest version whose kinds and API versions are known.
-    pub(crate) const fn newest_with_kinds(self) -> Version {
+    /// The version that is assumed if none is stated.
+    pub const fn default_version(self) -> Version {
         self.versions()[2]
     }
 
@@ -147,6 +147,26 @@ impl Platform {
         }
     }
 
+    /// The version of Kubernetes whose pod fields objects of an API group can have: the cluster's, and for KEDA that of the
+    /// types in its CRDs, from `k8s.io/api` in the `go.mod` of each minor version.
+    pub(crate) fn pod_fields_of(&self, group: &str) -> Version {
+        if Product::of_group(group) != Some(Product::Keda) {
+            return self.kubernetes;
+        }
+        Version::new(
+            1,
+            match self.keda.minor {
+                ..=14 => 28,
+                15 => 29,
+                16 | 17 => 31,
+                18 => 33,
+                19 => 34,
+                20 => 35,
+                21.. => 36,
+            },
+        )
+    }
+
     /// Sets the version of a product, and marks it as stated.
     pub fn state(&mut self, product: Product, version: Version) {
         *self.version_mut(product) = version;
@@ -172,12 +192,12 @@ impl Platform {
 }
 
 impl Default for Platform {
-    /// The newest supported versions, on EKS.
+    /// The default versions, on EKS.
     fn default() -> Platform {
         Platform {
-            karpenter: Product::Karpenter.newest(),
-            keda: Product::Keda.newest(),
-            kubernetes: Product::Kubernetes.newest(),
+            karpenter: Product::Karpenter.default_version(),
+            keda: Product::Keda.default_version(),
+            kubernetes: Product::Kubernetes.default_version(),
             stated: Vec::new(),
             eks: true,
             region: None,

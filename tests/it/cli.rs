@@ -82,7 +82,7 @@ fn bad_usage_is_2() {
         .run(&["check", "--format", "json", "--format", "text"])
         .exits(2)
         .complains("two formats for standard output");
-    folder.run(&["check", "--kubernetes", "new"]).exits(2).complains("1.34");
+    folder.run(&["check", "--kubernetes", "new"]).exits(2).complains("1.37");
     folder.run(&["check", "--keda", "3.0"]).exits(2).complains("gpulint knows KEDA 2.14 to 2.20, not 3.0");
     folder.run(&["check", "--select", "yaml-sytnax"]).exits(2).complains("did you mean `yaml-syntax`?");
     folder.run(&["check", "--ignore", "gpus"]).exits(2).complains("did you mean `gpu`?");
@@ -117,7 +117,7 @@ fn notes_are_said_once_and_fail_nothing() {
         .with("gpulint.yaml", "platform: {kubernetes: \"1.99\"}\n");
     let run = folder.run(&["check", "--karpenter", "1.99"]).exits(0);
     let run = run.complains(
-        "note: gpulint.yaml:1:24: Kubernetes 1.99 is judged as 1.34, the newest that gpulint knows\n",
+        "note: gpulint.yaml:1:24: Kubernetes 1.99 is judged as 1.37, the newest that gpulint knows\n",
     );
     let run = run.complains("note: Karpenter 1.99 is judged as 1.14, the newest that gpulint knows\n");
     assert_eq!(run.err.matches("note: ").count(), 2, "{run:?}");

@@ -100,7 +100,7 @@ fn what_holds_is_shown_with_its_place() {
         "fail-on: warning  # default\n",
         "  karpenter: \"1.9\"  # base.yaml:1\n",
         "  keda: \"2.17\"  # gpulint.yaml:3\n",
-        "  kubernetes: \"1.34\"  # default\n",
+        "  kubernetes: \"1.36\"  # default\n",
         "ignore:\n- vendor  # base.yaml:4\n- old  # gpulint.yaml:7\n",
         "overrides:\n- {kinds: [Pod], rules: {all: \"off\"}}  # gpulint.yaml:11\n",
         "  gpu-limit-mismatch: info  # gpulint.yaml:5, over base.yaml:3\n",

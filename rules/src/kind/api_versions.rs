@@ -2,7 +2,7 @@
 //!
 //! These groups are closed: only their projects define kinds in them, so a kind or version that is not in the table is
 //! a mistake, as long as the cluster is not newer than the table
-//! ([`Product::newest_with_kinds`](crate::platform::Product::newest_with_kinds)). Every other group, such as
+//! ([`Product::newest`](crate::platform::Product::newest)). Every other group, such as
 //! `gateway.networking.k8s.io`, belongs to custom resources, about which nothing is known here.
 
 use std::collections::BTreeMap;

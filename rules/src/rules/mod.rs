@@ -33,6 +33,7 @@ pub static RULES: &[&Rule] = &[
     &manifest::cluster_scoped_namespace::RULE,
     &manifest::crd_validation_rule::RULE,
     &manifest::duplicate_object::RULE,
+    &manifest::field_gate_off::RULE,
     &manifest::field_needs_newer_version::RULE,
     &manifest::invalid_value::RULE,
     &manifest::manifest_incomplete::RULE,

@@ -9,23 +9,30 @@ use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::{Memo, Object, ObjectId};
-use crate::platform::{Platform, Product, Version};
+use crate::platform::{Platform, Product};
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 
 use super::acceptor::{ValidationOptions, is_set_by_kustomize};
 use super::compiled::CompiledSchema;
+use super::field_history::FieldHistory;
 use super::violation::{MAX_VIOLATIONS, Violation, ViolationKind};
 use super::{core, crd, errors, metadata, table, validation};
 use crate::steps;
 
-/// The violations; `None` if computing them takes too many steps.
-type Remembered = Option<Vec<Violation>>;
+/// The result of a check against a built-in schema.
+#[derive(Debug, Default)]
+struct Checked {
+    violations: Vec<Violation>,
+    /// The slots of fields that not every version has, or that need a feature gate.
+    histories: Vec<(u32, &'static FieldHistory)>,
+}
 
-static VIOLATIONS: Memo<Remembered> = Memo::new();
-/// The violations, with the definitions that they were computed from.
-static DEFINED_VIOLATIONS: Memo<(CustomResourceDefinitions, Remembered)> = Memo::new();
+/// `None` if the computation takes too many steps.
+static CHECKED: Memo<Option<Checked>> = Memo::new();
+/// The definitions, and the violations of their schema. `None` if computing them takes too many steps.
+static DEFINED_VIOLATIONS: Memo<(CustomResourceDefinitions, Option<Vec<Violation>>)> = Memo::new();
 
 /// The violations of an object against its schema and the API server's own validation, computed at the first
 /// call. If `definitions` define the object's kind and version, their schema is used, otherwise the built-in
@@ -35,11 +42,7 @@ pub(crate) fn violations<'o>(
     definitions: &CustomResourceDefinitions,
 ) -> Cow<'o, [Violation]> {
     let Some(schema) = crd::schema(object, definitions) else {
-        let remembered = object.memo(&VIOLATIONS, || match table::find(object.id()) {
-            None => Some(Vec::new()),
-            Some(entry) => limited(|| check(object, of_kind(&entry.schema, object))),
-        });
-        return Cow::Borrowed(finished(remembered.as_deref()));
+        return Cow::Borrowed(&checked(object).violations);
     };
     let (tree, root) = object.tree();
     let compute = || limited(|| check(object, errors::violations(schema, tree, root)));
@@ -52,18 +55,43 @@ pub(crate) fn violations<'o>(
     }
 }
 
-/// The violations of the schema of an object's kind. None if the object is valid apart from its uncertain
-/// parts.
-fn of_kind(schema: &CompiledSchema, object: &Object) -> Vec<Violation> {
+/// The fields of an object that not every version of Kubernetes has, or that need a feature gate. None if `definitions`
+/// define the object's kind and version, which say what the cluster has.
+pub(crate) fn fields_with_history<'o>(
+    object: &'o Object,
+    definitions: &CustomResourceDefinitions,
+) -> impl Iterator<Item = (Node<'o>, &'static FieldHistory)> + use<'o> {
+    let histories = match definitions.find(object.id()) {
+        Some(_) => &[][..],
+        None => &checked(object).histories,
+    };
     let (tree, root) = object.tree();
-    if schema.accepts(tree, root, validation_options(object)) {
-        return Vec::new();
+    histories.iter().map(move |(slot, history)| (Node::from_slot(tree, root, *slot), *history))
+}
+
+fn checked(object: &Object) -> &Checked {
+    let remembered = object.memo(&CHECKED, || match table::find(object.id()) {
+        None => Some(Checked::default()),
+        Some(entry) => limited(|| of_kind(&entry.schema, object)),
+    });
+    finished(remembered.as_ref())
+}
+
+/// Checks an object against the schema of its kind. An object that is valid apart from its uncertain parts has no
+/// violations of it.
+fn of_kind(schema: &CompiledSchema, object: &Object) -> Checked {
+    let (tree, root) = object.tree();
+    let accepted = schema.accepts(tree, root, validation_options(object));
+    let mut histories = Vec::new();
+    if accepted.may_have_history {
+        schema.acceptor().add_histories(tree, root, &mut histories);
     }
-    errors::violations(schema, tree, root)
+    let of_schema = if accepted.is_valid { Vec::new() } else { errors::violations(schema, tree, root) };
+    Checked { violations: check(object, of_schema), histories }
 }
 
 /// Computes violations within the limits of a result that all rules share.
-fn limited(check: impl FnOnce() -> Vec<Violation>) -> Remembered {
+fn limited<T>(check: impl FnOnce() -> T) -> Option<T> {
     steps::limited(steps::SHARED, || suggest::at_most(SUGGESTIONS_PER_RULE, check)).0
 }
 
@@ -202,16 +230,6 @@ pub(crate) fn fields_at(
         Some(schema) => fields(schema, pointer),
         None => Vec::new(),
     }
-}
-
-/// The version of Kubernetes that added a field which the schema does not have. `None` if no known version
-/// has the field, and for CRDs.
-pub(crate) fn added_later(object: &Object, pointer: &Pointer) -> Option<Version> {
-    let (field, above) = pointer.steps().split_last()?;
-    let (parent, above) = above.split_last()?;
-    let above = schema_at(table::find(object.id())?.structural(), above)?;
-    let parent = child(above, parent)?.get("$ref")?.as_str()?;
-    core::added_later(parent, field)
 }
 
 fn child<'s>(schema: &'s Value, step: &str) -> Option<&'s Value> {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::steps;
 use crate::tree::Tree;
 
-use super::acceptor::{Acceptor, ValidationOptions};
+use super::acceptor::{Acceptance, Acceptor, ValidationOptions};
 use super::instance::{TreeJson, TreeNode};
 use super::{keywords, structural};
 
@@ -67,8 +67,7 @@ impl CompiledSchema {
         self.validator.get_or_init(build).as_ref()
     }
 
-    /// Whether a value is certainly valid, apart from the parts that `options` excludes.
-    pub(super) fn accepts(&self, tree: &Tree, slot: u32, options: ValidationOptions) -> bool {
+    pub(super) fn accepts(&self, tree: &Tree, slot: u32, options: ValidationOptions) -> Acceptance {
         self.acceptor().accepts(tree, slot, options)
     }
 

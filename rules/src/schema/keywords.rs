@@ -18,6 +18,8 @@ use super::acceptor::ValidationOptions;
 use super::compiled::CompiledSchema;
 use super::instance::{TreeJson, TreeNode, to_json_value};
 
+/// Names the type and the field whose history ([`super::field_history`]) a value has. Not a keyword of validation.
+pub(super) const HISTORY_KEYWORD: &str = "x-gpulint-history";
 /// Keyword for `x-kubernetes-list-type`: items must differ, as a whole (`set`) or in some fields (`map`).
 pub(super) const LIST_TYPE_KEYWORD: &str = "gpulint-distinct";
 /// Keyword for a type that is compiled separately ([`CompiledSchema::of_type`]), in place of `$ref`.
@@ -174,7 +176,9 @@ impl<'i> Keyword<'i, TreeJson> for TypeReference {
     /// validator.
     fn iter_errors(&self, instance: TreeNode<'i>) -> Box<dyn Iterator<Item = ValidationError<'i>> + 'i> {
         let error = match instance {
-            TreeNode::Slot(tree, slot) if !self.schema.accepts(tree, slot, ValidationOptions::default()) => {
+            TreeNode::Slot(tree, slot)
+                if !self.schema.accepts(tree, slot, ValidationOptions::default()).is_valid =>
+            {
                 Some(self.error(slot))
             }
             TreeNode::Slot(..) | TreeNode::Text(_) => None,

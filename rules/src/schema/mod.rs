@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! schemas/<group>/<version>/<Kind>.yaml ─┐ structural schemas, as in a CRD
-//! schemas/core/*.json  (generated) ──────┤ core types, one per line
+//! schemas/core/*.json  (generated) ──────┤ core types, one per line, with the fields of all versions
+//! schemas/core/*.tsv   (generated) ──────┤ field_history: the versions and feature gates of fields
 //! schemas/core/strict.yaml ──────────────┤ checks in Go code: enums, bounds
 //!                                        ▼
 //!                          structural ─► compiled: acceptor, and jsonschema::Validator (keywords) for what it does not accept
@@ -24,6 +25,7 @@ mod compiled;
 mod core;
 mod crd;
 mod errors;
+mod field_history;
 mod instance;
 mod keywords;
 mod metadata;
@@ -35,7 +37,10 @@ mod tests;
 pub(crate) mod validation;
 mod violation;
 
-pub(crate) use check::{added_later, fields_at, has_schema, is_envelope, outdated_schemas, violations};
+pub(crate) use check::{
+    fields_at, fields_with_history, has_schema, is_envelope, outdated_schemas, violations,
+};
 pub(crate) use crd::failed_validations;
+pub(crate) use field_history::{FeatureGate, FieldHistory, feature_gate};
 pub(crate) use keywords::{CRD_DATE_TIME, GO_QUANTITY};
 pub(crate) use violation::{LengthUnit, Violation, ViolationKind};

@@ -9,8 +9,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::core;
-use super::keywords::{CRD_DATE_TIME, GO_QUANTITY, LIST_TYPE_KEYWORD, TYPE_KEYWORD};
+use super::keywords::{CRD_DATE_TIME, GO_QUANTITY, HISTORY_KEYWORD, LIST_TYPE_KEYWORD, TYPE_KEYWORD};
+use super::{core, field_history};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
@@ -91,6 +91,17 @@ impl StructuralCompiler {
 
     /// The schema of a referenced type.
     fn definition(&self, name: &str, dialect: Dialect) -> Value {
+        let mut schema = self.without_history(name, dialect);
+        let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+        for (field, of) in fields.into_iter().flatten() {
+            if let (Some(_), Some(of)) = (field_history::of_field(name, field), of.as_object_mut()) {
+                of.insert(HISTORY_KEYWORD.to_owned(), Value::from(vec![name, field]));
+            }
+        }
+        schema
+    }
+
+    fn without_history(&self, name: &str, dialect: Dialect) -> Value {
         match (name, dialect) {
             (QUANTITY, Dialect::Core) => {
                 json!({"type": ["integer", "number", "string"], "format": "quantity"})

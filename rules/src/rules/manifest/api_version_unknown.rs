@@ -66,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let is_newer = |product: Product| ctx.platform().version(product) > product.newest_with_kinds();
+    let is_newer = |product: Product| ctx.platform().version(product) > product.newest();
     let newer = Product::of_group(&id.group).is_some_and(is_newer);
     match versions_of(&id.group, &id.kind) {
         VersionsOfKind::OtherGroup => {}

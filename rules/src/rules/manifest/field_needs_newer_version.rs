@@ -1,4 +1,4 @@
-//! A field or value needs a newer Karpenter, KEDA or Kubernetes than configured.
+//! A field or value needs a newer Karpenter or KEDA than configured.
 //!
 //! # Why
 //! The definitions in a cluster are those of the installed version. A field that came later is dropped
@@ -13,23 +13,21 @@
 //!
 //! # Example
 //! ```yaml,diff
-//!  apiVersion: autoscaling/v2
-//!  kind: HorizontalPodAutoscaler
-//!  metadata: {name: embedder}
+//!  # platform: {karpenter: "1.7"}
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: gpu}
 //!  spec:
-//!    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: embedder}
-//!    minReplicas: 2
-//!    maxReplicas: 6
-//!    behavior:
-//!      scaleDown:
-//! -      tolerance: "0.05" # <-
-//! +      stabilizationWindowSeconds: 600
+//!    role: gpu-nodes
+//!    amiSelectorTerms: [{alias: al2023@v20250701}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//! -  ipPrefixCount: 2 # <-
 //! ```
 //!
 //! # References
 //! - <https://karpenter.sh/docs/upgrading/upgrade-guide/>
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
-//! - <https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale/>
 
 use std::sync::LazyLock;
 
@@ -45,10 +43,9 @@ pub(crate) static RULE: Rule = Rule {
         Kind::NODE_OVERLAY,
         Kind::EC2_NODE_CLASS,
         Kind::SCALED_OBJECT,
-        Kind::HPA,
     ],
     rejected_by: &[Authority::ApiServer],
-    depends_on: &[Product::Karpenter, Product::Keda, Product::Kubernetes],
+    depends_on: &[Product::Karpenter, Product::Keda],
     docs: docs(include_str!("field_needs_newer_version.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)
@@ -93,8 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for row in TABLE.iter().filter(|row| object.is(row.kind)) {
         let installed = match row.product {
             "Karpenter" => karpenter,
-            "KEDA" => platform.keda,
-            _ => platform.kubernetes,
+            _ => platform.keda,
         };
         if installed < row.version {
             let mut nodes = Vec::new();

@@ -34,6 +34,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/>
 
 use crate::facts::duration;
+use crate::facts::names::is_dns_label;
 use crate::karpenter::requirement_list::Provider;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::Platform;
@@ -52,7 +53,7 @@ pub(crate) static RULE: Rule = Rule {
     // A CRD accepts a number that does not fit into a Go integer, but no controller can then decode it.
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
-    depends_on: &[Product::Karpenter],
+    depends_on: &[Product::Karpenter, Product::Kubernetes],
     // A value that Karpenter's CRDs accept but its controllers cannot decode stops Karpenter.
     alternates: &["crashes-karpenter", "duration-undecodable"],
     docs: docs(include_str!("invalid_value.rs")),
@@ -110,9 +111,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the platform's version accepts what the newest CRD rejects: for Karpenter a duration, for KEDA a
-/// replica count below its minimum, which is reported by keda-replica-bounds.
+/// Whether the platform's version accepts a value that other versions reject: for Karpenter a duration, for KEDA a
+/// replica count below its minimum, which is reported by keda-replica-bounds, for Kubernetes the name of a Service that
+/// begins with a digit.
 fn is_accepted_by_version(object: &Object, violation: &Violation, platform: &Platform) -> bool {
+    if object.is(Kind::SERVICE) && violation.pointer.steps() == ["metadata", "name"] {
+        let relaxed = schema::feature_gate("RelaxedServiceNameValidation");
+        return is_dns_label(object.name())
+            && relaxed.is_some_and(|gate| !gate.is_off(platform.kubernetes, platform));
+    }
     if object.group() == "keda.sh" && platform.keda < Version::new(2, 20) {
         let last = violation.pointer.steps().last().map_or("", String::as_str);
         let count = matches!(last, "minReplicaCount" | "maxReplicaCount" | "idleReplicaCount");

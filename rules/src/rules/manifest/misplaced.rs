@@ -6,7 +6,7 @@ use crate::facts::suggest;
 use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::Object;
-use crate::schema::{Violation, ViolationKind, added_later, fields_at, violations};
+use crate::schema::{Violation, ViolationKind, fields_at, violations};
 use crate::tree::pointer::Pointer;
 
 /// An unknown field, and the field that was meant.
@@ -48,9 +48,6 @@ pub(super) fn meant(
     from: &Pointer,
     definitions: &CustomResourceDefinitions,
 ) -> Option<Misplaced> {
-    if added_later(object, from).is_some() {
-        return None;
-    }
     let (name, above) = from.steps().split_last()?;
     let here = parent(from);
     if object.is(Kind::POD) && above == ["spec"] && STATUS_FIELDS.contains(&name.as_str()) {

@@ -7,6 +7,7 @@ pub(crate) mod crd_validation_rule;
 pub(crate) mod duplicate_object;
 mod duplicate_relation;
 pub(super) mod field_errors;
+pub(crate) mod field_gate_off;
 pub(crate) mod field_needs_newer_version;
 pub(crate) mod invalid_value;
 pub(crate) mod manifest_incomplete;

@@ -46,7 +46,7 @@ use crate::rules::manifest::misplaced::{Misplaced, meant, parent};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::schema::{Violation, ViolationKind, fields_at};
+use crate::schema::{FieldHistory, Violation, ViolationKind, fields_at};
 use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
@@ -54,12 +54,19 @@ pub(crate) static RULE: Rule = Rule {
     kinds: SCHEMA_KINDS,
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
+    depends_on: &[Product::Keda, Product::Kubernetes],
     docs: docs(include_str!("unknown_field.rs")),
     check: Check::CatchAll(check),
     ..Rule::error(Group::Manifest)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let pod_fields = ctx.platform().pod_fields_of(object.group());
+    for (node, history) in schema::fields_with_history(object, ctx.definitions()) {
+        if !history.is_in(pod_fields) {
+            of_other_version(object, &node, history, ctx);
+        }
+    }
     let all = schema::violations(object, ctx.definitions());
     if all.is_empty() {
         return None;
@@ -136,12 +143,6 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     let definitions = ctx.definitions();
     let field = quoted_field(pointer);
     let node = object.root().at(pointer);
-    if let Some(since) = schema::added_later(object, pointer) {
-        if since > ctx.platform().kubernetes {
-            newer(&node, &field, since, ctx);
-        }
-        return;
-    }
     if is_open_kubelet(object, pointer, ctx.platform()) {
         return;
     }
@@ -216,18 +217,27 @@ fn is_open_kubelet(object: &Object, pointer: &Pointer, platform: &Platform) -> b
         && pointer.steps().starts_with(&["spec", "kubelet"].map(str::to_owned))
 }
 
-/// A field that a later version of Kubernetes than the cluster's added: not a mistake of indentation.
-fn newer(node: &Node<'_>, field: &str, since: Version, ctx: &mut Context<'_>) {
-    let kubernetes = ctx.platform().kubernetes;
-    let stated = ctx.platform().is_stated(Product::Kubernetes);
-    let finding =
-        ctx.report(node, format!("{field} requires Kubernetes {since}; {kubernetes} does not have it"));
+/// A field that only other versions of Kubernetes have than the one whose fields the object can have.
+fn of_other_version(object: &Object, node: &Node<'_>, history: &FieldHistory, ctx: &mut Context<'_>) {
+    let platform = ctx.platform();
+    let product = Product::of_group(object.group()).unwrap_or(Product::Kubernetes);
+    let (installed, pod_fields) = (platform.version(product), platform.pod_fields_of(object.group()));
+    let field = quoted_field(&node.pointer());
+    let lacks_it = match product {
+        Product::Kubernetes => format!("{installed} does not have it"),
+        _ => format!("{} {installed} has the fields of {pod_fields}", product.name()),
+    };
+    let since = history.since.filter(|since| *since > pod_fields);
+    let message = match (since, history.until) {
+        (Some(since), _) => format!("{field} requires Kubernetes {since}; {lacks_it}"),
+        (None, Some(until)) => format!("{field} was removed from Kubernetes after {until}; {lacks_it}"),
+        (None, None) => return,
+    };
+    let finding = ctx.report(node, message);
     finding.at_key();
-    if stated {
+    if let Some(since) = since.filter(|_| product == Product::Kubernetes) {
         finding.help(format!("update Kubernetes to {since}, or remove the field"));
     } else {
-        finding
-            .severity(Severity::Warning)
-            .help("set `platform.kubernetes` in gpulint.yaml to the version of the cluster");
+        finding.help("remove the field");
     }
 }

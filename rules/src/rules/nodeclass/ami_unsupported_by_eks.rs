@@ -43,18 +43,9 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         for term in class.get("amiSelectorTerms").items().filter(super::is_known) {
             let alias = term.get("alias");
             if alias.text().is_some_and(|a| a.split('@').take(2).eq(["windows2025", "latest"])) {
-                let version = platform.kubernetes;
-                if platform.is_stated(Product::Kubernetes) {
-                    let message = format!("EKS has no Windows 2025 image for Kubernetes {version}");
-                    ctx.report(&alias, message)
-                        .help("upgrade to Kubernetes 1.35; until then the class is not Ready");
-                } else {
-                    ctx.report(&alias, "EKS has Windows 2025 images from Kubernetes 1.35 on")
-                        .severity(Severity::Info)
-                        .help(format!(
-                            "set `platform.kubernetes` to the version that runs; {version} is assumed"
-                        ));
-                }
+                let message = format!("EKS has no Windows 2025 image for Kubernetes {}", platform.kubernetes);
+                ctx.report(&alias, message)
+                    .help("upgrade to Kubernetes 1.35; until then the class is not Ready");
             }
         }
     }

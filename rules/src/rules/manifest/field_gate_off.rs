@@ -1,0 +1,98 @@
+//! A field needs a feature gate of Kubernetes that is off by default.
+//!
+//! # Why
+//! While the gate is off, the API server removes most such fields from the object without a message:
+//! the manifest says one thing, the cluster does another. It rejects an object with some others.
+//! Alpha gates are off in every cluster that does not turn them on, and Amazon EKS turns on none.
+//!
+//! # Fix
+//! Remove the field, or wait for the version in which the gate is on by default. While the version of
+//! the cluster is not stated, only fields are reported whose gate is off in every later version too.
+//! State the version in `platform.kubernetes` or with `--kubernetes`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  # platform: {kubernetes: "1.34"}
+//!  apiVersion: apps/v1
+//!  kind: StatefulSet
+//!  metadata: {name: shards}
+//!  spec:
+//!    serviceName: shards
+//!    replicas: 8
+//!    selector: {matchLabels: {app: shards}}
+//!    updateStrategy:
+//!      type: RollingUpdate
+//! -    rollingUpdate: {maxUnavailable: 2} # <-
+//! +    rollingUpdate: {partition: 0}
+//!    template:
+//!      metadata: {labels: {app: shards}}
+//!      spec:
+//!        containers: [{name: main, image: "example.com/shards:1.4"}]
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>
+
+use crate::kind::SCHEMA_KINDS;
+use crate::rules::manifest::message_parts::quoted_field;
+use crate::rules::prelude::*;
+use crate::schema;
+use crate::schema::{FeatureGate, FieldHistory};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "field-gate-off",
+    kinds: SCHEMA_KINDS,
+    depends_on: &[Product::Kubernetes],
+    rejected_by: &[Authority::ApiServer],
+    docs: docs(include_str!("field_gate_off.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Manifest)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // A custom resource keeps the field; whether the pods that its controller makes keep it depends on the controller.
+    if Product::of_group(object.group()) != Some(Product::Kubernetes) {
+        return None;
+    }
+    for (node, history) in schema::fields_with_history(object, ctx.definitions()) {
+        if let Some(gate) = gate_off(history, ctx) {
+            report(&node, history, gate, ctx);
+        }
+    }
+    None
+}
+
+/// The gate of a field that is certainly off in the cluster. `None` also if the cluster's version does not have the field.
+fn gate_off(history: &FieldHistory, ctx: &Context<'_>) -> Option<&'static FeatureGate> {
+    let platform = ctx.platform();
+    let is_stated = platform.is_stated(Product::Kubernetes);
+    let later =
+        Product::Kubernetes.supported().filter(|version| !is_stated && *version > platform.kubernetes);
+    let versions: Vec<Version> = std::iter::once(platform.kubernetes).chain(later).collect();
+    let is_off = |gate: &&&FeatureGate| versions.iter().all(|version| gate.is_off(*version, platform));
+    history.gates.iter().filter(|_| history.is_in(platform.kubernetes)).find(is_off).copied()
+}
+
+fn report(node: &Node<'_>, history: &FieldHistory, gate: &FeatureGate, ctx: &mut Context<'_>) {
+    let platform = ctx.platform();
+    let (version, is_eks) = (platform.kubernetes, platform.eks);
+    let on_from =
+        Product::Kubernetes.supported().find(|later| *later > version && !gate.is_off(*later, platform));
+    let (field, name) = (quoted_field(&node.pointer()), gate.name);
+    let stage = gate.stage_in(version).map_or("alpha", |stage| stage.stage);
+    let consequence = if history.is_refused { "is rejected" } else { "has no effect" };
+    let message =
+        format!("{field} {consequence}: feature gate `{name}` ({stage}) is off by default in {version}");
+    let finding = ctx.report(node, message);
+    finding.at_key().rejected_by(history.is_refused.then_some(Authority::ApiServer));
+    if !is_eks {
+        finding.severity(Severity::Info);
+    } else if history.is_refused {
+        finding.severity(Severity::Error);
+    }
+    finding.help(match on_from {
+        Some(from) => format!("remove the field; the gate is on from Kubernetes {from} on"),
+        None if is_eks => "remove the field; Amazon EKS does not turn on this gate".to_owned(),
+        None => format!("remove the field, or turn on `{name}` in the cluster"),
+    });
+}
