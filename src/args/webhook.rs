@@ -78,6 +78,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "URL", conflicts_with = "no_cluster")]
     pub(crate) url: Option<String>,
 
+    /// The folder with the webhooks as installed, which are restored after changes (the ConfigMap of the manifests)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["no_cluster", "url"])]
+    pub(crate) registration: Option<PathBuf>,
+
     /// The context of the kubeconfig file [default: the current one, or the cluster of this pod]
     #[arg(long, value_name = "NAME", conflicts_with = "no_cluster")]
     pub(crate) context: Option<String>,

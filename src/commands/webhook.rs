@@ -90,8 +90,11 @@ fn options(args: ServeArgs) -> Result<Options, CliError> {
         client_ca: args.client_ca,
         certificates,
         // If the certificate is read from files, its issuer also maintains the caBundle.
-        registration: (!args.no_cluster)
-            .then(|| Registration { name: args.name.clone(), url: args.url.clone() }),
+        registration: (!args.no_cluster).then(|| Registration {
+            name: args.name.clone(),
+            url: args.url.clone(),
+            installed: args.registration,
+        }),
         install: Install {
             name: args.name,
             namespace: args.namespace,

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use gpulint_rules::{Cluster, Kind, RULES, Rule};
+use gpulint_rules::{Cluster, Engine, Kind, RULES, Rule, Settings};
 
 /// The kinds that rules check, sorted.
 pub fn checked() -> &'static [Kind] {
@@ -14,17 +14,38 @@ pub fn checked() -> &'static [Kind] {
     CHECKED.get_or_init(|| collect_kinds(Rule::kinds))
 }
 
-/// The watched kinds, sorted: those that rules look up in the snapshot, and namespaces, whose labels the configuration
-/// can select.
+/// The kinds that are watched if all rules are on, sorted.
 pub fn watched() -> &'static [Kind] {
     static WATCHED: OnceLock<Vec<Kind>> = OnceLock::new();
-    WATCHED.get_or_init(|| {
-        let mut kinds = collect_kinds(|rule| rule.reads);
-        kinds.push(Kind::NAMESPACE);
-        kinds.sort();
-        kinds.dedup();
-        kinds
-    })
+    WATCHED.get_or_init(|| watched_for(RULES.iter().copied()).into_iter().collect())
+}
+
+/// The kinds to watch for rules: those that they look up in the snapshot, and namespaces, whose labels the configuration
+/// can select. Rules for kinds that no webhook is asked about need nothing.
+pub(crate) fn watched_for(rules: impl Iterator<Item = &'static Rule>) -> BTreeSet<Kind> {
+    let asked = rules.filter(|rule| is_asked(rule));
+    asked.flat_map(|rule| rule.reads).copied().chain([Kind::NAMESPACE]).collect()
+}
+
+/// The rules that a configuration leaves on for some object.
+pub(crate) fn rules_in_use(settings: &Settings) -> impl Iterator<Item = &'static Rule> {
+    let is_named = |rule: &Rule| settings.overrides.iter().any(|part| part.rules.contains_key(rule.id));
+    let is_on = |rule: &Rule| settings.rule(rule, None, None).enabled != Some(false);
+    RULES.iter().copied().filter(move |rule| is_on(rule) || is_named(rule))
+}
+
+/// The rules for which each watched kind is read, if all are on; none for namespaces means the configuration.
+pub fn readers() -> Vec<(Kind, Vec<&'static str>)> {
+    let of = |kind: Kind| {
+        let reading = RULES.iter().filter(|rule| is_asked(rule) && rule.reads.contains(&kind));
+        reading.map(|rule| rule.id).collect()
+    };
+    watched().iter().map(|kind| (*kind, of(*kind))).collect()
+}
+
+/// Whether a webhook can be asked about an object that the rule checks.
+fn is_asked(rule: &Rule) -> bool {
+    rule.kinds().is_empty() || rule.kinds().iter().any(|kind| importance(*kind) != Importance::Exempt)
 }
 
 /// Whether a rule checks objects of this group and kind.
@@ -48,6 +69,9 @@ pub(crate) enum Importance {
     Usual,
     /// Kinds that clusters write very often and few rules check: included only if configured.
     OnRequest,
+    /// Kinds of `admissionregistration.k8s.io`, for which API servers call no webhook, so that none can lock itself in:
+    /// <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#avoiding-operating-on-the-webhook-itself>.
+    Exempt,
 }
 
 pub(crate) fn importance(kind: Kind) -> Importance {
@@ -60,6 +84,8 @@ pub(crate) fn importance(kind: Kind) -> Importance {
     const ON_REQUEST: &[&str] = &["ConfigMap", "Namespace", "Node"];
     if GUARDED.iter().any(|(group, kinds)| *group == kind.group && kinds.contains(&kind.kind)) {
         Importance::Guarded
+    } else if kind.group == "admissionregistration.k8s.io" {
+        Importance::Exempt
     } else if kind.group.is_empty() && ON_REQUEST.contains(&kind.kind) {
         Importance::OnRequest
     } else {
@@ -67,23 +93,14 @@ pub(crate) fn importance(kind: Kind) -> Importance {
     }
 }
 
-/// Whether the snapshot is complete for every kind that the rules for this kind read.
-pub(crate) fn is_synced_for(cluster: &Cluster, group: &str, kind: &str) -> bool {
-    if cluster.is_complete() {
-        return true;
-    }
-    let at = checked().iter().position(|k| k.group == group && k.kind == kind);
-    at.is_none_or(|at| read_for()[at].iter().all(|read| cluster.is_complete_for(*read)))
-}
-
-/// The kinds that the rules for each kind of [`checked`] read.
-fn read_for() -> &'static [Vec<Kind>] {
-    static READ: OnceLock<Vec<Vec<Kind>>> = OnceLock::new();
-    READ.get_or_init(|| {
-        let of =
-            |kind: &Kind| collect_kinds(|rule| if rule.kinds().contains(kind) { rule.reads } else { &[] });
-        checked().iter().map(of).collect()
-    })
+/// Whether the snapshot is complete for every kind that the rules in use for this kind read.
+pub(crate) fn is_synced_for(engine: &Engine, cluster: &Cluster, group: &str, kind: &str) -> bool {
+    let is_for = |rule: &Rule| rule.kinds().iter().any(|k| k.group == group && k.kind == kind);
+    cluster.is_complete()
+        || rules_in_use(engine.settings())
+            .filter(|rule| is_for(rule))
+            .flat_map(|rule| rule.reads)
+            .all(|read| cluster.is_complete_for(*read))
 }
 
 fn collect_kinds(of: impl Fn(&Rule) -> &'static [Kind]) -> Vec<Kind> {

@@ -2,11 +2,13 @@
 //! trusts it.
 //!
 //! If the server is registered by URL, it owns the configurations and reconciles them by server-side apply. Those with
-//! a Service come from manifests or a chart: the server only updates their caBundle, and checks what affects every
-//! request (whether they exist, and the target of their webhooks).
+//! a Service come from manifests or a chart, which also give the server their webhooks as installed: it restores these
+//! after changes by others, and updates their caBundle. It does not create them, so that deleting them switches it off.
+//! Where it may not write them, because cert-manager keeps the caBundle, it says what differs.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
@@ -16,7 +18,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
-use crate::manifests::{Install, webhook_configurations};
+use crate::manifests::{Install, installed_file, webhook_configurations};
 use crate::metrics::Metrics;
 
 /// The field manager of applied fields.
@@ -31,6 +33,8 @@ pub struct Registration {
     /// The base URL of configurations that the server creates itself; `None` if they refer to a Service. Example:
     /// `https://10.0.0.7:8443`.
     pub url: Option<String>,
+    /// The folder with the webhooks as installed, a file for each configuration; `None` if they are not known.
+    pub installed: Option<PathBuf>,
 }
 
 /// Whether the API server sends requests to this server.
@@ -40,6 +44,8 @@ pub(crate) enum Registered {
     Missing,
     /// Its webhooks have another target, or none.
     Elsewhere,
+    /// Its webhooks differ from those that were installed, in this field.
+    Edited(String),
     /// It cannot be read or written, with the cause.
     Unknown(Cause),
 }
@@ -52,6 +58,7 @@ impl fmt::Display for Registered {
                 f.write_str("it does not exist; `gpulint webhook manifests` and the chart make it")
             }
             Registered::Elsewhere => f.write_str("its webhooks do not lead to this server"),
+            Registered::Edited(field) => write!(f, "{field} is not as installed"),
             Registered::Unknown(cause) => f.write_str(cause.words()),
         }
     }
@@ -115,8 +122,8 @@ impl Registrar {
             let api = self.api(kind);
             let kept = match (bundle, &self.registration.url) {
                 (Some(bundle), Some(_)) => self.keep_whole(&api, with_bundle(wanted, bundle)).await,
-                (Some(bundle), None) => self.keep_bundle(&api, bundle).await,
-                (None, _) => self.look(&api).await,
+                (Some(bundle), None) => self.keep_installed(&api, self.installed(kind), bundle).await,
+                (None, _) => self.look(&api, self.installed(kind)).await,
             };
             let now = match kept {
                 Ok(now) => now,
@@ -139,19 +146,42 @@ impl Registrar {
         Api::all_with(self.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, &plural))
     }
 
-    async fn look(&self, api: &Api<DynamicObject>) -> kube::Result<Registered> {
-        let found = api.get_opt(&self.registration.name).await?;
-        Ok(found.map_or(Registered::Missing, |found| self.leads_here(&found)))
+    /// The webhooks of a configuration as installed; `None` if they are not known.
+    fn installed(&self, kind: &str) -> Option<Value> {
+        let text = std::fs::read(self.registration.installed.as_ref()?.join(installed_file(kind))).ok()?;
+        let webhooks: Value = serde_json::from_slice(&text).ok()?;
+        webhooks.as_array().is_some_and(|webhooks| !webhooks.is_empty()).then_some(webhooks)
     }
 
-    /// Sets the caBundle of a configuration that was created by others.
-    async fn keep_bundle(&self, api: &Api<DynamicObject>, bundle: &[u8]) -> kube::Result<Registered> {
+    async fn look(&self, api: &Api<DynamicObject>, installed: Option<Value>) -> kube::Result<Registered> {
+        let Some(found) = api.get_opt(&self.registration.name).await? else {
+            return Ok(Registered::Missing);
+        };
+        let edited = installed.and_then(|wanted| difference(&wanted, &found.data["webhooks"]));
+        Ok(edited.map_or_else(|| self.leads_here(&found), Registered::Edited))
+    }
+
+    /// Restores the webhooks of a configuration that was created by others, and sets their caBundle.
+    async fn keep_installed(
+        &self,
+        api: &Api<DynamicObject>,
+        installed: Option<Value>,
+        bundle: &[u8],
+    ) -> kube::Result<Registered> {
         let name = &self.registration.name;
         let Some(mut found) = api.get_opt(name).await? else {
             return Ok(Registered::Missing);
         };
-        if set_bundle(&mut found.data, bundle) {
+        let edited = installed.and_then(|wanted| {
+            let field = difference(&wanted, &found.data["webhooks"])?;
+            found.data["webhooks"] = wanted;
+            Some(field)
+        });
+        if set_bundle(&mut found.data, bundle) || edited.is_some() {
             found = api.replace(name, &PostParams::default(), &found).await?;
+        }
+        if let Some(field) = edited {
+            tracing::warn!(name, field, "the webhook configuration was changed, and is as installed again");
         }
         Ok(self.leads_here(&found))
     }
@@ -161,8 +191,14 @@ impl Registrar {
         let name = &self.registration.name;
         let is_whole =
             |found: &DynamicObject| without_defaults(&found.data["webhooks"]) == wanted["webhooks"];
-        if api.get_opt(name).await?.is_some_and(|found| is_whole(&found)) {
-            return Ok(Registered::Yes);
+        if let Some(mut found) = api.get_opt(name).await? {
+            if is_whole(&found) {
+                return Ok(Registered::Yes);
+            }
+            // Those of an installation in the cluster are not taken over.
+            if webhooks(&mut found.data).any(|webhook| webhook["clientConfig"]["service"].is_object()) {
+                return Ok(Registered::Elsewhere);
+            }
         }
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let mut applied = api.patch(name, &params, &Patch::Apply(&wanted)).await?;
@@ -221,6 +257,32 @@ fn set_bundle(configuration: &mut Value, bundle: &[u8]) -> bool {
     changed
 }
 
+/// The first field in which webhooks differ from those that are wanted, the caBundle aside; `None` if they do not.
+fn difference(wanted: &Value, found: &Value) -> Option<String> {
+    let (wanted, found) = (comparable(wanted), comparable(found));
+    let count = wanted.as_array().map_or(0, Vec::len);
+    for at in 0..count {
+        let (wanted, found) = (&wanted[at], &found[at]);
+        let fields =
+            [wanted, found].into_iter().filter_map(Value::as_object).flat_map(|webhook| webhook.keys());
+        if let Some(field) = fields.into_iter().find(|field| wanted[*field] != found[*field]) {
+            return Some(format!("webhooks[{at}].{field}"));
+        }
+    }
+    (found.as_array().map_or(0, Vec::len) != count).then(|| "webhooks".to_owned())
+}
+
+/// The webhooks [`without_defaults`], without caBundle and without a null in the place of an absent URL.
+fn comparable(webhooks: &Value) -> Value {
+    let mut webhooks = without_defaults(webhooks);
+    for webhook in webhooks.as_array_mut().into_iter().flatten() {
+        if let Some(client) = webhook["clientConfig"].as_object_mut() {
+            client.retain(|field, value| field != "caBundle" && !value.is_null());
+        }
+    }
+    webhooks
+}
+
 /// The webhooks without the defaults that the API server adds to those of [`webhook_configurations`].
 fn without_defaults(webhooks: &Value) -> Value {
     let mut webhooks = webhooks.clone();
@@ -245,6 +307,29 @@ mod tests {
         assert!(!set_bundle(&mut configuration, b"a"));
         assert!(set_bundle(&mut configuration, b"b"));
         assert_eq!(configuration["webhooks"][0]["clientConfig"]["caBundle"], "Yg==");
+    }
+
+    #[test]
+    fn the_first_field_that_was_edited_is_named() {
+        let [configuration, _] = webhook_configurations(&Install::default());
+        let wanted = &configuration["webhooks"];
+        let mut found = wanted.clone();
+        found[1]["clientConfig"]["caBundle"] = "Yg==".into();
+        found[1]["clientConfig"].as_object_mut().unwrap().remove("url");
+        found[0]["objectSelector"] = json!({});
+        assert_eq!(difference(wanted, &found), None);
+        for (field, value) in [
+            ("failurePolicy", json!("Fail")),
+            ("namespaceSelector", json!({})),
+            ("rules", json!([])),
+            ("objectSelector", json!({"matchLabels": {"none": "at-all"}})),
+        ] {
+            let mut edited = found.clone();
+            edited[1][field] = value;
+            assert_eq!(difference(wanted, &edited), Some(format!("webhooks[1].{field}")));
+        }
+        found.as_array_mut().unwrap().push(json!({"name": "more"}));
+        assert_eq!(difference(wanted, &found), Some("webhooks".to_owned()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod commands;
 mod configuration;
+mod permissions;
 mod rules;
 
 use std::fs;
@@ -34,6 +35,7 @@ fn pages() -> Result<Vec<Page>, CliError> {
     let mut pages = rules::pages();
     pages.push(("reference/configuration.md".to_owned(), configuration::page()));
     pages.push(("reference/command-line.md".to_owned(), commands::page()));
+    pages.push(("reference/permissions.md".to_owned(), permissions::page()));
     // The schemas are published at the addresses in their `$id`.
     for (name, text) in [
         ("config", schema::config()?),

@@ -15,7 +15,7 @@ use crate::webhook::load::Load;
 use crate::webhook::reviews::{bad_pool, good_pool};
 use crate::webhook::server::{Folder, Server};
 
-const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+pub(crate) const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 const SECRET: &str = "/api/v1/namespaces/gpulint/secrets/gpulint-certificates";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
@@ -35,17 +35,23 @@ async fn cluster() -> Option<Cluster> {
     Some(cluster)
 }
 
-async fn make(cluster: &Cluster, path: &str, object: &Value) {
+pub(crate) async fn make(cluster: &Cluster, path: &str, object: &Value) {
     let (code, answer) = post(cluster, path, object).await;
     assert!(code == 201, "{code} {answer:#}");
 }
 
-async fn post(cluster: &Cluster, path: &str, object: &Value) -> (u16, Value) {
+pub(crate) async fn post(cluster: &Cluster, path: &str, object: &Value) -> (u16, Value) {
     cluster.post(path, JSON, object.to_string().into_bytes()).await
 }
 
 /// Starts a server that registers itself by the balancer's address, and waits until it is ready.
-async fn serve(cluster: &Cluster, folder: &Folder, name: &str, balancer: &Balancer, more: &[&str]) -> Server {
+pub(crate) async fn serve(
+    cluster: &Cluster,
+    folder: &Folder,
+    name: &str,
+    balancer: &Balancer,
+    more: &[&str],
+) -> Server {
     let url = format!("https://{}", balancer.address());
     let mut args = vec!["--url", &url];
     args.extend(more);

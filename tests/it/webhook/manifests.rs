@@ -27,7 +27,7 @@ fn gpulint(args: &[&str], stdin: &str) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-fn manifests(args: &[&str]) -> String {
+pub(crate) fn manifests(args: &[&str]) -> String {
     let mut all = vec!["webhook", "manifests"];
     all.extend(args);
     let (code, text, said) = gpulint(&all, "");
@@ -42,7 +42,7 @@ fn assert_clean(text: &str) {
     assert_eq!(code, Some(0), "{found}{said}");
 }
 
-fn objects(text: &str) -> Vec<Value> {
+pub(crate) fn objects(text: &str) -> Vec<Value> {
     use serde::Deserialize;
     serde_yaml::Deserializer::from_str(text)
         .map(|document| Value::deserialize(document).unwrap())
@@ -106,7 +106,7 @@ fn a_wrong_configuration_is_not_installed() {
 }
 
 /// The API path of an object's collection.
-fn path(object: &Value) -> String {
+pub(crate) fn path(object: &Value) -> String {
     let version = object["apiVersion"].as_str().unwrap();
     let root = if version.contains('/') { "apis" } else { "api" };
     let plural = match object["kind"].as_str().unwrap() {
@@ -170,7 +170,7 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
     drop(server);
 
     let Some(helm) = helm() else { return };
-    for object in objects(&render(&helm, &EVERYTHING)) {
+    for object in objects(&render(&helm, "gpulint", &EVERYTHING)) {
         let version = object["apiVersion"].as_str().unwrap();
         if !version.starts_with("cert-manager") && !version.starts_with("monitoring") {
             make_again(&cluster, &object).await;
@@ -218,7 +218,7 @@ async fn make_again(cluster: &Cluster, object: &Value) {
     make(cluster, &object, "&dryRun=All").await;
 }
 
-fn helm() -> Option<std::path::PathBuf> {
+pub(crate) fn helm() -> Option<std::path::PathBuf> {
     let helm = assets()?.join("helm");
     if !helm.exists() {
         let _ = writeln!(std::io::stderr(), "skipped: there is no helm in KUBEBUILDER_ASSETS");
@@ -235,20 +235,21 @@ const EVERYTHING: [&str; 5] = [
     "grafanaDashboard.enabled=true",
 ];
 
-fn template(helm: &Path, values: &[&str]) -> std::process::Output {
+/// Renders the chart as a release of this name, in the namespace of this name.
+fn template(helm: &Path, release: &str, values: &[&str]) -> std::process::Output {
     let mut command = Command::new(helm);
     command
-        .args(["template", "gpulint"])
+        .args(["template", release])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("webhook/chart"))
-        .args(["--namespace", "gpulint", "--kube-version", "1.34.0"]);
+        .args(["--namespace", release, "--kube-version", "1.34.0"]);
     for value in values {
         command.args(["--set", value]);
     }
     command.output().unwrap()
 }
 
-fn render(helm: &Path, values: &[&str]) -> String {
-    let output = template(helm, values);
+pub(crate) fn render(helm: &Path, release: &str, values: &[&str]) -> String {
+    let output = template(helm, release, values);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -291,8 +292,8 @@ fn the_chart_renders_what_the_command_prints() {
         ),
     ];
     for (args, values) in pairs {
-        let text = render(&helm, values);
-        assert_eq!(text, render(&helm, values));
+        let text = render(&helm, "gpulint", values);
+        assert_eq!(text, render(&helm, "gpulint", values));
         assert_clean(&text);
         let (printed, rendered) = (by_name(&manifests(args)), by_name(&text));
         assert_eq!(printed.keys().collect::<Vec<_>>(), rendered.keys().collect::<Vec<_>>());
@@ -300,7 +301,7 @@ fn the_chart_renders_what_the_command_prints() {
             assert_eq!(object, rendered[&key], "{key:?}");
         }
     }
-    assert_clean(&render(&helm, &EVERYTHING));
+    assert_clean(&render(&helm, "gpulint", &EVERYTHING));
     for wrong in [
         "includeKinds={Pod}",
         "failurePolicy=No",
@@ -311,7 +312,7 @@ fn the_chart_renders_what_the_command_prints() {
         "hostNetwork=yes",
         "probes.liveness.failures=3",
     ] {
-        assert!(!template(&helm, &[wrong]).status.success(), "{wrong}");
+        assert!(!template(&helm, "gpulint", &[wrong]).status.success(), "{wrong}");
     }
 }
 
@@ -330,7 +331,7 @@ fn the_values_that_add_to_the_pods_are_rendered() {
         "probes.readiness.timeoutSeconds=4",
         "networkPolicy.admissionFrom[0].ipBlock.cidr=10.0.0.0/16",
     ];
-    let objects = objects(&render(&helm, &values));
+    let objects = objects(&render(&helm, "gpulint", &values));
     let of = |kind: &str| objects.iter().find(|o| o["kind"] == kind).unwrap();
     let template = &of("Deployment")["spec"]["template"];
     let (pod, container) = (&template["spec"], &template["spec"]["containers"][0]);

@@ -10,6 +10,7 @@ mod drain;
 mod fake;
 mod in_cluster;
 mod load;
+mod install;
 mod manifests;
 mod mutation;
 mod parity;

@@ -43,6 +43,32 @@ labels:
 {{- end }}
 {{- end }}
 
+{{/* The rules of the ClusterRole for the kinds that are watched: those that a rule reads which the configuration does not turn off for everything. */}}
+{{- define "gpulint.watched" -}}
+{{- $config := fromYaml .Values.config }}
+{{- $off := list }}
+{{- if not (get $config "overrides") }}
+{{- range $rule, $setting := get $config "rules" | default dict }}
+{{- if has (toString $setting) (list "off" "false") }}{{ $off = append $off $rule }}{{ end }}
+{{- end }}
+{{- end }}
+{{- range (.Files.Get "files/kinds.yaml" | fromYaml).watched }}
+{{- $resources := list }}
+{{- range .kinds }}
+{{- $needed := not .rules }}
+{{- range .rules }}
+{{- if not (has . $off) }}{{ $needed = true }}{{ end }}
+{{- end }}
+{{- if $needed }}{{ $resources = append $resources .resource }}{{ end }}
+{{- end }}
+{{- if $resources }}
+- apiGroups: [{{ .group | quote }}]
+  resources: {{ $resources | sortAlpha | toJson }}
+  verbs: [get, list, watch]
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Fails for values that no webhook configuration can have. */}}
 {{- define "gpulint.check" -}}
 {{- if not (has .Values.failurePolicy (list "Ignore" "Fail")) }}

@@ -87,7 +87,7 @@ const DEPLOYMENT: &[Edit<'_>] = &[
     (Instead, "/spec/template/spec/containers/0/args/7", "--timeout={{ .Values.timeoutSeconds }}"),
     (
         After,
-        "/spec/template/spec/containers/0/args/7",
+        "/spec/template/spec/containers/0/args/8",
         "{{- if .Values.events }}\n\
          - --events\n\
          {{- end }}\n\
@@ -200,6 +200,12 @@ const EXEMPT_GROUPS: Edit<'_> = (
      '{{ $group }}'{{ end }}])\"",
 );
 
+/// The webhooks of each configuration, in the ConfigMap.
+const INSTALLED: [&str; 2] = [
+    "{{ (include \"gpulint.ValidatingWebhookConfiguration\" . | fromYaml).webhooks | toJson | quote }}",
+    "{{ (include \"gpulint.MutatingWebhookConfiguration\" . | fromYaml).webhooks | toJson | quote }}",
+];
+
 const VALIDATING: &[Edit<'_>] = &[
     INJECT_CA,
     (Instead, "/webhooks/0/failurePolicy", "{{ .Values.failurePolicy }}"),
@@ -251,22 +257,25 @@ fn chart_files() -> Vec<(&'static str, String)> {
     for object in objects::all(&install).into_iter().chain(webhook_configurations(&install)) {
         by_kind.insert(object["kind"].as_str().unwrap().to_owned(), object);
     }
-    // The last rule of the ClusterRole is for the webhook configurations, which are read to check that they exist. If
-    // cert-manager is enabled, it updates the caBundle.
-    let last_rule = by_kind["ClusterRole"]["rules"].as_array().unwrap().len() - 1;
-    let update = format!("/rules/{last_rule}/verbs/1");
+    // The rules of the ClusterRole for watched kinds depend on the configuration. The last one is for the webhook
+    // configurations, which are read to check that they are as installed. If cert-manager is enabled, it updates them.
+    let rules = by_kind.get_mut("ClusterRole").and_then(|role| role["rules"].as_array_mut()).unwrap();
+    rules.drain(..rules.len() - 1);
     // `After` first: an inserted item moves the one after it.
-    let configurations = format!("/rules/{last_rule}");
     let events = "{{- if .Values.events }}\n- apiGroups: [events.k8s.io]\n  resources: [events]\n  verbs: [create]\n{{- end }}";
     let cluster_role = [
-        (After, update.as_str(), END),
-        (Before, update.as_str(), WITHOUT_CERT_MANAGER),
-        (After, configurations.as_str(), events),
+        (After, "/rules/0/verbs/1", END),
+        (Before, "/rules/0/verbs/1", WITHOUT_CERT_MANAGER),
+        (After, "/rules/0", events),
+        (Before, "/rules/0", "{{- include \"gpulint.watched\" . | nindent {here} }}"),
     ];
     let mut template = |kind: &str, edits: &[Edit<'_>]| edited(by_kind.remove(kind).unwrap(), edits);
+    let modes = objects::POD_SECURITY_MODES
+        .map(|mode| format!("/metadata/labels/pod-security.kubernetes.io~1{mode}"));
+    let level = "{{ ternary \"privileged\" \"restricted\" .Values.hostNetwork }}";
     let namespace = format!(
         "{{{{- include \"gpulint.check\" . }}}}\n{{{{- if .Values.namespace.create }}}}\n{}{END}\n",
-        template("Namespace", &[])
+        template("Namespace", &modes.each_ref().map(|mode| (Instead, mode.as_str(), level)))
     );
     let rbac = [
         template("ServiceAccount", &[]),
@@ -277,7 +286,14 @@ fn chart_files() -> Vec<(&'static str, String)> {
         format!("{}{END}\n", template("RoleBinding", &[])),
     ];
     let workload = [
-        template("ConfigMap", &[(Instead, "/data/gpulint.yaml", "{{ .Values.config | quote }}")]),
+        template(
+            "ConfigMap",
+            &[
+                (Instead, "/data/gpulint.yaml", "{{ .Values.config | quote }}"),
+                (Instead, "/data/ValidatingWebhookConfiguration.json", INSTALLED[0]),
+                (Instead, "/data/MutatingWebhookConfiguration.json", INSTALLED[1]),
+            ],
+        ),
         template("Service", &[]),
         template("PodDisruptionBudget", &[]),
         template("Deployment", DEPLOYMENT),
@@ -292,7 +308,10 @@ fn chart_files() -> Vec<(&'static str, String)> {
         let second = of_second(edits);
         let second = second.iter().map(|(place, pointer, text)| (*place, pointer.as_str(), text.as_str()));
         let edits: Vec<Edit<'_>> = edits.iter().copied().chain(second).collect();
-        template(kind, &edits)
+        let text = template(kind, &edits);
+        format!(
+            "{{{{- define \"gpulint.{kind}\" }}}}\n{text}{END}\n{{{{- include \"gpulint.{kind}\" . }}}}\n"
+        )
     });
     assert!(by_kind.is_empty(), "no template for {:?}", by_kind.keys());
 
@@ -311,10 +330,10 @@ fn chart_files() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The kinds that rules check, by API group.
+/// The kinds that rules check, and those that are watched with the rules that read them, by API group.
 fn kinds_file() -> String {
     let mut groups: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-    for kind in kinds::checked() {
+    for kind in kinds::checked().iter().filter(|kind| importance(**kind) != Importance::Exempt) {
         let resource = kind.info().unwrap();
         groups.entry(kind.group).or_default().push(json!({
             "kind": kind.kind, "resource": resource.plural, "mutated": kinds::is_mutated(*kind),
@@ -324,7 +343,14 @@ fn kinds_file() -> String {
     }
     let groups: Vec<Value> =
         groups.into_iter().map(|(group, checked)| json!({"group": group, "checked": checked})).collect();
-    let table = json!({"groups": groups});
+    let mut watched: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (kind, rules) in kinds::readers() {
+        let resource = kind.info().unwrap().plural;
+        watched.entry(kind.group).or_default().push(json!({"resource": resource, "rules": rules}));
+    }
+    let watched: Vec<Value> =
+        watched.into_iter().map(|(group, kinds)| json!({"group": group, "kinds": kinds})).collect();
+    let table = json!({"groups": groups, "watched": watched});
     format!(
         "# Generated from the rule table: `UPDATE=1 cargo test -p gpulint-webhook chart` writes it.\n{}",
         serde_saphyr::to_string(&table).unwrap()

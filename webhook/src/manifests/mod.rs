@@ -10,12 +10,18 @@ mod webhooks;
 
 use gpulint_rules::Kind;
 use gpulint_rules::lint::settings::WebhookSettings;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kinds;
 use crate::kinds::{Importance, importance};
 
 pub use webhooks::webhook_configurations;
+
+/// The name of the file in the folder of the configuration that has the webhooks of a webhook configuration, as
+/// installed.
+pub(crate) fn installed_file(kind: &str) -> String {
+    format!("{kind}.json")
+}
 
 /// The parameters of an installation.
 #[derive(Clone, Debug)]
@@ -104,7 +110,8 @@ impl Install {
     /// The first invalid parameter.
     pub(crate) fn check(&self) -> Result<(), InstallError> {
         for kind in &self.exclude_kinds {
-            if !kinds::checked().iter().any(|k| k.kind == kind) {
+            let is_it = |k: &&Kind| k.kind == kind && importance(**k) != Importance::Exempt;
+            if !kinds::checked().iter().any(|k| is_it(&k)) {
                 return Err(InstallError::UnknownKind(kind.clone()));
             }
         }
@@ -119,13 +126,23 @@ impl Install {
         Ok(())
     }
 
+    /// The labels of every object, which also select the pods.
+    fn labels(&self) -> Value {
+        json!({"app.kubernetes.io/name": "gpulint", "app.kubernetes.io/instance": self.name})
+    }
+
     /// The kinds that the validating webhooks match: guarded ones, or all others.
     fn matched(&self, guarded: bool) -> impl Iterator<Item = Kind> {
         let names = |names: &[String], kind: &Kind| names.iter().any(|name| name == kind.kind);
         kinds::checked().iter().copied().filter(move |kind| {
             let sort = importance(*kind);
-            let is_asked = sort != Importance::OnRequest || names(&self.include_kinds, kind);
-            is_asked && !names(&self.exclude_kinds, kind) && (sort == Importance::Guarded) == guarded
+            let is_asked = match sort {
+                Importance::Guarded => guarded,
+                Importance::Usual => !guarded,
+                Importance::OnRequest => !guarded && names(&self.include_kinds, kind),
+                Importance::Exempt => false,
+            };
+            is_asked && !names(&self.exclude_kinds, kind)
         })
     }
 }

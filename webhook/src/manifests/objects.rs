@@ -1,27 +1,26 @@
 //! The objects of the installation except the webhook configurations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use gpulint_rules::Kind;
+use gpulint_rules::lint::config::Config;
 use serde_json::{Map, Value, json};
 
-use super::Install;
+use super::{Install, installed_file, webhook_configurations};
 use crate::kinds;
 
 /// Service port of health and metrics.
 const OPERATIONS: u16 = 8080;
+pub(super) const POD_SECURITY_MODES: [&str; 3] = ["enforce", "audit", "warn"];
 /// Mount path of the configuration.
 const CONFIG: &str = "/etc/gpulint";
 
-pub(super) fn labels(install: &Install) -> Value {
-    json!({"app.kubernetes.io/name": "gpulint", "app.kubernetes.io/instance": install.name})
-}
-
 fn meta(install: &Install) -> Value {
-    json!({"name": install.name, "namespace": install.namespace, "labels": labels(install)})
+    json!({"name": install.name, "namespace": install.namespace, "labels": install.labels()})
 }
 
 fn cluster_scoped_meta(install: &Install) -> Value {
-    json!({"name": install.name, "labels": labels(install)})
+    json!({"name": install.name, "labels": install.labels()})
 }
 
 pub(super) fn all(install: &Install) -> Vec<Value> {
@@ -42,20 +41,31 @@ pub(super) fn all(install: &Install) -> Vec<Value> {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
                "metadata": meta(install), "subjects": subject,
                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": install.name}}),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(install),
-               "data": {"gpulint.yaml": install.config}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(install), "data": files(install)}),
         json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(install), "spec": {
-        "selector": labels(install),
+        "selector": install.labels(),
         "ports": [
             {"name": "admission", "port": 443, "targetPort": "admission", "protocol": "TCP"},
             {"name": "operations", "port": OPERATIONS, "targetPort": "operations", "protocol": "TCP"}
         ]}}),
         json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta(install),
-               "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(install)},
+               "spec": {"maxUnavailable": 1, "selector": {"matchLabels": install.labels()},
                         "unhealthyPodEvictionPolicy": "AlwaysAllow"}}),
         network_policy(install),
         deployment(install),
     ]
+}
+
+/// The files of the server: its configuration, and the webhooks of each webhook configuration as installed, which it
+/// restores after changes by others.
+fn files(install: &Install) -> Value {
+    let mut files = json!({"gpulint.yaml": install.config});
+    for mut configuration in webhook_configurations(install) {
+        let file = installed_file(configuration["kind"].as_str().unwrap_or_default());
+        configuration.sort_all_objects();
+        files[file] = configuration["webhooks"].to_string().into();
+    }
+    files
 }
 
 /// Restricts ingress to the two ports, from any source: a policy cannot select API servers, and the sources of metrics
@@ -63,24 +73,26 @@ pub(super) fn all(install: &Install) -> Vec<Value> {
 fn network_policy(install: &Install) -> Value {
     let port = |port: u16| json!({"ports": [{"port": port, "protocol": "TCP"}]});
     json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta(install),
-           "spec": {"podSelector": {"matchLabels": labels(install)}, "policyTypes": ["Ingress"],
+           "spec": {"podSelector": {"matchLabels": install.labels()}, "policyTypes": ["Ingress"],
                     "ingress": [port(install.port), port(install.operations_port)]}})
 }
 
 fn namespace(install: &Install) -> Value {
-    let mut labels = labels(install);
-    for mode in ["enforce", "audit", "warn"] {
-        labels[format!("pod-security.kubernetes.io/{mode}")] = "restricted".into();
+    let mut labels = install.labels();
+    // `restricted` and `baseline` forbid the network of the node.
+    let level = if install.host_network { "privileged" } else { "restricted" };
+    for mode in POD_SECURITY_MODES {
+        labels[format!("pod-security.kubernetes.io/{mode}")] = level.into();
     }
     json!({"apiVersion": "v1", "kind": "Namespace",
            "metadata": {"name": install.namespace, "labels": labels}})
 }
 
-/// Permissions to watch the kinds that rules read, to update the caBundle of both configurations, and to write Events
+/// Permissions to watch the kinds that the rules in use read, to update the caBundle of both configurations, and to write Events
 /// if enabled.
 fn cluster_rules(install: &Install) -> Vec<Value> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for kind in kinds::watched() {
+    for kind in watched(install) {
         if let Some(resource) = kind.info() {
             groups.entry(kind.group).or_default().push(resource.plural);
         }
@@ -102,6 +114,14 @@ fn cluster_rules(install: &Install) -> Vec<Value> {
         rules.push(json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}));
     }
     rules
+}
+
+/// The kinds that the configuration's rules read; if it cannot be read, those of all rules.
+fn watched(install: &Install) -> BTreeSet<Kind> {
+    match Config::parse("gpulint.yaml", &install.config) {
+        Ok(config) => kinds::watched_for(kinds::rules_in_use(&config.resolve())),
+        Err(_) => kinds::watched().iter().copied().collect(),
+    }
 }
 
 /// Permissions for the Secret with the certificates. `create` cannot be restricted by `resourceNames`:
@@ -127,10 +147,10 @@ fn deployment(install: &Install) -> Value {
         "metadata": meta(install),
         "spec": {
             "replicas": install.replicas,
-            "selector": {"matchLabels": labels(install)},
+            "selector": {"matchLabels": install.labels()},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
             "template": {
-                "metadata": {"labels": labels(install)},
+                "metadata": {"labels": install.labels()},
                 "spec": pod(install)
             }
         }
@@ -141,7 +161,7 @@ fn pod(install: &Install) -> Value {
     let spread = |key: &str| {
         json!({
             "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": labels(install)}
+            "labelSelector": {"matchLabels": install.labels()}
         })
     };
     let mut spec = Map::new();
@@ -193,6 +213,7 @@ fn container(install: &Install) -> Value {
         format!("--name={}", install.name),
         format!("--namespace={}", install.namespace),
         format!("--timeout={}", install.timeout_seconds),
+        format!("--registration={CONFIG}"),
     ];
     args.extend(install.events.then(|| "--events".to_owned()));
     json!({

@@ -6,7 +6,6 @@ use gpulint_rules::Kind;
 use serde_json::{Value, json};
 
 use super::Install;
-use super::objects::labels;
 use crate::exemption::{KUBE_CONTROLLER_MANAGER, KUBE_CONTROLLERS};
 use crate::kinds;
 
@@ -37,7 +36,7 @@ pub fn webhook_configurations(install: &Install) -> [Value; 2] {
             json!({
                 "apiVersion": "admissionregistration.k8s.io/v1",
                 "kind": kind,
-                "metadata": {"name": install.name, "labels": labels(install)},
+                "metadata": {"name": install.name, "labels": install.labels()},
                 "webhooks": webhooks
             })
         },
@@ -54,7 +53,8 @@ fn webhook(
 ) -> Value {
     let client = match &install.url {
         Some(url) => json!({"url": format!("{}/{path}", url.trim_end_matches('/'))}),
-        None => json!({"service": {
+        // Without the null, `kubectl apply` over a registration by URL would keep the URL beside the Service.
+        None => json!({"url": null, "service": {
             "name": install.name, "namespace": install.namespace, "path": format!("/{path}"), "port": 443
         }}),
     };

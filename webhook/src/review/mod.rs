@@ -313,7 +313,8 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     }
     warned.append(&mut unconfirmed);
     let (group, kind) = (&evaluation.group, &evaluation.kind);
-    let unsynced = context.cluster_is_fed && !kinds::is_synced_for(evaluator.cluster, group, kind);
+    let unsynced =
+        context.cluster_is_fed && !kinds::is_synced_for(evaluator.engine, evaluator.cluster, group, kind);
     let notes = refused.map(|refused| refused.warning).into_iter();
     let notes = notes.chain(unsynced.then(|| UNSYNCED.to_owned()));
     let mut response =
