@@ -85,6 +85,7 @@ pub(crate) struct Metrics {
     rebuilds: Counter,
     panics: Counters<1>,
     reloads: Counters<2>,
+    served: Gauges<2>,
     expiry: Gauges<1>,
     registered: Gauges<1>,
     last_request: Gauges<1>,
@@ -131,7 +132,12 @@ impl Metrics {
             },
             cached_evaluations: register(all, "evaluations_remembered", "Entries in the evaluation cache"),
             objects: register(all, "cache_objects", "Objects in the cache, by kind"),
-            synced: register(all, "cache_synced", "1 if the objects of the kind are listed"),
+            synced: register(
+                all,
+                "cache_synced",
+                "1 if all objects of the kind are known, 0 if not; absent for kinds that the API server does not serve",
+            ),
+            served: register(all, "cache_served", "1 if the API server serves the kind, 0 if it does not"),
             rebuilds: register(all, "cache_rebuilds", "Snapshots built"),
             panics: register(all, "task_panics", "Panics of background tasks, by task"),
             reloads: register(all, "reloads", "Reloads of configuration and certificates, by result"),
@@ -223,11 +229,26 @@ impl Metrics {
         self.connections_refused.inc();
     }
 
-    pub(crate) fn cached(&self, kind: Kind, objects: usize, synced: bool) {
+    /// Records how many objects of a kind are known, and whether these are all of them.
+    pub(crate) fn cached(&self, kind: Kind, objects: usize, synced: bool, served: bool) {
         let labels = [("group", kind.group), ("kind", kind.kind)];
-        let count = i64::try_from(objects).unwrap_or(i64::MAX);
-        self.objects.get_or_create(&labels).set(count);
-        self.synced.get_or_create(&labels).set(i64::from(synced));
+        self.served.get_or_create(&labels).set(i64::from(served));
+        if served {
+            let count = i64::try_from(objects).unwrap_or(i64::MAX);
+            self.objects.get_or_create(&labels).set(count);
+            self.synced.get_or_create(&labels).set(i64::from(synced));
+        } else {
+            self.objects.remove(&labels);
+            self.synced.remove(&labels);
+        }
+    }
+
+    /// Removes what was recorded of a kind that is no longer watched.
+    pub(crate) fn not_cached(&self, kind: Kind) {
+        let labels = [("group", kind.group), ("kind", kind.kind)];
+        for family in [&self.objects, &self.synced, &self.served] {
+            family.remove(&labels);
+        }
     }
 
     /// Counts an object that was evaluated: by the rules, or from the evaluation cache.
@@ -307,7 +328,7 @@ mod tests {
         metrics.failed("validate", Failure::Shed);
         metrics.observe_duration("validate", 0.1);
         metrics.finding_sent("pdb-missing");
-        metrics.cached(Kind::POD, 1, true);
+        metrics.cached(Kind::POD, 1, true, true);
         metrics.panicked("watch");
         metrics.expires("ca", 0);
         metrics.registered("ValidatingWebhookConfiguration", true);

@@ -51,7 +51,7 @@ impl Fake {
             kinds.lock().unwrap().entry(key(row)).or_default();
         }
         let router = Router::new()
-            .route("/apis", get(groups))
+            .route("/apis/{group}", get(group))
             .route("/apis/{group}/{version}", get(resources))
             .route("/apis/{group}/{version}/{plural}", get(objects))
             .route("/api/{version}/{plural}", get(core))
@@ -141,21 +141,23 @@ fn is_of(object: &Value, row: &KindInfo) -> bool {
     group == row.kind.group && object["kind"] == row.kind.kind
 }
 
-async fn groups() -> Response {
-    let mut groups = BTreeMap::new();
-    for row in rows().filter(|row| !row.kind.group.is_empty()) {
-        groups.insert(row.kind.group, row.version);
-    }
-    let groups = groups.into_iter().map(|(group, version)| {
-        let version = json!({"groupVersion": format!("{group}/{version}"), "version": version});
-        json!({"name": group, "versions": [version], "preferredVersion": version})
-    });
-    let groups: Vec<Value> = groups.collect();
-    answer(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+/// The versions of a group; as in a real one, the preferred version does not have every kind.
+async fn group(Path(group): Path<String>) -> Response {
+    let mut versions: Vec<&str> =
+        rows().filter(|row| row.kind.group == group).map(|row| row.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let version = |version: &str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    let Some(preferred) = versions.first().map(|first| version(first)) else {
+        return axum::http::StatusCode::NOT_FOUND.into_response();
+    };
+    let versions: Vec<Value> = versions.into_iter().map(version).collect();
+    answer(&json!({"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": versions,
+        "preferredVersion": preferred}))
 }
 
 async fn resources(Path((group, version)): Path<(String, String)>) -> Response {
-    let resources = rows().filter(|row| row.kind.group == group).map(|row| {
+    let resources = rows().filter(|row| row.kind.group == group && row.version == version).map(|row| {
         json!({"name": row.plural, "singularName": "", "namespaced": row.namespaced,
                "kind": row.kind.kind, "verbs": ["list", "watch"]})
     });

@@ -19,3 +19,4 @@ mod reviews;
 mod server;
 mod soak;
 mod tls;
+mod watched;

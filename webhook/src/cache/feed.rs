@@ -4,7 +4,7 @@
 //! list would be repeated every second forever. Here only a completed list resets the backoff.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,20 +12,22 @@ use std::time::Duration;
 use futures::StreamExt;
 use gpulint_rules::{Draft, Kind};
 use kube::api::ObjectMeta;
-use kube::core::{DynamicResourceScope, GroupVersion};
-use kube::discovery;
-use kube::discovery::ApiResource;
+use kube::core::{ApiResource, DynamicResourceScope};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::{Deserialize, Deserializer};
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::Cache;
+use super::served::discover;
 use crate::cause::Cause;
-use crate::kinds;
 use crate::supervise::catch_panic;
 
-/// Interval of discovery for a kind that the cluster does not have.
-const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
+/// Maximum number of kinds that are listed at a time: pages of all kinds at once would take more memory than the cache.
+const LISTS: usize = 4;
+/// Interval of discovery for a kind that the API server does not serve.
+const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(10);
 /// Pauses after errors: the first and the longest one. Each is twice as long as the previous one, with a jitter of a
 /// quarter so that watches do not retry at the same time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -34,33 +36,108 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// An annotation that contains the whole object again; no rule reads it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Watches every kind that rules read, as long as the future is polled.
-pub(crate) async fn run_watches(cache: Arc<Cache>, client: Client) {
-    let log = Arc::new(WatchLog::default());
-    let watches = kinds::watched()
-        .iter()
-        .map(|kind| watch_with_retry(Arc::clone(&cache), client.clone(), *kind, Arc::clone(&log)));
-    futures::future::join_all(watches).await;
+/// Watches the kinds of the cache, as long as the future is polled. `wanted` says which kinds these are, which changes
+/// with the configuration.
+pub(crate) async fn run_watches(
+    cache: Arc<Cache>,
+    client: Client,
+    wanted: impl Fn() -> BTreeSet<Kind>,
+    every: Duration,
+) {
+    let (log, lists) = (WatchLog::default(), Semaphore::new(LISTS));
+    let shared = Arc::new(Watches { cache, client, log, lists });
+    let mut tasks = JoinSet::new();
+    let mut running: BTreeMap<Kind, AbortHandle> = BTreeMap::new();
+    loop {
+        let wanted = wanted();
+        shared.cache.watch_only(&wanted);
+        running.retain(|kind, watch| {
+            let stays = wanted.contains(kind);
+            if !stays {
+                watch.abort();
+            }
+            stays
+        });
+        for kind in wanted {
+            running.entry(kind).or_insert_with(|| {
+                let shared = Arc::clone(&shared);
+                tasks.spawn(async move { shared.watch_with_retry(kind).await })
+            });
+        }
+        tokio::time::sleep(every).await;
+    }
 }
 
-async fn watch_with_retry(cache: Arc<Cache>, client: Client, kind: Kind, log: Arc<WatchLog>) {
-    let mut backoff = Backoff::default();
-    loop {
-        match discover(&client, kind).await {
-            Ok(Some(resource)) => {
-                let watch = watch_kind(&cache, client.clone(), kind, &resource, &mut backoff, &log);
-                if catch_panic("watch", &cache.metrics, watch).await.is_none() {
+/// What the watches of all kinds share.
+struct Watches {
+    cache: Arc<Cache>,
+    client: Client,
+    log: WatchLog,
+    /// Turns at listing a kind.
+    lists: Semaphore,
+}
+
+impl Watches {
+    async fn watch_with_retry(&self, kind: Kind) {
+        let mut backoff = Backoff::default();
+        loop {
+            match discover(&self.client, kind).await {
+                Ok(Some(resource)) => {
+                    let watch = self.watch(kind, &resource, &mut backoff);
+                    if catch_panic("watch", &self.cache.metrics, watch).await.is_none() {
+                        tokio::time::sleep(backoff.next()).await;
+                    }
+                }
+                Ok(None) => {
+                    self.cache.mark_absent(kind);
+                    self.log.not_served(kind);
+                    tokio::time::sleep(REDISCOVERY_INTERVAL).await;
+                }
+                Err(error) => {
+                    self.log.failed(kind, Cause::of(&error));
                     tokio::time::sleep(backoff.next()).await;
                 }
             }
-            Ok(None) => {
-                cache.mark_absent(kind);
-                log.answered();
-                tokio::time::sleep(REDISCOVERY_INTERVAL).await;
-            }
-            Err(error) => {
-                log.failed(kind, Cause::of(&error));
-                tokio::time::sleep(backoff.next()).await;
+        }
+    }
+
+    /// Watches a kind until the API server stops serving it. Other errors are retried with backoff; meanwhile the cache
+    /// keeps its objects.
+    async fn watch(&self, kind: Kind, resource: &ApiResource, backoff: &mut Backoff) {
+        let api: Api<Watched> = Api::all_with(self.client.clone(), resource);
+        let config = watcher::Config::default().page_size(200);
+        let mut events = std::pin::pin!(watcher(api, config));
+        // Held from before the first page of a list until its end.
+        let mut _turn = None;
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    match event {
+                        Event::Init => _turn = self.lists.acquire().await.ok(),
+                        Event::InitDone => {
+                            _turn = None;
+                            backoff.reset();
+                            self.log.synced(kind);
+                        }
+                        _ => {}
+                    }
+                    self.cache.handle(kind, typed_event(event, resource));
+                }
+                Err(error) => {
+                    _turn = None;
+                    if is_not_found(&error) {
+                        return;
+                    }
+                    let cause = Cause::of(&error);
+                    if let watcher::Error::InitialListFailed(kube::Error::Api(_)) = &error {
+                        self.cache.list_failed(kind, cause.words());
+                    }
+                    // Watches end and restart all the time, so only persistent errors are logged.
+                    if backoff.errors > 0 || !is_interruption(&error) {
+                        self.log.failed(kind, cause);
+                    }
+                    tokio::time::sleep(backoff.next()).await;
+                }
             }
         }
     }
@@ -99,6 +176,8 @@ struct WatchState {
     disconnected: Option<String>,
     /// Why kinds cannot be listed.
     failing: BTreeMap<Kind, String>,
+    /// The kinds that the API server does not serve.
+    not_served: BTreeSet<Kind>,
 }
 
 impl WatchLog {
@@ -126,11 +205,17 @@ impl WatchLog {
         let mut state = self.lock();
         reconnected(&mut state);
         state.failing.remove(&kind);
+        state.not_served.remove(&kind);
         tracing::info!(%kind, "synced");
     }
 
-    fn answered(&self) {
-        reconnected(&mut self.lock());
+    fn not_served(&self, kind: Kind) {
+        let mut state = self.lock();
+        reconnected(&mut state);
+        state.failing.remove(&kind);
+        if state.not_served.insert(kind) {
+            tracing::info!(%kind, "the API server does not serve the kind; it is watched when it does");
+        }
     }
 
     /// A poisoned lock is usable, because it only affects the log.
@@ -142,63 +227,6 @@ impl WatchLog {
 fn reconnected(state: &mut WatchState) {
     if state.disconnected.take().is_some() {
         tracing::info!("the API server answers again");
-    }
-}
-
-/// The resource of a kind in the version that the API server prefers; `None` if it does not serve the kind.
-async fn discover(client: &Client, kind: Kind) -> kube::Result<Option<ApiResource>> {
-    let Some(row) = kind.info() else {
-        return Ok(None);
-    };
-    if kind.group.is_empty() {
-        let version = GroupVersion::gv("", row.version);
-        let gvk = version.with_kind(kind.kind);
-        return Ok(Some(ApiResource::from_gvk_with_plural(&gvk, row.plural)));
-    }
-    match discovery::group(client, kind.group).await {
-        Ok(group) => Ok(group.recommended_kind(kind.kind).map(|(r, _)| r)),
-        Err(kube::Error::Discovery(_)) => Ok(None),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Watches a kind until the API server stops serving it. Other errors are retried with backoff; meanwhile the cache
-/// keeps its objects.
-async fn watch_kind(
-    cache: &Cache,
-    client: Client,
-    kind: Kind,
-    resource: &ApiResource,
-    backoff: &mut Backoff,
-    log: &WatchLog,
-) {
-    let api: Api<Watched> = Api::all_with(client, resource);
-    let config = watcher::Config::default().page_size(200);
-    let mut events = std::pin::pin!(watcher(api, config));
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => {
-                if matches!(event, Event::InitDone) {
-                    backoff.reset();
-                    log.synced(kind);
-                }
-                cache.handle(kind, typed_event(event, resource));
-            }
-            Err(error) => {
-                if is_not_found(&error) {
-                    return;
-                }
-                if let watcher::Error::InitialListFailed(kube::Error::Api(_)) = &error {
-                    cache.list_failed(kind);
-                }
-                // Watches end and restart all the time, so only persistent errors are logged.
-                if backoff.errors > 0 || !is_interruption(&error) {
-                    log.failed(kind, Cause::of(&error));
-                }
-                tokio::time::sleep(backoff.next()).await;
-            }
-        }
     }
 }
 

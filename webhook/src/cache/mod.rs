@@ -15,8 +15,9 @@
 //!   for neither, so `wait_until_ready` does not help.
 
 mod feed;
+mod served;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,7 +29,6 @@ use tokio::sync::Notify;
 
 use crate::evaluation_cache::Versioned;
 use crate::exemption::{DerivedOwners, has_checked_controller, may_own};
-use crate::kinds;
 use crate::metrics::Metrics;
 
 pub(crate) use feed::{Watched, run_watches, typed};
@@ -52,10 +52,31 @@ struct KindState {
     objects: BTreeMap<NamespacedName, CachedObject>,
     /// The objects of a list in progress.
     listed: Option<BTreeMap<NamespacedName, CachedObject>>,
-    /// Whether a list was completed, or the cluster does not have the kind.
-    synced: bool,
+    availability: Availability,
     /// Number of failed lists since the last completed one.
     list_failures: u32,
+}
+
+/// Whether the objects of a kind are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Availability {
+    /// No list was completed yet.
+    #[default]
+    Waiting,
+    /// All of them are known.
+    Listed,
+    /// The API server serves the kind in no version, so there are none.
+    NotServed,
+    /// The API server has refused several lists, the last one for this reason. What was known before stays, but there
+    /// may be more.
+    Refused(String),
+}
+
+impl Availability {
+    /// Whether no other objects of the kind exist.
+    fn is_complete(&self) -> bool {
+        matches!(self, Availability::Listed | Availability::NotServed)
+    }
 }
 
 /// Each method returns whether a snapshot would differ.
@@ -81,7 +102,7 @@ impl KindState {
         if let Some(listed) = self.listed.take() {
             self.objects = listed;
         }
-        self.synced = true;
+        self.availability = Availability::Listed;
         self.list_failures = 0;
         true
     }
@@ -140,11 +161,11 @@ impl std::fmt::Debug for Cache {
 }
 
 impl Cache {
-    /// An empty cache. Without a cluster it stays empty, and every kind is unknown.
-    pub(crate) fn new(has_cluster: bool, metrics: Arc<Metrics>) -> Cache {
-        let kinds = if has_cluster { kinds::watched() } else { &[] };
+    /// An empty cache for some kinds. Without a cluster it stays empty, and every kind is unknown.
+    pub(crate) fn new(has_cluster: bool, kinds: BTreeSet<Kind>, metrics: Arc<Metrics>) -> Cache {
+        let kinds = if has_cluster { kinds } else { BTreeSet::new() };
         Cache {
-            kinds: Mutex::new(kinds.iter().map(|k| (*k, KindState::default())).collect()),
+            kinds: Mutex::new(kinds.into_iter().map(|kind| (kind, KindState::default())).collect()),
             snapshot: ArcSwap::from_pointee(Versioned {
                 version: 0,
                 value: Snapshot {
@@ -181,9 +202,27 @@ impl Cache {
     pub(crate) fn required_for_readiness(&self) -> Vec<Kind> {
         let mut kinds = self.unsynced();
         let known = self.lock();
-        let refused = |kind: &Kind| known.get(kind).is_some_and(|k| k.list_failures >= MAX_LIST_FAILURES);
-        kinds.retain(|kind| !refused(kind));
+        let is_refused = |state: &KindState| matches!(state.availability, Availability::Refused(_));
+        kinds.retain(|kind| !known.get(kind).is_some_and(is_refused));
         kinds
+    }
+
+    /// What is known of each watched kind.
+    pub(crate) fn availability(&self) -> Vec<(Kind, Availability)> {
+        self.lock().iter().map(|(kind, state)| (*kind, state.availability.clone())).collect()
+    }
+
+    /// Changes which kinds are watched: others become unknown.
+    fn watch_only(&self, wanted: &BTreeSet<Kind>) {
+        let mut kinds = self.lock();
+        let gone: Vec<Kind> = kinds.keys().filter(|kind| !wanted.contains(kind)).copied().collect();
+        let new: Vec<Kind> = wanted.iter().filter(|kind| !kinds.contains_key(kind)).copied().collect();
+        kinds.retain(|kind, _| wanted.contains(kind));
+        kinds.extend(new.iter().map(|kind| (*kind, KindState::default())));
+        gone.iter().for_each(|kind| self.metrics.not_cached(*kind));
+        if !(gone.is_empty() && new.is_empty()) {
+            self.changed.notify_one();
+        }
     }
 
     /// Applies an event of a kind's watch.
@@ -204,26 +243,29 @@ impl Cache {
         }
     }
 
-    /// Records that the API server did not list a kind.
-    fn list_failed(&self, kind: Kind) {
+    /// Records that the API server did not list a kind, and why.
+    fn list_failed(&self, kind: Kind, cause: &str) {
         self.update(kind, |state| {
             state.list_failures = state.list_failures.saturating_add(1);
-            let gives_up = state.list_failures == MAX_LIST_FAILURES;
-            if gives_up {
+            if state.list_failures < MAX_LIST_FAILURES {
+                return false;
+            }
+            let refused = Availability::Refused(cause.to_owned());
+            if !matches!(state.availability, Availability::Refused(_)) {
                 tracing::error!(%kind, "the API server does not list it; rules that read it are silent");
             }
             // The next snapshot updates the metrics.
-            gives_up
+            std::mem::replace(&mut state.availability, refused.clone()) != refused
         });
     }
 
-    /// Records that the cluster does not have the kind, so that no objects of it exist.
+    /// Records that the API server does not serve the kind, so that no objects of it exist.
     fn mark_absent(&self, kind: Kind) {
         self.update(kind, |state| {
-            if state.synced && state.objects.is_empty() {
+            if state.availability == Availability::NotServed {
                 return false;
             }
-            *state = KindState { synced: true, ..KindState::default() };
+            *state = KindState { availability: Availability::NotServed, ..KindState::default() };
             true
         });
     }
@@ -257,7 +299,7 @@ impl Cache {
         let mut derived = DerivedOwners::default();
         // The lock is held while handles are copied, not while the snapshot is built from them: watches need it for
         // every event.
-        let kinds: Vec<(Kind, bool, Vec<Object>)> = {
+        let kinds: Vec<(Kind, Availability, Vec<Object>)> = {
             let kinds = self.lock();
             let mut copy = |kind: Kind, state: &KindState| {
                 let mut objects = Vec::with_capacity(state.objects.len());
@@ -271,20 +313,23 @@ impl Cache {
                 }
                 objects
             };
-            kinds.iter().map(|(kind, state)| (*kind, state.synced, copy(*kind, state))).collect()
+            let copies =
+                kinds.iter().map(|(kind, state)| (*kind, state.availability.clone(), copy(*kind, state)));
+            copies.collect()
         };
         // The cached admissions of pods by pools are passed on, so that the scheduler runs only for changed pools.
         let previous = self.snapshot.load();
         let before = &previous.value;
-        let mut cluster = before.cluster.successor(kinds.iter().all(|(_, synced, _)| *synced));
-        let is_other = |kind: Kind, synced: bool| synced != before.cluster.is_complete_for(kind);
-        let others = kinds.iter().any(|(kind, synced, _)| is_other(*kind, *synced))
+        let mut cluster = before.cluster.successor(kinds.iter().all(|(_, found, _)| found.is_complete()));
+        let is_other =
+            |kind: Kind, found: &Availability| found.is_complete() != before.cluster.is_complete_for(kind);
+        let others = kinds.iter().any(|(kind, found, _)| is_other(*kind, found))
             || cluster.is_complete() != before.cluster.is_complete();
         let complete = before.complete + u64::from(others);
-        let counts: Vec<(Kind, usize, bool)> =
-            kinds.iter().map(|(kind, synced, objects)| (*kind, objects.len(), *synced)).collect();
-        for (kind, synced, objects) in kinds {
-            if synced {
+        let counts: Vec<(Kind, usize, Availability)> =
+            kinds.iter().map(|(kind, found, objects)| (*kind, objects.len(), found.clone())).collect();
+        for (kind, found, objects) in kinds {
+            if found.is_complete() {
                 cluster.mark_complete(kind);
             }
             for object in objects {
@@ -296,8 +341,13 @@ impl Cache {
         let version = previous.version + 1;
         self.snapshot.store(Arc::new(Versioned { version, value: Snapshot { cluster, derived, complete } }));
         // The metrics count the objects that reviews see, so they follow the snapshot.
-        for (kind, objects, synced) in counts {
-            self.metrics.cached(kind, objects, synced);
+        for (kind, objects, found) in counts {
+            self.metrics.cached(
+                kind,
+                objects,
+                found == Availability::Listed,
+                found != Availability::NotServed,
+            );
         }
         self.metrics.snapshot_built();
     }
@@ -338,7 +388,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn cache() -> Cache {
-        Cache::new(true, Arc::new(Metrics::new()))
+        Cache::new(true, crate::kinds::watched().iter().copied().collect(), Arc::new(Metrics::new()))
     }
 
     fn pool_value(name: &str) -> Value {

@@ -1,14 +1,16 @@
 //! The current configuration. It is reloaded when one of its files or the date changes. If the new one is invalid,
 //! this is logged and counted, and the old one stays in use.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use gpulint_rules::lint::settings::Globs;
-use gpulint_rules::{Engine, Settings};
+use gpulint_rules::{Engine, Kind, Settings};
 
 use crate::evaluation_cache::Versioned;
+use crate::kinds;
 use crate::metrics::Metrics;
 
 /// Reads the configuration, including command line flags and today's date. The error is a message for users.
@@ -55,6 +57,11 @@ impl LiveConfig {
 
     pub(crate) fn engine(&self) -> Arc<Versioned<Engine>> {
         self.engine.load_full()
+    }
+
+    /// The kinds that the rules in use read.
+    pub(crate) fn watched(&self) -> BTreeSet<Kind> {
+        kinds::watched_for(kinds::rules_in_use(self.engine().value.settings()))
     }
 
     /// The content of the files and the date.

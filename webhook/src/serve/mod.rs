@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::cache::{Cache, run_watches};
+use crate::cache::{Availability, Cache, run_watches};
 use crate::certificates::Lifetimes;
 use crate::confirm::Reader;
 use crate::evaluate::Evaluations;
@@ -154,17 +154,35 @@ impl Shared {
         let kinds = self.cache.required_for_readiness();
         let waiting: Vec<String> = kinds.iter().map(|kind| format!("{kind} not listed yet")).collect();
         let cluster = (!waiting.is_empty()).then(|| waiting.join(", "));
-        let check = |name: &str, fails| Check { name: name.to_owned(), fails, counts: true };
-        let mut checks = vec![
-            check("serving", draining),
-            check("rules", rules),
-            check("certificate", certificate),
-            check("cluster", cluster),
-        ];
+        let check = |name: &str, fails| Check { name: name.to_owned(), fails, counts: true, note: None };
+        let mut checks =
+            vec![check("serving", draining), check("rules", rules), check("certificate", certificate)];
+        checks.extend(self.cluster_checks(cluster));
         for (kind, found) in self.registration.found() {
             let fails = (found != Registered::Yes).then(|| format!("{kind}: {found}"));
-            checks.push(Check { name: format!("registration/{kind}"), fails, counts: false });
+            checks.push(Check { name: format!("registration/{kind}"), fails, counts: false, note: None });
         }
+        checks
+    }
+
+    /// The check for the watched kinds, and one for each kind that the API server refuses to list. Readiness does not
+    /// depend on the latter: rules that do not read the kind are still checked.
+    fn cluster_checks(&self, waiting: Option<String>) -> Vec<Check> {
+        let kinds = self.cache.availability();
+        let count = |of: Availability| kinds.iter().filter(|(_, found)| *found == of).count();
+        let (listed, absent) = (count(Availability::Listed), count(Availability::NotServed));
+        let note = format!("{listed} of {} kinds listed, {absent} not served by the API server", kinds.len());
+        let note = self.cache.has_cluster().then_some(note);
+        let mut checks = vec![Check { name: "cluster".to_owned(), fails: waiting, counts: true, note }];
+        checks.extend(kinds.into_iter().filter_map(|(kind, found)| match found {
+            Availability::Refused(cause) => Some(Check {
+                name: format!("cluster/{kind}"),
+                fails: Some(format!("rules that read it are silent: {cause}")),
+                counts: false,
+                note: None,
+            }),
+            _ => None,
+        }));
         checks
     }
 }
@@ -176,6 +194,8 @@ pub(crate) struct Check {
     pub(crate) fails: Option<String>,
     /// Whether readiness depends on it.
     pub(crate) counts: bool,
+    /// What is said beside `ok`.
+    pub(crate) note: Option<String>,
 }
 
 /// A server whose listeners are bound.
@@ -221,8 +241,8 @@ impl Server {
             tasks.spawn(denials.writing_events(client.clone(), Arc::clone(&metrics)));
         }
         let shared = Arc::new(Shared {
+            cache: Arc::new(Cache::new(options.cluster, live_config.watched(), Arc::clone(&metrics))),
             live_config,
-            cache: Arc::new(Cache::new(options.cluster, Arc::clone(&metrics))),
             evaluation_cache: Evaluations::new(Arc::clone(&metrics)),
             limits: options.limits.clone(),
             peers: Peers::new(options.limits.clone()),
@@ -245,7 +265,9 @@ impl Server {
         reload::certificates(&mut tasks, &shared, &options, client.as_ref())?;
         reload::configuration(&mut tasks, &shared, options.refresh);
         if let Some(client) = client {
-            tasks.spawn(run_watches(Arc::clone(&shared.cache), client));
+            let configured = Arc::clone(&shared);
+            let wanted = move || configured.live_config.watched();
+            tasks.spawn(run_watches(Arc::clone(&shared.cache), client, wanted, options.refresh));
             let configured = Arc::clone(&shared);
             let platform = move || configured.live_config.engine().value.settings().platform.clone();
             tasks.spawn(Arc::clone(&shared.cache).run_snapshots(platform));

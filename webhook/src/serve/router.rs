@@ -64,7 +64,10 @@ async fn ready(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> 
     if query.is_some_and(|query| query.split('&').any(is_verbose)) {
         for check in shared.checks() {
             let _ = match (&check.fails, check.counts) {
-                (None, _) => writeln!(text, "[+]{} ok", check.name),
+                (None, _) => match &check.note {
+                    None => writeln!(text, "[+]{} ok", check.name),
+                    Some(note) => writeln!(text, "[+]{} ok: {note}", check.name),
+                },
                 (Some(why), true) => writeln!(text, "[-]{} failed: {why}", check.name),
                 (Some(why), false) => writeln!(text, "[!]{} failed, and does not count: {why}", check.name),
             };
@@ -369,7 +372,7 @@ mod tests {
         let read = Arc::new(|| Ok(Settings::default()));
         Arc::new(Shared {
             live_config: LiveConfig::new(read, Vec::new(), Vec::new()).unwrap(),
-            cache: Arc::new(Cache::new(false, Arc::clone(&metrics))),
+            cache: Arc::new(Cache::new(false, BTreeSet::new(), Arc::clone(&metrics))),
             evaluation_cache: Evaluations::new(Arc::clone(&metrics)),
             peers: Peers::new(limits.clone()),
             large_body_budget: Arc::new(Semaphore::new(limits.large)),
@@ -402,6 +405,7 @@ mod tests {
         request.extensions_mut().insert(peer);
         request
     }
+    use std::collections::BTreeSet;
 
     const LOCAL: [u8; 4] = [127, 0, 0, 1];
 
