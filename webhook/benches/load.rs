@@ -4,15 +4,19 @@
 //! `cargo bench -p gpulint-webhook --bench load`. The ratio of the two matters, because both share the
 //! machine with the client. The server has a cache of evaluations, so it is measured with one object that is
 //! always cached, and with a new object in each request.
-//! `-- again`, `-- new` and `-- large` measure one part; a number sets the number of connections: `-- new
-//! 64`. `-- new 64 profile` sends a hundred thousand requests to gpulint only, for use with a profiler.
+//! `-- again`, `-- new`, `-- different` and `-- large` measure one part; a number sets the number of connections: `-- new
+//! 64`. The objects of `different` differ in their specs as well; this part is measured beside the echo server in Go if
+//! `GPULINT_ECHO` names its binary, as `benches/echo/run` does. `-- new 64 profile` sends a hundred thousand requests to gpulint only, for use with a profiler.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod objects;
 
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -33,7 +37,7 @@ use hyper_util::service::TowerToHyperService;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -55,13 +59,18 @@ fn main() {
     let (gpulint, _stop) = servers.block_on(gpulint(&certificate, &key));
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let is_asked = |part: &str| {
-        let known = ["again", "new", "large"];
+        let known = ["again", "new", "different", "large"];
         args.iter().any(|arg| arg == part) || !args.iter().any(|arg| known.contains(&arg.as_str()))
     };
     let only: Vec<usize> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
     let profiled = args.iter().any(|arg| arg == "profile");
-    let parts = [("again", Asked::Again), ("new", Asked::New)];
-    for (_, asked) in parts.into_iter().filter(|(part, _)| is_asked(part)) {
+    let go = std::env::var_os("GPULINT_ECHO").map(|binary| GoEcho::start(&binary, &certificate, &key));
+    let parts = [("again", Asked::Again), ("new", Asked::New)].into_iter();
+    for (part, asked) in parts.chain(Different::ALL.map(|kind| ("different", Asked::Different(kind)))) {
+        if !is_asked(part) {
+            continue;
+        }
+        let echo = go.as_ref().filter(|_| part == "different").map_or(echo, |go| go.address);
         let bytes = asked.body().len();
         println!("{asked:?}: a review of {bytes} bytes, {SECONDS} s a round, the best of {ROUNDS}");
         for connections in [1, 16, 64].into_iter().filter(|number| only.is_empty() || only.contains(number)) {
@@ -114,8 +123,44 @@ enum Asked {
     Again,
     /// A new object in every request.
     New,
+    /// An object with another spec in each request.
+    Different(Different),
     /// A new object in each request, with many annotations.
     Large,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Different {
+    NodePool,
+    Deployment,
+    Job,
+    ScaledObject,
+}
+
+impl Different {
+    const ALL: [Different; 4] =
+        [Different::NodePool, Different::Deployment, Different::Job, Different::ScaledObject];
+
+    /// A review, split where a number is inserted, in its spec as well.
+    fn parts(self) -> &'static [String] {
+        const NUMBER: usize = 7_777_777_777;
+        static PARTS: LazyLock<[Vec<String>; 4]> = LazyLock::new(|| {
+            let mut pool = objects::pool(&format!("gpu-{NUMBER}"));
+            pool["spec"]["template"]["metadata"]["labels"]["workload"] = format!("inference-{NUMBER}").into();
+            pool["spec"]["limits"]["memory"] = format!("{NUMBER}Mi").into();
+            let mut job = objects::job();
+            job["metadata"]["name"] = format!("pretrain-{NUMBER}").into();
+            job["spec"]["template"]["spec"]["containers"] = objects::containers(NUMBER);
+            let objects = [
+                ("karpenter.sh", pool),
+                ("apps", objects::deployment(NUMBER)),
+                ("batch", job),
+                ("keda.sh", objects::scaled(NUMBER)),
+            ];
+            objects.map(|(group, object)| split(group, &object, &NUMBER.to_string()))
+        });
+        &PARTS[self as usize]
+    }
 }
 
 impl Asked {
@@ -125,11 +170,12 @@ impl Asked {
         static LARGE: LazyLock<Vec<String>> = LazyLock::new(|| review(3_000));
         let parts = match self {
             Asked::Again | Asked::New => &*SMALL,
+            Asked::Different(kind) => kind.parts(),
             Asked::Large => &*LARGE,
         };
         let number = match self {
             Asked::Again => 0,
-            Asked::New | Asked::Large => NEXT.fetch_add(1, Ordering::Relaxed) + 1,
+            Asked::New | Asked::Different(_) | Asked::Large => NEXT.fetch_add(1, Ordering::Relaxed) + 1,
         };
         Bytes::from(parts.join(&format!("{number:010}")))
     }
@@ -143,13 +189,47 @@ fn review(annotations: usize) -> Vec<String> {
         pool["metadata"]["annotations"][format!("example.com/note-{number}")] =
             "what somebody wanted to remember".into();
     }
+    split("karpenter.sh", &pool, "NUMBER")
+}
+
+/// A review of a new object, split where `number` is in its text.
+fn split(group: &str, object: &Value, number: &str) -> Vec<String> {
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": "CREATE", "name": "gpu",
-        "kind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"},
+        "namespace": object["metadata"]["namespace"],
+        "kind": {"group": group, "version": "v1", "kind": object["kind"]},
         "userInfo": {"username": "admin", "groups": ["system:authenticated"]},
-        "object": pool}})
+        "object": object}})
     .to_string();
-    review.split("NUMBER").map(str::to_owned).collect()
+    review.split(number).map(str::to_owned).collect()
+}
+
+/// The echo server in Go (`benches/echo`), until it is dropped.
+struct GoEcho {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl GoEcho {
+    fn start(binary: &OsStr, certificate: &str, key: &str) -> GoEcho {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let files = [("echo.crt", certificate), ("echo.key", key)].map(|(name, text)| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        let mut process = Command::new(binary).args(files).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        GoEcho { process, address: line.trim().parse().unwrap() }
+    }
+}
+
+impl Drop for GoEcho {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 async fn gpulint(certificate: &str, key: &str) -> (SocketAddr, tokio::sync::oneshot::Sender<()>) {

@@ -1,4 +1,4 @@
-//! Measures reviews in process, with 10,000 other objects: from the bytes of an AdmissionReview to the bytes
+//! Measures reviews in process, with 20,000 other objects and without: from the bytes of an AdmissionReview to the bytes
 //! of its answer.
 //!
 //! `cargo bench -p gpulint-webhook --bench review`. The budget is 200 µs at the median, also for the first
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use gpulint_rules::{Cluster, Engine, Object, Settings};
 use gpulint_webhook::{ReviewContext, mutate, review_in_context};
 use serde_json::{Value, json};
+
+use objects::{deployment, derived, job, managed, pod, scaled};
 
 const ROUNDS: usize = 2_000;
 /// Number of snapshots on which the first review is measured.
@@ -86,11 +88,44 @@ fn main() {
         let (first, second) = (median(0), median(1));
         println!("{name:<24} first after a snapshot {first:>6.0} µs, second {second:>6.0} µs");
     }
+    let few: Vec<Object> = few().iter().filter_map(Object::from_json).collect();
+    let mut small = Cluster::new(true);
+    few.iter().for_each(|object| small.apply(object.clone()));
+    small.build_views(&engine.settings().platform);
+    for (name, body) in &cases {
+        let median = |cluster: &Cluster| {
+            let review = || review_in_context(&engine, cluster, asked, body).unwrap().body.len();
+            median(review).as_secs_f64() * 1e6
+        };
+        let (few, many) = (median(&small), median(&cluster));
+        println!("{name:<24} beside few {few:>6.0} µs, beside many {many:>6.0} µs: {:.2} times", many / few);
+    }
     for (name, body) in cases {
         let validated = measure(|| review_in_context(&engine, &cluster, asked, &body).unwrap().body.len());
         let mutated = measure(|| mutate(&engine, &cluster, &body).unwrap().body.len());
         println!("{name:<24} {:>6} bytes   validate {validated}   mutate {mutated}", body.len());
     }
+}
+
+/// Some objects of each kind of [`cluster`].
+fn few() -> Vec<Value> {
+    let mut objects: Vec<Value> = (0..20).map(pod).collect();
+    objects.extend((0..10).map(deployment));
+    objects.extend((0..5).map(|n| pool(&format!("gpu-{n}"))));
+    objects.extend((0..5).map(scaled));
+    objects
+}
+
+fn median(mut work: impl FnMut() -> usize) -> Duration {
+    let mut took: Vec<Duration> = (0..ROUNDS / 4)
+        .map(|_| {
+            let began = Instant::now();
+            assert!(work() > 0);
+            began.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    took[took.len() / 2]
 }
 
 fn measure(mut work: impl FnMut() -> usize) -> String {
@@ -109,13 +144,13 @@ fn measure(mut work: impl FnMut() -> usize) -> String {
     format!("{:>6.0} µs, p99 {:>6.0} µs", micros(ROUNDS / 2), micros(ROUNDS * 99 / 100))
 }
 
-/// 9,000 pods that no known controller created, and related objects.
+/// 16,000 pods that no known controller created, and related objects, 20,000 in all.
 fn cluster() -> Vec<Value> {
-    let mut objects: Vec<Value> = (0..9_000).map(pod).collect();
-    objects.extend((0..450).map(deployment));
-    objects.extend((0..200).map(|n| pool(&format!("gpu-{n}"))));
-    objects.extend((0..150).map(scaled));
-    objects.extend((0..200).map(|n| {
+    let mut objects: Vec<Value> = (0..16_000).map(pod).collect();
+    objects.extend((0..2_500).map(deployment));
+    objects.extend((0..300).map(|n| pool(&format!("gpu-{n}"))));
+    objects.extend((0..700).map(scaled));
+    objects.extend((0..500).map(|n| {
         json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": {"name": format!("app-{n}"), "namespace": format!("team-{}", n % 50)},
             "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": format!("app-{n}")}}}})
@@ -153,70 +188,4 @@ fn untainted() -> Value {
     let spec = pool["spec"]["template"]["spec"].as_object_mut();
     spec.unwrap().remove("taints");
     pool
-}
-
-/// Metadata that clients add to every object of a cluster.
-fn managed() -> Value {
-    let fields: serde_json::Map<String, Value> =
-        (0..25).map(|n| (format!("f:field-{n}"), json!({".": {}, "f:inner": {}}))).collect();
-    json!([{"manager": "kubectl-client-side-apply", "operation": "Update", "apiVersion": "v1",
-        "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields}])
-}
-
-fn containers(number: usize) -> Value {
-    let env: Vec<Value> = (0..12)
-        .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-{number}")}))
-        .collect();
-    json!([{"name": "main", "image": "registry.example.com/team/trainer:1.2.3", "env": env,
-        "command": ["python", "-m", "train", "--epochs", "10"],
-        "resources": {"requests": {"cpu": "4", "memory": "16Gi"}, "limits": {"memory": "16Gi", "nvidia.com/gpu": "1"}},
-        "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}},
-        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}])
-}
-
-fn pod_spec(number: usize) -> Value {
-    json!({"containers": containers(number), "terminationGracePeriodSeconds": 60,
-        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
-        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}]})
-}
-
-fn pod(number: usize) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": format!("trainer-{number}"), "namespace": format!("team-{}", number % 50),
-            "labels": {"app": format!("app-{}", number % 500), "team": "ml"}, "managedFields": managed(),
-            "ownerReferences": [{"apiVersion": "example.com/v1", "kind": "Experiment", "name": "x", "uid": "1", "controller": true}]},
-        "spec": pod_spec(number)})
-}
-
-fn derived() -> Value {
-    let mut pod = pod(1_000_001);
-    let owner =
-        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "1", "controller": true});
-    pod["metadata"]["ownerReferences"] = json!([owner]);
-    pod
-}
-
-fn deployment(number: usize) -> Value {
-    let app = format!("app-{}", number % 500);
-    json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": format!("server-{number}"), "namespace": format!("team-{}", number % 50), "managedFields": managed()},
-        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": app}},
-            "template": {"metadata": {"labels": {"app": app, "team": "ml"}}, "spec": pod_spec(number)}}})
-}
-
-fn job() -> Value {
-    let mut spec = pod_spec(1_000_002);
-    spec["restartPolicy"] = "Never".into();
-    json!({"apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": "pretrain", "namespace": "team-1", "managedFields": managed()},
-        "spec": {"backoffLimit": 3, "template": {"metadata": {"labels": {"app": "pretrain"}}, "spec": spec}}})
-}
-
-fn scaled(number: usize) -> Value {
-    json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
-        "metadata": {"name": format!("server-{number}"), "namespace": format!("team-{}", number % 50), "managedFields": managed()},
-        "spec": {"scaleTargetRef": {"name": format!("server-{number}")}, "minReplicaCount": 2, "maxReplicaCount": 8,
-            "triggers": [{"type": "prometheus", "metadata": {
-                "serverAddress": "http://prometheus.monitoring:9090",
-                "query": "sum(rate(requests_total{app=\"web\"}[2m]))", "threshold": "100"}}]}})
 }

@@ -1,0 +1,3 @@
+module gpulint.dev/benches/echo
+
+go 1.24
