@@ -15,15 +15,16 @@ pub struct Limits {
     /// in memory. Further bodies wait, at most until their deadline; a body above the limit waits for all others.
     pub large: usize,
     /// Maximum number of reviews that are running or waiting, except those of small bodies. One address may have half
-    /// of them.
+    /// of them, and one account of an address half of those.
     pub reviews: usize,
-    /// Maximum number of open connections; further ones wait in the backlog. One address may have a quarter of them.
+    /// Maximum number of connections with a TLS session, and half of the maximum number before one. A further one takes
+    /// the place of another one of the address that holds most.
     pub connections: usize,
     /// The `timeoutSeconds` of the webhook configurations. Clients may request less, but not more.
     pub timeout: Duration,
     /// Time for a body to arrive, extended by a second for each [`BODY_RATE`] bytes of it.
     pub read: Duration,
-    /// Time for a TLS handshake.
+    /// Time from the acceptance of a connection to the end of its TLS handshake.
     pub handshake: Duration,
     /// Time until the first request of a connection, and until the head of an HTTP/1.1 request is complete, counted
     /// from the end of the previous request.
@@ -47,7 +48,7 @@ impl Default for Limits {
             connections: 1024,
             timeout: Duration::from_secs(3),
             read: Duration::from_secs(1),
-            handshake: Duration::from_secs(5),
+            handshake: Duration::from_secs(2),
             head: Duration::from_secs(30),
             idle: Duration::from_secs(300),
             drain_delay: Duration::from_secs(10),

@@ -44,10 +44,12 @@ pub(crate) enum Failure {
     Malformed,
     /// The task that evaluated the review panicked outside of the rules.
     Panic,
+    /// The client gave up before it was answered.
+    Gone,
 }
 
 impl Failure {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Failure::Shed => "shed",
             Failure::Slow => "slow-body",
@@ -55,6 +57,7 @@ impl Failure {
             Failure::Deadline => "deadline",
             Failure::Malformed => "malformed",
             Failure::Panic => "panic",
+            Failure::Gone => "gone",
         }
     }
 }
@@ -74,7 +77,7 @@ pub(crate) struct Metrics {
     seconds: Family<[Label; 1], Histogram, fn() -> Histogram>,
     in_flight: Gauge,
     connections: Gauge,
-    connections_refused: Counter,
+    connections_closed: Counters<1>,
     findings: Counters<1>,
     unsynced: Counter,
     /// Evaluations by the rules, and from the evaluation cache.
@@ -82,10 +85,10 @@ pub(crate) struct Metrics {
     cached_evaluations: Gauge,
     objects: Gauges<2>,
     synced: Gauges<2>,
+    served: Gauges<2>,
     rebuilds: Counter,
     panics: Counters<1>,
     reloads: Counters<2>,
-    served: Gauges<2>,
     expiry: Gauges<1>,
     registered: Gauges<1>,
     last_request: Gauges<1>,
@@ -114,10 +117,10 @@ impl Metrics {
             },
             in_flight: register(all, "admission_in_flight", "Reviews in flight"),
             connections: register(all, "connections", "Open TLS connections"),
-            connections_refused: register(
+            connections_closed: register(
                 all,
-                "connections_refused",
-                "Connections closed at once because their address had its share",
+                "connections_closed",
+                "Connections closed before their TLS handshake was complete (handshake), or to make room for others",
             ),
             findings: register(all, "findings", "Findings sent as denials or warnings, by rule"),
             unsynced: register(
@@ -224,9 +227,9 @@ impl Metrics {
         InFlight::new(&self.connections)
     }
 
-    /// Counts a connection that was closed at once.
-    pub(crate) fn connection_refused(&self) {
-        self.connections_refused.inc();
+    /// Counts a connection that was closed: in its `handshake`, because the server is `full`, or `displaced` by another.
+    pub(crate) fn connection_closed(&self, why: &'static str) {
+        self.connections_closed.get_or_create(&[("why", why)]).inc();
     }
 
     /// Records how many objects of a kind are known, and whether these are all of them.

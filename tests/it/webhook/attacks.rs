@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::server::Authority;
 use crate::webhook::client::{Body, Client, plain};
+use crate::webhook::crowd::Crowd;
 use crate::webhook::reviews::{bad_pool, create, good_pool};
 use crate::webhook::server::Folder;
 use crate::webhook::soak::resident;
@@ -355,4 +356,16 @@ async fn honest_reviews_keep_half_of_their_throughput_beside_attacks() {
         }
     }
     assert!(lost.is_empty(), "{lost:?}");
+
+    // A crowd that opens its connections again as fast as they are closed.
+    let alone = honest(&client, server.admission, round).await;
+    let crowd = Crowd::start(server.admission, 300).await;
+    let beside = honest(&client, server.admission, round).await;
+    drop(crowd);
+    println!("2,400 bare connections: {alone:?} without, {beside:?} with them");
+    assert_eq!(beside.refused.load(Ordering::Relaxed), 0, "{beside:?}");
+    assert!(
+        beside.answered.load(Ordering::Relaxed) >= alone.answered.load(Ordering::Relaxed) / 4,
+        "{beside:?}"
+    );
 }

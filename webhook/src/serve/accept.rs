@@ -1,11 +1,12 @@
-//! The accept loop: a limit on connections, timeouts for handshakes and idle connections, and a shutdown in two stages
-//! that loses no request.
+//! The accept loop: timeouts for handshakes and idle connections, and a shutdown in two stages that loses no request.
+//! It never stops accepting: [`Peers`] decides which connections make room where there are too many.
 //!
 //! It is written by hand because neither `axum::serve` nor hyper-util's `GracefulShutdown` can drain in two stages.
 //! `GracefulShutdown` owns its connections and closes all of them at the same time. Here a connection is closed at one
 //! of three times: HTTP/2 when draining begins, HTTP/1.1 with the next response after that or when the server closes,
-//! and any of them when it is idle. The swap of the certificate and the limit on connections belong to the same loop.
+//! and any of them when it is idle. The swap of the certificate and the limits on connections belong to the same loop.
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -62,28 +63,25 @@ pub(crate) enum Stage {
 /// How long a connection without any request is kept open in [`Stage::Closing`]: its first request may be on its way.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
-/// Maximum idle time of a connection while the connection limit is nearly reached.
-const CROWDED_IDLE: Duration = Duration::from_secs(5);
-
 /// Maximum time for a client to receive a response. Work on the response ends before [`Limits::timeout`].
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// Serves until [`Stage::Closing`], then finishes requests in flight.
 pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: watch::Receiver<Stage>) {
     let mut open = JoinSet::new();
-    let connection_slots = Arc::new(Semaphore::new(service.limits.connections));
+    let spawn = |open: &mut JoinSet<()>, stream, address: SocketAddr, stage: &watch::Receiver<Stage>| {
+        let peer = service.peers.connect(address.ip());
+        let (service, stage) = (service.clone(), stage.clone());
+        open.spawn(async move { connection(stream, &service, peer, stage).await });
+    };
     loop {
-        let slot = tokio::select! {
-            slot = Arc::clone(&connection_slots).acquire_owned() => slot,
-            () = stage_reached(&mut stage, Stage::Closing) => break,
-        };
-        let Ok(slot) = slot else { break };
         let (stream, address) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, or the peer has reset the connection: retry.
                     tracing::debug!(%error, "accept failed");
+                    service.peers.make_room();
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
                 }
@@ -92,21 +90,11 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: wa
         };
         // Frees the results of connections that have ended.
         while open.try_join_next().is_some() {}
-        let Some(peer) = service.peers.connect(address.ip()) else {
-            service.metrics.connection_refused();
-            continue;
-        };
-        let (service, stage) = (service.clone(), stage.clone());
-        open.spawn(async move {
-            connection(stream, &service, peer, stage).await;
-            drop(slot);
-        });
+        spawn(&mut open, stream, address, &stage);
     }
     // Connections in the backlog of the listener are established for their clients, so they are served.
     while let Some(Ok((stream, address))) = listener.accept().now_or_never() {
-        let Some(peer) = service.peers.connect(address.ip()) else { continue };
-        let (service, stage) = (service.clone(), stage.clone());
-        open.spawn(async move { connection(stream, &service, peer, stage).await });
+        spawn(&mut open, stream, address, &stage);
     }
     drop(listener);
     let all = async { while open.join_next().await.is_some() {} };
@@ -123,18 +111,33 @@ async fn stage_reached(stage: &mut watch::Receiver<Stage>, at: Stage) {
 async fn connection(stream: TcpStream, service: &Service, peer: Arc<Peer>, stage: watch::Receiver<Stage>) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = &service.tls else {
-        return http(stream, service, peer, stage).await;
-    };
-    let _held = service.metrics.connection();
-    let Some(config) = tls.current() else {
+        if peer.established() {
+            http(stream, service, peer, stage).await;
+        }
         return;
     };
-    let accept = TlsAcceptor::from(config).accept(stream);
-    match tokio::time::timeout(service.limits.handshake, accept).await {
-        Ok(Ok(stream)) => http(stream, service, peer, stage).await,
-        Ok(Err(error)) => tracing::debug!(%error, "handshake failed"),
-        Err(_) => tracing::debug!("handshake took too long"),
+    let handshake = async {
+        // Until the client sends something, the connection costs no TLS session.
+        stream.readable().await.ok()?;
+        // On the heap, so that a connection that has sent nothing is small.
+        match Box::pin(TlsAcceptor::from(tls.current()?).accept(stream)).await {
+            Ok(stream) => Some(stream),
+            Err(error) => {
+                tracing::debug!(%error, "handshake failed");
+                None
+            }
+        }
+    };
+    let stream = tokio::select! {
+        () = peer.displaced() => None,
+        stream = tokio::time::timeout(service.limits.handshake, handshake) => stream.ok().flatten(),
+    };
+    let Some(stream) = stream else { return service.metrics.connection_closed("handshake") };
+    if !peer.established() {
+        return service.metrics.connection_closed("full");
     }
+    let _held = service.metrics.connection();
+    Box::pin(http(stream, service, peer, stage)).await;
 }
 
 async fn http<S>(stream: S, service: &Service, peer: Arc<Peer>, stage: watch::Receiver<Stage>)
@@ -151,6 +154,7 @@ where
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
     let activity = ConnectionActivity::new();
+    let connection_peer = Arc::clone(&peer);
     let router = TowerToHyperService::new(service.router.clone());
     let counted_router = {
         let (activity, stage) = (Arc::clone(&activity), stage.clone());
@@ -173,17 +177,14 @@ where
             }
         })
     };
-    let idle_limits = || match service.peers.are_crowded() {
-        true => (limits.head.min(CROWDED_IDLE), limits.idle.min(CROWDED_IDLE)),
-        false => (limits.head, limits.idle),
-    };
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), counted_router));
     let done = tokio::select! {
         // A received request is read before the connection is closed.
         biased;
         done = connection.as_mut() => Some(done),
         () = shutdown_requested(stage, &activity) => None,
-        () = activity.idle_timeout(idle_limits) => None,
+        () = activity.idle_timeout(limits.head, limits.idle) => None,
+        () = connection_peer.displaced() => return service.metrics.connection_closed("displaced"),
         () = activity.stuck(limits.timeout + ANSWER_TIME) => {
             return tracing::debug!("a client does not take its answers");
         }
@@ -305,43 +306,31 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_connection_above_the_limit_waits_for_a_slot() {
-        let (address, _stop) = start(Limits { connections: 1, ..Limits::default() }).await;
-        let mut first = TcpStream::connect(address).await.unwrap();
-        let keep = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
-        first.write_all(keep).await.unwrap();
-        first.read_exact(&mut [0; 15]).await.unwrap();
-        let mut second = TcpStream::connect(address).await.unwrap();
-        second.write_all(REQUEST).await.unwrap();
-        let early = second.readable();
-        let early = tokio::time::timeout(Duration::from_millis(200), early).await;
-        assert!(early.is_err(), "the second connection was served");
-        drop(first);
-        assert!(read_all(&mut second).await.contains("200 OK"));
-    }
-
     /// Only Linux has all of 127.0.0.0/8.
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn idle_connections_make_room_when_there_are_many() {
-        let (address, _stop) = start(Limits { connections: 8, ..Limits::default() }).await;
-        // An address may have two of eight connections.
+    async fn a_connection_above_the_limit_takes_the_place_of_one_of_the_heaviest_address() {
+        let (address, _stop) = start(Limits { connections: 4, ..Limits::default() }).await;
         let connect = async |last: u8| {
             let socket = tokio::net::TcpSocket::new_v4().unwrap();
             socket.bind((std::net::Ipv4Addr::new(127, 0, 0, last), 0).into()).unwrap();
             socket.connect(address).await.unwrap()
         };
         let mut idle = Vec::new();
-        for last in [2, 2, 3, 3, 4, 4, 5, 5] {
+        for last in [2, 2, 2, 3] {
             let mut stream = connect(last).await;
             stream.write_all(KEEP).await.unwrap();
             assert!(read_response(&mut stream).await.contains("200 OK"));
             idle.push(stream);
         }
-        let mut honest = connect(6).await;
+        let mut honest = connect(4).await;
         honest.write_all(REQUEST).await.unwrap();
         assert!(read_all(&mut honest).await.contains("200 OK"));
+        assert_eq!(read_all(&mut idle[0]).await, "", "the oldest one of the address with three is closed");
+        for stream in &mut idle[1..] {
+            stream.write_all(KEEP).await.unwrap();
+            assert!(read_response(stream).await.contains("200 OK"));
+        }
     }
 
     const KEEP: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";

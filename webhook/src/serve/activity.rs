@@ -9,9 +9,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// Maximum pause between checks of the limits of an idle connection.
-const IDLE_CHECK: Duration = Duration::from_secs(1);
-
 /// The requests of a connection.
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
@@ -79,11 +76,10 @@ impl ConnectionActivity {
         }
     }
 
-    /// Waits until the connection exceeds one of two limits: the time until its first request, or the time after the
-    /// last response. The limits are read repeatedly, because they are shorter while there are many connections.
-    pub(super) async fn idle_timeout(&self, limits: impl Fn() -> (Duration, Duration)) {
+    /// Waits until the connection exceeds one of two limits: `first`, the time until its first request, or `later`, the
+    /// time after the last response.
+    pub(super) async fn idle_timeout(&self, first: Duration, later: Duration) {
         loop {
-            let (first, later) = limits();
             let left = {
                 let now = self.lock();
                 let limit = if now.had_request { later } else { first };
@@ -96,7 +92,7 @@ impl ConnectionActivity {
                 return;
             }
             // At most the shorter limit, because a request in the meantime selects the other one.
-            tokio::time::sleep(left.min(later).min(IDLE_CHECK)).await;
+            tokio::time::sleep(left.min(later)).await;
         }
     }
 

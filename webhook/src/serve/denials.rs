@@ -1,5 +1,5 @@
-//! Optional records of a denial: a log line, and an Event for the object. Neither contains anything of the object
-//! except its name.
+//! Records of requests that were denied (optional) or let through unjudged: a log line, and an Event for the object.
+//! Neither contains anything of the object except its name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::cause::Cause;
 use crate::logs::{RateLimit, escaped};
-use crate::metrics::Metrics;
+use crate::metrics::{Failure, Metrics};
 use crate::review::{Decision, ReviewOutcome};
 use crate::supervise::catch_panic;
 
@@ -29,20 +29,30 @@ const MAX_NOTE_BYTES: usize = 900;
 #[derive(Debug)]
 pub(crate) struct Denials {
     log: bool,
-    events: Option<mpsc::Sender<Denial>>,
+    events: Option<mpsc::Sender<Record>>,
     limit: RateLimit,
+    unjudged_limit: RateLimit,
 }
 
+/// A request, and what became of it.
 #[derive(Debug)]
-struct Denial {
+struct Record {
     api_version: String,
     kind: String,
     namespace: String,
     name: String,
-    operation: &'static str,
+    operation: String,
     user: String,
-    rules: String,
+    what: What,
     dry_run: bool,
+}
+
+#[derive(Debug)]
+enum What {
+    /// By these rules, separated by commas.
+    Denied(String),
+    /// For this reason.
+    Unjudged(&'static str),
 }
 
 /// The fields of a request that are read. Of the object only its name is read.
@@ -55,6 +65,7 @@ struct Body {
 #[serde(default, rename_all = "camelCase")]
 struct Request {
     kind: GroupVersionKindIn,
+    operation: String,
     name: Option<String>,
     namespace: Option<String>,
     user_info: User,
@@ -90,9 +101,11 @@ struct Names {
 }
 
 impl Denials {
-    /// Records nothing unless `log` is set or [`writing_events`](Self::writing_events) is called.
+    /// Does not log denials unless `log` is set, and writes no Events unless [`writing_events`](Self::writing_events) is
+    /// called.
     pub(crate) fn new(log: bool) -> Denials {
-        Denials { log, events: None, limit: RateLimit::new(100, Duration::from_secs(10)) }
+        let limit = |lines| RateLimit::new(lines, Duration::from_secs(10));
+        Denials { log, events: None, limit: limit(100), unjudged_limit: limit(20) }
     }
 
     /// Also writes Events, by the returned task.
@@ -106,55 +119,130 @@ impl Denials {
         write_events(receiver, client, metrics)
     }
 
-    /// Records the outcome of a request if it was denied.
+    /// Records the outcome of a request if it was denied, or if its review failed.
     pub(crate) fn record(&self, body: &[u8], outcome: &ReviewOutcome) {
-        if outcome.decision != Decision::Denied || !(self.log || self.events.is_some()) {
-            return;
+        match outcome.decision {
+            Decision::Failed => self.record_unjudged(Some(body), "panic"),
+            Decision::Denied if self.log || self.events.is_some() => {
+                let Some(record) = Record::of_denial(body, &outcome.body) else { return };
+                if self.log
+                    && let Some(left_out) = self.limit.admit()
+                    && let What::Denied(rules) = &record.what
+                {
+                    let Record { api_version, kind, operation, user, dry_run, .. } = &record;
+                    let object = record.object();
+                    tracing::info!(
+                        operation,
+                        api_version,
+                        kind,
+                        object,
+                        rules,
+                        user,
+                        dry_run,
+                        left_out,
+                        "denied"
+                    );
+                }
+                self.write_event(record);
+            }
+            _ => {}
         }
-        let Some(denial) = Denial::of(body, &outcome.body, outcome.operation) else { return };
-        if self.log
-            && let Some(left_out) = self.limit.admit()
-        {
-            let Denial { api_version, kind, namespace, name, operation, user, rules, dry_run } = &denial;
-            let object = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
-            tracing::info!(operation, api_version, kind, object, rules, user, dry_run, left_out, "denied");
+    }
+
+    /// Records a request that was answered without a decision: the API server applies the failure policy of the
+    /// webhook. `body` is what arrived of it, if it is whole.
+    pub(crate) fn record_failure(&self, body: Option<&[u8]>, failure: Failure) {
+        // Other clients than API servers send what is no AdmissionReview.
+        if failure != Failure::Malformed {
+            self.record_unjudged(body, failure.name());
         }
+    }
+
+    fn record_unjudged(&self, body: Option<&[u8]>, reason: &'static str) {
+        let record = body.and_then(|body| Record::of(body, What::Unjudged(reason)));
+        if let Some(left_out) = self.unjudged_limit.admit() {
+            match &record {
+                Some(record) => {
+                    let Record { api_version, kind, operation, user, dry_run, .. } = record;
+                    let object = record.object();
+                    tracing::warn!(
+                        reason,
+                        operation,
+                        api_version,
+                        kind,
+                        object,
+                        user,
+                        dry_run,
+                        left_out,
+                        "not judged"
+                    );
+                }
+                None => tracing::warn!(reason, left_out, "not judged"),
+            }
+        }
+        if let Some(record) = record {
+            self.write_event(record);
+        }
+    }
+
+    fn write_event(&self, record: Record) {
         if let Some(events) = &self.events
-            && !denial.dry_run
+            && !record.dry_run
         {
-            let _ = events.try_send(denial);
+            let _ = events.try_send(record);
         }
     }
 }
 
-impl Denial {
-    fn of(body: &[u8], answer: &[u8], operation: &'static str) -> Option<Denial> {
-        let Body { request } = serde_json::from_slice(body).ok()?;
+impl Record {
+    fn of_denial(body: &[u8], answer: &[u8]) -> Option<Record> {
         let answer: Value = serde_json::from_slice(answer).ok()?;
         let rules = answer["response"]["auditAnnotations"]["denied"].as_str().unwrap_or_default();
+        Record::of(body, What::Denied(escaped(rules, MAX_NOTE_BYTES / 2)))
+    }
+
+    fn of(body: &[u8], what: What) -> Option<Record> {
+        let Body { request } = serde_json::from_slice(body).ok()?;
         let names = request.object.unwrap_or_default().metadata;
         let names = [request.name.unwrap_or_default(), names.name, names.generate_name];
         let name = names.into_iter().find(|name| !name.is_empty());
         let short = |text: &str| escaped(text, MAX_VALUE_BYTES);
         let GroupVersionKindIn { group, version, kind } = request.kind;
         let api_version = if group.is_empty() { version } else { format!("{group}/{version}") };
-        Some(Denial {
+        Some(Record {
             api_version: short(&api_version),
             kind: short(&kind),
             namespace: short(&request.namespace.unwrap_or_default()),
             name: short(&name.unwrap_or_default()),
-            operation,
+            operation: short(&request.operation),
             user: short(&request.user_info.username),
-            rules: escaped(rules, MAX_NOTE_BYTES / 2),
+            what,
             dry_run: request.dry_run.unwrap_or_default(),
         })
+    }
+
+    /// Namespace and name of the object.
+    fn object(&self) -> String {
+        match self.namespace.as_str() {
+            "" => self.name.clone(),
+            namespace => format!("{namespace}/{}", self.name),
+        }
     }
 
     /// The Event of `events.k8s.io/v1`. Those of cluster-scoped objects are in `default`.
     fn event(&self, now: OffsetDateTime) -> Value {
         let namespace = if self.namespace.is_empty() { "default" } else { &self.namespace };
-        let note =
-            format!("{} by {} was denied: {}", self.operation, self.user, self.rules.replace(',', ", "));
+        let (operation, user) = (&self.operation, &self.user);
+        let (action, reason, note) = match &self.what {
+            What::Denied(rules) => {
+                ("Deny", "Denied", format!("{operation} by {user} was denied: {}", rules.replace(',', ", ")))
+            }
+            What::Unjudged(why) => (
+                "Review",
+                "NotJudged",
+                format!("{operation} by {user} was not judged ({why}): the failure policy decided"),
+            ),
+        };
         let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "gpulint".to_owned());
         let mut regarding = json!({"apiVersion": self.api_version, "kind": self.kind, "name": self.name});
         if !self.namespace.is_empty() {
@@ -167,8 +255,8 @@ impl Denial {
             "eventTime": micro_time(now),
             "reportingController": "gpulint.dev/webhook",
             "reportingInstance": escaped(&instance, 100),
-            "action": "Deny",
-            "reason": "Denied",
+            "action": action,
+            "reason": reason,
             "type": "Warning",
             "regarding": regarding,
             "note": escaped(&note, MAX_NOTE_BYTES)
@@ -183,12 +271,12 @@ fn micro_time(now: OffsetDateTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-async fn write_events(mut denials: mpsc::Receiver<Denial>, client: Client, metrics: Arc<Metrics>) {
+async fn write_events(mut records: mpsc::Receiver<Record>, client: Client, metrics: Arc<Metrics>) {
     static FAILED: RateLimit = RateLimit::new(1, Duration::from_secs(300));
     let gvk = GroupVersionKind::gvk("events.k8s.io", "v1", "Event");
     let resource = ApiResource::from_gvk_with_plural(&gvk, "events");
-    while let Some(denial) = denials.recv().await {
-        let event = denial.event(OffsetDateTime::now_utc());
+    while let Some(record) = records.recv().await {
+        let event = record.event(OffsetDateTime::now_utc());
         let namespace = event["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
         let write = async {
@@ -219,7 +307,7 @@ mod tests {
             "object": {"metadata": {"name": "gpu", "labels": {"password": "hunter2"}}}}});
         let answer = json!({"response": {"auditAnnotations": {"denied": "a,b"}}});
         let (body, answer) = (body.to_string(), answer.to_string());
-        let denial = Denial::of(body.as_bytes(), answer.as_bytes(), "CREATE").unwrap();
+        let denial = Record::of_denial(body.as_bytes(), answer.as_bytes()).unwrap();
         let event = denial.event(OffsetDateTime::UNIX_EPOCH + Duration::from_micros(1_500_000));
         assert_eq!(event["metadata"]["namespace"], "default");
         assert_eq!(event["eventTime"], "1970-01-01T00:00:01.500000Z");

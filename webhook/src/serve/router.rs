@@ -9,7 +9,9 @@
 //! - a panic is answered with an AdmissionReview that allows the request and repeats its `uid`;
 //! - a large body waits for its sender's turn at a thread, and a very large one for a share of memory.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,12 +24,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use gpulint_rules::steps::{Interrupt, Interrupted, interruptible};
+use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
 use super::body::{Guarded, read};
 use super::peers::{Peer, Room};
-use super::turns::Turn;
+use super::turns::{Claimant, Turn};
 use crate::confirm::Confirmed;
 use crate::evaluate::Evaluator;
 use crate::evaluation_cache::Generation;
@@ -147,9 +150,8 @@ fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> 
 /// Answers an admission request, or fails with an HTTP error, on which the API server applies the webhook's
 /// `failurePolicy`. Memory and time of a request are limited.
 async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, review: ReviewFn) -> Response {
-    let began = Instant::now();
-    shared.metrics.requested(webhook);
-    let answered = match handle(&shared, webhook, request, review).await {
+    let mut attempt = Attempt::new(&shared, webhook);
+    let answered = match handle(&shared, &mut attempt, request, review).await {
         Ok((outcome, mut room)) => {
             count(&shared.metrics, webhook, &outcome);
             // Held until the client has received it.
@@ -157,16 +159,46 @@ async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, rev
         }
         Err(failure) => Err(failure),
     };
-    let response = match answered {
+    attempt.end(answered.as_ref().err().copied());
+    match answered {
         Ok((body, room)) => json_response(body, room),
-        Err(failure) => {
-            shared.metrics.failed(webhook, failure);
-            failure_response(failure)
+        Err(failure) => failure_response(failure),
+    }
+}
+
+/// A request until it is answered. If its client gives up first, this future is dropped; that is a failure as well.
+struct Attempt<'a> {
+    shared: &'a Shared,
+    webhook: &'static str,
+    began: Instant,
+    /// The body, when it is whole.
+    body: Option<Bytes>,
+    ended: bool,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(shared: &'a Shared, webhook: &'static str) -> Attempt<'a> {
+        shared.metrics.requested(webhook);
+        Attempt { shared, webhook, began: Instant::now(), body: None, ended: false }
+    }
+
+    fn end(&mut self, failure: Option<Failure>) {
+        self.ended = true;
+        let Shared { metrics, denials, .. } = self.shared;
+        if let Some(failure) = failure {
+            metrics.failed(self.webhook, failure);
+            denials.record_failure(self.body.as_deref(), failure);
         }
-    };
-    let seconds = began.elapsed().as_secs_f64();
-    shared.metrics.observe_duration(webhook, seconds);
-    response
+        metrics.observe_duration(self.webhook, self.began.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(Some(Failure::Gone));
+        }
+    }
 }
 
 fn count(metrics: &Metrics, webhook: &'static str, outcome: &ReviewOutcome) {
@@ -180,11 +212,11 @@ fn count(metrics: &Metrics, webhook: &'static str, outcome: &ReviewOutcome) {
 /// The outcome of a review, and the room of its client for the response.
 async fn handle(
     shared: &Arc<Shared>,
-    webhook: &'static str,
+    attempt: &mut Attempt<'_>,
     request: Request,
     review: ReviewFn,
 ) -> Result<(ReviewOutcome, Room), Failure> {
-    let limits = &shared.limits;
+    let (limits, webhook) = (&shared.limits, attempt.webhook);
     let deadline = tokio::time::Instant::now() + deadline(request.uri().query(), limits.timeout);
     let in_flight = shared.metrics.in_flight();
     // The accept loop adds it to every connection.
@@ -195,17 +227,21 @@ async fn handle(
     }
     let mut room = peer.room();
     let body = read(request.into_body(), limits, &mut room, deadline).await?;
+    attempt.body = Some(body.clone());
     let for_answer = peer.room();
     if body.len() <= INLINE_BODY_MAX {
         let outcome = catch_review_panic(webhook, || review(shared, &body), &body, deadline)?;
         let outcome = confirm_refusal(shared, webhook, &peer, &body, outcome, deadline).await?;
+        peer.reviewed();
         shared.denials.record(&body, &outcome);
         return Ok((outcome, for_answer));
     }
-    let counted = peer.review().ok_or(Failure::Shed)?;
-    let memory = tokio::time::timeout_at(deadline, memory_to_check(shared, &peer, body.len()));
+    let account = account_of(&body);
+    let claimant = Claimant { address: peer.address(), account };
+    let counted = peer.review(account).ok_or(Failure::Shed)?;
+    let memory = tokio::time::timeout_at(deadline, memory_to_check(shared, claimant, body.len()));
     let memory = memory.await.map_err(|_| Failure::Deadline)?;
-    let thread = tokio::time::timeout_at(deadline, shared.threads.wait(peer.address()));
+    let thread = tokio::time::timeout_at(deadline, shared.threads.wait(claimant));
     let thread = thread.await.map_err(|_| Failure::Deadline)?;
     let (checking, checked) = (Arc::clone(shared), body.clone());
     // All of it moves into the task: a review that is abandoned at its deadline still counts.
@@ -217,6 +253,7 @@ async fn handle(
     match tokio::time::timeout_at(deadline, work).await {
         Ok(Ok((outcome, _held))) => {
             let outcome = confirm_refusal(shared, webhook, &peer, &body, outcome?, deadline).await?;
+            peer.reviewed();
             shared.denials.record(&body, &outcome);
             Ok((outcome, for_answer))
         }
@@ -239,7 +276,8 @@ async fn confirm_refusal(
         return Ok(outcome);
     };
     let confirmed = reader.read(&outcome.to_confirm, deadline - CONFIRMED_REVIEW).await;
-    let Ok(thread) = tokio::time::timeout_at(deadline, shared.threads.wait(peer.address())).await else {
+    let claimant = Claimant { address: peer.address(), account: account_of(body) };
+    let Ok(thread) = tokio::time::timeout_at(deadline, shared.threads.wait(claimant)).await else {
         return Ok(outcome);
     };
     let (shared, body) = (Arc::clone(shared), body.clone());
@@ -297,6 +335,30 @@ fn in_words(error: &ReviewError) -> &'static str {
     }
 }
 
+/// A hash of the account that sent a request to the API server; that of the empty name if the body has none.
+fn account_of(body: &[u8]) -> u64 {
+    #[derive(Default, Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow, default)]
+        request: Asked<'a>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Asked<'a> {
+        #[serde(borrow, default)]
+        user_info: User<'a>,
+    }
+    #[derive(Default, Deserialize)]
+    struct User<'a> {
+        #[serde(borrow, default)]
+        username: Cow<'a, str>,
+    }
+    let body: Body<'_> = serde_json::from_slice(body).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    body.request.user_info.username.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// The `Content-Length`, if there is one.
 fn content_length(request: &Request) -> Option<usize> {
     let length = request.headers().get(header::CONTENT_LENGTH)?;
@@ -306,13 +368,13 @@ fn content_length(request: &Request) -> Option<usize> {
 /// Waits for the resources to check a very large body: a turn, and memory. Smaller bodies need none.
 async fn memory_to_check(
     shared: &Shared,
-    peer: &Peer,
+    claimant: Claimant,
     length: usize,
 ) -> Option<(Turn, Option<OwnedSemaphorePermit>)> {
     if length <= MEDIUM_BODY_MAX {
         return None;
     }
-    let turn = shared.large_turns.wait(peer.address()).await;
+    let turn = shared.large_turns.wait(claimant).await;
     let bytes = u32::try_from(length.min(shared.limits.large)).unwrap_or(u32::MAX);
     // The only error is that the semaphore is closed, which never happens.
     let memory = Arc::clone(&shared.large_body_budget).acquire_many_owned(bytes).await.ok();
@@ -335,13 +397,15 @@ fn failure_response(failure: Failure) -> Response {
         Failure::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
         Failure::Deadline => (StatusCode::GATEWAY_TIMEOUT, "the review took too long\n"),
         Failure::Malformed => (StatusCode::BAD_REQUEST, "this is no AdmissionReview\n"),
-        Failure::Panic => (StatusCode::INTERNAL_SERVER_ERROR, "the review failed\n"),
+        // Nobody receives the answer to the latter.
+        Failure::Panic | Failure::Gone => (StatusCode::INTERNAL_SERVER_ERROR, "the review failed\n"),
     };
     (status, text).into_response()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use axum::http;
@@ -400,12 +464,11 @@ mod tests {
 
     /// A request on a connection from an address.
     fn request_from(shared: &Shared, address: [u8; 4], body: Body, timeout: &str) -> Request {
-        let peer = shared.peers.connect(address.into()).unwrap();
+        let peer = shared.peers.connect(address.into());
         let mut request = http::Request::post(format!("/validate?timeout={timeout}")).body(body).unwrap();
         request.extensions_mut().insert(peer);
         request
     }
-    use std::collections::BTreeSet;
 
     const LOCAL: [u8; 4] = [127, 0, 0, 1];
 
