@@ -316,4 +316,22 @@ mod tests {
         assert_eq!(event["note"], "CREATE by jane\\u{1b} was denied: a, b");
         assert!(!event.to_string().contains("hunter2"));
     }
+
+    #[test]
+    fn a_request_that_was_not_judged_has_an_event_with_the_reason() {
+        let (mut denials, mut events) = (Denials::new(false), mpsc::channel(8));
+        denials.events = Some(events.0);
+        let body = json!({"request": {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+            "operation": "UPDATE", "namespace": "ml", "userInfo": {"username": "jane"},
+            "object": {"metadata": {"name": "web"}}}})
+        .to_string();
+        denials.record_failure(Some(body.as_bytes()), Failure::Deadline);
+        let event = events.1.try_recv().unwrap().event(OffsetDateTime::UNIX_EPOCH);
+        assert_eq!((&event["reason"], &event["metadata"]["namespace"]), (&json!("NotJudged"), &json!("ml")));
+        assert_eq!(event["note"], "UPDATE by jane was not judged (deadline): the failure policy decided");
+        // Nothing is known of a body that did not arrive, and what is no AdmissionReview is none of the API server.
+        denials.record_failure(None, Failure::TooLarge);
+        denials.record_failure(Some(b"{}"), Failure::Malformed);
+        assert!(events.1.try_recv().is_err());
+    }
 }

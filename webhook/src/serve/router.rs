@@ -681,6 +681,23 @@ mod tests {
         assert_eq!(shared.peers.used(), (0, 0));
     }
 
+    /// The API server closes the request when its timeout has passed.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_request_that_its_client_gives_up_is_counted_as_a_failure() {
+        static GATE: AtomicBool = AtomicBool::new(false);
+        let shared = shared(patient());
+        let waits: ReviewFn = |shared, body| {
+            wait_for(&GATE);
+            validate(shared, body)
+        };
+        let given_up = send(&shared, 2 * INLINE_BODY_MAX, waits);
+        assert!(tokio::time::timeout(Duration::from_millis(300), given_up).await.is_err());
+        GATE.store(true, Ordering::SeqCst);
+        let line = r#"gpulint_admission_failures_total{webhook="validate",reason="gone"} 1"#;
+        assert!(shared.metrics.text().contains(line), "{}", shared.metrics.text());
+        until("it has ended", || shared.peers.used() == (0, 0)).await;
+    }
+
     #[tokio::test]
     async fn what_a_client_does_not_take_counts_against_it() {
         let shared = shared(Limits { held: 4000, ..patient() });
