@@ -283,7 +283,8 @@ impl Cluster {
         let answer = self.client.send(request).await?;
         let code = answer.status().as_u16();
         let warnings = answer.headers().get_all("Warning").iter();
-        let warnings = warnings.filter_map(|w| Some(w.to_str().ok()?.to_owned()));
+        // Truncated ones end in an ellipsis.
+        let warnings = warnings.map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned());
         let warnings = warnings.collect();
         let bytes = answer.into_body().collect_bytes().await?;
         let answer = serde_json::from_slice(&bytes).unwrap_or_default();

@@ -6,6 +6,7 @@ mod attacks;
 mod balancer;
 mod client;
 mod confirm;
+mod costs;
 mod crowd;
 mod drain;
 mod fake;

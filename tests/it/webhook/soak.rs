@@ -128,7 +128,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
 }
 
 /// A pod as in a cluster: created by a controller, with status and managed fields.
-fn pod(number: usize) -> Value {
+pub(crate) fn pod(number: usize) -> Value {
     let env: Vec<Value> = (0..12)
         .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-{number}")}))
         .collect();
