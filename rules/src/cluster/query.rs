@@ -292,10 +292,11 @@ pub(crate) enum QuerySlot {
     MemoryShares,
     MetricsAdapters,
     NamedClaimTemplates,
+    OpenTargets,
 }
 
 impl QuerySlot {
-    const COUNT: usize = QuerySlot::NamedClaimTemplates as usize + 1;
+    const COUNT: usize = QuerySlot::OpenTargets as usize + 1;
 }
 
 /// The identity of a query, with the kinds that it reads.

@@ -316,6 +316,24 @@ fn the_chart_renders_what_the_command_prints() {
     }
 }
 
+/// What no rule in use reads is not granted, neither by the manifests nor by the chart.
+#[test]
+fn only_what_rules_in_use_read_is_granted() {
+    const OFF: &str = "rules: {gpu-resource-unknown: off, pool-unreachable: off, dra-claim-unused: off, gpu-device-plugin-missing: off}";
+    let role =
+        |text: &str| objects(text).into_iter().find(|o| o["kind"] == "ClusterRole").unwrap()["rules"].clone();
+    let has = |role: &Value, resource: &str| role.to_string().contains(&format!("\"{resource}\""));
+    let all = role(&manifests(&[]));
+    assert!(["configmaps", "helmreleases", "nodepools"].iter().all(|resource| has(&all, resource)), "{all}");
+    let folder = Folder::new();
+    let path = folder.write("gpulint.yaml", OFF);
+    let few = role(&manifests(&["--config", path.to_str().unwrap()]));
+    assert!(has(&few, "nodepools") && !has(&few, "configmaps") && !has(&few, "helmreleases"), "{few}");
+    let Some(helm) = helm() else { return };
+    let value = format!("config={}", OFF.replace(',', "\\,"));
+    assert_eq!(role(&render(&helm, "gpulint", &[&value])), few);
+}
+
 /// Values that add to the pods are rendered at the correct place.
 #[test]
 fn the_values_that_add_to_the_pods_are_rendered() {

@@ -41,7 +41,8 @@
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 
-use crate::cluster::views::scale_target;
+use crate::cluster::query::{ObjectKey, QuerySlot};
+use crate::cluster::views::{Predicate, scale_target};
 use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
@@ -80,7 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.cluster();
     // In a snapshot of a cluster the target may be applied a moment later.
     let certain = index.is_complete();
-    if certain && may_be_target(object, index.of(*wanted), &name) {
+    if certain && may_be_target(object, *wanted, &name, ctx) {
         return None;
     }
     let missing = index.is_complete_for(*wanted);
@@ -108,12 +109,30 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// Objects whose name or namespace is not known before they are applied. A cluster has none, so this query saves a look
+/// at each of its objects for each ScaledObject.
+struct OpenTargets;
+
+impl Predicate for OpenTargets {
+    const SLOT: QuerySlot = QuerySlot::OpenTargets;
+    const KINDS: &'static [Kind] = SCALABLE;
+
+    fn is_satisfied(object: &Object) -> bool {
+        is_name_unknown(object) || is_namespace_open(object)
+    }
+}
+
+fn is_name_unknown(object: &Object) -> bool {
+    object.path(&["metadata", "name"]).is_unknown()
+}
+
+fn is_namespace_open(object: &Object) -> bool {
+    object.namespace().is_none() || object.is_namespace_unknown()
+}
+
 /// Whether one of the objects of the kind may have the name, or be in the namespace, when it is applied.
-fn may_be_target<'a>(object: &Object, mut all: impl Iterator<Item = &'a Object>, name: &str) -> bool {
-    let is_open = |object: &Object| object.namespace().is_none() || object.is_namespace_unknown();
-    let own_is_open = is_open(object);
-    all.any(|found| {
-        let unknown = found.path(&["metadata", "name"]).is_unknown();
-        unknown || (found.name() == name && (own_is_open || is_open(found)))
-    })
+fn may_be_target(object: &Object, kind: Kind, name: &str, ctx: &Context<'_>) -> bool {
+    let open = ctx.cluster().satisfying::<OpenTargets>();
+    open.iter().any(|ObjectKey(found)| found.is(kind) && (is_name_unknown(found) || found.name() == name))
+        || is_namespace_open(object) && ctx.cluster().of(kind).any(|found| found.name() == name)
 }
