@@ -1,4 +1,4 @@
-//! Records of requests that were denied (optional) or let through unjudged: a log line, and an Event for the object.
+//! Records of requests that were denied (optional) or admitted unchecked: a log line, and an Event for the object.
 //! Neither contains anything of the object except its name.
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct Denials {
     log: bool,
     events: Option<mpsc::Sender<Record>>,
     limit: RateLimit,
-    unjudged_limit: RateLimit,
+    unchecked_limit: RateLimit,
 }
 
 /// A request, and what became of it.
@@ -52,7 +52,7 @@ enum What {
     /// By these rules, separated by commas.
     Denied(String),
     /// For this reason.
-    Unjudged(&'static str),
+    Unchecked(&'static str),
 }
 
 /// The fields of a request that are read. Of the object only its name is read.
@@ -105,7 +105,7 @@ impl Denials {
     /// called.
     pub(crate) fn new(log: bool) -> Denials {
         let limit = |lines| RateLimit::new(lines, Duration::from_secs(10));
-        Denials { log, events: None, limit: limit(100), unjudged_limit: limit(20) }
+        Denials { log, events: None, limit: limit(100), unchecked_limit: limit(20) }
     }
 
     /// Also writes Events, by the returned task.
@@ -122,7 +122,7 @@ impl Denials {
     /// Records the outcome of a request if it was denied, or if its review failed.
     pub(crate) fn record(&self, body: &[u8], outcome: &ReviewOutcome) {
         match outcome.decision {
-            Decision::Failed => self.record_unjudged(Some(body), "panic"),
+            Decision::Failed => self.record_unchecked(Some(body), "panic"),
             Decision::Denied if self.log || self.events.is_some() => {
                 let Some(record) = Record::of_denial(body, &outcome.body) else { return };
                 if self.log
@@ -154,13 +154,13 @@ impl Denials {
     pub(crate) fn record_failure(&self, body: Option<&[u8]>, failure: Failure) {
         // Other clients than API servers send what is no AdmissionReview.
         if failure != Failure::Malformed {
-            self.record_unjudged(body, failure.name());
+            self.record_unchecked(body, failure.name());
         }
     }
 
-    fn record_unjudged(&self, body: Option<&[u8]>, reason: &'static str) {
-        let record = body.and_then(|body| Record::of(body, What::Unjudged(reason)));
-        if let Some(left_out) = self.unjudged_limit.admit() {
+    fn record_unchecked(&self, body: Option<&[u8]>, reason: &'static str) {
+        let record = body.and_then(|body| Record::of(body, What::Unchecked(reason)));
+        if let Some(left_out) = self.unchecked_limit.admit() {
             match &record {
                 Some(record) => {
                     let Record { api_version, kind, operation, user, dry_run, .. } = record;
@@ -174,10 +174,10 @@ impl Denials {
                         user,
                         dry_run,
                         left_out,
-                        "not judged"
+                        "not checked"
                     );
                 }
-                None => tracing::warn!(reason, left_out, "not judged"),
+                None => tracing::warn!(reason, left_out, "not checked"),
             }
         }
         if let Some(record) = record {
@@ -237,10 +237,10 @@ impl Record {
             What::Denied(rules) => {
                 ("Deny", "Denied", format!("{operation} by {user} was denied: {}", rules.replace(',', ", ")))
             }
-            What::Unjudged(why) => (
+            What::Unchecked(why) => (
                 "Review",
-                "NotJudged",
-                format!("{operation} by {user} was not judged ({why}): the failure policy decided"),
+                "NotChecked",
+                format!("{operation} by {user} was not checked ({why}): the failure policy decided"),
             ),
         };
         let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "gpulint".to_owned());
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_not_judged_has_an_event_with_the_reason() {
+    fn a_request_that_was_not_checked_has_an_event_with_the_reason() {
         let (mut denials, mut events) = (Denials::new(false), mpsc::channel(8));
         denials.events = Some(events.0);
         let body = json!({"request": {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
@@ -327,8 +327,8 @@ mod tests {
         .to_string();
         denials.record_failure(Some(body.as_bytes()), Failure::Deadline);
         let event = events.1.try_recv().unwrap().event(OffsetDateTime::UNIX_EPOCH);
-        assert_eq!((&event["reason"], &event["metadata"]["namespace"]), (&json!("NotJudged"), &json!("ml")));
-        assert_eq!(event["note"], "UPDATE by jane was not judged (deadline): the failure policy decided");
+        assert_eq!((&event["reason"], &event["metadata"]["namespace"]), (&json!("NotChecked"), &json!("ml")));
+        assert_eq!(event["note"], "UPDATE by jane was not checked (deadline): the failure policy decided");
         // Nothing is known of a body that did not arrive, and what is no AdmissionReview is none of the API server.
         denials.record_failure(None, Failure::TooLarge);
         denials.record_failure(Some(b"{}"), Failure::Malformed);
