@@ -1,6 +1,6 @@
 //! Fields of core types that not every supported version of Kubernetes has, and the feature gates of fields.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::platform::{Platform, Version};
@@ -67,8 +67,8 @@ impl FeatureGate {
 static GATES: LazyLock<Vec<FeatureGate>> = LazyLock::new(|| rows(GATES_TSV).filter_map(gate).collect());
 
 /// The fields and their histories, by type.
-static FIELDS: LazyLock<HashMap<&str, Vec<(&str, FieldHistory)>>> = LazyLock::new(|| {
-    let mut by_type: HashMap<&str, Vec<_>> = HashMap::new();
+static FIELDS: LazyLock<BTreeMap<&str, Vec<(&str, FieldHistory)>>> = LazyLock::new(|| {
+    let mut by_type: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for (type_name, field, history) in rows(FIELDS_TSV).filter_map(field) {
         by_type.entry(type_name).or_default().push((field, history));
     }
