@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 
+use gpulint_rules::facts::names::{is_dns_1035_label, is_dns_label};
+
 use super::RuleArgs;
 
 /// `gpulint webhook`.
@@ -67,11 +69,11 @@ pub(crate) struct ServeArgs {
     pub(crate) tls_min: TlsMin,
 
     /// The name of the Service and of both webhook configurations
-    #[arg(long, default_value = "gpulint")]
+    #[arg(long, default_value = "gpulint", value_parser = service_name)]
     pub(crate) name: String,
 
     /// The namespace of the Service and of the Secret; never checked
-    #[arg(long, env = "POD_NAMESPACE", default_value = "gpulint")]
+    #[arg(long, env = "POD_NAMESPACE", default_value = "gpulint", value_parser = namespace_name)]
     pub(crate) namespace: String,
 
     /// Without a Service: register under this URL, making the webhook configurations
@@ -163,11 +165,11 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManifestsArgs {
     /// The name of everything
-    #[arg(long, default_value = "gpulint")]
+    #[arg(long, default_value = "gpulint", value_parser = service_name)]
     pub(crate) name: String,
 
     /// The namespace, which is created
-    #[arg(long, default_value = "gpulint")]
+    #[arg(long, default_value = "gpulint", value_parser = namespace_name)]
     pub(crate) namespace: String,
 
     /// The container image [default: this version's]
@@ -188,7 +190,7 @@ pub(crate) struct ManifestsArgs {
     pub(crate) timeout: u32,
 
     /// Further namespaces whose objects are not sent to the webhook
-    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace_name)]
     pub(crate) exempt_namespaces: Vec<String>,
 
     /// Kinds that are not matched, such as Pod,NodeClaim
@@ -244,6 +246,19 @@ pub(crate) enum LogStyle {
     Text,
 }
 
+/// The name of a Service.
+fn service_name(text: &str) -> Result<String, String> {
+    let right = is_dns_1035_label(text).then(|| text.to_owned());
+    right.ok_or_else(|| {
+        "a name has at most 63 lower-case letters, digits and `-`, and begins with a letter".to_owned()
+    })
+}
+
+fn namespace_name(text: &str) -> Result<String, String> {
+    let right = is_dns_label(text).then(|| text.to_owned());
+    right.ok_or_else(|| "a namespace has at most 63 lower-case letters, digits and `-`".to_owned())
+}
+
 /// Parses `500ms`, `10s`, `5m`, `2h` or `90d`.
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "a time looks like 10s, 5m, 2h or 90d".to_owned();
@@ -266,6 +281,15 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_those_of_services_and_namespaces() {
+        assert!(service_name("gpulint-2").is_ok() && namespace_name("2-gpulint").is_ok());
+        for wrong in ["", "UPPER_case", "Gpulint", "a.b", "-a", "a-", "a b", &"a".repeat(64)] {
+            assert!(service_name(wrong).is_err() && namespace_name(wrong).is_err(), "{wrong}");
+        }
+        assert!(service_name("2-gpulint").is_err());
+    }
 
     #[test]
     fn times_have_a_unit() {

@@ -23,7 +23,8 @@ use crate::metrics::Metrics;
 
 /// The field manager of applied fields.
 const FIELD_MANAGER: &str = "gpulint";
-const KINDS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
+const VALIDATING: &str = "ValidatingWebhookConfiguration";
+const KINDS: [&str; 2] = [VALIDATING, "MutatingWebhookConfiguration"];
 
 /// The webhook configurations that the server checks.
 #[derive(Clone, Debug)]
@@ -72,14 +73,25 @@ pub(crate) struct RegistrationState {
 
 impl RegistrationState {
     fn set(&self, kind: &'static str, name: &str, now: Registered, metrics: &Metrics) {
-        metrics.registered(kind, now == Registered::Yes);
+        // What the API server does while it cannot be asked is not known: it goes on as it was.
+        if !matches!(now, Registered::Unknown(_)) {
+            metrics.registered(kind, now == Registered::Yes);
+        }
         let mut found = self.lock();
         if found.get(kind) == Some(&now) {
             return;
         }
         match &now {
             Registered::Yes => tracing::info!(kind, name, "registered: the API server asks this server"),
-            other => tracing::error!(kind, name, cause = %other, "not registered: objects are not checked"),
+            // The watches log a lost connection.
+            Registered::Unknown(Cause::Connection(_)) => {}
+            Registered::Unknown(cause) => {
+                tracing::warn!(kind, name, cause = cause.words(), "the registration was not read");
+            }
+            other if kind == VALIDATING => {
+                tracing::error!(kind, name, cause = %other, "not registered: objects are not checked");
+            }
+            other => tracing::error!(kind, name, cause = %other, "not registered: objects are not repaired"),
         }
         found.insert(kind, now);
     }

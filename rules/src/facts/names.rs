@@ -1,12 +1,12 @@
 //! The syntax of names, labels and annotations, as the API server checks it.
 
 /// A DNS label: at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends.
-pub(crate) fn is_dns_label(text: &str) -> bool {
+pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
 
 /// A DNS label that begins with a letter, which names a Service.
-pub(crate) fn is_dns_1035_label(text: &str) -> bool {
+pub fn is_dns_1035_label(text: &str) -> bool {
     is_dns_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase())
 }
 

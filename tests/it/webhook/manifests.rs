@@ -311,9 +311,15 @@ fn the_chart_renders_what_the_command_prints() {
         "port=0",
         "hostNetwork=yes",
         "probes.liveness.failures=3",
+        "config=rules: [",
+        "config=- a",
+        "config=rulez: {}",
+        "config=webhook: deny",
+        "config=webhook: {denny: off}",
     ] {
         assert!(!template(&helm, "gpulint", &[wrong]).status.success(), "{wrong}");
     }
+    assert!(template(&helm, &["config=webhook: {deny: off}"]).status.success());
 }
 
 /// What no rule in use reads is not granted, neither by the manifests nor by the chart.

@@ -77,6 +77,25 @@ labels:
 {{- if or (lt (int .Values.timeoutSeconds) 1) (gt (int .Values.timeoutSeconds) 10) }}
 {{- fail "timeoutSeconds is 1 to 10" }}
 {{- end }}
+{{- $config := fromYaml .Values.config }}
+{{- if hasKey $config "Error" }}
+{{- fail (printf "config is not a YAML mapping: %s" (get $config "Error")) }}
+{{- end }}
+{{- $keys := .Files.Get "files/config.yaml" | fromYaml }}
+{{- range $key, $value := $config }}
+{{- if not (has $key $keys.config) }}
+{{- fail (printf "config: unknown key %s; `gpulint schema config` says what can be set" $key) }}
+{{- end }}
+{{- end }}
+{{- $webhook := get $config "webhook" | default dict }}
+{{- if not (kindIs "map" $webhook) }}
+{{- fail "config: webhook is a mapping" }}
+{{- end }}
+{{- range $key, $value := $webhook }}
+{{- if not (has $key $keys.webhook) }}
+{{- fail (printf "config: unknown key %s of webhook; `gpulint schema config` says what can be set" $key) }}
+{{- end }}
+{{- end }}
 {{- $known := list }}
 {{- $onRequest := list }}
 {{- range (.Files.Get "files/kinds.yaml" | fromYaml).groups }}

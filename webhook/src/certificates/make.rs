@@ -10,8 +10,9 @@ use time::OffsetDateTime;
 
 use super::MakeError;
 
-/// Number of seconds by which certificates are backdated, because the clocks of a cluster may differ.
-const SKEW: i64 = 300;
+/// Number of seconds by which certificates are backdated: a day, because the clock of the node that issues one may be
+/// ahead by hours, or set to local time. API servers would reject it until then, and admit objects unchecked.
+const SKEW: i64 = 86_400;
 
 /// A certificate and its key, as PEM.
 pub(super) struct IssuedCertificate {

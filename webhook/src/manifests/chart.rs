@@ -321,6 +321,7 @@ fn chart_files() -> Vec<(&'static str, String)> {
         )
     };
     vec![
+        ("files/config.yaml", config_file()),
         ("files/kinds.yaml", kinds_file()),
         ("templates/namespace.yaml", generated(&namespace)),
         ("templates/rbac.yaml", generated(&rbac.join("---\n"))),
@@ -353,6 +354,21 @@ fn kinds_file() -> String {
     let table = json!({"groups": groups, "watched": watched});
     format!(
         "# Generated from the rule table: `UPDATE=1 cargo test -p gpulint-webhook chart` writes it.\n{}",
+        serde_saphyr::to_string(&table).unwrap()
+    )
+}
+
+/// The keys of `gpulint.yaml`, and of its `webhook`.
+fn config_file() -> String {
+    let schema = gpulint_rules::lint::config::schema(gpulint_rules::RULES);
+    // The ConfigMap has one file, so that `extends` has none to read.
+    let keys = |schema: &Value| -> Vec<String> {
+        let keys = schema["properties"].as_object().unwrap().keys();
+        keys.filter(|key| *key != "extends").cloned().collect()
+    };
+    let table = json!({"config": keys(&schema), "webhook": keys(&schema["properties"]["webhook"])});
+    format!(
+        "# Generated from the configuration's schema: `UPDATE=1 cargo test -p gpulint-webhook chart` writes it.\n{}",
         serde_saphyr::to_string(&table).unwrap()
     )
 }

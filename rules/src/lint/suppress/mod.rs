@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
-use crate::lint::finding::{Finding, Location};
+use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::report::{CheckReport, SuppressedFinding};
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Check, Group, Rule};
@@ -377,7 +377,10 @@ impl<'e> Suppressions<'e> {
                 silent = allowed.directive_number;
                 let message = format!("suppression of `{id}` gives no reason");
                 let help = Some("add the reason after the rule's id".to_owned());
-                self.report("suppression-without-reason", id, allowed.place, message, help);
+                // Nobody reviews an annotation of the cluster as they review a line of a file.
+                let is_annotation = matches!(allowed.place, Location::Field { .. });
+                let severity = is_annotation.then_some(Severity::Warning);
+                self.report_as("suppression-without-reason", severity, id, allowed.place, message, help);
             }
         }
         self.findings
@@ -385,7 +388,20 @@ impl<'e> Suppressions<'e> {
 
     /// Reports a suppression; `of` is the rule that it names, if any.
     fn report(&mut self, id: &str, of: &str, place: Location, message: String, help: Option<String>) {
-        if let Some(mut finding) = self.rules.builtin_finding(id, None, place, message) {
+        self.report_as(id, None, of, place, message, help);
+    }
+
+    /// Like [`Suppressions::report`], with another severity than the rule's.
+    fn report_as(
+        &mut self,
+        id: &str,
+        severity: Option<Severity>,
+        of: &str,
+        place: Location,
+        message: String,
+        help: Option<String>,
+    ) {
+        if let Some(mut finding) = self.rules.builtin_finding(id, severity, place, message) {
             finding.help = help;
             finding.identified_by(of);
             self.findings.push(finding);

@@ -2,7 +2,8 @@
 //!
 //! # Why
 //! Whoever meets it in a year cannot tell an agreed exception from a finding that somebody wanted
-//! out of the way. Without a reason nobody dares to remove it, and it outlives what it was for.
+//! out of the way. Without a reason nobody dares to remove it, and it outlives what it was for. In an annotation
+//! it is a warning: the admission webhook shows it to whoever writes it.
 //!
 //! # Fix
 //! Write a few words behind it: who agreed, until what happens, the ticket.
