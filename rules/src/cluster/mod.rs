@@ -115,6 +115,11 @@ impl Cluster {
         Cluster { admissions: Arc::clone(&self.admissions), ..Cluster::new(complete) }
     }
 
+    /// An empty cluster that is complete for the same kinds: for a part of this one that is all that matters.
+    pub(crate) fn excerpt(&self) -> Cluster {
+        Cluster { objects: self.objects.excerpt(), ..Cluster::default() }.with_bond(self.bond)
+    }
+
     /// Declares that no object of a kind exists except those in the cluster.
     pub fn mark_complete(&mut self, kind: Kind) {
         self.objects.mark_complete(kind);

@@ -195,6 +195,11 @@ impl Objects {
         Objects { complete, ..Objects::default() }
     }
 
+    /// No objects, complete for the same kinds.
+    pub(super) fn excerpt(&self) -> Objects {
+        Objects { complete: self.complete, complete_kinds: self.complete_kinds.clone(), ..Objects::default() }
+    }
+
     pub(super) fn mark_complete(&mut self, kind: Kind) {
         self.complete_kinds.insert(kind);
     }

@@ -7,13 +7,14 @@ use crate::cluster::dependencies::{Read, notice, record_read, track};
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
+use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::lint::finding;
 use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
-use crate::lint::rule::{Check, Group, Rule, RuleSet};
+use crate::lint::rule::{Check, Group, Pair, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::suppress;
 use crate::lint::versions;
@@ -33,7 +34,7 @@ const STEPS_PER_RULE: u64 = 4_000_000;
 /// A set of rules with one configuration.
 #[derive(Debug)]
 pub struct Engine {
-    rules: ResolvedRules,
+    pub(super) rules: ResolvedRules,
     /// Indices into the enabled rules by kind, then by group, so that only the rules of its kind run for an
     /// object.
     by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>>,
@@ -41,6 +42,8 @@ pub struct Engine {
     kind_agnostic: Vec<usize>,
     /// Rules over the schema, which run on every kind for which the user provides a definition.
     catch_all: Vec<usize>,
+    /// The rules with findings that name objects of a kind, by that kind.
+    pairs: BTreeMap<Kind, Vec<(usize, &'static Pair)>>,
     /// The platform with each other supported version, for products whose version is not configured.
     alternatives: Vec<(Product, Platform)>,
 }
@@ -50,6 +53,7 @@ impl Engine {
     pub(crate) fn with_rules(settings: Settings, rules: RuleSet) -> Engine {
         let rules = ResolvedRules::new(settings, rules);
         let mut by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>> = BTreeMap::new();
+        let mut pairs: BTreeMap<Kind, Vec<(usize, &'static Pair)>> = BTreeMap::new();
         let mut kind_agnostic = Vec::new();
         let mut catch_all = Vec::new();
         for (at, rule) in rules.enabled().iter().map(|resolved| resolved.rule).enumerate() {
@@ -61,6 +65,11 @@ impl Engine {
             } else if matches!(rule.check, Check::CatchAll(_)) {
                 catch_all.push(at);
             }
+            for pair in rule.pairs {
+                for kind in pair.with {
+                    pairs.entry(*kind).or_default().push((at, pair));
+                }
+            }
             for kind in rule.kinds() {
                 let groups = by_kind.entry(kind.kind).or_default();
                 match groups.iter_mut().find(|(group, _)| *group == kind.group) {
@@ -70,7 +79,7 @@ impl Engine {
             }
         }
         let alternatives = versions::alternatives(&rules.settings().platform);
-        Engine { rules, by_kind, kind_agnostic, catch_all, alternatives }
+        Engine { rules, by_kind, kind_agnostic, catch_all, pairs, alternatives }
     }
 
     pub fn settings(&self) -> &Settings {
@@ -101,6 +110,13 @@ impl Engine {
     /// A rule by its index among those that are enabled.
     pub(crate) fn rule(&self, at: usize) -> &'static Rule {
         self.rules.enabled()[at].rule
+    }
+
+    /// The rules with findings on other objects that may name this one.
+    pub(super) fn pairs_with(&self, object: &Object) -> impl Iterator<Item = (usize, &'static Pair)> {
+        let id = object.id();
+        let of_kind = self.pairs.iter().find(|(kind, _)| id.is(**kind)).map_or(&[][..], |(_, pairs)| pairs);
+        of_kind.iter().copied()
     }
 
     /// The rules that run for an object, in their order.
@@ -347,9 +363,11 @@ impl Engine {
         suppress::allowed_on_line(&self.rules, source, line, rule)
     }
 
-    /// Checks one object, as the webhook does, and applies the suppressions of its annotation.
+    /// Checks one object, as the webhook does, and applies the suppressions of its annotation. Its findings include
+    /// those on other objects that name it.
     pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
-        let findings = self.check_object(object, cluster);
+        let mut findings = self.check_object(object, cluster);
+        findings.extend(self.check_pairs(object, cluster));
         let mut checked = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object));
         leave_fragments_to_one(&mut checked.findings);
         checked

@@ -370,6 +370,9 @@ pub struct Finding {
     pub(crate) merge: Option<Box<Merge>>,
     /// The sets of manifests in which it holds; empty if the input is a single set.
     pub sets: SetNames,
+    /// Whether a rule has it about another object, which its rule checks, and names this one
+    /// ([`crate::Engine::review_object`]).
+    pub from_partner: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -397,6 +400,7 @@ impl Finding {
             schedule_grid: None,
             merge: None,
             sets: SetNames::default(),
+            from_partner: false,
         }
     }
 

@@ -8,6 +8,7 @@ pub mod finding;
 pub mod fix;
 pub mod identity;
 pub mod message;
+pub(crate) mod pairs;
 pub mod preview;
 pub(crate) mod recorded;
 pub mod report;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cluster::Cluster;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement_list::RequirementList;
@@ -214,6 +215,22 @@ pub(crate) enum Aspect {
     Value,
 }
 
+/// A kind of findings of a rule that name another object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    /// The kinds of the object that is named.
+    pub(crate) with: &'static [Kind],
+    /// The objects on which the rule may have a finding that names this one. It need not be in the cluster.
+    pub(crate) partners: fn(&Object, &Cluster) -> Vec<Object>,
+    /// All objects that the rule reads for a finding on a partner, the second one, other than the two.
+    pub(crate) beside: fn(&Object, &Object, &Cluster) -> Vec<Object>,
+}
+
+/// Nothing beside the two.
+pub(crate) fn nothing(_: &Object, _: &Object, _: &Cluster) -> Vec<Object> {
+    Vec::new()
+}
+
 /// A property of the place of a rule's findings that editors show in another style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
@@ -239,6 +256,8 @@ pub struct Rule {
     pub(crate) kinds: &'static [Kind],
     /// The kinds of other objects that it reads from the cluster.
     pub reads: &'static [Kind],
+    /// Its findings that name another object, which a review of that object asks for.
+    pub(crate) pairs: &'static [Pair],
     /// Whether it reports that an object is absent, such as a missing PodDisruptionBudget: its findings hold only
     /// until that object is created, which may be applied a moment later. The admission webhook does not deny them. A
     /// finding of such a rule that does not depend on an absence declares it ([`crate::Finding::reports_absence`]).
@@ -298,6 +317,7 @@ impl Rule {
             since: "0.1.0",
             kinds: &[],
             reads: &[],
+            pairs: &[],
             reports_absence: false,
             params: &[],
             rejected_by: &[],
@@ -332,6 +352,11 @@ impl Rule {
             Check::PodTemplate(_) => WORKLOAD_KINDS,
             Check::Object(_) | Check::CatchAll(_) | Check::Builtin => &[],
         }
+    }
+
+    /// Whether a review of an object of this kind asks it for findings on other objects.
+    pub fn pairs_with(&self, kind: Kind) -> bool {
+        self.pairs.iter().any(|pair| pair.with.contains(&kind))
     }
 
     /// Whether it may read other objects. A rule for all kinds may read those of the kind that it runs for.

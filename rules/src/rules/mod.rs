@@ -18,6 +18,7 @@ mod migration;
 mod monitoring;
 mod nodeclass;
 mod nodepool;
+mod partners;
 mod precedence;
 mod prelude;
 mod scheduling;

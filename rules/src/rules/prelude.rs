@@ -15,7 +15,9 @@ pub(super) use crate::lint::authority::Authority;
 pub(super) use crate::lint::context::Context;
 pub(super) use crate::lint::finding::{Finding, Severity, ellipsize};
 pub(super) use crate::lint::fix::{Fix, Safety};
-pub(super) use crate::lint::rule::{Aspect, Check, Group, Ownership, Param, ParamDefault, Rule, Tag, docs};
+pub(super) use crate::lint::rule::{
+    Aspect, Check, Group, Ownership, Pair, Param, ParamDefault, Rule, Tag, docs, nothing,
+};
 pub(super) use crate::object::Object;
 pub(super) use crate::platform::{Product, Version};
 pub(super) use crate::promql::queries;

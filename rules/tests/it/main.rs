@@ -21,6 +21,7 @@ mod fixes;
 mod identity;
 mod laws;
 mod layers;
+mod pairs;
 mod pdbs;
 mod pools;
 mod reads;

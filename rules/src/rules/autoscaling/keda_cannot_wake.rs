@@ -40,6 +40,7 @@ use crate::keda::query::{engine_of, reads};
 use crate::keda::value::boolean;
 use crate::keda::{Trigger, ellipsize, uses_modifiers};
 use crate::rules::autoscaling::scale_target::{target, target_name};
+use crate::rules::partners::{SCALED, around_scaler, asking, autoscalers};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -55,6 +56,10 @@ pub(crate) static RULE: Rule = Rule {
     ],
     rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
+    pairs: &[
+        Pair { with: &SCALED, partners: autoscalers, beside: around_scaler },
+        Pair { with: &[Kind::SERVICE], partners: asking, beside: around_scaler },
+    ],
     docs: docs(include_str!("keda_cannot_wake.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)

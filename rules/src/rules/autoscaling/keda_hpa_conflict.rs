@@ -46,6 +46,7 @@ use std::sync::Arc;
 use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::scale_target;
 use crate::keda::{ellipsize, hpa_name};
+use crate::rules::partners::rivals;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -53,6 +54,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &[Kind::SCALED_OBJECT, Kind::HPA],
     rejected_by: &[Authority::KedaAdmission],
+    pairs: &[Pair { with: &[Kind::SCALED_OBJECT, Kind::HPA], partners: rivals, beside: nothing }],
     docs: docs(include_str!("keda_hpa_conflict.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)

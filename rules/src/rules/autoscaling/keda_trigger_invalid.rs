@@ -33,6 +33,7 @@ use crate::keda::sources::{Authentication, Environment};
 use crate::keda::value::number;
 use crate::keda::{ellipsize, uses_modifiers};
 use crate::rules::autoscaling::scale_target;
+use crate::rules::partners::{SCALED, around_scaler, authenticated, autoscalers};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -46,6 +47,14 @@ pub(crate) static RULE: Rule = Rule {
         Kind::REPLICA_SET,
         Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
         Kind::new("argoproj.io", "Rollout"),
+    ],
+    pairs: &[
+        Pair {
+            with: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
+            partners: authenticated,
+            beside: around_scaler,
+        },
+        Pair { with: &SCALED, partners: autoscalers, beside: around_scaler },
     ],
     docs: docs(include_str!("keda_trigger_invalid.rs")),
     check: Check::Object(check),

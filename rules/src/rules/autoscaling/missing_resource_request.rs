@@ -45,15 +45,19 @@
 use crate::cluster::views::scale_target;
 use crate::keda::ellipsize;
 use crate::keda::resource_metrics::resource_metrics;
+use crate::rules::partners::{LIMIT_RANGE, around_scaler, autoscalers};
 use crate::rules::prelude::*;
-
-const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
 
 pub(crate) static RULE: Rule = Rule {
     id: "missing-resource-request",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, LIMIT_RANGE],
     rejected_by: &[Authority::KedaAdmission],
+    pairs: &[Pair {
+        with: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET],
+        partners: autoscalers,
+        beside: around_scaler,
+    }],
     docs: docs(include_str!("missing_resource_request.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)

@@ -33,6 +33,7 @@
 use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;
 
 /// The workloads that a PDB selects, and the autoscalers that set their number of pods.
@@ -43,6 +44,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::PDB],
     reads: &READS,
     fix: Some(Safety::Unsafe),
+    pairs: &[Pair { with: WORKLOAD_KINDS, partners: budgets, beside: around_budget }],
     docs: docs(include_str!("pdb_blocks_evictions.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Availability)

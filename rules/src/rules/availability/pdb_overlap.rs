@@ -45,6 +45,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-budgets>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/>
 
+use crate::rules::partners::{around_budget, budgets, overlapping};
 use crate::rules::prelude::*;
 use crate::workload::selector;
 
@@ -54,6 +55,10 @@ pub(crate) static RULE: Rule = Rule {
     id: "pdb-overlap",
     kinds: &[Kind::PDB],
     reads: &READS,
+    pairs: &[
+        Pair { with: &[Kind::PDB], partners: overlapping, beside: around_budget },
+        Pair { with: WORKLOAD_KINDS, partners: budgets, beside: around_budget },
+    ],
     docs: docs(include_str!("pdb_overlap.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Availability)

@@ -34,8 +34,9 @@
 //! - <https://docs.nvidia.com/datacenter/tesla/mig-user-guide/>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::catalog::Label;
+use crate::catalog::{Label, TypeSet};
 use crate::rules::gpu::{gpu_templates, pools_by_label, types_by_label};
+use crate::rules::partners::{node_pools, selecting};
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
 use crate::workload::mig::{is_product_without_mig, offers, profile_of_resource};
@@ -45,6 +46,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "mig-incapable-gpu",
     kinds: WORKLOAD_KINDS,
     reads: &[Kind::NODE_POOL],
+    pairs: &[Pair { with: &[Kind::NODE_POOL], partners: selecting, beside: node_pools }],
     docs: docs(include_str!("mig_incapable_gpu.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)

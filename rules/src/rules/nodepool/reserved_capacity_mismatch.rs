@@ -50,6 +50,7 @@
 //! - <https://karpenter.sh/docs/tasks/odcrs/>
 
 use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::rules::partners::pools_of_class;
 use crate::rules::prelude::*;
 
 /// The classes of pools, and the workloads that determine the purpose of a pool.
@@ -60,6 +61,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "reserved-capacity-mismatch",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     reads: &READS,
+    pairs: &[Pair { with: &[Kind::EC2_NODE_CLASS], partners: pools_of_class, beside: nothing }],
     reports_absence: true,
     docs: docs(include_str!("reserved_capacity_mismatch.rs")),
     check: Check::Object(check),

@@ -39,12 +39,14 @@
 use crate::karpenter::nodepool::{CAPACITY_TYPE, requirement_spec};
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::admitted_without_class;
+use crate::rules::partners::overlays;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-overlay-conflict",
     kinds: &[Kind::NODE_OVERLAY],
     reads: &[Kind::NODE_OVERLAY],
+    pairs: &[Pair { with: &[Kind::NODE_OVERLAY], partners: overlays, beside: nothing }],
     docs: docs(include_str!("node_overlay_conflict.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
