@@ -56,7 +56,7 @@ fn main() {
     took.sort_unstable();
     println!("one after it: {:.1} ms", took[took.len() / 2].as_secs_f64() * 1e3);
 
-    let asked = ReviewContext { from_api_server: true, cluster_is_fed: true, now: None };
+    let asked = ReviewContext { from_api_server: true, cluster_is_fed: true, is_syncing: false, now: None };
     let cases = [
         ("NodePool", create(&pool("new"), "karpenter.sh")),
         ("NodePool without taints", create(&untainted(), "karpenter.sh")),

@@ -1,21 +1,26 @@
-//! Reads the objects on which a denial depends from the API server, because the snapshot may be out of date: if two
-//! objects are applied together, the second is reviewed before the change of the first has arrived.
+//! Reads objects from the API server, because the snapshot may be out of date: if two objects are applied together, the
+//! second is reviewed before the first has arrived. Read are the objects on which a denial depends, and, of a new object
+//! that is allowed, its rivals: objects of kinds of which two may not be together, such as ScaledObjects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
 use futures::stream;
 use gpulint_rules::{Cluster, Finding, Kind, Lookup, Object};
+use kube::api::ListParams;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cache::{Watched, typed};
+use crate::exemption::has_checked_controller;
 use crate::kinds;
 
 /// Maximum number of objects that are read for one review; a denial that depends on more is not confirmed for the
 /// rest.
 const MAX_READS: usize = 16;
+/// Maximum number of rivals of each kind that are read.
+const MAX_RIVALS: u32 = 100;
 /// Maximum number of concurrent reads of one review.
 const CONCURRENT_READS: usize = 4;
 
@@ -57,12 +62,31 @@ impl ObjectRef {
     }
 }
 
+/// Where the rivals of a new object are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rivals {
+    kinds: Vec<Kind>,
+    namespace: Option<String>,
+}
+
+impl Rivals {
+    /// Those of a new object of this kind; `None` if it has none.
+    pub(crate) fn of(kind: Kind, namespace: Option<&str>) -> Option<Rivals> {
+        let kinds = kinds::rivals(kind);
+        (!kinds.is_empty()).then(|| Rivals { kinds, namespace: namespace.map(str::to_owned) })
+    }
+}
+
 /// The current versions of some objects in the API server: the object as it would be cached, or `None` if it does not
 /// exist. Objects that could not be read are not in the map.
 #[derive(Debug, Default)]
 pub(crate) struct Confirmed(BTreeMap<ObjectRef, Option<Object>>);
 
 impl Confirmed {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether all these objects were read.
     pub(crate) fn holds(&self, refs: &[ObjectRef]) -> bool {
         refs.iter().all(|object| self.0.contains_key(object))
@@ -113,6 +137,22 @@ impl Reader {
         Reader(client)
     }
 
+    /// Reads the rivals of a new object until a deadline, in addition to what was read before.
+    pub(crate) async fn read_rivals(&self, rivals: &Rivals, deadline: Instant, confirmed: &mut Confirmed) {
+        for kind in &rivals.kinds {
+            let listed = list(self.0.clone(), *kind, rivals.namespace.as_deref());
+            match timeout_at(deadline, listed).await {
+                Ok(Ok(found)) => {
+                    let refs =
+                        found.into_iter().filter_map(|object| Some((ObjectRef::new(&object)?, object)));
+                    confirmed.0.extend(refs.map(|(object, found)| (object, Some(found))));
+                }
+                Ok(Err(error)) => tracing::debug!(%kind, %error, "rivals were not read"),
+                Err(_) => tracing::debug!(%kind, "rivals were not read in time"),
+            }
+        }
+    }
+
     /// Reads objects until a deadline.
     pub(crate) async fn read(&self, refs: &[ObjectRef], deadline: Instant) -> Confirmed {
         let refs: Vec<ObjectRef> = refs.iter().take(MAX_READS).cloned().collect();
@@ -136,6 +176,22 @@ impl Reader {
         }
         confirmed
     }
+}
+
+/// The objects of a kind as they would be cached, without those that are not.
+async fn list(client: Client, kind: Kind, namespace: Option<&str>) -> kube::Result<Vec<Object>> {
+    let Some(row) = kind.info() else {
+        return Ok(Vec::new());
+    };
+    let gvk = GroupVersionKind::gvk(kind.group, row.version, kind.kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, row.plural);
+    let api: Api<Watched> = match namespace {
+        Some(namespace) if row.namespaced => Api::namespaced_with(client, namespace, &resource),
+        _ => Api::all_with(client, &resource),
+    };
+    let found = api.list(&ListParams::default().limit(MAX_RIVALS)).await?;
+    let objects = found.items.into_iter().filter_map(|found| Object::from_draft(typed(found, &resource)));
+    Ok(objects.filter(|object| !has_checked_controller(object)).collect())
 }
 
 /// An object as it would be cached; `None` if it does not exist.
@@ -185,7 +241,8 @@ mod tests {
         let engine = Engine::new(Settings::default());
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u", "operation": "CREATE", "namespace": "ml", "object": scaled_object()}});
-        let context = ReviewContext { from_api_server: true, cluster_is_fed: true, now: None };
+        let context =
+            ReviewContext { from_api_server: true, cluster_is_fed: true, ..ReviewContext::default() };
         let evaluator = Evaluator::new(&engine, cluster).with_confirmed(confirmed);
         review_with(evaluator, context, body.to_string().as_bytes()).unwrap()
     }

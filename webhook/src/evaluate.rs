@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use gpulint_rules::lint::suppress::ANNOTATION;
 use gpulint_rules::{Authority, Cluster, Draft, Engine, Finding, Identity, Object, Pointer, Severity};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::confirm::{Confirmed, ObjectRef};
 use crate::evaluation_cache::{EvaluationCache, Generation, HeapSize};
-use crate::exemption::DerivedOwners;
+use crate::exemption::{DerivedOwners, Standing};
 use crate::kinds;
 use crate::wire::Request;
 
@@ -74,6 +75,8 @@ pub(crate) struct FindingSummary {
     /// Whether only the API server rejects the object for it.
     pub(crate) is_for_api_server: bool,
     pub(crate) reports_absence: bool,
+    /// Whether it is about another object, which names this one.
+    pub(crate) from_partner: bool,
     pub(crate) fixable: bool,
     /// The field in the API server's notation; empty if the finding is about the whole object.
     pub(crate) field: String,
@@ -113,6 +116,20 @@ impl<'a> Evaluator<'a> {
         Evaluator { cache: Some((cache, generation)), ..self }
     }
 
+    fn standing(&self, request: &Request<'_>) -> Standing {
+        Standing::of(self.engine, request)
+    }
+
+    /// Parses an object of a request.
+    pub(crate) fn object(&self, raw: &RawValue, request: &Request<'_>) -> Option<Object> {
+        Object::from_draft(self.normalized(Draft::read(raw.get()).ok()?, request))
+    }
+
+    /// An object of a request in the form that rules read.
+    pub(crate) fn normalized(&self, object: Draft, request: &Request<'_>) -> Draft {
+        normalized(object, request, self.standing(request))
+    }
+
     /// Evaluates an object of a request.
     pub(crate) fn evaluate(&self, raw: Option<&RawValue>, request: &Request<'_>) -> Arc<Evaluation> {
         self.examine(raw, request).evaluation
@@ -124,10 +141,11 @@ impl<'a> Evaluator<'a> {
             return Examined::default();
         };
         let Some((cache, generation)) = self.cache else {
-            return self.run_rules(object(raw, request));
+            return self.run_rules(self.object(raw, request));
         };
         let is_new = request.operation == "CREATE";
-        let text_key = cache.key_of_text(request.namespace.as_deref(), is_new, raw.get());
+        let context = (request.namespace.as_deref(), is_new, self.standing(request));
+        let text_key = cache.key_of_text(context, raw.get());
         if let Some(known) = cache.get(generation, text_key) {
             cache.record_lookup(true);
             return Examined { evaluation: known, ..Examined::default() };
@@ -135,7 +153,7 @@ impl<'a> Evaluator<'a> {
         let Ok(draft) = Draft::read(raw.get()) else {
             return Examined::default();
         };
-        let draft = normalized(draft, request);
+        let draft = self.normalized(draft, request);
         let value_key = cache.key_of_value(&draft);
         let known = cache.get(generation, value_key);
         cache.record_lookup(known.is_some());
@@ -221,6 +239,7 @@ impl From<&Finding> for FindingSummary {
             is_for_api_server: finding.rejected_by == Some(Authority::ApiServer)
                 && finding.otherwise_rejected_by.is_none(),
             reports_absence: finding.reports_absence,
+            from_partner: finding.from_partner,
             fixable: finding.fix.is_some(),
             field: pointer.map(Pointer::field_path).unwrap_or_default(),
             message: finding.message.clone(),
@@ -229,17 +248,19 @@ impl From<&Finding> for FindingSummary {
     }
 }
 
-/// Parses an object of a request.
-pub(crate) fn object(raw: &RawValue, request: &Request<'_>) -> Option<Object> {
-    Object::from_draft(normalized(Draft::read(raw.get()).ok()?, request))
-}
-
 /// An object of a request in the form that rules read: with the namespace of the request if it has none, and without
 /// what the API server writes: [`SERVER_MANAGED_FIELDS`], and the status of a stored object. A new object has a uid at
-/// the validating webhook, but none at the mutating one; for the rules it is new at both.
-pub(crate) fn normalized(mut object: Draft, request: &Request<'_>) -> Draft {
+/// the validating webhook, but none at the mutating one; for the rules it is new at both. Suppressions and owners are
+/// removed, from the old object as well, if those of the sender do not count: anybody may have stored them.
+fn normalized(mut object: Draft, request: &Request<'_>, standing: Standing) -> Draft {
     if !object.is_mapping(&[]) {
         return object;
+    }
+    if !standing.may_suppress {
+        object.remove(&["metadata", "annotations", ANNOTATION]);
+    }
+    if !standing.may_own {
+        object.remove(&["metadata", "ownerReferences"]);
     }
     if !object.has(&["metadata"]) {
         object.add_mapping(&[], "metadata");

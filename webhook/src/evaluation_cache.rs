@@ -115,11 +115,11 @@ impl<V: HeapSize> EvaluationCache<V> {
         }
     }
 
-    /// The key of an object as sent, in the namespace of its request, and as a new or a stored object.
-    pub(crate) fn key_of_text(&self, namespace: Option<&str>, is_new: bool, text: &str) -> CacheKey {
+    /// The key of an object as sent. `context` is what decides, beside the text, in which form rules read it.
+    pub(crate) fn key_of_text(&self, context: impl Hash, text: &str) -> CacheKey {
         self.key(|hasher| {
-            hasher.write_u8(u8::from(is_new) << 1);
-            namespace.hash(hasher);
+            hasher.write_u8(0);
+            context.hash(hasher);
             hasher.write(text.as_bytes());
         })
     }
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn an_entry_is_found_in_its_own_generation_only() {
         let cache = cache();
-        let key = cache.key_of_text(None, true, "{}");
+        let key = cache.key_of_text((None::<&str>, true), "{}");
         cache.insert(generation(1, 5), key, &Arc::new(Bytes(1)), true);
         assert!(cache.get(generation(1, 5), key).is_some());
         for other in [generation(1, 6), generation(2, 5), generation(1, 4)] {
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn what_depends_on_no_other_object_holds_while_the_same_kinds_are_complete() {
         let cache = cache();
-        let key = cache.key_of_text(None, true, "{}");
+        let key = cache.key_of_text((None::<&str>, true), "{}");
         cache.insert(generation(1, 5), key, &Arc::new(Bytes(1)), false);
         assert!(cache.get(generation(1, 6), key).is_some());
         assert!(cache.get(generation(2, 5), key).is_none());
@@ -214,17 +214,17 @@ mod tests {
     fn the_cache_is_bounded_and_keeps_what_is_used() {
         let cache = cache();
         let now = Generation::default();
-        let used = cache.key_of_text(None, true, "used");
+        let used = cache.key_of_text((None::<&str>, true), "used");
         let value = Arc::new(Bytes(2_000));
         cache.insert(now, used, &value, true);
         for number in 0..20_000 {
-            let key = cache.key_of_text(None, true, &number.to_string());
+            let key = cache.key_of_text((None::<&str>, true), &number.to_string());
             cache.insert(now, key, &value, true);
             assert!(cache.get(now, used).is_some(), "{number}");
         }
         assert!(cache.entries.weight() <= CAPACITY_BYTES as u64, "{}", cache.entries.weight());
         assert!(cache.entries.len() > 1_000, "{}", cache.entries.len());
-        let large = cache.key_of_text(None, true, "large");
+        let large = cache.key_of_text((None::<&str>, true), "large");
         cache.insert(now, large, &Arc::new(Bytes(MAX_ENTRY_BYTES + 1)), true);
         assert!(cache.get(now, large).is_none());
     }
@@ -233,11 +233,11 @@ mod tests {
     fn keys_differ_by_text_value_and_namespace() {
         let cache = cache();
         let keys = [
-            cache.key_of_text(None, true, "{}"),
-            cache.key_of_text(Some(""), true, "{}"),
-            cache.key_of_text(Some("a"), true, "{}"),
-            cache.key_of_text(None, true, "{ }"),
-            cache.key_of_text(None, false, "{}"),
+            cache.key_of_text((None::<&str>, true), "{}"),
+            cache.key_of_text((Some(""), true), "{}"),
+            cache.key_of_text((Some("a"), true), "{}"),
+            cache.key_of_text((None::<&str>, true), "{ }"),
+            cache.key_of_text((None::<&str>, false), "{}"),
             cache.key_of_value(&Draft::of(&json!({}))),
             cache.key_of_value(&Draft::of(&json!({"a": 1}))),
             cache.key_of_value(&Draft::of(&json!({"a": "1"}))),

@@ -1,9 +1,10 @@
-//! Requests that are allowed without running rules: because of their sender, their namespace, or because a controller
+//! Requests that are allowed without running rules: because of their sender, their namespace, or because an operator
 //! created the object from one that is checked.
 //!
-//! An owner reference alone is not a proof, because any client may write one. It is accepted if controllers create
-//! objects of that kind from owners of that kind, and the owner exists: the cache has it with the same uid. Objects
-//! that controllers of kube-system create need no proof, because the requests of these accounts are exempt.
+//! An owner reference is no proof, because any client may write one. It counts only in requests of the operators that
+//! the configuration names, if operators create objects of that kind from owners of that kind, and the owner exists:
+//! the cache has it with the same uid. Objects that controllers of kube-system create need no proof, because the
+//! requests of these accounts are exempt. For the rules, objects of all other senders have no owner.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -61,10 +62,10 @@ pub(crate) const KUBE_CONTROLLERS: [&str; 38] = [
 /// The user of a kube-controller-manager whose controllers have no accounts of their own.
 pub(crate) const KUBE_CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 
-/// Namespaced kinds that controllers create, by the kind of the owner: group and kind of the owner, then of the
-/// created object. Denying a Pod would not undo its Deployment; it would only prevent running Pods from being
+/// Namespaced kinds that the controllers of kube-controller-manager create: the kind of the owner, then those of the
+/// created objects. Denying a Pod would not undo its Deployment; it would only prevent running Pods from being
 /// replaced.
-const MADE_BY_CONTROLLERS: &[(Kind, &[Kind])] = &[
+const MADE_BY_KUBE_CONTROLLERS: &[(Kind, &[Kind])] = &[
     (Kind::DEPLOYMENT, &[Kind::REPLICA_SET]),
     (Kind::REPLICA_SET, &[Kind::POD]),
     (Kind::STATEFUL_SET, &[Kind::POD]),
@@ -72,7 +73,13 @@ const MADE_BY_CONTROLLERS: &[(Kind, &[Kind])] = &[
     (Kind::JOB, &[Kind::POD]),
     (Kind::CRON_JOB, &[Kind::JOB]),
     (Kind::new("", "ReplicationController"), &[Kind::POD]),
-    (Kind::POD, &[Kind::RESOURCE_CLAIM, Kind::STATEFUL_SET]),
+    (Kind::POD, &[Kind::RESOURCE_CLAIM]),
+];
+
+/// The same of operators.
+const MADE_BY_OPERATORS: &[(Kind, &[Kind])] = &[
+    // The workers of a LeaderWorkerSet, which their leader owns.
+    (Kind::POD, &[Kind::STATEFUL_SET]),
     (Kind::SCALED_OBJECT, &[Kind::HPA]),
     (Kind::SCALED_JOB, &[Kind::JOB]),
     (Kind::new("argoproj.io", "Rollout"), &[Kind::REPLICA_SET]),
@@ -98,8 +105,11 @@ const MADE_BY_CONTROLLERS: &[(Kind, &[Kind])] = &[
     (Kind::new("trainer.kubeflow.org", "TrainJob"), &[Kind::new("jobset.x-k8s.io", "JobSet")]),
 ];
 
+/// Both tables.
+const MADE: [&[(Kind, &[Kind])]; 2] = [MADE_BY_KUBE_CONTROLLERS, MADE_BY_OPERATORS];
+
 /// The uids of objects that were created by controllers, by kind, namespace and name. Rules do not see these objects,
-/// but they may own others: the ReplicaSet of a Deployment owns Pods.
+/// but they may own others: the JobSet of a TrainJob owns Jobs.
 #[derive(Debug, Default)]
 pub(crate) struct DerivedOwners(BTreeMap<(Kind, String, String), String>);
 
@@ -123,42 +133,98 @@ pub(crate) fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
 fn is_exempt_sender(engine: &Engine, request: &Request<'_>) -> bool {
     let webhook = &engine.settings().webhook;
     let user = &request.user_info;
-    if user.username == KUBE_CONTROLLER_MANAGER
+    user.username == KUBE_CONTROLLER_MANAGER
         || user.groups.iter().any(|g| webhook.exempt_groups.contains(g))
-    {
-        return true;
-    }
-    let account = user.username.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-    account.is_some_and(|(namespace, name)| {
-        let listed = |a: &String| a.split_once('/') == Some((namespace, name));
-        (namespace == "kube-system" && KUBE_CONTROLLERS.contains(&name))
-            || webhook.exempt_accounts.iter().any(listed)
-    })
+        || service_account(request)
+            .is_some_and(|(namespace, name)| namespace == "kube-system" && KUBE_CONTROLLERS.contains(&name))
+        || is_account_of(&webhook.exempt_accounts, request)
 }
 
-/// Whether a controller created the object of a request from a known owner, by uid, that is checked itself.
+/// What the sender of a request may say of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Standing {
+    /// Whether its suppressions count: those of the annotation.
+    pub(crate) may_suppress: bool,
+    /// Whether its owner references count: it is an operator.
+    pub(crate) may_own: bool,
+}
+
+impl Standing {
+    pub(crate) fn of(engine: &Engine, request: &Request<'_>) -> Standing {
+        let webhook = &engine.settings().webhook;
+        let user = &request.user_info;
+        let suppressors = webhook.may_suppress.as_ref();
+        Standing {
+            may_suppress: suppressors.is_none_or(|who| who.include(&user.username, &user.groups)),
+            may_own: is_account_of(&webhook.operators, request),
+        }
+    }
+}
+
+fn is_account_of(accounts: &[String], request: &Request<'_>) -> bool {
+    let sender = service_account(request);
+    sender.is_some_and(|sender| accounts.iter().any(|account| account.split_once('/') == Some(sender)))
+}
+
+/// Namespace and name of the service account that sent a request.
+fn service_account<'r>(request: &'r Request<'_>) -> Option<(&'r str, &'r str)> {
+    request.user_info.username.strip_prefix("system:serviceaccount:")?.split_once(':')
+}
+
+/// Whether an operator created the object of a request from a known owner, by uid, that is checked itself. An update
+/// may also release such an object.
 pub(crate) fn is_derived(
+    engine: &Engine,
     cluster: &Cluster,
     derived: Option<&DerivedOwners>,
-    raw: Option<&RawValue>,
     request: &Request<'_>,
 ) -> bool {
-    // Controllers create no cluster-scoped objects from an owner that is checked.
+    // Operators create no cluster-scoped objects from an owner that is checked.
     let Some(namespace) = request.namespace.as_deref().filter(|n| !n.is_empty()) else {
         return false;
     };
-    // Pods of ReplicaSets and similar objects are most of a cluster's requests: only their metadata is parsed, and
-    // nothing if they cannot have an owner.
-    let raw = raw.filter(|raw| raw.get().contains(r#""ownerReferences""#));
-    let Some(object) = raw.and_then(|raw| serde_json::from_str::<PartialObjectMetadata<'_>>(raw.get()).ok())
-    else {
+    is_account_of(&engine.settings().webhook.operators, request)
+        && [request.object, request.old_object].into_iter().filter_map(partial_metadata).any(|object| {
+            let made = (group_of(&object.api_version), &*object.kind);
+            object.controllers().any(|owner| {
+                let named = (group_of(&owner.api_version), &*owner.kind);
+                let kind = owner_kind(MADE_BY_OPERATORS, named, made);
+                kind.is_some_and(|kind| exists(cluster, derived, kind, namespace, owner))
+            })
+        })
+}
+
+/// The service account that sent the request, as `NAMESPACE/NAME`, if it gives the object an owner like an operator, but
+/// is not one.
+pub(crate) fn unnamed_operator(engine: &Engine, request: &Request<'_>) -> Option<String> {
+    let (namespace, name) = service_account(request)?;
+    let object = partial_metadata(request.object)?;
+    let made = (group_of(&object.api_version), &*object.kind);
+    let is_pair = |owner: &OwnerReference<'_>| {
+        owner_kind(MADE_BY_OPERATORS, (group_of(&owner.api_version), &owner.kind), made).is_some()
+    };
+    let is_named = is_account_of(&engine.settings().webhook.operators, request);
+    (!is_named && object.controllers().any(is_pair)).then(|| format!("{namespace}/{name}"))
+}
+
+/// Whether an update takes a controller from the object, or gives it another one. The object then stands for itself,
+/// and nobody may have checked it before.
+pub(crate) fn loses_controller(request: &Request<'_>) -> bool {
+    let Some(old) = partial_metadata(request.old_object).filter(|_| request.operation == "UPDATE") else {
         return false;
     };
-    let made = (group_of(&object.api_version), &*object.kind);
-    object.metadata.owner_references.iter().any(|owner| {
-        let kind = owner_kind((group_of(&owner.api_version), &owner.kind), made).filter(|_| owner.controller);
-        kind.is_some_and(|kind| exists(cluster, derived, kind, namespace, owner))
-    })
+    let new = partial_metadata(request.object);
+    let stays = |owner: &OwnerReference<'_>| {
+        new.as_ref().is_some_and(|new| new.controllers().any(|other| other.is_same(owner)))
+    };
+    old.controllers().any(|owner| !stays(owner))
+}
+
+/// The metadata of an object that has owners. Nothing is parsed if it cannot have any: Pods are most of a cluster's
+/// requests.
+fn partial_metadata(raw: Option<&RawValue>) -> Option<PartialObjectMetadata<'_>> {
+    let raw = raw.filter(|raw| raw.get().contains(r#""ownerReferences""#))?;
+    serde_json::from_str(raw.get()).ok()
 }
 
 /// Whether an owner is in the cache, with its uid.
@@ -189,21 +255,22 @@ pub(crate) fn has_checked_controller(object: &Object) -> bool {
             let named = version.text().zip(kind.text());
             owner.get("controller").bool() == Some(true)
                 && named.is_some_and(|(version, kind)| {
-                    owner_kind((group_of(version), kind), (&id.group, &id.kind)).is_some()
+                    let (owner, made) = ((group_of(version), kind), (id.group.as_str(), id.kind.as_str()));
+                    MADE.iter().any(|table| owner_kind(table, owner, made).is_some())
                 })
         })
 }
 
-/// Whether controllers create objects from objects of this kind.
+/// Whether operators create objects from objects of this kind.
 pub(crate) fn may_own(object: &Object) -> bool {
     // A Pod rarely owns objects, and there are many of them.
-    !object.is(Kind::POD) && MADE_BY_CONTROLLERS.iter().any(|(owner, _)| object.is(*owner))
+    !object.is(Kind::POD) && MADE_BY_OPERATORS.iter().any(|(owner, _)| object.is(*owner))
 }
 
 /// The kind of an owner, if it is checked and controllers create objects of the other kind from it.
-fn owner_kind(owner: (&str, &str), made: (&str, &str)) -> Option<Kind> {
+fn owner_kind(table: &[(Kind, &[Kind])], owner: (&str, &str), made: (&str, &str)) -> Option<Kind> {
     let is = |kind: &Kind, (group, name): (&str, &str)| kind.group == group && kind.kind == name;
-    let (owner, kinds) = MADE_BY_CONTROLLERS.iter().find(|(kind, _)| is(kind, owner))?;
+    let (owner, kinds) = table.iter().find(|(kind, _)| is(kind, owner))?;
     (kinds.iter().any(|kind| is(kind, made)) && kinds::is_checked(owner.group, owner.kind)).then_some(*owner)
 }
 
@@ -246,6 +313,21 @@ struct OwnerReference<'a> {
     controller: bool,
 }
 
+impl PartialObjectMetadata<'_> {
+    fn controllers(&self) -> impl Iterator<Item = &OwnerReference<'_>> {
+        self.metadata.owner_references.iter().filter(|owner| owner.controller)
+    }
+}
+
+impl OwnerReference<'_> {
+    fn is_same(&self, other: &OwnerReference<'_>) -> bool {
+        self.uid == other.uid
+            && self.name == other.name
+            && self.kind == other.kind
+            && group_of(&self.api_version) == group_of(&other.api_version)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use gpulint_rules::Settings;
@@ -268,7 +350,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_the_table_is_checked_and_namespaced() {
-        let all = MADE_BY_CONTROLLERS.iter().flat_map(|(owner, made)| made.iter().chain([owner]));
+        let all = MADE.iter().copied().flatten().flat_map(|(owner, made)| made.iter().chain([owner]));
         let fits = |kind: &Kind| {
             kinds::is_checked(kind.group, kind.kind) && kind.info().is_some_and(|row| row.namespaced)
         };
@@ -278,29 +360,47 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_counts_where_controllers_make_the_kind_and_the_uid_is_known() {
+    fn an_owner_counts_for_operators_that_make_the_kind_and_know_the_uid() {
         let mut cluster = Cluster::new(true);
         let mut derived = DerivedOwners::default();
-        derived.insert(Kind::REPLICA_SET, "ml".into(), "web-1".into(), "7e1a".into());
-        let job = json!({"apiVersion": "batch/v1", "kind": "Job",
-            "metadata": {"name": "train", "namespace": "ml", "uid": "90ab"},
-            "spec": {"template": {"spec": {"containers": []}}}});
-        cluster.apply(Object::from_json(&job).unwrap());
-        let is_derived = |object: &Value, namespace: Value| {
-            let body = json!({"uid": "u", "operation": "CREATE", "namespace": namespace, "object": object});
+        derived.insert(Kind::new("jobset.x-k8s.io", "JobSet"), "ml".into(), "web-1".into(), "7e1a".into());
+        let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledJob",
+            "metadata": {"name": "train", "namespace": "ml", "uid": "90ab"}, "spec": {}});
+        cluster.apply(Object::from_json(&scaled).unwrap());
+        let engine = Engine::new(Settings::default());
+        let by = |user: &str, operation: &str, object: &Value, old: &Value, namespace: Value| {
+            let body = json!({"uid": "u", "operation": operation, "namespace": namespace, "object": object,
+                "oldObject": old, "userInfo": {"username": user}});
             let body = body.to_string();
-            let request = request(&body);
-            super::is_derived(&cluster, Some(&derived), request.object, &request)
+            super::is_derived(&engine, &cluster, Some(&derived), &request(&body))
         };
-        let known = replica_set();
+        const KEDA: &str = "system:serviceaccount:keda:keda-operator";
+        let is_derived =
+            |object: &Value, namespace: Value| by(KEDA, "CREATE", object, &Value::Null, namespace);
+        let job = |owner: &Value| {
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train-1", "namespace": "ml",
+                "ownerReferences": [owner]}, "spec": {"template": {"spec": {"containers": []}}}})
+        };
+        let known = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledJob", "name": "train", "uid": "90ab",
+            "controller": true});
         let with = |key: &str, value: Value| {
             let mut owner = known.clone();
             owner[key] = value;
-            pod(&owner)
+            job(&owner)
         };
-        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "90ab", "controller": true});
-        assert!(is_derived(&pod(&known), "ml".into()));
-        assert!(is_derived(&pod(&job), "ml".into()));
+        let job_set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "web-1",
+            "uid": "7e1a", "controller": true});
+        assert!(is_derived(&job(&known), "ml".into()));
+        assert!(is_derived(&job(&job_set), "ml".into()));
+        // Of a release, the old object has the owner.
+        let mut released = job(&known);
+        released["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+        assert!(by(KEDA, "UPDATE", &released, &job(&known), "ml".into()));
+        for user in
+            ["somebody", "system:serviceaccount:ml:keda-operator", "keda-operator", "keda/keda-operator"]
+        {
+            assert!(!by(user, "CREATE", &job(&known), &Value::Null, "ml".into()), "{user}");
+        }
         // Invented, or in another namespace, or of an earlier object with the same name.
         for (object, namespace) in [
             (with("name", "made-up".into()), "ml".into()),
@@ -311,20 +411,30 @@ mod tests {
             (with("controller", "true".into()), "ml".into()),
             (with("apiVersion", "v1".into()), "ml".into()),
             (with("kind", "Widget".into()), "ml".into()),
-            (pod(&known), "other".into()),
-            (pod(&known), Value::Null),
-            (pod(&json!("odd")), "ml".into()),
+            (job(&known), "other".into()),
+            (job(&known), Value::Null),
+            (job(&json!("odd")), "ml".into()),
             (json!([1]), "ml".into()),
         ] {
             assert!(!is_derived(&object, namespace), "{object}");
         }
-        // Controllers create no NodePool, and no Deployment from a Job.
+        // Operators create no NodePool, no Deployment from a ScaledJob, and no Pod from a ReplicaSet.
         for (version, kind) in [("karpenter.sh/v1", "NodePool"), ("apps/v1", "Deployment")] {
-            let mut object = pod(&job);
+            let mut object = job(&known);
             object["apiVersion"] = version.into();
             object["kind"] = kind.into();
             assert!(!is_derived(&object, "ml".into()), "{kind}");
         }
+        derived_pod_of_a_replica_set(&engine);
+    }
+
+    fn derived_pod_of_a_replica_set(engine: &Engine) {
+        let mut derived = DerivedOwners::default();
+        derived.insert(Kind::REPLICA_SET, "ml".into(), "web-1".into(), "7e1a".into());
+        let body = json!({"uid": "u", "operation": "CREATE", "namespace": "ml", "object": pod(&replica_set()),
+            "userInfo": {"username": "system:serviceaccount:keda:keda-operator"}});
+        let body = body.to_string();
+        assert!(!super::is_derived(engine, &Cluster::new(true), Some(&derived), &request(&body)));
     }
 
     #[test]

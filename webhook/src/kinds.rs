@@ -93,13 +93,24 @@ pub(crate) fn importance(kind: Kind) -> Importance {
     }
 }
 
-/// Whether the snapshot is complete for every kind that the rules in use for this kind read.
+/// The kinds of the objects beside which one of this kind may not be, its own among them.
+pub(crate) fn rivals(kind: Kind) -> Vec<Kind> {
+    let is_among = |rule: &Rule| rule.pairs_with(kind) && rule.kinds().contains(&kind);
+    collect_kinds(|rule| if is_among(rule) { rule.kinds() } else { &[] })
+}
+
+/// Whether the snapshot is complete for every kind that the rules in use for this kind read, and for those of the objects
+/// that may name one of it.
 pub(crate) fn is_synced_for(engine: &Engine, cluster: &Cluster, group: &str, kind: &str) -> bool {
-    let is_for = |rule: &Rule| rule.kinds().iter().any(|k| k.group == group && k.kind == kind);
+    let is_it = |k: &Kind| k.group == group && k.kind == kind;
+    let reads = |rule: &'static Rule| if rule.kinds().iter().any(is_it) { rule.reads } else { &[] };
+    let naming = |rule: &'static Rule| {
+        let is_partner = checked().iter().any(|k| is_it(k) && rule.pairs_with(*k));
+        if is_partner { rule.kinds() } else { &[] }
+    };
     cluster.is_complete()
         || rules_in_use(engine.settings())
-            .filter(|rule| is_for(rule))
-            .flat_map(|rule| rule.reads)
+            .flat_map(|rule| reads(rule).iter().chain(naming(rule)))
             .all(|read| cluster.is_complete_for(*read))
 }
 
@@ -120,6 +131,23 @@ mod tests {
         assert_eq!(names(Importance::OnRequest), ["ConfigMap", "Namespace", "Node"]);
         for needed in ["Pod", "NodeClaim", "Deployment", "DaemonSet", "PodDisruptionBudget"] {
             assert!(names(Importance::Usual).contains(&needed), "{needed}");
+        }
+    }
+
+    #[test]
+    fn rivals_are_kinds_of_which_two_may_not_be_together() {
+        assert_eq!(rivals(Kind::SCALED_OBJECT), [Kind::HPA, Kind::SCALED_OBJECT]);
+        assert_eq!(rivals(Kind::PDB), [Kind::PDB]);
+        assert_eq!(rivals(Kind::DEPLOYMENT), []);
+    }
+
+    #[test]
+    fn the_kinds_of_objects_that_name_others_are_watched() {
+        let with_pairs = |rule: &&&Rule| checked().iter().any(|kind| rule.pairs_with(*kind));
+        let rules: Vec<&&Rule> = RULES.iter().filter(with_pairs).collect();
+        assert!(rules.len() >= 8, "{rules:?}");
+        for rule in rules {
+            assert!(rule.kinds().iter().all(|kind| watched().contains(kind)), "{rule:?}");
         }
     }
 

@@ -17,7 +17,7 @@ use gpulint_rules::lint::settings::Mutation;
 use gpulint_rules::{Cluster, Draft, Engine, Finding, Fix, Identity, Object, Operation, Safety};
 use serde_json::Value;
 
-use crate::evaluate::{Evaluator, normalized, object};
+use crate::evaluate::Evaluator;
 use crate::exemption::{is_derived, is_exempt};
 use crate::review::{Decision, ReviewError, ReviewOutcome, bounded, encode, kind, operation, parse_request};
 use crate::wire::{Request, Response};
@@ -43,7 +43,7 @@ pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<Revie
     let mut decision = Decision::Allowed;
     let mut rules = Vec::new();
     if is_exempt(evaluator.engine, &request)
-        || is_derived(evaluator.cluster, evaluator.derived, request.object, &request)
+        || is_derived(evaluator.engine, evaluator.cluster, evaluator.derived, &request)
     {
         decision = Decision::Exempt;
     } else if let Some(patch) = build_patch(evaluator, &request) {
@@ -68,6 +68,7 @@ pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<Revie
         rules,
         unsynced: false,
         to_confirm: Vec::new(),
+        rivals: None,
     })
 }
 
@@ -138,7 +139,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
     let check = |object: &Object| engine.review_object(object, cluster).findings;
     let findings = match examined.findings {
         Some(findings) => findings,
-        None => check(&object(request.object?, request)?),
+        None => check(&evaluator.object(request.object?, request)?),
     };
     if !findings.iter().any(|f| applicable_fix(engine, request, f).is_some()) {
         return None;
@@ -218,7 +219,7 @@ impl FixTarget for ObjectToFix<'_> {
         if only.is_none() {
             return Vec::new();
         }
-        let draft = normalized(Draft::of(&self.patched), self.request);
+        let draft = self.evaluator.normalized(Draft::of(&self.patched), self.request);
         match Object::from_draft(draft.clone()) {
             Some(object) => {
                 let findings = self.evaluator.engine.review_object(&object, self.evaluator.cluster).findings;

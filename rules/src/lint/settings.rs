@@ -294,11 +294,30 @@ pub struct WebhookSettings {
     pub exempt_accounts: Vec<String>,
     /// Groups of users whose requests are not checked.
     pub exempt_groups: Vec<String>,
+    /// Service accounts of operators, as `NAMESPACE/NAME`. What they make for an owner that is checked is not checked
+    /// again.
+    pub operators: Vec<String>,
     /// Rules and groups that an annotation may not suppress; `all` means any.
     pub forbid_suppressions: Vec<String>,
     /// The users who may suppress by an annotation; `None` means everyone.
     pub may_suppress: Option<Suppressors>,
 }
+
+/// The service accounts of operators in the namespaces in which their documentation installs them.
+const OPERATORS: [&str; 12] = [
+    "argo-rollouts/argo-rollouts",
+    "argo/argo",
+    "jobset-system/jobset-controller-manager",
+    "keda/keda-operator",
+    "kserve/kserve-controller-manager",
+    "kubeflow-system/kubeflow-trainer-controller-manager",
+    "kubeflow/notebook-controller-service-account",
+    "kubeflow/training-operator",
+    "lws-system/lws-controller-manager",
+    "mpi-operator/mpi-operator",
+    "spark-operator/spark-operator-controller",
+    "volcano-system/volcano-controllers",
+];
 
 impl Default for WebhookSettings {
     fn default() -> WebhookSettings {
@@ -314,6 +333,7 @@ impl Default for WebhookSettings {
             exempt_accounts: vec!["kube-system/karpenter".to_owned(), "karpenter/karpenter".to_owned()],
             // Kubelets create mirror Pods and update their Nodes.
             exempt_groups: vec!["system:nodes".to_owned()],
+            operators: OPERATORS.iter().map(|account| (*account).to_owned()).collect(),
             forbid_suppressions: Vec::new(),
             may_suppress: None,
         }

@@ -264,6 +264,23 @@ impl Cluster {
             .unwrap_or_else(|e| panic!("{method} {path}: {e}\n{}", self.api_server.last_words()))
     }
 
+    /// Sends a request of another user, by impersonation: the status code, and the answer.
+    pub(crate) async fn send_as(
+        &self,
+        user: &str,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: &Value,
+    ) -> (u16, Value) {
+        let body = body.to_string().into_bytes();
+        let (code, _, answer) = self
+            .exchange(Some(user), method, path, media, &body)
+            .await
+            .unwrap_or_else(|e| panic!("{method} {path}: {e}\n{}", self.api_server.last_words()));
+        (code, answer)
+    }
+
     /// Sends a request; an error if the server closes the connection instead of answering, as it does when it
     /// panics over an object.
     pub(crate) async fn try_send(
@@ -273,13 +290,26 @@ impl Cluster {
         media: &str,
         body: &[u8],
     ) -> Result<(u16, Vec<String>, Value), kube::Error> {
-        let request = http::Request::builder()
+        self.exchange(None, method, path, media, body).await
+    }
+
+    async fn exchange(
+        &self,
+        user: Option<&str>,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: &[u8],
+    ) -> Result<(u16, Vec<String>, Value), kube::Error> {
+        let mut request = http::Request::builder()
             .method(method)
             .uri(path)
             .header("Content-Type", media)
-            .header("Accept", "application/json")
-            .body(Body::from(body.to_vec()))
-            .expect("a request");
+            .header("Accept", "application/json");
+        if let Some(user) = user {
+            request = request.header("Impersonate-User", user);
+        }
+        let request = request.body(Body::from(body.to_vec())).expect("a request");
         let answer = self.client.send(request).await?;
         let code = answer.status().as_u16();
         let warnings = answer.headers().get_all("Warning").iter();

@@ -60,3 +60,51 @@ async fn what_a_refusal_rests_on_is_read_before() {
     fake.change_unseen(&without);
     assert_eq!(ask().await, (true, false));
 }
+
+/// Autoscalers that are applied by one command: the watches have not reported the first when the second is reviewed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rival_that_was_made_a_moment_ago_is_found() {
+    let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
+    let pair = authority.issue(&["127.0.0.1"]);
+    folder.write("tls.crt", &pair.certificate);
+    folder.write("tls.key", &pair.key);
+    fake.hold(&[deployment(&json!({"cpu": "1"}))]);
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
+    let kubeconfig = fake.kubeconfig(&folder);
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
+    server.ready().await;
+    let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
+    let mut denies = async |object: &Value| {
+        let answer = open.post("/validate?timeout=3s", create(object)).await.unwrap().json();
+        let denied = answer["response"]["allowed"] == false;
+        assert!(!denied || answer.to_string().contains("keda-hpa-conflict"), "{answer:#}");
+        denied
+    };
+    let named = |name: &str| {
+        let mut scaled = scaled_object();
+        scaled["metadata"]["name"] = name.into();
+        scaled
+    };
+    let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "chat", "namespace": "ml"},
+        "spec": {"minReplicas": 2, "maxReplicas": 4,
+                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"},
+                 "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
+    assert!(!denies(&named("b")).await);
+    fake.change_unseen(&named("b"));
+    // Before and after it in the order of names, and of another kind.
+    for rival in [named("a"), named("c"), hpa.clone()] {
+        assert!(denies(&rival).await, "{rival}");
+    }
+    // The HPA that KEDA made for it is no rival.
+    let mut made = hpa;
+    made["metadata"]["name"] = "keda-hpa-b".into();
+    made["metadata"]["ownerReferences"] = json!([{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+        "name": "b", "uid": "7e1a", "controller": true}]);
+    fake.change_unseen(&made);
+    assert!(!denies(&named("b")).await);
+    // The API server does not answer.
+    fake.refuse("scaledobjects", true);
+    assert!(!denies(&named("a")).await);
+}

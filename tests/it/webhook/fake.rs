@@ -209,7 +209,7 @@ async fn objects(
     Body::from_stream(stream.map(Ok::<_, Infallible>)).into_response()
 }
 
-/// A single object: `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL/NAME`.
+/// A single object, `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL/NAME`, or those of a namespace.
 async fn one(State(kinds): State<Kinds>, uri: axum::http::Uri) -> Response {
     let steps: Vec<&str> = uri.path().split('/').skip(1).collect();
     let (group, rest) = match steps.as_slice() {
@@ -217,6 +217,14 @@ async fn one(State(kinds): State<Kinds>, uri: axum::http::Uri) -> Response {
         ["apis", group, _, rest @ ..] => (*group, rest),
         _ => return axum::http::StatusCode::NOT_FOUND.into_response(),
     };
+    if let ["namespaces", namespace, plural] = rest {
+        let kinds = kinds.lock().unwrap();
+        let kept = kinds.get(&(group.to_owned(), (*plural).to_owned()));
+        let all = kept.filter(|kept| !kept.refused).map_or(&[][..], |kept| &kept.objects);
+        let items: Vec<&Value> = all.iter().filter(|o| o["metadata"]["namespace"] == *namespace).collect();
+        let metadata = json!({"resourceVersion": "1"});
+        return answer(&json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}));
+    }
     let (namespace, plural, name) = match rest {
         ["namespaces", namespace, plural, name] => (Some(*namespace), *plural, *name),
         [plural, name] => (None, *plural, *name),

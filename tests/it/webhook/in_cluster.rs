@@ -21,7 +21,7 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
 /// Starts a cluster with the namespaces and the node class that the tests use.
-async fn cluster() -> Option<Cluster> {
+pub(crate) async fn cluster() -> Option<Cluster> {
     let cluster = Cluster::start().await?;
     for namespace in ["gpulint", "ml"] {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -62,7 +62,7 @@ pub(crate) async fn serve(
 }
 
 /// Waits until the API server has read the webhook configuration.
-async fn asked(cluster: &Cluster) {
+pub(crate) async fn asked(cluster: &Cluster) {
     cluster.until("the API server asks the webhook", async || is_denied(cluster, "probe").await).await;
 }
 
@@ -280,6 +280,30 @@ async fn context(cluster: &Cluster) {
     assert!(answer.to_string().contains("keda-hpa-conflict"), "{answer:#}");
     make(cluster, "/apis/apps/v1/namespaces/ml/deployments", &deployment("free")).await;
     make(cluster, path, &scaled("free")).await;
+
+    // The other half of the pair, at once: the watches need not have seen the ScaledObject.
+    let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "free", "namespace": "ml"},
+        "spec": {"minReplicas": 2, "maxReplicas": 4,
+                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "free"},
+                 "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
+    let hpas = "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers";
+    let (code, answer) = post(cluster, hpas, &hpa).await;
+    assert_eq!(code, 422, "{answer:#}");
+    assert!(answer.to_string().contains("keda-hpa-conflict"), "{answer:#}");
+    // Three for one target, one after the other, in either order of names.
+    for names in [["crowd-a", "crowd-b", "crowd-c"], ["crowd-f", "crowd-e", "crowd-d"]] {
+        let target = names[0];
+        make(cluster, "/apis/apps/v1/namespaces/ml/deployments", &deployment(target)).await;
+        let mut codes = Vec::new();
+        for name in names {
+            let mut one = scaled(target);
+            one["metadata"]["name"] = name.into();
+            codes.push(post(cluster, path, &one).await.0);
+        }
+        assert_eq!(codes, [201, 422, 422], "{names:?}");
+    }
 }
 
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/ml/replicasets";
@@ -307,10 +331,14 @@ async fn owners(cluster: &Cluster) {
     another["metadata"]["name"] = "another".into();
     let (code, answer) = post(cluster, REPLICA_SETS, &another).await;
     assert_eq!(code, 422, "{answer:#}");
-    // This is what `kubectl delete --cascade=orphan` and the release by a controller do.
+    // A person who takes the owner away answers for the object. `kubectl delete --cascade=orphan` leaves that to the
+    // garbage collector.
     let path = format!("{REPLICA_SETS}/owned");
-    let orphan = json!({"metadata": {"ownerReferences": null}}).to_string().into_bytes();
-    let (code, answer) = cluster.send("PATCH", &path, MERGE, orphan).await;
+    let orphan = json!({"metadata": {"ownerReferences": null}});
+    let (code, answer) = cluster.send("PATCH", &path, MERGE, orphan.to_string().into_bytes()).await;
+    assert_eq!(code, 422, "{answer:#}");
+    let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let (code, answer) = cluster.send_as(collector, "PATCH", &path, MERGE, &orphan).await;
     assert_eq!(code, 200, "{answer:#}");
     let released = json!({"metadata": {"labels": {"released": "true"}}}).to_string().into_bytes();
     let (code, answer) = cluster.send("PATCH", &path, MERGE, released).await;
@@ -350,6 +378,23 @@ async fn together(cluster: &Cluster) {
         let (code, answer) = post(cluster, path, &scaled(&name)).await;
         assert_eq!(code, 201, "{number}: {answer:#}");
     }
+    // The request that an autoscaler measures may not be removed, and other changes pass.
+    let one = format!("{deployments}/pair-0");
+    let patch = |value: Value| value.to_string().into_bytes();
+    let removed = json!([{"op": "remove", "path": "/spec/template/spec/containers/0/resources/requests"}]);
+    let media = "application/json-patch+json";
+    cluster
+        .until("the ScaledObject is seen", async || {
+            let path = format!("{one}?dryRun=All");
+            let (code, answer) = cluster.send("PATCH", &path, media, patch(removed.clone())).await;
+            code == 422 && answer.to_string().contains("missing-resource-request")
+        })
+        .await;
+    let (code, answer) = cluster.send("PATCH", &one, media, patch(removed)).await;
+    assert_eq!(code, 422, "{answer:#}");
+    let label = json!({"metadata": {"labels": {"team": "ml"}}});
+    let (code, answer) = cluster.send("PATCH", &one, MERGE, patch(label)).await;
+    assert_eq!(code, 200, "{answer:#}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,5 +20,6 @@ mod refused;
 mod reviews;
 mod server;
 mod soak;
+mod tenants;
 mod tls;
 mod watched;

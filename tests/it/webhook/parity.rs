@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Cluster, Engine, Finding, Object, Pointer, Settings};
+use gpulint_rules::{Cluster, Engine, Finding, Object, Pointer, Settings, Severity};
 use gpulint_webhook::kinds;
 use serde_json::{Value, json};
 
@@ -104,10 +104,6 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
             // an absence.
             let judged = engine.review_object(&object, &cluster).findings;
             let causes = |of: &dyn Fn(&Finding) -> bool| -> BTreeSet<String> {
-                let cause = |f: &Finding| {
-                    let field = f.location.pointer().map(Pointer::field_path).unwrap_or_default();
-                    format!("{field}: gpulint {}: {}", f.rule.id, f.message)
-                };
                 judged.iter().filter(|f| of(f)).map(cause).collect()
             };
             let taken = causes(&|f| {
@@ -144,6 +140,16 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
                     _ => {}
                 }
             }
+            // Those that the report has at the other object.
+            for finding in judged.iter().filter(|f| f.from_partner && !f.reports_absence) {
+                match finding.severity {
+                    Severity::Error => denied.push(cause(finding)),
+                    Severity::Warning => {
+                        warned.push(cut(&format!("gpulint {}: {}", finding.rule.id, finding.message)));
+                    }
+                    Severity::Info => {}
+                }
+            }
             denied.sort();
             warned.sort();
             Case { file: file.clone(), value: object.root().to_json(), denied, warned }
@@ -151,10 +157,21 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
         .collect()
 }
 
+/// A finding as a cause of a denial.
+fn cause(finding: &Finding) -> String {
+    let field = finding.location.pointer().map(Pointer::field_path).unwrap_or_default();
+    format!("{}: gpulint {}: {}", whole(field), finding.rule.id, finding.message)
+}
+
 fn field(pointer: &Value) -> String {
     let text = pointer.as_str().unwrap_or_default();
     let steps = text.split('/').skip(1);
-    Pointer::from_steps(steps.map(|s| s.replace("~1", "/").replace("~0", "~"))).field_path()
+    whole(Pointer::from_steps(steps.map(|s| s.replace("~1", "/").replace("~0", "~"))).field_path())
+}
+
+/// The field of a cause about the whole object.
+fn whole(field: String) -> String {
+    if field.is_empty() { "metadata.name".to_owned() } else { field }
 }
 
 /// Truncates a message in the same way as warnings.
@@ -179,9 +196,11 @@ fn is_storable(value: &Value) -> bool {
 }
 
 async fn ask(connection: &mut Connection, value: &Value) -> (Said, Said, bool) {
+    // Owners count only in requests of operators.
+    let owned = !value["metadata"]["ownerReferences"].is_null();
+    let user = if owned { "system:serviceaccount:keda:keda-operator" } else { "somebody" };
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-        "uid": "u", "operation": "CREATE", "object": value,
-        "userInfo": {"username": "somebody"}}});
+        "uid": "u", "operation": "CREATE", "object": value, "userInfo": {"username": user}}});
     let answer = connection.post("/validate?timeout=30s", review.to_string()).await.unwrap();
     assert_eq!(answer.code, 200);
     let response = answer.json()["response"].take();

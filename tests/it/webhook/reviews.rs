@@ -34,9 +34,11 @@ pub(crate) fn bad_pool(name: &str) -> Value {
 
 /// A review that creates an object.
 pub(crate) fn create(object: &Value) -> String {
+    let version = object["apiVersion"].as_str().unwrap();
+    let group = version.split_once('/').map_or("", |(group, _)| group);
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "7e1a", "operation": "CREATE",
-        "kind": {"group": "karpenter.sh", "version": "v1", "kind": object["kind"]},
+        "kind": {"group": group, "version": "v1", "kind": object["kind"]},
         "name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"],
         "object": object}})
     .to_string()

@@ -26,6 +26,26 @@ pub(crate) fn resident(server: &Server) -> Option<f64> {
     Some(kib / 1024.0)
 }
 
+const MAY_SUPPRESS: &str = "webhook: {may-suppress: {users: [admin]}}\n";
+
+/// A StatefulSet with an error, owned by a pod that is there, made by somebody who is no controller.
+fn owned() -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "StatefulSet",
+        "metadata": {"name": "workers", "namespace": "team-1", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "trainer-1", "controller": true,
+             "uid": "00000000-0000-0000-0000-000000000001"}]},
+        "spec": {"selector": {"matchLabels": {"app": "workers"}}, "template": {
+            "metadata": {"labels": {"app": "workers"}, "annotations": {"karpenter.sh/do-not-disrupt": "soon"}},
+            "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1.2.3"}]}}}})
+}
+
+/// A pool with an error, and a suppression that its author may not write.
+fn suppressed() -> Value {
+    let mut pool = bad_pool("gpu");
+    pool["metadata"]["annotations"] = json!({"gpulint.dev/allow": "gpu-pool-untainted: it is late"});
+    pool
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
     let seconds = std::env::var("GPULINT_SOAK").ok().filter(|seconds| !seconds.is_empty());
@@ -38,7 +58,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
     let whole = Duration::from_secs(seconds.parse().expect("GPULINT_SOAK is a number of seconds"));
     let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
     mount(folder.path(), "v0", &authority.issue(&["127.0.0.1"]));
-    folder.write("gpulint.yaml", "{}\n");
+    folder.write("gpulint.yaml", MAY_SUPPRESS);
     fake.hold(&(0..500).map(pod).collect::<Vec<Value>>());
     let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--config", "gpulint.yaml"];
     let kubeconfig = fake.kubeconfig(&folder);
@@ -55,6 +75,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
             let (end, answered) = (Arc::clone(&end), Arc::clone(&answered));
             tokio::spawn(async move {
                 let bodies = [create(&good_pool("gpu")), create(&bad_pool("gpu"))];
+                let attacks = [create(&owned()), create(&suppressed())];
                 while !end.load(Ordering::Relaxed) {
                     // Half of the requests keep objects, the other half create and delete them.
                     let requests = if number < 4 { 10_000 } else { 20 };
@@ -64,6 +85,12 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
                         let answer = open.post(path, bodies[at % 2].clone()).await.unwrap();
                         assert_eq!(answer.code, 200);
                         answered.fetch_add(1, Ordering::Relaxed);
+                        if at % 8 == 0 {
+                            let attack = attacks[at / 8 % 2].clone();
+                            let answer = open.post("/validate?timeout=30s", attack).await.unwrap();
+                            let answer = answer.json();
+                            assert_eq!(answer["response"]["allowed"], false, "{answer:#}");
+                        }
                         if end.load(Ordering::Relaxed) {
                             break;
                         }
@@ -88,10 +115,13 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
         folder.write(
             "gpulint.yaml",
             match swaps % 3 {
-                0 => "{}\n",
-                1 => "platform: {karpenter: \"1.14\"}\nrules: {pdb-missing: error}\n",
-                _ => "rulez: {}\n",
-            },
+                0 => MAY_SUPPRESS.to_owned(),
+                1 => format!(
+                    "{MAY_SUPPRESS}platform: {{karpenter: \"1.14\"}}\nrules: {{pdb-missing: error}}\n"
+                ),
+                _ => "rulez: {}\n".to_owned(),
+            }
+            .as_str(),
         );
         mount(folder.path(), &format!("v{swaps}"), &authority.issue(&["127.0.0.1"]));
         let old = format!("v{}", swaps.saturating_sub(3));

@@ -225,6 +225,13 @@ impl Cache {
         }
     }
 
+    /// Whether readiness waits for a kind.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.has_cluster
+            && !self.snapshot.load().value.cluster.is_complete()
+            && !self.required_for_readiness().is_empty()
+    }
+
     /// Applies an event of a kind's watch.
     fn handle(&self, kind: Kind, event: Event<Draft>) {
         // Objects are created before the lock is taken.
@@ -468,25 +475,29 @@ mod tests {
     }
 
     #[test]
-    fn of_replica_sets_of_deployments_the_uid_is_kept() {
+    fn of_what_operators_make_and_make_others_from_the_uid_is_kept() {
         let cache = cache();
-        let replica_set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
-            "metadata": {"name": "web-1", "namespace": "x", "uid": "7e1a", "ownerReferences": [
-                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": true}]},
+        let owned_by = |kind: &str, version: &str, name: &str, uid: &str| json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true}]);
+        let job_set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+            "metadata": {"name": "llm", "namespace": "x", "uid": "7e1a",
+                "ownerReferences": owned_by("TrainJob", "trainer.kubeflow.org/v1alpha1", "llm", "90ab")},
             "spec": {}});
-        cache.handle(Kind::REPLICA_SET, Event::Init);
-        cache.handle(Kind::REPLICA_SET, Event::InitApply(Draft::of(&replica_set)));
-        cache.handle(Kind::REPLICA_SET, Event::InitDone);
+        let kind = Kind::new("jobset.x-k8s.io", "JobSet");
+        cache.handle(kind, Event::Init);
+        cache.handle(kind, Event::InitApply(Draft::of(&job_set)));
+        cache.handle(kind, Event::InitDone);
         cache.rebuild_snapshot(&Platform::default());
         let snapshot = cache.snapshot();
-        assert!(matches!(snapshot.value.cluster.find(Kind::REPLICA_SET, "x", "web-1"), Lookup::Missing));
-        let raw = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "x",
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1",
-                                 "uid": "7e1a", "controller": true}]}});
-        let body = json!({"uid": "u", "operation": "CREATE", "namespace": "x", "object": raw}).to_string();
+        assert!(matches!(snapshot.value.cluster.find(kind, "x", "llm"), Lookup::Missing));
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "llm-0", "namespace": "x",
+            "ownerReferences": owned_by("JobSet", "jobset.x-k8s.io/v1alpha2", "llm", "7e1a")}});
+        let body = json!({"uid": "u", "operation": "CREATE", "namespace": "x", "object": job,
+            "userInfo": {"username": "system:serviceaccount:jobset-system:jobset-controller-manager"}});
+        let body = body.to_string();
         let request: crate::wire::Request<'_> = serde_json::from_str(&body).unwrap();
+        let engine = gpulint_rules::Engine::new(gpulint_rules::Settings::default());
         let derived = Some(&snapshot.value.derived);
-        assert!(crate::exemption::is_derived(&snapshot.value.cluster, derived, request.object, &request));
+        assert!(crate::exemption::is_derived(&engine, &snapshot.value.cluster, derived, &request));
     }
 
     #[tokio::test]

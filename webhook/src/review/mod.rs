@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use gpulint_rules::lint::settings::Thresholds;
-use gpulint_rules::lint::suppress::ANNOTATION;
-use gpulint_rules::{Cluster, Engine, Identity, Kind, Lookup, Settings, find_rule};
+use gpulint_rules::lint::suppress::{ANNOTATION, is_suppressible};
+use gpulint_rules::{Cluster, Engine, Identity, Kind, Lookup, find_rule};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::confirm::ObjectRef;
+use crate::confirm::{ObjectRef, Rivals};
 use crate::evaluate::{
     Evaluation, Evaluator, FindingSummary, Verdict, created_at, differ_in_bookkeeping_only,
 };
-use crate::exemption::{is_derived, is_exempt};
+use crate::exemption::{Standing, is_derived, is_exempt, loses_controller, unnamed_operator};
 use crate::kinds;
-use crate::logs::cut;
+use crate::logs::{cut, escaped};
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
 
 /// Maximum length of a warning, in characters. The API server may truncate longer ones:
@@ -30,6 +31,12 @@ const MAX_CAUSES: usize = 100;
 /// Maximum length of the field and of the message of a cause, in characters: names and values in an object have no
 /// such limit.
 const MAX_CAUSE_CHARS: usize = 1024;
+/// Maximum length of a user name in a cause, in bytes.
+const MAX_USER_BYTES: usize = 256;
+/// The field of a cause about the whole object.
+const WHOLE_OBJECT: &str = "metadata.name";
+/// The field of a cause about suppressions: that of [`ANNOTATION`].
+const ANNOTATION_FIELD: &str = "metadata.annotations[gpulint.dev/allow]";
 /// Minimum age of an object for warnings about absent other objects on its update. Objects that are applied together
 /// with it exist by then.
 const SETTLED_AFTER: Duration = Duration::from_secs(600);
@@ -87,8 +94,11 @@ pub struct ReviewContext {
     /// that says that the API server rejects the object is wrong (gpulint's schemas are older than the cluster's), and
     /// warns instead of denying.
     pub from_api_server: bool,
-    /// Whether watches fill the snapshot: a kind that is not complete in it has not been listed yet.
+    /// Whether watches fill the snapshot: a kind that is not complete in it has not been listed.
     pub cluster_is_fed: bool,
+    /// Whether such a kind may soon be listed, which a warning then says. A kind that the API server does not list is
+    /// a matter for the log and `/readyz`: it would be in every answer.
+    pub is_syncing: bool,
     /// The time of the review, which determines the age of an updated object; without it every object counts as new.
     pub now: Option<SystemTime>,
 }
@@ -109,6 +119,8 @@ pub struct ReviewOutcome {
     pub(crate) unsynced: bool,
     /// The objects on which a denial depends and that have to be read first; until then its findings warn.
     pub(crate) to_confirm: Vec<ObjectRef>,
+    /// The objects beside which a new one may not be, to be read because the snapshot may lack them.
+    pub(crate) rivals: Option<Rivals>,
 }
 
 /// Answers an AdmissionReview v1: denies or warns as configured.
@@ -143,6 +155,9 @@ pub(crate) fn review_with(
 ) -> Result<ReviewOutcome, ReviewError> {
     let request = parse_request(body)?;
     let mut decided = decide(evaluator, context, &request);
+    let is_new =
+        request.operation == "CREATE" && matches!(decided.decision, Decision::Allowed | Decision::Warned);
+    let kind_of_new = kind(&request).filter(|_| is_new && evaluator.confirmed.is_some());
     decided.response.uid.clone_from(&request.uid);
     Ok(ReviewOutcome {
         body: encode(decided.response)?,
@@ -152,6 +167,7 @@ pub(crate) fn review_with(
         rules: decided.rules,
         unsynced: decided.unsynced,
         to_confirm: decided.to_confirm,
+        rivals: kind_of_new.and_then(|kind| Rivals::of(kind, request.namespace.as_deref())),
     })
 }
 
@@ -175,6 +191,7 @@ pub(crate) fn fail_open(body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
         rules: Vec::new(),
         unsynced: false,
         to_confirm: Vec::new(),
+        rivals: None,
     })
 }
 
@@ -237,13 +254,11 @@ impl Decided {
 
 fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_>) -> Decided {
     if is_exempt(evaluator.engine, request)
-        || is_derived(evaluator.cluster, evaluator.derived, request.object, request)
+        || is_derived(evaluator.engine, evaluator.cluster, evaluator.derived, request)
     {
         return Decided::allowed(Decision::Exempt, None);
     }
-    let refused = refused_suppression(evaluator.engine, request);
-    let object = refused.as_ref().map(|refused| &*refused.object).or(request.object);
-    let evaluation = evaluator.evaluate(object, request);
+    let evaluation = evaluator.evaluate(request.object, request);
     let findings = match &evaluation.verdict {
         Verdict::NoObject => {
             let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not checked";
@@ -264,8 +279,11 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     // The old object is evaluated only if it can change the decision.
     let thresholds = thresholds(evaluator, request);
     let may_deny = thresholds.deny.is_some_and(|least| findings.iter().any(|f| f.severity >= least));
+    // An object that lost its controller is judged as a new one.
+    let stands_alone = may_deny && loses_controller(request);
+    let compares = may_deny || findings.iter().any(|f| f.from_partner);
     let before = match request.operation.as_str() {
-        "UPDATE" if may_deny => evaluator.evaluate(request.old_object, request),
+        "UPDATE" if compares && !stands_alone => evaluator.evaluate(request.old_object, request),
         _ => Arc::default(),
     };
     let mut old = count_by_identity(before.findings());
@@ -284,6 +302,10 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
             *n = n.saturating_sub(1);
             had
         });
+        // Nor is it told of other objects what was true before.
+        if had && finding.from_partner {
+            continue;
+        }
         let denies = !had && thresholds.deny.is_some_and(|least| finding.severity >= least);
         let accepted_by_server = context.from_api_server && finding.is_for_api_server;
         if denies && accepted_by_server {
@@ -299,9 +321,10 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
             warned.push(finding);
         }
     }
-    // Owners change without user action, and finalizers have to be removable.
+    // Owners are added without user action, and finalizers have to be removable.
     let rejects = !denied.is_empty() || !unconfirmed.is_empty();
-    let is_forced = rejects && request.operation == "UPDATE" && differ_in_bookkeeping_only(request);
+    let is_forced =
+        rejects && request.operation == "UPDATE" && !stands_alone && differ_in_bookkeeping_only(request);
     if is_forced {
         warned.append(&mut denied);
     }
@@ -315,23 +338,30 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     let (group, kind) = (&evaluation.group, &evaluation.kind);
     let unsynced =
         context.cluster_is_fed && !kinds::is_synced_for(evaluator.engine, evaluator.cluster, group, kind);
-    let notes = refused.map(|refused| refused.warning).into_iter();
-    let notes = notes.chain(unsynced.then(|| UNSYNCED.to_owned()));
-    let mut response =
-        Response { allowed: denied.is_empty(), warnings: warnings(&warned, notes), ..Response::default() };
+    let suppression = refused_suppression(evaluator.engine, request);
+    let (refusal, ignored) = match thresholds.deny {
+        Some(_) => (suppression, None),
+        None => (None, suppression),
+    };
+    let allowed = denied.is_empty() && refusal.is_none();
+    let notes = ignored.into_iter().chain((unsynced && context.is_syncing).then(|| UNSYNCED.to_owned()));
+    let mut response = Response { allowed, warnings: warnings(&warned, notes), ..Response::default() };
     let lists = [("denied", &denied), ("warned", &warned), ("taken-by-api-server", &accepted_by_api_server)];
     for (key, findings) in lists {
         if !findings.is_empty() {
-            response.audit_annotations.insert(key, rule_ids(findings));
+            response.audit_annotations.insert(key, rule_ids(findings).join(","));
         }
     }
-    let decision = match (denied.is_empty(), response.warnings.is_empty()) {
+    if refusal.is_some() {
+        response.audit_annotations.insert("refused-suppression", request.user_info.username.clone());
+    }
+    let decision = match (allowed, response.warnings.is_empty()) {
         (false, _) => Decision::Denied,
         (true, false) => Decision::Warned,
         (true, true) => Decision::Allowed,
     };
     if decision == Decision::Denied {
-        response.status = Some(denial_status(evaluator.engine.settings(), &evaluation, request, &denied));
+        response.status = Some(denial_status(evaluator.engine, &evaluation, request, &denied, refusal));
     }
     let rules = denied.iter().chain(&warned).map(|f| f.rule).collect();
     Decided { response, decision, rules, unsynced, to_confirm }
@@ -352,39 +382,34 @@ fn thresholds(evaluator: Evaluator<'_>, request: &Request<'_>) -> Thresholds {
     webhook.thresholds(name, labels.as_ref())
 }
 
-/// A suppression that is ignored, because the sender of the request may not suppress.
-struct RefusedSuppression {
-    /// The object with the suppressions that it had before.
-    object: Box<RawValue>,
-    warning: String,
+/// What is wrong with the suppression that a request adds or changes, if its sender may not suppress. An unchanged one
+/// may stay, but does not count for this sender.
+fn refused_suppression(engine: &Engine, request: &Request<'_>) -> Option<String> {
+    if Standing::of(engine, request).may_suppress {
+        return None;
+    }
+    let written = suppression(request.object)?;
+    let stored = suppression(request.old_object).filter(|_| request.operation == "UPDATE");
+    (stored.as_ref() != Some(&written)).then(|| {
+        let user = escaped(&request.user_info.username, MAX_USER_BYTES);
+        format!(
+            "gpulint: `{user}` may not suppress findings (`webhook.may-suppress`): leave the annotation as it was stored"
+        )
+    })
 }
 
-/// The suppression that a request adds or changes, if its sender may not. An unchanged one is valid for any sender.
-fn refused_suppression(engine: &Engine, request: &Request<'_>) -> Option<RefusedSuppression> {
-    let suppressors = engine.settings().webhook.may_suppress.as_ref()?;
-    let user = &request.user_info;
-    if suppressors.include(&user.username, &user.groups) {
-        return None;
+/// The annotation of an object that suppresses findings.
+fn suppression(raw: Option<&RawValue>) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Annotated {
+        metadata: Annotations,
     }
-    let read = |raw: Option<&RawValue>| serde_json::from_str::<Value>(raw?.get()).ok();
-    let allows = |object: &Value| object.get("metadata")?.get("annotations")?.get(ANNOTATION).cloned();
-    let mut object = read(request.object)?;
-    let allowed = allows(&object)?;
-    let before = read(request.old_object).and_then(|old| allows(&old));
-    if before.as_ref() == Some(&allowed) {
-        return None;
+    #[derive(Deserialize)]
+    struct Annotations {
+        annotations: BTreeMap<String, Value>,
     }
-    let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
-    match before {
-        Some(before) => annotations.insert(ANNOTATION.to_owned(), before),
-        None => annotations.remove(ANNOTATION),
-    };
-    Some(RefusedSuppression {
-        object: serde_json::value::to_raw_value(&object).ok()?,
-        warning: format!(
-            "gpulint: the annotation `{ANNOTATION}` does not count: you may not suppress findings"
-        ),
-    })
+    let object: Annotated = serde_json::from_str(raw?.get()).ok()?;
+    object.metadata.annotations.get(ANNOTATION).cloned()
 }
 
 /// Whether the request updates an object that is older than [`SETTLED_AFTER`].
@@ -395,14 +420,14 @@ fn is_settled(context: ReviewContext, request: &Request<'_>) -> bool {
 }
 
 /// The distinct rule ids, in the order of the findings.
-fn rule_ids(findings: &[&FindingSummary]) -> String {
-    let mut ids: Vec<&str> = Vec::new();
+fn rule_ids(findings: &[&FindingSummary]) -> Vec<&'static str> {
+    let mut ids = Vec::new();
     for finding in findings {
         if !ids.contains(&finding.rule) {
             ids.push(finding.rule);
         }
     }
-    ids.join(",")
+    ids
 }
 
 fn count_by_identity(findings: &[FindingSummary]) -> BTreeMap<&Identity, usize> {
@@ -416,37 +441,44 @@ fn count_by_identity(findings: &[FindingSummary]) -> BTreeMap<&Identity, usize> 
 /// The status of a denial, in the form of the API server's own validation errors. Its size is limited: an object may
 /// have ten thousand findings.
 fn denial_status(
-    settings: &Settings,
+    engine: &Engine,
     evaluation: &Evaluation,
     request: &Request<'_>,
     denied: &[&FindingSummary],
+    refusal: Option<String>,
 ) -> Status {
-    let mut causes: Vec<Cause> = denied
-        .iter()
-        .take(MAX_CAUSES)
-        .map(|finding| Cause {
-            reason: "FieldValueInvalid",
-            field: cut(&finding.field, MAX_CAUSE_CHARS),
-            message: cut(&cause_message(finding), MAX_CAUSE_CHARS),
-        })
-        .collect();
+    let cause = |reason, field: &str, message| {
+        // kubectl prints `* FIELD: MESSAGE`. An object as a whole is named by its name.
+        let field = if field.is_empty() { WHOLE_OBJECT } else { field };
+        Cause { reason, field: cut(field, MAX_CAUSE_CHARS), message }
+    };
+    let found = denied.iter().take(MAX_CAUSES).map(|finding| {
+        let message = cut(&cause_message(finding), MAX_CAUSE_CHARS);
+        cause("FieldValueInvalid", &finding.field, message)
+    });
+    let mut causes: Vec<Cause> = found.collect();
     let more = denied.len() - causes.len();
-    let more = (more > 0).then(|| format!("gpulint: {more} more findings"));
-    let user = &request.user_info;
-    let may_suppress = settings.webhook.may_suppress.as_ref();
-    let may_suppress = may_suppress.is_none_or(|who| who.include(&user.username, &user.groups));
-    let help = more.into_iter().chain(what_to_do(settings, may_suppress, denied));
-    causes.extend(help.map(|message| Cause { reason: "Help", field: String::new(), message }));
-    let lines: Vec<String> = causes
-        .iter()
-        .map(|cause| {
-            if cause.field.is_empty() {
-                cause.message.clone()
-            } else {
-                format!("{}: {}", cause.field, cause.message)
-            }
-        })
-        .collect();
+    if more > 0 {
+        causes.push(cause("Help", "", format!("gpulint: {more} more findings")));
+    }
+    causes.extend(refusal.map(|refusal| cause("FieldValueForbidden", ANNOTATION_FIELD, refusal)));
+    if let Some(first) = denied.first() {
+        let explain = format!("`gpulint explain {}` says why, and what to do", first.rule);
+        causes.push(cause("Help", &first.field, explain));
+        let account = unnamed_operator(engine, request);
+        causes.extend(account.map(|account| {
+            let message = format!(
+                "the owner counts only if `webhook.operators` names `{}`",
+                cut(&account, MAX_CAUSE_CHARS)
+            );
+            cause("Help", "metadata.ownerReferences", message)
+        }));
+        let annotation = annotation_to_pass(engine, request, denied);
+        let annotate = annotation.map(|text| format!("to let this object pass, write \"{text}\""));
+        causes.extend(annotate.map(|message| cause("Help", ANNOTATION_FIELD, message)));
+    }
+    let lines: Vec<String> =
+        causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
     Status {
         code: 422,
         reason: "Invalid",
@@ -460,18 +492,26 @@ fn denial_status(
     }
 }
 
-/// Where the reasons are documented, and how to let one object pass.
-fn what_to_do(settings: &Settings, may_suppress: bool, denied: &[&FindingSummary]) -> Option<String> {
-    let rule = denied.first()?.rule;
-    let mut text = format!("`gpulint explain {rule}` says why, and what to do");
-    let group = find_rule(rule).map(|rule| rule.group.name());
-    let forbidden = &settings.webhook.forbid_suppressions;
-    if may_suppress && !forbidden.iter().any(|f| f == rule || f == "all" || Some(f.as_str()) == group) {
-        text.push_str(&format!(
-            "; to let this object pass, annotate it: {ANNOTATION}: \"{rule}: the reason\""
-        ));
+/// The value of the annotation with which the object is allowed: a suppression of each rule that denies it, after those
+/// that it has. `None` if the sender may not suppress one of them.
+fn annotation_to_pass(engine: &Engine, request: &Request<'_>, denied: &[&FindingSummary]) -> Option<String> {
+    let forbidden = &engine.settings().webhook.forbid_suppressions;
+    let may_be_suppressed = |id: &&str| {
+        find_rule(id).is_some_and(|rule| {
+            let names = [*id, rule.group.name(), "all"];
+            is_suppressible(rule) && !forbidden.iter().any(|forbidden| names.contains(&forbidden.as_str()))
+        })
+    };
+    let rules = rule_ids(denied);
+    if !Standing::of(engine, request).may_suppress || !rules.iter().all(may_be_suppressed) {
+        return None;
     }
-    Some(text)
+    let known = suppression(request.object);
+    let known =
+        known.as_ref().and_then(Value::as_str).map(|text| text.trim_end_matches([';', ' ']).to_owned());
+    let known = known.filter(|text| !text.is_empty());
+    let new = rules.iter().map(|rule| format!("{rule}: the reason"));
+    Some(known.into_iter().chain(new).collect::<Vec<String>>().join("; "))
 }
 
 fn cause_message(finding: &FindingSummary) -> String {

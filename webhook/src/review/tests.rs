@@ -44,12 +44,13 @@ fn a_denial_has_the_form_of_a_validation_error() {
     let message = taint["message"].as_str().unwrap();
     assert!(message.starts_with("gpulint gpu-pool-untainted: "), "{message}");
     let help = causes.last().unwrap();
-    let rule = answer["auditAnnotations"]["denied"].as_str().unwrap().split(',').next().unwrap();
-    let wanted = format!(
-        "`gpulint explain {rule}` says why, and what to do; to let this object pass, annotate it: \
-         gpulint.dev/allow: \"{rule}: the reason\""
-    );
-    assert_eq!((help["field"].as_str(), help["message"].as_str()), (Some(""), Some(wanted.as_str())));
+    let denied = answer["auditAnnotations"]["denied"].as_str().unwrap();
+    let suppressed: Vec<String> = denied.split(',').map(|rule| format!("{rule}: the reason")).collect();
+    assert!(suppressed.len() > 1, "{denied}");
+    let wanted = format!("to let this object pass, write \"{}\"", suppressed.join("; "));
+    assert_eq!(help["field"], "metadata.annotations[gpulint.dev/allow]");
+    assert_eq!(help["message"], wanted.as_str());
+    assert!(causes.iter().all(|cause| cause["field"] != ""), "{causes:?}");
     assert!(answer["status"]["message"].as_str().unwrap().ends_with(&wanted));
 }
 
@@ -146,7 +147,8 @@ fn now() -> SystemTime {
 
 /// Reviews a request of the API server.
 fn live(settings: Settings, cluster: &Cluster, request: &Value) -> (ReviewOutcome, Value) {
-    let context = ReviewContext { from_api_server: true, cluster_is_fed: true, now: Some(now()) };
+    let context =
+        ReviewContext { from_api_server: true, cluster_is_fed: true, is_syncing: true, now: Some(now()) };
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let engine = Engine::new(settings);
     let answer = review_in_context(&engine, cluster, context, body.to_string().as_bytes()).unwrap();
@@ -253,6 +255,13 @@ fn kinds_that_are_not_listed_yet_give_a_warning() {
     let said = |response: &Value| response["warnings"].to_string().contains("not all known");
     let (answer, response) = live(Settings::default(), &Cluster::new(false), &request);
     assert!(answer.unsynced && said(&response), "{response}");
+    // The API server does not list it: the log and `/readyz` tell.
+    let context = ReviewContext { from_api_server: true, cluster_is_fed: true, ..ReviewContext::default() };
+    let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let engine = Engine::new(Settings::default());
+    let answer =
+        review_in_context(&engine, &Cluster::new(false), context, body.to_string().as_bytes()).unwrap();
+    assert!(answer.unsynced && !String::from_utf8(answer.body).unwrap().contains("not all known"));
     let (answer, response) = live(Settings::default(), &Cluster::new(true), &request);
     assert!(!answer.unsynced && !said(&response), "{response}");
     // All kinds that rules about pools read are complete.
@@ -366,18 +375,40 @@ fn suppressions_count_of_those_who_may_suppress() {
             request["oldObject"] = pod(old);
         }
         let (outcome, response) = live(configured(config), &Cluster::new(true), &request);
-        (outcome.decision == Decision::Denied, response["warnings"].to_string().contains("may not suppress"))
+        let causes = response["status"]["details"]["causes"].to_string();
+        assert!(!causes.contains("to let this object pass") || user == "admin", "{causes}");
+        (outcome.decision == Decision::Denied, causes.contains("`somebody` may not suppress findings"))
     };
     let allow = "do-not-disrupt-invalid-value: the next release reads it";
     assert_eq!(ask("admin", &[], allow, None), (false, false));
     assert_eq!(ask("somebody", &["sre"], allow, None), (false, false));
     assert_eq!(ask("somebody", &[], allow, None), (true, true));
     assert_eq!(ask("somebody", &[], "", None), (true, false));
-    // An existing suppression stays valid for all senders.
+    // It may not be added, nor changed, although the update adds no finding.
+    assert_eq!(ask("somebody", &[], allow, Some("")), (true, true));
+    assert_eq!(ask("somebody", &[], "gpu-limit-mismatch: x", Some(allow)), (true, true));
+    assert_eq!(ask("admin", &[], "gpu-limit-mismatch: x", Some(allow)), (true, false));
+    // What is stored may stay, or go. It hides nothing: the finding is not new.
     assert_eq!(ask("somebody", &[], allow, Some(allow)), (false, false));
-    assert_eq!(ask("somebody", &[], "gpu-limit-mismatch: x", Some(allow)), (false, true));
-    // Nobody may suppress, whoever sends the request.
+    assert_eq!(ask("somebody", &[], "", Some(allow)), (false, false));
+    // Nor does it let anything new pass.
+    let update = |user: &str| {
+        let mut old = pod(allow);
+        old["metadata"]["annotations"].as_object_mut().unwrap().remove("karpenter.sh/do-not-disrupt");
+        let request = json!({"uid": "u", "operation": "UPDATE", "namespace": "tools", "object": pod(allow),
+            "oldObject": old, "userInfo": {"username": user}});
+        live(configured(config), &Cluster::new(true), &request).0.decision == Decision::Denied
+    };
+    assert!(update("somebody"));
+    assert!(!update("admin"));
+    // Without denials it is only said.
     let request = json!({"uid": "u", "operation": "CREATE", "namespace": "tools", "object": pod(allow)});
+    let warns = configured("webhook: {deny: off, may-suppress: {users: [admin]}}");
+    let (outcome, response) = live(warns, &Cluster::new(true), &request);
+    assert_eq!(outcome.decision, Decision::Warned);
+    let warnings = response["warnings"].to_string();
+    assert!(warnings.contains("may not suppress") && warnings.contains("do-not-disrupt-invalid-value"));
+    // Nobody may suppress, whoever sends the request.
     for forbidden in ["all", "[all]", "[disruption]", "[do-not-disrupt-invalid-value]"] {
         let settings = configured(&format!("webhook: {{forbid-suppressions: {forbidden}}}"));
         assert_eq!(live(settings, &Cluster::new(true), &request).0.decision, Decision::Denied, "{forbidden}");
@@ -426,8 +457,31 @@ fn an_invented_controller_exempts_nothing() {
 }
 
 #[test]
-fn losing_an_owner_is_no_fault() {
-    // The Deployment that owned it was deleted with `--cascade=orphan`.
+fn an_operator_that_is_not_named_is_told_so() {
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep-1", "namespace": "ml",
+            "ownerReferences": [{"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "sweep", "uid": "7e1a",
+                "controller": true}]},
+        "spec": {"template": {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "yes"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "registry.example.com/a:1"}]}}}});
+    let ask = |user: &str| {
+        let request = json!({"uid": "u", "operation": "CREATE", "namespace": "ml", "object": job,
+            "userInfo": {"username": user}});
+        live(Settings::default(), &Cluster::new(true), &request)
+    };
+    let (outcome, response) = ask("system:serviceaccount:ray:kuberay-operator");
+    assert_eq!(outcome.decision, Decision::Denied);
+    let wanted = "the owner counts only if `webhook.operators` names `ray/kuberay-operator`";
+    assert!(response["status"]["message"].as_str().unwrap().contains(wanted), "{response:#}");
+    let (outcome, response) = ask("somebody");
+    assert!(
+        outcome.decision == Decision::Denied && !response.to_string().contains("operators"),
+        "{response:#}"
+    );
+}
+
+#[test]
+fn who_takes_a_controller_from_an_object_answers_for_it() {
+    // Kubernetes' own controllers, which release objects, are exempt.
     let annotated = json!({"karpenter.sh/do-not-disrupt": "yes"});
     let orphan = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": "web-1", "namespace": "ml", "uid": "7e1a"},
@@ -438,7 +492,18 @@ fn losing_an_owner_is_no_fault() {
     owned["metadata"]["ownerReferences"] = json!([
         {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "90ab", "controller": true}]);
     assert_eq!(ask("CREATE", orphan.clone(), Value::Null)["allowed"], false);
-    assert_eq!(ask("UPDATE", orphan.clone(), owned.clone())["allowed"], true);
+    assert_eq!(ask("UPDATE", orphan.clone(), owned.clone())["allowed"], false);
+    let mut other = owned.clone();
+    other["metadata"]["ownerReferences"][0]["uid"] = "cdef".into();
+    assert_eq!(ask("UPDATE", other, owned.clone())["allowed"], false);
+    let mut released = owned.clone();
+    released["metadata"]["ownerReferences"][0]["controller"] = false.into();
+    assert_eq!(ask("UPDATE", released, owned.clone())["allowed"], false);
+    // What it had already is no finding of who only adds an owner, or changes something else.
+    assert_eq!(ask("UPDATE", owned.clone(), orphan.clone())["allowed"], true);
+    let mut labelled = owned.clone();
+    labelled["metadata"]["labels"] = json!({"team": "ml"});
+    assert_eq!(ask("UPDATE", labelled, owned.clone())["allowed"], true);
     // Only bookkeeping differs.
     let mut released = orphan.clone();
     released["metadata"]["finalizers"] = json!([]);
@@ -482,4 +547,59 @@ fn a_body_that_is_not_a_review_is_an_error() {
 fn warnings_are_truncated() {
     assert_eq!(truncate(&"x".repeat(121)).chars().count(), 120);
     assert_eq!(truncate("short"), "short");
+}
+
+/// Who does what a denial says gets the object in, for every denied object of the fixtures.
+#[test]
+fn the_annotation_of_a_denial_lets_the_object_pass() {
+    use gpulint_rules::source::Source;
+    use gpulint_testing::{fixtures, relative, yaml_below};
+    let engine = Engine::new(Settings::default());
+    let context = ReviewContext { from_api_server: true, ..ReviewContext::default() };
+    let ask = |cluster: &Cluster, object: &Value| {
+        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "operation": "CREATE", "namespace": object["metadata"]["namespace"], "object": object}});
+        let answer = review_in_context(&engine, cluster, context, body.to_string().as_bytes()).unwrap();
+        let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+        let causes =
+            answer["response"]["status"]["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let hint = causes.iter().find_map(|cause| {
+            assert!(cause["field"] != "", "{cause}");
+            cause["message"].as_str()?.strip_prefix("to let this object pass, write \"")?.strip_suffix('"')
+        });
+        (answer["response"]["allowed"] == true, hint.map(str::to_owned), causes.clone())
+    };
+    let (mut passed, mut wrong) = (0, Vec::new());
+    for path in yaml_below(&fixtures().join("rules")) {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let file = gpulint_rules::File::read(Source::from_text(&relative(&path), &text));
+        let objects: Vec<Value> = file.objects.iter().map(|object| object.root().to_json()).collect();
+        if text.len() > 10_000 || objects.len() > 12 {
+            continue;
+        }
+        let mut cluster = Cluster::new(true);
+        objects.iter().filter_map(gpulint_rules::Object::from_json).for_each(|object| cluster.apply(object));
+        for object in objects.iter().filter(|object| object["metadata"].is_object()) {
+            let (allowed, hint, causes) = ask(&cluster, object);
+            let Some(hint) = hint.filter(|_| !allowed) else {
+                let suppression = causes.iter().any(|cause| cause.to_string().contains("suppression-"));
+                if !allowed && !suppression {
+                    wrong.push(format!("{}: no hint: {causes:?}", relative(&path)));
+                }
+                continue;
+            };
+            let mut annotated = object.clone();
+            if !annotated["metadata"]["annotations"].is_object() {
+                annotated["metadata"]["annotations"] = json!({});
+            }
+            annotated["metadata"]["annotations"][ANNOTATION] = hint.clone().into();
+            let (allowed, _, causes) = ask(&cluster, &annotated);
+            passed += 1;
+            if !allowed {
+                wrong.push(format!("{}: {hint}: {causes:?}", relative(&path)));
+            }
+        }
+    }
+    assert!(passed > 100, "{passed}");
+    assert!(wrong.is_empty(), "{} of {passed}\n{}", wrong.len(), wrong.join("\n"));
 }

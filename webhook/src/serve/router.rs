@@ -128,6 +128,7 @@ fn context(shared: &Shared) -> ReviewContext {
     ReviewContext {
         from_api_server: true,
         cluster_is_fed: shared.cache.has_cluster(),
+        is_syncing: shared.cache.is_syncing(),
         now: Some(SystemTime::now()),
     }
 }
@@ -262,8 +263,8 @@ async fn handle(
     }
 }
 
-/// If a denial depends on other objects, reads these and evaluates again. If they cannot be read in time, the request
-/// is allowed with warnings, as in the first evaluation.
+/// If a denial depends on other objects, or a new object has rivals, reads these and evaluates again. If they cannot be
+/// read in time, the request is allowed with warnings, as in the first evaluation.
 async fn confirm_refusal(
     shared: &Arc<Shared>,
     webhook: &'static str,
@@ -272,10 +273,18 @@ async fn confirm_refusal(
     outcome: ReviewOutcome,
     deadline: tokio::time::Instant,
 ) -> Result<ReviewOutcome, Failure> {
-    let Some(reader) = shared.reader.as_ref().filter(|_| !outcome.to_confirm.is_empty()) else {
+    let needs_objects = !outcome.to_confirm.is_empty() || outcome.rivals.is_some();
+    let Some(reader) = shared.reader.as_ref().filter(|_| needs_objects) else {
         return Ok(outcome);
     };
-    let confirmed = reader.read(&outcome.to_confirm, deadline - CONFIRMED_REVIEW).await;
+    let until = deadline - CONFIRMED_REVIEW;
+    let mut confirmed = reader.read(&outcome.to_confirm, until).await;
+    if let Some(rivals) = &outcome.rivals {
+        reader.read_rivals(rivals, until, &mut confirmed).await;
+    }
+    if confirmed.is_empty() {
+        return Ok(outcome);
+    }
     let claimant = Claimant { address: peer.address(), account: account_of(body) };
     let Ok(thread) = tokio::time::timeout_at(deadline, shared.threads.wait(claimant)).await else {
         return Ok(outcome);

@@ -119,6 +119,7 @@ impl WebhookSettings {
             "exempt-namespaces" => exempt_namespaces;
             "exempt-accounts" => exempt_accounts;
             "exempt-groups" => exempt_groups;
+            "operators" => operators;
             "forbid-suppressions" => forbid_suppressions;
             "may-suppress" => may_suppress;
         }

@@ -49,6 +49,7 @@ pub(super) const WEBHOOK: &[&str] = &[
     "exempt-namespaces",
     "exempt-accounts",
     "exempt-groups",
+    "operators",
     "forbid-suppressions",
     "may-suppress",
 ];
@@ -318,6 +319,7 @@ impl<'s> ConfigReader<'s> {
                 "exempt-namespaces" => webhook.exempt_namespaces = self.globs(&node),
                 "exempt-accounts" => webhook.exempt_accounts = self.accounts(&node),
                 "exempt-groups" => webhook.exempt_groups = self.strings(&node),
+                "operators" => webhook.operators = self.accounts(&node),
                 "forbid-suppressions" => webhook.forbid_suppressions = self.forbidden(&node),
                 "may-suppress" => webhook.may_suppress = Some(self.suppressors(&node)),
                 _ => {}

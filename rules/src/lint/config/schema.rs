@@ -162,6 +162,12 @@ fn webhook(known_rules: RuleSet) -> Value {
                 "default": webhook.exempt_groups,
                 "description": "Groups of users whose requests are never checked"
             },
+            "operators": {
+                "type": "array",
+                "items": {"type": "string", "pattern": "^[a-z0-9.-]+/[a-z0-9.-]+$"},
+                "default": webhook.operators,
+                "description": "Service accounts of operators, as NAMESPACE/NAME: what they make for an owner that was checked is not checked again"
+            },
             "forbid-suppressions": {
                 "description": "Rules and groups of rules that an annotation may not suppress; `all`: any",
                 "anyOf": [{"const": "all"}, {"type": "array", "items": {"enum": rules_and_groups(known_rules)}}]
