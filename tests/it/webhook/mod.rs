@@ -4,6 +4,7 @@
 
 mod attacks;
 mod balancer;
+mod bundles;
 mod client;
 mod confirm;
 mod costs;
