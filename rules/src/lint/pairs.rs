@@ -18,14 +18,17 @@ const MAX_BESIDE: usize = 64;
 
 impl Engine {
     /// The findings on other objects that name this one, told from its side. They have no fix: it is the other object
-    /// that a fix would change.
+    /// that a fix would change. Objects of files have none: there each finding is reported where its rule finds it.
     pub(crate) fn check_pairs(&self, object: &Object, cluster: &Cluster) -> Vec<Finding> {
         let mut found = Vec::new();
+        if object.origin().is_some() {
+            return found;
+        }
         let mut left = STEPS_PER_OBJECT;
         for (at, pair) in self.pairs_with(object) {
             let partners = (pair.partners)(object, cluster);
-            for partner in partners.iter().filter(|other| !other.is_same_resource(object)).take(MAX_PARTNERS)
-            {
+            let is_other = |other: &&Object| other.origin().is_none() && !other.is_same_resource(object);
+            for partner in partners.iter().filter(is_other).take(MAX_PARTNERS) {
                 let Some(small) = pair.cluster(object, partner, cluster) else { continue };
                 let mut findings = Vec::new();
                 left -= self.run_rule(at, partner, &small, left, &mut findings).steps;

@@ -31,7 +31,7 @@ fn ask(operation: &str, object: Value, old: Value) -> Value {
 
 #[test]
 fn a_denial_has_the_form_of_a_validation_error() {
-    let answer = ask("CREATE", pool(json!({})), Value::Null);
+    let answer = ask("CREATE", pool(json!({"limits": null})), Value::Null);
     assert_eq!(answer["allowed"], false);
     assert_eq!(answer["uid"], "u-1");
     assert_eq!(answer["status"]["code"], 422);
@@ -63,7 +63,7 @@ fn a_denial_is_bounded() {
     pool["spec"]["template"]["spec"]["requirements"] = odd.into();
     let answer = ask("CREATE", pool, Value::Null);
     let causes = answer["status"]["details"]["causes"].as_array().unwrap();
-    assert_eq!(causes.len(), MAX_CAUSES + 2, "{}", causes.len());
+    assert_eq!(causes.len(), MAX_CAUSES + 3, "{}", causes.len());
     let more = causes[MAX_CAUSES]["message"].as_str().unwrap();
     assert!(more.starts_with("gpulint: ") && more.ends_with(" more findings"), "{more}");
     let length = answer.to_string().len();

@@ -129,14 +129,14 @@ fn replicas_that_want_different_names_converge() {
 
 #[test]
 fn certificates_that_are_not_valid_yet_are_replaced_once() {
-    let ahead = START + 3600;
+    let ahead = START + 2 * 86_400;
     let keys = next(&SecretData::default(), ahead);
     assert!(!is_trusted(&keys, &keys.bundle(), START));
     let repaired = next(&keys, START);
     assert!(is_trusted(&repaired, &repaired.bundle(), START));
-    // A clock that is ahead by less than the allowed skew causes no replacement.
+    // A clock that is ahead by less than the allowed skew, as one in local time, causes no replacement.
     assert!(plan(&repaired, &wanted(), START + 60).unwrap().is_none());
-    let little = next(&SecretData::default(), START + 200);
+    let little = next(&SecretData::default(), START + 7200);
     assert!(plan(&little, &wanted(), START).unwrap().is_none());
     assert!(is_trusted(&little, &little.bundle(), START));
 }
