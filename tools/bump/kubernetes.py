@@ -80,13 +80,9 @@ def definition(types, name):
         return {"x-kubernetes-int-or-string": True}
     schema = stripped(types[name])
     properties = types[name].get("properties", {})
-    # A name with the default "" is there in every object that a client writes; so is the metadata of an object.
-    implied = [field for field, of in properties.items() if of.get("default") == ""]
     if "apiVersion" in properties and "metadata" in properties:
-        implied.append("metadata")
-    required = sorted(set(schema.get("required", [])) | set(implied))
-    if required:
-        schema["required"] = required
+        # Every object has a name.
+        schema["required"] = sorted({*schema.get("required", []), "metadata"})
     return schema
 
 
@@ -115,17 +111,14 @@ def reached(types, roots):
 
 
 def union(by_minor):
-    """Each type with the fields of all versions; where they differ, a later version decides. A name stays required: the
-    specification of 1.37 says of none any more that it has a default, and validation in Go code is the same."""
+    """Each type with the fields of all versions; where they differ otherwise, a later version decides."""
     out = {}
     for minor in MINORS:
         for name, schema in by_minor[minor].items():
             known = out.setdefault(name, {})
             fields = {**known.get("properties", {}), **schema.get("properties", {})}
-            implied = [field for field in known.get("required", []) if field == "name"]
-            required = sorted(set(schema.get("required", [])) | set(implied))
-            more = {"properties": dict(sorted(fields.items())), "required": required}
-            out[name] = dict(sorted({**schema, **{key: value for key, value in more.items() if value}}.items()))
+            properties = {"properties": dict(sorted(fields.items()))} if fields else {}
+            out[name] = dict(sorted({**schema, **properties}.items()))
     return out
 
 

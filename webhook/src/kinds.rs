@@ -20,11 +20,12 @@ pub fn watched() -> &'static [Kind] {
     WATCHED.get_or_init(|| watched_for(RULES.iter().copied()).into_iter().collect())
 }
 
-/// The kinds to watch for rules: those that they look up in the snapshot, and namespaces, whose labels the configuration
+/// The kinds to watch for rules: those that they look up in the snapshot, those of pairs, and namespaces, whose labels the configuration
 /// can select. Rules for kinds that no webhook is asked about need nothing.
 pub(crate) fn watched_for(rules: impl Iterator<Item = &'static Rule>) -> BTreeSet<Kind> {
     let asked = rules.filter(|rule| is_asked(rule));
-    asked.flat_map(|rule| rule.reads).copied().chain([Kind::NAMESPACE]).collect()
+    let looked_up = asked.flat_map(|rule| rule.reads.iter().chain(rule.paired_kinds()));
+    looked_up.copied().chain([Kind::NAMESPACE]).collect()
 }
 
 /// The rules that a configuration leaves on for some object.
@@ -37,7 +38,8 @@ pub(crate) fn rules_in_use(settings: &Settings) -> impl Iterator<Item = &'static
 /// The rules for which each watched kind is read, if all are on; none for namespaces means the configuration.
 pub fn readers() -> Vec<(Kind, Vec<&'static str>)> {
     let of = |kind: Kind| {
-        let reading = RULES.iter().filter(|rule| is_asked(rule) && rule.reads.contains(&kind));
+        let is_read = |rule: &Rule| rule.reads.contains(&kind) || rule.paired_kinds().contains(&kind);
+        let reading = RULES.iter().filter(|rule| is_asked(rule) && is_read(rule));
         reading.map(|rule| rule.id).collect()
     };
     watched().iter().map(|kind| (*kind, of(*kind))).collect()

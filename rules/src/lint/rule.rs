@@ -359,6 +359,11 @@ impl Rule {
         self.pairs.iter().any(|pair| pair.with.contains(&kind))
     }
 
+    /// The kinds of the objects that a review of another object asks it for.
+    pub fn paired_kinds(&self) -> &'static [Kind] {
+        if self.pairs.is_empty() { &[] } else { self.kinds() }
+    }
+
     /// Whether it may read other objects. A rule for all kinds may read those of the kind that it runs for.
     pub(crate) fn reads_cluster(&self) -> bool {
         !self.reads.is_empty() || self.kinds().is_empty()

@@ -319,7 +319,7 @@ fn the_chart_renders_what_the_command_prints() {
     ] {
         assert!(!template(&helm, "gpulint", &[wrong]).status.success(), "{wrong}");
     }
-    assert!(template(&helm, &["config=webhook: {deny: off}"]).status.success());
+    assert!(template(&helm, "gpulint", &["config=webhook: {deny: off}"]).status.success());
 }
 
 /// What no rule in use reads is not granted, neither by the manifests nor by the chart.
