@@ -180,6 +180,7 @@ impl Flags {
                 settings.notes.extend(product.note_on(version).ok().flatten());
             }
         }
+        settings.notes.extend(settings.platform.notes());
         if !self.select.is_empty() {
             settings.select.clone_from(&self.select);
         }

@@ -80,7 +80,7 @@ impl Product {
     const fn versions(self) -> [Version; 3] {
         match self {
             Product::Karpenter => [Version::new(1, 0), Version::new(1, 14), Version::new(1, 14)],
-            Product::Keda => [Version::new(2, 14), Version::new(2, 20), Version::new(2, 20)],
+            Product::Keda => [Version::new(2, 14), Version::new(2, 21), Version::new(2, 21)],
             Product::Kubernetes => [Version::new(1, 32), Version::new(1, 37), Version::new(1, 36)],
         }
     }
@@ -116,6 +116,23 @@ impl Product {
     }
 }
 
+/// The minor version of KEDA 2, and the first and last minor version of Kubernetes 1 that it is tested with:
+/// <https://keda.sh/docs/2.21/operate/cluster/>, of 2026-11.
+const KEDA_IS_TESTED_WITH: [(u32, u32, u32); 8] = [
+    (14, 27, 29),
+    (15, 28, 30),
+    (16, 29, 31),
+    (17, 30, 32),
+    (18, 31, 33),
+    (19, 32, 34),
+    (20, 33, 35),
+    (21, 34, 36),
+];
+
+/// The version of Kubernetes whose pod fields the newest supported version of KEDA has in its CRDs: that of `k8s.io/api` in
+/// its `go.mod`.
+pub(crate) const KEDA_POD_FIELDS: Version = Version::new(1, 36);
+
 #[derive(Clone, Debug)]
 pub struct Platform {
     pub karpenter: Version,
@@ -147,26 +164,6 @@ impl Platform {
         }
     }
 
-    /// The version of Kubernetes whose pod fields objects of an API group can have: the cluster's, and for KEDA that of the
-    /// types in its CRDs, from `k8s.io/api` in the `go.mod` of each minor version.
-    pub(crate) fn pod_fields_of(&self, group: &str) -> Version {
-        if Product::of_group(group) != Some(Product::Keda) {
-            return self.kubernetes;
-        }
-        Version::new(
-            1,
-            match self.keda.minor {
-                ..=14 => 28,
-                15 => 29,
-                16 | 17 => 31,
-                18 => 33,
-                19 => 34,
-                20 => 35,
-                21.. => 36,
-            },
-        )
-    }
-
     /// Sets the version of a product, and marks it as stated.
     pub fn state(&mut self, product: Product, version: Version) {
         *self.version_mut(product) = version;
@@ -183,6 +180,19 @@ impl Platform {
     /// Marks all versions as stated.
     pub fn with_all_stated(self) -> Platform {
         Platform { stated: Product::ALL.to_vec(), ..self }
+    }
+
+    /// Notes on stated versions that do not go together. KEDA names the versions of Kubernetes that it is tested with, and
+    /// refuses no other.
+    pub fn notes(&self) -> Vec<String> {
+        let stated = [Product::Keda, Product::Kubernetes].into_iter().all(|product| self.is_stated(product));
+        let tested = KEDA_IS_TESTED_WITH.iter().find(|(keda, ..)| stated && *keda == self.keda.minor);
+        let other = tested.filter(|(_, from, to)| !(*from..=*to).contains(&self.kubernetes.minor));
+        let note = other.map(|(_, from, to)| {
+            let (keda, kubernetes) = (self.keda, self.kubernetes);
+            format!("KEDA {keda} is tested with Kubernetes 1.{from} to 1.{to}, not with {kubernetes}")
+        });
+        note.into_iter().collect()
     }
 
     /// The local time zone of the users, if it is set and known.
@@ -203,5 +213,28 @@ impl Default for Platform {
             region: None,
             timezone: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEDA_IS_TESTED_WITH, Platform, Product, Version};
+
+    #[test]
+    fn stated_versions_that_are_not_tested_together_are_noted() {
+        let notes = |keda, kubernetes: Option<u32>| {
+            let mut platform = Platform::default();
+            platform.state(Product::Keda, Version::new(2, keda));
+            if let Some(minor) = kubernetes {
+                platform.state(Product::Kubernetes, Version::new(1, minor));
+            }
+            platform.notes()
+        };
+        assert_eq!(notes(18, Some(34)), ["KEDA 2.18 is tested with Kubernetes 1.31 to 1.33, not with 1.34"]);
+        assert!(
+            notes(19, Some(34)).is_empty() && notes(18, None).is_empty() && notes(30, Some(34)).is_empty()
+        );
+        let known: Vec<u32> = Product::Keda.supported().map(|version| version.minor).collect();
+        assert_eq!(KEDA_IS_TESTED_WITH.map(|(keda, ..)| keda).to_vec(), known);
     }
 }

@@ -391,7 +391,7 @@ pub(crate) struct RuleArgs {
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Karpenter))]
     pub(crate) karpenter: Option<Version>,
 
-    /// KEDA's version, such as 2.20, instead of `platform.keda`
+    /// KEDA's version, such as 2.21, instead of `platform.keda`
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Keda))]
     pub(crate) keda: Option<Version>,
 

@@ -141,7 +141,7 @@ fn a_configuration_is_written_for_a_folder() {
     let printed = folder.run(&["init", "--print"]).exits(0).out;
     assert!(printed.contains("platform:\n  karpenter: \"1.9\" # infra/karpenter.yaml:8\n"), "{printed}");
     assert!(printed.contains("  kubernetes: \"1.33\" # infra/main.tf:2\n"), "{printed}");
-    assert!(printed.contains("  # keda: \"2.20\" # no file says which version"), "{printed}");
+    assert!(printed.contains("  # keda: \"2.21\" # no file says which version"), "{printed}");
     assert_eq!(folder.run(&["init", "-"]).exits(0).out, printed);
     assert!(!folder.0.join("gpulint.yaml").exists());
     folder.run(&["init"]).exits(0).complains("wrote gpulint.yaml; `gpulint check .` reads it");

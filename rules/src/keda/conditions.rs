@@ -1,4 +1,4 @@
-//! Conditions on the keys of a trigger, as written in the constraints of `scalers.txt`.
+//! Conditions on the keys of a trigger, as written in `constraints.txt`.
 
 use super::check::{KeyValue, TriggerCheck};
 use super::scalers::Scaler;
@@ -21,6 +21,8 @@ pub(super) enum Test {
     Identity(&'static str),
     /// `KEY=V|W`: the value of the key, or its default, is one of these.
     Equals(&'static str, Vec<&'static str>),
+    /// `KEY~=V`: the value of the key is this one, in any case.
+    EqualsInAnyCase(&'static str, &'static str),
     /// `KEY~ITEM`: the list has this item.
     Holds(&'static str, &'static str),
     /// `KEY`
@@ -64,6 +66,8 @@ impl Test {
             Test::Modifiers
         } else if let Some(provider) = text.strip_prefix("identity=") {
             Test::Identity(provider)
+        } else if let Some((name, value)) = text.split_once("~=") {
+            Test::EqualsInAnyCase(key(name)?, value)
         } else if let Some((name, values)) = text.split_once('=') {
             Test::Equals(key(name)?, values.split('|').collect())
         } else if let Some((name, item)) = text.split_once('~') {
@@ -88,6 +92,11 @@ impl Test {
                     let effective = check.effective(key);
                     Some(effective.is_some_and(|text| values.iter().any(|value| is_equal(text, value))))
                 }
+            },
+            Test::EqualsInAnyCase(key, value) => match check.value(key) {
+                KeyValue::Unknown | KeyValue::Hidden(_) => None,
+                KeyValue::Absent => Some(false),
+                KeyValue::Text(_, text) => Some(text.eq_ignore_ascii_case(value)),
             },
             Test::Holds(key, item) => match check.value(key) {
                 KeyValue::Unknown | KeyValue::Hidden(_) => None,
@@ -119,7 +128,10 @@ impl Test {
         match self {
             Test::Not(inner) => inner.node(check),
             Test::Modifiers | Test::Identity(_) => None,
-            Test::Equals(key, _) | Test::Holds(key, _) | Test::Present(key) => check.node(key),
+            Test::Equals(key, _)
+            | Test::EqualsInAnyCase(key, _)
+            | Test::Holds(key, _)
+            | Test::Present(key) => check.node(key),
             Test::Any(tests) | Test::All(tests) => tests.iter().find_map(|test| test.node(check)),
         }
     }

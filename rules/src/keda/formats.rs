@@ -3,12 +3,12 @@
 
 use serde_json::Value;
 
+use super::patterns::{is_glob, is_go_regex, is_label_selector};
 use super::value::boolean;
-use crate::facts::names::{is_label_value, is_qualified_name};
 
 #[derive(Debug)]
 pub(super) struct Format {
-    /// The name in `scalers.txt`.
+    /// The name in `constraints.txt`.
     name: &'static str,
     /// The expected form, for a message.
     pub(super) wanted: &'static str,
@@ -28,6 +28,8 @@ static FORMATS: &[Format] = &[
     format("braces", "a query with a scope in braces, such as `{service:a}`", |text| {
         text.lines().any(|line| line.find('{').is_some_and(|at| line[at..].contains('}')))
     }),
+    format("glob", "a glob such as `logs/[a-z]*.json`", is_glob),
+    format("go_regex", "a regular expression of Go", is_go_regex),
     format("http_urls", "a URL with `http` or `https`", |text| text.split(',').all(is_http_url)),
     format("json_object", "a JSON object", |text| {
         serde_json::from_str(text).is_ok_and(|value: Value| value.is_object())
@@ -52,6 +54,9 @@ static FORMATS: &[Format] = &[
     format("stat_period", "1, 5, 10, 30 or a multiple of 60", |text| {
         text.parse().map_or(true, |n: i64| matches!(n, 1 | 5 | 10 | 30) || (n > 0 && n % 60 == 0))
     }),
+    format("temporal_name", "letters, digits and `-_./:`", |text| {
+        text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:".contains(&b))
+    }),
     format("three_parts", "`NAMESPACE/TYPE/NAME`", |text| text.split('/').count() == 3),
     format("two_numbers", "`hh:mm`", |text| text.split(':').count() == 2),
     format("three_numbers", "`hh:mm:ss`", |text| text.split(':').count() == 3),
@@ -59,7 +64,7 @@ static FORMATS: &[Format] = &[
 ];
 
 impl Format {
-    /// The format with this name in `scalers.txt`.
+    /// The format with this name in `constraints.txt`.
     pub(super) fn named(name: &str) -> Result<&'static Format, String> {
         FORMATS.iter().find(|format| format.name == name).ok_or_else(|| format!("no format `{name}`"))
     }
@@ -201,48 +206,6 @@ fn is_long_duration(text: &str) -> bool {
     true
 }
 
-/// Whether the API server may accept the text as a label selector.
-fn is_label_selector(text: &str) -> bool {
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        let end = match (rest.find(','), rest.find('(')) {
-            (Some(comma), Some(open)) if open < comma => rest[open..].find(')').map(|at| open + at + 1),
-            (Some(comma), _) => Some(comma),
-            (None, Some(open)) => rest[open..].find(')').map(|at| open + at + 1),
-            (None, None) => Some(rest.len()),
-        };
-        let Some(end) = end else { return false };
-        if !is_requirement(rest[..end].trim()) {
-            return false;
-        }
-        rest = rest[end..].trim_start();
-        match rest.strip_prefix(',') {
-            Some(more) => rest = more.trim_start(),
-            None if rest.is_empty() => {}
-            None => return false,
-        }
-    }
-    true
-}
-
-fn is_requirement(text: &str) -> bool {
-    if let Some(key) = text.strip_prefix('!') {
-        return is_qualified_name(key.trim());
-    }
-    if let Some((key, rest)) = text.split_once(['=', '!', '<', '>']) {
-        let value = rest.trim_start_matches('=').trim();
-        return is_qualified_name(key.trim()) && is_label_value(value);
-    }
-    if let Some((head, values)) = text.split_once('(') {
-        let mut words = head.split_whitespace();
-        let key = words.next().is_some_and(is_qualified_name);
-        let operator = matches!(words.next(), Some("in" | "notin")) && words.next().is_none();
-        let values = values.strip_suffix(')').is_some_and(|v| v.split(',').all(|v| is_label_value(v.trim())));
-        return key && operator && values;
-    }
-    is_qualified_name(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::Format;
@@ -255,11 +218,6 @@ mod tests {
             ("json_strings", vec!["{\"#a\":\"b\"}"], vec!["a", "{\"a\":1}", "[]"]),
             ("json_object", vec!["{\":a\":{\"S\":\"b\"}}"], vec!["a", "[1]"]),
             ("kafka_version", vec!["2.5.0", "0.10.2.0"], vec!["2.5", "v2.5.0", "0.10.2"]),
-            (
-                "label_selector",
-                vec!["a=b", "a", "!a", "a in (b, c),d!=e", "a/b==c"],
-                vec!["a b", "a=/", "a in b"],
-            ),
             ("long_duration", vec!["7d", "2h30m", "1.5w", "0"], vec!["7", "d", "7x", ""]),
             ("partitions", vec!["1", "1-3, 5"], vec!["x", "1-", "1,,2"]),
             (

@@ -1,5 +1,5 @@
 //! Typed access to KEDA's triggers: the triggers of a ScaledObject or ScaledJob, the keys that each trigger
-//! type reads (`scalers.txt`), and whether a trigger matches its type.
+//! type reads (`scalers.txt`, `constraints.txt`), and whether a trigger matches its type.
 //!
 //! Conditions that KEDA's own admission webhook checks are implemented in the rules; this module covers what
 //! the scalers check when they are built.
@@ -11,6 +11,7 @@ pub mod fallback;
 mod formats;
 pub mod formula;
 pub mod meaning;
+mod patterns;
 pub mod query;
 pub mod removed;
 pub mod resource_metrics;
@@ -19,6 +20,7 @@ pub mod sources;
 pub mod value;
 
 use crate::object::Object;
+use crate::platform::Version;
 use crate::tree::node::Node;
 
 pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
@@ -71,9 +73,9 @@ impl<'a> Trigger<'a> {
         matches!(self.kind(), Some("cpu" | "memory"))
     }
 
-    /// The definition of its type. `None` if the table has no such type.
-    pub fn scaler(&self) -> Option<&'static scalers::Scaler> {
-        self.kind().and_then(scalers::scaler)
+    /// The definition of its type in a version of KEDA. `None` if the version has no such type.
+    pub fn scaler(&self, keda: Version) -> Option<&'static scalers::Scaler> {
+        scalers::scaler(self.kind()?, keda)
     }
 
     pub fn metadata(&self) -> Node<'a> {

@@ -9,64 +9,36 @@ pub struct RemovedKey {
     pub trigger_types: &'static [&'static str],
     /// The first version that ignores it, which may be a future version.
     pub since: Version,
-    /// The versions that reject a trigger with the key: the first, and the first later one that accepts it
-    /// again.
-    pub rejected_between: Option<(Version, Version)>,
     /// What to use instead.
     pub replacement: &'static str,
 }
 
-/// Keys that scalers ignore or will ignore. Keys that a scaler rejects permanently are in `scalers.txt`. A
+/// Keys that scalers ignore or will ignore. Keys that a version of a scaler rejects are in `scalers.txt`. A
 /// key that a scaler still reads is not reported for that scaler.
 pub const REMOVED_KEYS: &[RemovedKey] = &[
     RemovedKey {
         key: "metricName",
         trigger_types: &[],
         since: Version::new(2, 12),
-        rejected_between: None,
         replacement: "remove it: KEDA names the metric itself, and `name` names the trigger",
     },
     RemovedKey {
         key: "cortexOrgID",
         trigger_types: &["prometheus"],
         since: Version::new(2, 15),
-        rejected_between: None,
         replacement: "write `customHeaders: X-Scope-OrgID=…`",
     },
     RemovedKey {
         key: "tls",
         trigger_types: &["ibmmq"],
         since: Version::new(2, 18),
-        rejected_between: Some((Version::new(2, 18), Version::new(2, 20))),
         replacement: "write `unsafeSsl`",
     },
     RemovedKey {
         key: "tlsCertFile",
         trigger_types: &["external", "external-push"],
         since: Version::new(2, 17),
-        rejected_between: None,
         replacement: "give `caCert` in a TriggerAuthentication",
-    },
-    RemovedKey {
-        key: "buildId",
-        trigger_types: &["temporal"],
-        since: Version::new(2, 21),
-        rejected_between: None,
-        replacement: "write `workerDeploymentName` and `workerDeploymentBuildId`",
-    },
-    RemovedKey {
-        key: "selectAllActive",
-        trigger_types: &["temporal"],
-        since: Version::new(2, 21),
-        rejected_between: None,
-        replacement: "remove it, or write `workerDeploymentName` and `workerDeploymentBuildId`",
-    },
-    RemovedKey {
-        key: "selectUnversioned",
-        trigger_types: &["temporal"],
-        since: Version::new(2, 21),
-        rejected_between: None,
-        replacement: "remove it, or write `workerDeploymentName` and `workerDeploymentBuildId`",
     },
 ];
 

@@ -21,6 +21,17 @@ pub struct Parameters<'a> {
     pub identity: &'a str,
 }
 
+/// The fields of `azureServicePrincipal`, and the parameters that KEDA makes of them.
+const SERVICE_PRINCIPAL: [(&str, &str); 7] = [
+    ("tenantId", "azureServicePrincipalTenantId"),
+    ("clientId", "azureServicePrincipalClientId"),
+    ("cloud", "azureServicePrincipalCloud"),
+    ("activeDirectoryEndpoint", "azureServicePrincipalActiveDirectoryEndpoint"),
+    ("clientSecret", "azureServicePrincipalClientSecret"),
+    ("clientCertificate", "azureServicePrincipalClientCertificate"),
+    ("clientCertificatePassword", "azureServicePrincipalClientCertificatePassword"),
+];
+
 impl<'a> Authentication<'a> {
     /// The parameters and the pod identity in the `spec` of a (Cluster)TriggerAuthentication.
     pub fn of(spec: &Node<'a>) -> Authentication<'a> {
@@ -54,6 +65,16 @@ impl<'a> Authentication<'a> {
                 names.push(item.get("parameter").text()?);
             }
         }
+        let principal = spec.get("azureServicePrincipal");
+        if principal.is_unknown() || principal.has_unknown_key() {
+            return None;
+        }
+        names.extend(
+            SERVICE_PRINCIPAL
+                .iter()
+                .filter(|(field, _)| !principal.get(field).is_absent())
+                .map(|(_, name)| *name),
+        );
         let provider = spec.path(&["podIdentity", "provider"]);
         if spec.get("podIdentity").is_unknown() || provider.is_unknown() {
             return None;

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{self, Surroundings};
 use super::formula::{FormulaError, formula_error};
+use super::scalers::{KeySource, KeyStatus};
 use super::sources::{Authentication, Environment, Variable};
 use super::value::{KeyType, boolean, number, plain_number, whole};
 use super::{ellipsize, scalers, triggers};
 use crate::object::Object;
+use crate::platform::{Product, Version};
 
 #[test]
 fn numbers_follow_json() {
@@ -54,7 +56,7 @@ fn problems(trigger: serde_json::Value) -> Vec<String> {
     }))
     .unwrap();
     let trigger = triggers(&object).next().unwrap();
-    let scaler = scalers::scaler(trigger.kind().unwrap()).unwrap();
+    let scaler = trigger.scaler(Product::Keda.newest()).unwrap();
     let authentication =
         if trigger.has_authentication() { Authentication::Unknown } else { Authentication::None };
     let around = Surroundings { modifiers: Some(false), authentication, environment: Environment::Unknown };
@@ -217,6 +219,8 @@ struct Case {
     identity: String,
     #[serde(default)]
     modifiers: bool,
+    /// The version of KEDA; the newest one if it is absent.
+    keda: Option<String>,
 }
 
 #[test]
@@ -239,7 +243,8 @@ fn scalers_are_built_as_keda_builds_them() {
         }))
         .unwrap();
         let trigger = triggers(&object).next().unwrap();
-        let scaler = scalers::scaler(&case.r#type).unwrap();
+        let keda = case.keda.as_deref().map_or(Some(Product::Keda.newest()), Version::parse).unwrap();
+        let scaler = scalers::scaler(&case.r#type, keda).unwrap();
         let around = Surroundings {
             modifiers: Some(case.modifiers),
             authentication: Authentication::of(&object.get("auth")),
@@ -256,7 +261,8 @@ fn scalers_are_built_as_keda_builds_them() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(rejected > 250, "{rejected} rejected");
-    let without: Vec<&str> = scalers::names().filter(|name| !types.contains(*name)).collect();
+    let without: Vec<&str> =
+        scalers::names(Product::Keda.newest()).filter(|name| !types.contains(*name)).collect();
     assert!(without.is_empty(), "no trigger of {}", without.join(", "));
 }
 
@@ -302,4 +308,42 @@ fn what_surrounds_a_trigger_is_read() {
     let second = Environment::of(&pod, &pod.get("b"));
     assert!(matches!(second.variable("D"), Variable::Unknown));
     assert!(matches!(Environment::of(&pod, &pod.get("c")), Environment::Unknown));
+}
+
+/// Where the keys that the program finds in KEDA 2.20 differ from those that running its parsers gave.
+#[test]
+fn what_source_and_parsers_say_differently_is_decided() {
+    let keda = Version::new(2, 20);
+    let scaler = |kind: &str| scalers::scaler(kind, keda).unwrap();
+    let key = |kind: &str, name: &str| scaler(kind).key(name).unwrap_or_else(|| panic!("{kind} {name}"));
+    let is_read = |kind: &str, name: &str| matches!(scaler(kind).key_status(name), KeyStatus::Read);
+    let aws = [
+        "apache-kafka",
+        "aws-cloudwatch",
+        "aws-dynamodb",
+        "aws-dynamodb-streams",
+        "aws-kinesis-stream",
+        "aws-sqs-queue",
+    ];
+    for kind in aws.into_iter().chain(["kafka", "prometheus"]) {
+        // KEDA reads both spellings, this one from parameters alone.
+        assert_eq!(key(kind, "awsAccessKeyId").sources, [KeySource::Authentication], "{kind}");
+    }
+    // The client refuses a value that the tag allows.
+    assert!(!key("apache-kafka", "sasl").values.contains(&"gssapi"));
+    // The code sets the default.
+    assert_eq!(key("kafka", "saslTokenProvider").default, Some("bearer"));
+    for kind in ["gcp-cloudtasks", "gcp-pubsub", "gcp-stackdriver", "gcp-storage", "prometheus"] {
+        assert!(is_read(kind, "credentialsFromEnv"), "{kind}");
+    }
+    assert!(!is_read("prometheus", "credentials"));
+    // KEDA copies `scope` alone from the metadata.
+    assert!(is_read("pulsar", "scope") && !is_read("pulsar", "scopes"));
+    assert!(key("pulsar", "scopes").reads(KeySource::Authentication));
+    assert_eq!(key("influxdb", "authToken").rejected_since, Some(keda));
+    assert!(key("influxdb", "authToken").reads(KeySource::Env));
+    assert!(!key("predictkube", "apiKey").required && is_read("predictkube", "apiKey"));
+    assert_eq!(key("azure-monitor", "metricAggregationType").kind, KeyType::String);
+    assert!(!key("openstack-metric", "authURL").required);
+    assert!(key("pulsar", "EndpointParams").reads(KeySource::Metadata));
 }

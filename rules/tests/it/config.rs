@@ -127,7 +127,7 @@ fn errors_have_places_and_suggestions() {
         ),
         ("platform: {karpenter: \"2.0\"}\n", "1:23: gpulint knows Karpenter 1.0 to 1.14, not 2.0"),
         ("platform: {karpenter: 0.37}\n", "1:23: gpulint knows Karpenter 1.0 to 1.14, not 0.37"),
-        ("platform: {keda: v3.1.2}\n", "1:18: gpulint knows KEDA 2.14 to 2.20, not 3.1"),
+        ("platform: {keda: v3.1.2}\n", "1:18: gpulint knows KEDA 2.14 to 2.21, not 3.1"),
         ("platform: {kubernetes: 2.1}\n", "1:24: gpulint knows Kubernetes 1.32 to 1.37, not 2.1"),
         ("platform: {eks: maybe}\n", "1:17: expected `true` or `false`, found `maybe`"),
         ("platform: {region: 5}\n", "1:20: expected a string, found `5`"),

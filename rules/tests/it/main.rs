@@ -19,6 +19,7 @@ mod crds;
 mod fit;
 mod fixes;
 mod identity;
+mod keda_versions;
 mod laws;
 mod layers;
 mod pairs;

@@ -414,7 +414,7 @@ fn slips_are_found_under_versions_that_are_newer_than_the_schemas() {
     let trigger = |kind: &str, key: &str| {
         let typed = scaled.replace("type: cpu, metricType: Utilization", &format!("type: {kind}"));
         let manifest = typed.replace("value: '50'", &format!("podSelector: a=b, value: '4', {key}: '1'"));
-        let all = findings(&manifest, "{keda: '2.21'}");
+        let all = findings(&manifest, "{keda: '2.22'}");
         let rules = ["keda-trigger-type-unknown", "keda-trigger-key-ignored"];
         rules.map(|rule| all.iter().filter(|f| f.rule.id == rule).count())
     };

@@ -97,7 +97,9 @@ impl Keys<'_> {
 /// Adds the keys that a trigger reads, required ones first, and then the variables of the target that it
 /// reads.
 fn trigger_metadata(cursor: &Cursor<'_>, place: &KeyPlace, keys: &mut Keys<'_>) {
-    let Some(scaler) = cursor.beside(place.parent, 1, "type").and_then(scalers::scaler) else {
+    let keda = cursor.platform().keda;
+    let Some(scaler) = cursor.beside(place.parent, 1, "type").and_then(|name| scalers::scaler(name, keda))
+    else {
         return;
     };
     let mut read: Vec<_> = scaler.keys.iter().filter(|key| key.rejected_since.is_none()).collect();

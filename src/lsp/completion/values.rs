@@ -155,7 +155,7 @@ fn special(cursor: &Cursor<'_>, node: usize, values: &mut Values) {
             }
         }
         [.., "triggers", "[]", "type"] => {
-            for name in scalers::names() {
+            for name in scalers::names(cursor.platform().keda) {
                 values.text(ItemKind::Choice, name, meaning::of_type(name).map(str::to_owned));
             }
         }
@@ -310,7 +310,8 @@ fn label_values(cursor: &Cursor<'_>, node: usize, key: &str, values: &mut Values
 }
 
 fn trigger_values(cursor: &Cursor<'_>, node: usize, key: &str, values: &mut Values) {
-    let Some(scaler) = cursor.beside(node, 2, "type").and_then(scalers::scaler) else {
+    let keda = cursor.platform().keda;
+    let Some(scaler) = cursor.beside(node, 2, "type").and_then(|name| scalers::scaler(name, keda)) else {
         return;
     };
     let Some(known) = scaler.keys.iter().find(|known| known.names().any(|name| name == key)) else {

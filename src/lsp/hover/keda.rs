@@ -1,8 +1,8 @@
 //! Triggers of KEDA: the keys that a type reads, and the description of one key.
 
-use gpulint_rules::Kind;
-use gpulint_rules::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, TABLE_VERSION, scaler};
+use gpulint_rules::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, scaler};
 use gpulint_rules::keda::value::KeyType;
+use gpulint_rules::{Kind, Version};
 
 use super::Place;
 use super::words::{code, more, sentence};
@@ -11,7 +11,7 @@ use crate::lsp::view::View;
 /// Maximum number of optional keys to name.
 const MAX_KEYS: usize = 12;
 
-pub(super) fn of_place(_: &View<'_>, place: &Place<'_>) -> Option<String> {
+pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
     if !place.object.is(Kind::SCALED_OBJECT) && !place.object.is(Kind::SCALED_JOB) {
         return None;
     }
@@ -20,15 +20,16 @@ pub(super) fn of_place(_: &View<'_>, place: &Place<'_>) -> Option<String> {
         ["spec", "triggers", _, "type"] | ["spec", "triggers", _, "metadata", _] => place.ancestor(3),
         _ => return None,
     };
-    let scaler = scaler(trigger.get("type").text()?)?;
+    let keda = view.engine.settings().platform.keda;
+    let scaler = scaler(trigger.get("type").text()?, keda)?;
     match path.last()? {
-        &"type" => Some(of_type(scaler)),
+        &"type" => Some(of_type(scaler, keda)),
         key => of_key(scaler, key),
     }
 }
 
-fn of_type(scaler: &Scaler) -> String {
-    let mut out = format!("**Trigger {}** (KEDA {TABLE_VERSION})\n", code(scaler.name));
+fn of_type(scaler: &Scaler, keda: Version) -> String {
+    let mut out = format!("**Trigger {}** (KEDA {keda})\n", code(scaler.name));
     let readable = || scaler.keys.iter().filter(|key| is_in_metadata(key));
     let names = |required: bool| -> Vec<String> {
         readable()

@@ -33,7 +33,9 @@ const LATER: [&str; 15] = [
 fn cases() -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/keda/triggers.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let cases = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    // The program is of the newest version.
+    cases.filter(|case| case["keda"].is_null()).collect()
 }
 
 /// Mutants: each key missing, blank, or with a value of another type; each parameter and variable missing;

@@ -1,4 +1,4 @@
-//! The constraints of `scalers.txt`: requirements of a scaler on several keys, or on one key beyond its type.
+//! The constraints of `constraints.txt`: requirements of a scaler on several keys, or on one key beyond its type.
 //!
 //! A constraint is parsed when the table is loaded, and a line that cannot be parsed is an error of the
 //! table. To add one, add a variant of [`Constraint`], a line of [`Constraint::parse`], and a function in the
@@ -63,6 +63,8 @@ enum Constraint {
     Min(Key, f64),
     /// `range(KEY,NUMBER,NUMBER)`
     Range(Key, f64, f64),
+    /// `below(KEY,LIMIT)`: the key is below another.
+    Below(Key, Key),
     /// `multiple(KEY,UNIT)`: the key is a multiple of another.
     Multiple(Key, Key),
     /// `format(FORMAT,KEY)`: `formats.rs` has the formats.
@@ -73,6 +75,8 @@ enum Constraint {
     EnumAnyCase(Key, Vec<&'static str>),
     /// `enum_at_poll(KEY,VALUE,...)`: KEDA builds the scaler, and each poll fails.
     EnumAtPoll(Key, Vec<&'static str>),
+    /// `items(KEY,VALUE,...)`: each item of the list is one of these.
+    Items(Key, Vec<&'static str>),
     /// `differ(KEY,KEY)`
     Differ(Key, Key),
     /// `same_length(KEY,KEY)`: the lists have the same number of items.
@@ -161,6 +165,8 @@ impl Constraint {
             ("enum", [one, values @ ..]) => Constraint::Enum(key(one)?, values.to_vec()),
             ("enum_any_case", [one, values @ ..]) => Constraint::EnumAnyCase(key(one)?, values.to_vec()),
             ("enum_at_poll", [one, values @ ..]) => Constraint::EnumAtPoll(key(one)?, values.to_vec()),
+            ("items", [one, values @ ..]) => Constraint::Items(key(one)?, values.to_vec()),
+            ("below", [one, limit]) => Constraint::Below(amount(one)?, amount(limit)?),
             ("differ", [first, second]) => Constraint::Differ(key(first)?, key(second)?),
             ("same_length", [first, second]) => Constraint::SameLength(key(first)?, key(second)?),
             ("cron", [one]) => Constraint::Cron(key(one)?),
@@ -201,6 +207,8 @@ impl Constraint {
                 texts::one_of_values(key, values, true, check);
             }
             Constraint::EnumAtPoll(key, values) => texts::enum_at_poll(key, values, check),
+            Constraint::Items(key, values) => texts::items(key, values, check),
+            Constraint::Below(key, limit) => numbers::below(key, limit, check),
             Constraint::Differ(first, second) => texts::differ(first, second, check),
             Constraint::SameLength(first, second) => texts::same_length(first, second, check),
             Constraint::Cron(key) => texts::cron(key, check),

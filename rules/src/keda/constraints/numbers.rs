@@ -2,7 +2,9 @@
 
 use super::super::check::{KeyValue, TriggerCheck};
 use super::super::ellipsize;
-use super::super::value::number;
+use super::super::scalers::ScalerKey;
+use super::super::value::{KeyType, number};
+use crate::facts::duration::GoDuration;
 use crate::tree::node::Node;
 
 /// The range of numbers that a key may have.
@@ -46,11 +48,11 @@ pub(super) fn sign(sign: Sign, key: &str, check: &mut TriggerCheck<'_>) {
 /// The number of a key, or its default, which is 0 if the table has none.
 fn number_or_default<'a>(key: &str, check: &TriggerCheck<'a>) -> Option<(Node<'a>, f64)> {
     match check.value(key) {
-        KeyValue::Text(node, text) => Some((node, number(text)?)),
+        KeyValue::Text(node, text) => Some((node, amount(check.find_key(key)?, text)?)),
         KeyValue::Absent => {
             let found = check.find_key(key)?;
             let n = match found.default {
-                Some(default) => number(default)?,
+                Some(default) => amount(found, default)?,
                 // A missing required key is reported elsewhere.
                 None if found.required => return None,
                 None => 0.0,
@@ -58,6 +60,26 @@ fn number_or_default<'a>(key: &str, check: &TriggerCheck<'a>) -> Option<(Node<'a
             Some((check.metadata.get(key), n))
         }
         KeyValue::Unknown | KeyValue::Hidden(_) => None,
+    }
+}
+
+/// The number in a text, for a duration in nanoseconds.
+fn amount(key: &ScalerKey, text: &str) -> Option<f64> {
+    match key.kind {
+        KeyType::Duration => {
+            GoDuration::parse(text).ok().map(|d| d.nanoseconds() as f64).or_else(|| number(text))
+        }
+        _ => number(text),
+    }
+}
+
+pub(super) fn below(key: &str, limit: &str, check: &mut TriggerCheck<'_>) {
+    if let (Some((node, n)), Some((other, most))) =
+        (number_or_default(key, check), number_or_default(limit, check))
+        && n >= most
+    {
+        let node = if node.is_set() { node } else { other };
+        check.report(node, format!("`{key}` is {n}, not below `{limit}`, {most}"), "write a smaller number");
     }
 }
 

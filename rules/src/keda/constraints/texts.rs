@@ -32,6 +32,19 @@ pub(super) fn enum_at_poll(key: &str, values: &[&str], check: &mut TriggerCheck<
     }
 }
 
+pub(super) fn items(key: &str, values: &[&str], check: &mut TriggerCheck<'_>) {
+    let separator = check.find_key(key).map_or(',', |found| found.separator);
+    let Some((node, text)) = check.text(key) else { return };
+    // An item that no scaler knows is reported with the type of the key.
+    let known = check.find_key(key).map_or(&[][..], |found| found.values.as_slice());
+    let odd =
+        text.split(separator).map(str::trim).find(|item| known.contains(item) && !values.contains(item));
+    if let Some(odd) = odd {
+        let message = format!("{} trigger does not support `{odd}` in `{key}`", check.with_article());
+        check.report(node, message, format!("write one of `{}`", values.join("`, `")));
+    }
+}
+
 pub(super) fn differ(first: &str, second: &str, check: &mut TriggerCheck<'_>) {
     if let (Some((_, a)), Some((node, b))) = (check.text(first), check.text(second))
         && a == b

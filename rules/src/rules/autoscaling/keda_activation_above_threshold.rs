@@ -37,6 +37,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-activation-above-threshold",
     kinds: &[Kind::SCALED_OBJECT],
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_activation_above_threshold.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
@@ -52,7 +53,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (Some(trigger), None) = (all.next(), all.next()) else {
         return None;
     };
-    let scaler = trigger.scaler().filter(|scaler| !scaler.open)?;
+    let scaler = trigger.scaler(ctx.platform().keda).filter(|scaler| !scaler.open)?;
     let metadata = trigger.metadata();
     for key in &scaler.keys {
         let Some(rest) = key.name.strip_prefix("activation") else { continue };

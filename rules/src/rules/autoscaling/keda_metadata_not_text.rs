@@ -35,6 +35,7 @@ pub(crate) static RULE: Rule = Rule {
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     owns: &[Ownership { path: "spec/triggers/*/metadata/*", aspect: Aspect::Value }],
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_metadata_not_text.rs")),
     check: Check::KedaTrigger(check),
     ..Rule::error(Group::Autoscaling)
@@ -60,7 +61,7 @@ fn null(trigger: &Trigger<'_>, name: &str, value: &Node<'_>, ctx: &mut Context<'
     let needs = |s: &crate::keda::scalers::Scaler| {
         s.keys.iter().any(|key| key.required && key.names().any(|n| n == name))
     };
-    if !trigger.scaler().is_some_and(needs) {
+    if !trigger.scaler(ctx.platform().keda).is_some_and(needs) {
         ctx.report(value, format!("`{}` is null, which counts as absent", ellipsize(name)))
             .help("write a quoted value, or leave the key out")
             .severity(Severity::Warning);

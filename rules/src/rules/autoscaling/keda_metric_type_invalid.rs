@@ -34,13 +34,14 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-metric-type-invalid",
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_metric_type_invalid.rs")),
     check: Check::KedaTrigger(check),
     ..Rule::error(Group::Autoscaling)
 };
 
 fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    trigger.scaler()?;
+    trigger.scaler(ctx.platform().keda)?;
     let kind = trigger.kind()?;
     let node = trigger.node.get("metricType");
     if node.is_unknown() {

@@ -30,6 +30,7 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#activating-and-scaling-thresholds>
 
 use crate::keda::value::boolean;
+use crate::keda::{triggers, uses_modifiers};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -37,6 +38,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT],
     fix: Some(Safety::Safe),
     tag: Some(Tag::Unnecessary),
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_setting_inert.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)
@@ -53,15 +55,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let cached = node.get("useCachedMetrics");
         cached.is_unknown() || cached.bool() == Some(true)
     };
+    // The polls renew cached metrics, and ask the sources of a formula.
+    let polls = uses_modifiers(object) != Some(false) || triggers(object).any(|t| cached(&t.node));
     for name in ["cooldownPeriod", "initialCooldownPeriod", "pollingInterval"] {
         let node = spec.get(name);
-        // Cached metrics are renewed by the polls.
-        if node.is_set() && !(name == "pollingInterval" && triggers(object).any(|t| cached(&t.node))) {
+        if node.is_set() && !(name == "pollingInterval" && polls) {
             inert(&node, name, min, ctx);
         }
     }
     for trigger in triggers(object) {
-        let Some(scaler) = trigger.scaler().filter(|scaler| !scaler.open) else { continue };
+        let Some(scaler) = trigger.scaler(ctx.platform().keda).filter(|scaler| !scaler.open) else {
+            continue;
+        };
         // A key that the scaler requires has to stay.
         for (name, node) in trigger.metadata().entries() {
             let known = name.starts_with("activation")

@@ -29,9 +29,11 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#triggers>
 
 use crate::keda::check::{Surroundings, problems};
+use crate::keda::scalers::{Scaler, type_added_after};
 use crate::keda::sources::{Authentication, Environment};
 use crate::keda::value::number;
-use crate::keda::{ellipsize, uses_modifiers};
+use crate::keda::{ellipsize, triggers, uses_modifiers};
+use crate::platform::Platform;
 use crate::rules::autoscaling::scale_target;
 use crate::rules::partners::{SCALED, around_scaler, authenticated, autoscalers};
 use crate::rules::prelude::*;
@@ -56,6 +58,7 @@ pub(crate) static RULE: Rule = Rule {
         },
         Pair { with: &SCALED, partners: autoscalers, beside: around_scaler },
     ],
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_trigger_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)
@@ -65,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let has_hpa = object.is(Kind::SCALED_OBJECT);
     let modifiers = if has_hpa { uses_modifiers(object) } else { Some(false) };
     for trigger in triggers(object) {
-        let Some(scaler) = trigger.scaler() else { continue };
+        let Some(scaler) = scaler(&trigger, ctx.platform()) else { continue };
         if has_hpa {
             utilization(&trigger, ctx);
         }
@@ -105,6 +108,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// The definition of the trigger's type. While the version of KEDA is not stated, a version without the type has that of the
+/// first one with it, so that what all of them reject stays an error.
+fn scaler(trigger: &Trigger<'_>, platform: &Platform) -> Option<&'static Scaler> {
+    let later =
+        || type_added_after(trigger.kind()?, platform.keda).filter(|_| !platform.is_stated(Product::Keda));
+    trigger.scaler(platform.keda).or_else(|| trigger.scaler(later()?))
 }
 
 /// The TriggerAuthentication that a trigger names, if the input has all of it.

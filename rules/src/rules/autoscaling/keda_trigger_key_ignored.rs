@@ -29,7 +29,7 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 
 use crate::keda::removed::removed_key;
-use crate::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, TABLE_VERSION};
+use crate::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, key_added_after, key_read_before};
 use crate::keda::{ellipsize, with_article};
 use crate::rules::prelude::*;
 
@@ -44,7 +44,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let scaler = trigger.scaler()?;
+    let scaler = trigger.scaler(ctx.platform().keda)?;
     for (name, value) in trigger.metadata().entries() {
         if is_placeholder(name) {
             continue;
@@ -93,17 +93,28 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
     if owned && ctx.is_rule_enabled("keda-metric-type-invalid") {
         return;
     }
+    let keda = ctx.platform().keda;
+    if let Some(since) = key_added_after(scaler.name, name, keda) {
+        let kind = with_article(scaler.name);
+        ctx.report(value, format!("{kind} trigger reads `{}` from KEDA {since} on", ellipsize(name)))
+            .at_key()
+            .help(format!("KEDA {keda} silently ignores it: update KEDA, or remove it"));
+        return;
+    }
     let metadata = trigger.metadata();
     let known = scaler.keys.iter().filter(|k| k.reads(KeySource::Metadata)).flat_map(|k| k.names());
     let near = nearest(name, known).map(|near| (near, metadata.get(near)));
     let beside = trigger.node.get(name);
     let is_of_trigger = TRIGGER_FIELDS.contains(&name) && beside.is_absent();
     // A version newer than the table has more keys, of which some may be near a known one.
-    let is_newer = ctx.platform().keda > TABLE_VERSION;
+    let is_newer = keda > Product::Keda.newest();
     if is_newer && !is_of_trigger && near.as_ref().is_none_or(|(_, other)| other.is_set()) {
         return;
     }
-    let message = format!("{} trigger does not read `{}`", with_article(scaler.name), ellipsize(name));
+    let mut message = format!("{} trigger does not read `{}`", with_article(scaler.name), ellipsize(name));
+    if let Some(last) = key_read_before(scaler.name, name, keda) {
+        message = format!("{message} after KEDA {last}");
+    }
     let finding = ctx.report(value, message).at_key();
     match near {
         _ if is_of_trigger => {

@@ -26,7 +26,7 @@
 
 use crate::keda::ellipsize;
 use crate::keda::removed::removed_type;
-use crate::keda::scalers::{LATER_TYPES, TABLE_VERSION, names};
+use crate::keda::scalers::{names, type_added_after};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -39,21 +39,19 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let kind = trigger.kind()?;
-    if trigger.scaler().is_some() {
+    if trigger.scaler(ctx.platform().keda).is_some() {
         return None;
     }
     let node = trigger.node.get("type");
     let keda = ctx.platform().keda;
-    if let Some((_, since)) = LATER_TYPES.iter().find(|(name, _)| *name == kind) {
-        if keda < *since {
-            ctx.report(&node, format!("trigger type `{kind}` comes with KEDA {since}"))
-                .help(format!("KEDA {keda} has no such scaler: update it, or use another"));
-        }
+    if let Some(since) = type_added_after(kind, keda) {
+        ctx.report(&node, format!("trigger type `{kind}` comes with KEDA {since}"))
+            .help(format!("KEDA {keda} has no such scaler: update it, or use another"));
         return None;
     }
-    let near = nearest(kind, names());
+    let near = nearest(kind, names(keda));
     // A version newer than the table has more types; removed ones are reported by keda-removed-field.
-    let may_be_new = keda > TABLE_VERSION && near.is_none();
+    let may_be_new = keda > Product::Keda.newest() && near.is_none();
     if kind.is_empty() || may_be_new || removed_type(kind).is_some() {
         return None;
     }

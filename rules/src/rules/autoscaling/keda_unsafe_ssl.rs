@@ -39,13 +39,14 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-unsafe-ssl",
     fix: Some(Safety::Unsafe),
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_unsafe_ssl.rs")),
     check: Check::KedaTrigger(check),
     ..Rule::warning(Group::Autoscaling)
 };
 
 fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let scaler = trigger.scaler()?;
+    let scaler = trigger.scaler(ctx.platform().keda)?;
     let node = trigger.metadata().get("unsafeSsl");
     if !scaler.keys.iter().any(|key| key.name == "unsafeSsl") || boolean(node.text()?.trim()) != Some(true) {
         return None;

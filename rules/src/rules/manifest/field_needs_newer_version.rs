@@ -29,10 +29,9 @@
 //! - <https://karpenter.sh/docs/upgrading/upgrade-guide/>
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 
-use std::sync::LazyLock;
-
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::manifest::message_parts::quoted_field;
+use crate::rules::manifest::since::{self, Since};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -43,6 +42,9 @@ pub(crate) static RULE: Rule = Rule {
         Kind::NODE_OVERLAY,
         Kind::EC2_NODE_CLASS,
         Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
+        Kind::TRIGGER_AUTHENTICATION,
+        Kind::CLUSTER_TRIGGER_AUTHENTICATION,
     ],
     rejected_by: &[Authority::ApiServer],
     depends_on: &[Product::Karpenter, Product::Keda],
@@ -50,33 +52,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)
 };
-
-/// A field, or some of its values, and the version that added them.
-struct Since {
-    kind: Kind,
-    /// Steps of the path; `*` is each item of a list.
-    path: Vec<&'static str>,
-    /// Empty: the field itself.
-    values: Vec<&'static str>,
-    product: &'static str,
-    version: Version,
-}
-
-static TABLE: LazyLock<Vec<Since>> = LazyLock::new(|| {
-    include_str!("since.tsv").lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
-});
-
-fn row(line: &'static str) -> Option<Since> {
-    let mut fields = line.split('\t');
-    let (group, kind) = fields.next()?.split_once('/')?;
-    Some(Since {
-        kind: Kind::new(group, kind),
-        path: fields.next()?.split('/').collect(),
-        values: fields.next()?.split(',').filter(|value| *value != "-").collect(),
-        product: fields.next()?,
-        version: Version::parse(fields.next()?)?,
-    })
-}
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let platform = ctx.platform();
@@ -87,16 +62,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(list) = requirements {
         reserved(&list, karpenter, ctx);
     }
-    for row in TABLE.iter().filter(|row| object.is(row.kind)) {
+    for row in since::rows(object) {
         let installed = match row.product {
             "Karpenter" => karpenter,
             _ => platform.keda,
         };
-        if installed < row.version {
-            let mut nodes = Vec::new();
-            find(&object.root(), &row.path, &mut nodes);
-            for node in nodes {
-                report(&node, row, installed, ctx);
+        if let Some(needed) = row.first.filter(|first| installed < *first) {
+            for node in row.nodes(object) {
+                report(&node, row, needed, installed, ctx);
             }
         }
     }
@@ -122,8 +95,8 @@ fn reserved(list: &RequirementList<'_>, installed: Version, ctx: &mut Context<'_
     }
 }
 
-fn report(node: &Node<'_>, row: &Since, installed: Version, ctx: &mut Context<'_>) {
-    let (name, needed) = (row.product, row.version);
+fn report(node: &Node<'_>, row: &Since, needed: Version, installed: Version, ctx: &mut Context<'_>) {
+    let name = row.product;
     let help = format!("update {name}, or set `platform` in gpulint.yaml if it is newer");
     if row.values.is_empty() {
         let field = quoted_field(&node.pointer());
@@ -136,24 +109,5 @@ fn report(node: &Node<'_>, row: &Since, installed: Version, ctx: &mut Context<'_
             .severity(Severity::Error)
             .rejected_by(Some(Authority::ApiServer))
             .help(help);
-    }
-}
-
-/// The existing nodes that a path leads to.
-fn find<'a>(node: &Node<'a>, path: &[&str], out: &mut Vec<Node<'a>>) {
-    match path.split_first() {
-        None if node.is_set() => out.push(node.clone()),
-        None => {}
-        Some((&"*", rest)) => node.items().for_each(|item| find(&item, rest, out)),
-        Some((step, rest)) => find(&node.get(step), rest, out),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn every_row_of_the_table_is_read() {
-        let written = include_str!("since.tsv").lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!(super::TABLE.len(), written);
     }
 }

@@ -40,6 +40,7 @@ use crate::kind::SCHEMA_KINDS;
 use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
 use crate::rules::manifest::misplaced::{follows, misplaced};
+use crate::rules::manifest::since;
 use crate::rules::manifest::stand_in::stand_in;
 use crate::rules::manifest::violation_message::{describe, duration_field};
 use crate::rules::precedence::EarlierReports;
@@ -53,7 +54,7 @@ pub(crate) static RULE: Rule = Rule {
     // A CRD accepts a number that does not fit into a Go integer, but no controller can then decode it.
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
-    depends_on: &[Product::Karpenter, Product::Kubernetes],
+    depends_on: &[Product::Karpenter, Product::Keda, Product::Kubernetes],
     // A value that Karpenter's CRDs accept but its controllers cannot decode stops Karpenter.
     alternates: &["crashes-karpenter", "duration-undecodable"],
     docs: docs(include_str!("invalid_value.rs")),
@@ -77,6 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             || violation.kind == ViolationKind::Unknown
             || is_part(violation)
             || earlier.covers(violation)
+            || since::is_of_older_keda(object, &violation.pointer, ctx.platform())
         {
             continue;
         }
@@ -96,9 +98,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             description.message =
                 format!("{} up to {} {}", description.message, product.name(), product.newest());
         }
+        let later = since::bounded_later(object, violation, ctx.platform());
+        if let Some(later) = later {
+            description.help = Some(format!("the API server rejects it from KEDA {later} on"));
+        }
         let finding = ctx.report(&node, description.message);
-        finding.rejected_by(Some(rejecting_component(object, violation)));
-        if outdated.is_some() {
+        finding.rejected_by(later.is_none().then(|| rejecting_component(object, violation)));
+        if outdated.is_some() || later.is_some() {
             finding.severity(Severity::Warning);
         }
         if let Some(help) = description.help {
@@ -120,11 +126,9 @@ fn is_accepted_by_version(object: &Object, violation: &Violation, platform: &Pla
         return is_dns_label(object.name())
             && relaxed.is_some_and(|gate| !gate.is_off(platform.kubernetes, platform));
     }
-    if object.group() == "keda.sh" && platform.keda < Version::new(2, 20) {
+    if since::bounded_later(object, violation, platform).is_some() {
         let last = violation.pointer.steps().last().map_or("", String::as_str);
-        let count = matches!(last, "minReplicaCount" | "maxReplicaCount" | "idleReplicaCount");
-        return count
-            && matches!(&violation.kind, ViolationKind::Range { lower: true, limit, .. } if *limit != i32::MIN.to_string());
+        return matches!(last, "minReplicaCount" | "maxReplicaCount" | "idleReplicaCount");
     }
     let node = object.root().at(&violation.pointer);
     let text = node.text().filter(|_| matches!(violation.kind, ViolationKind::Pattern { .. }));

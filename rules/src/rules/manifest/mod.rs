@@ -15,6 +15,7 @@ mod message_parts;
 mod misplaced;
 pub(crate) mod placeholder_unexpanded;
 pub(crate) mod render_failed;
+mod since;
 mod stand_in;
 pub(crate) mod step_limit_exceeded;
 pub(crate) mod unknown_field;

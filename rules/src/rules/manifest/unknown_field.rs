@@ -40,9 +40,10 @@ use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
 use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::MAX_MERGED_RELATED;
 use crate::migration::moved_fields::{Replacement, moved_field};
-use crate::platform::Platform;
+use crate::platform::{KEDA_POD_FIELDS, Platform};
 use crate::rules::manifest::message_parts::{list_names, quoted_field, quoted_value, with_article};
 use crate::rules::manifest::misplaced::{Misplaced, meant, parent};
+use crate::rules::manifest::since;
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
@@ -61,11 +62,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let pod_fields = ctx.platform().pod_fields_of(object.group());
     for (node, history) in schema::fields_with_history(object, ctx.definitions()) {
-        if !history.is_in(pod_fields) {
-            of_other_version(object, &node, history, ctx);
-        }
+        of_other_version(object, &node, history, ctx);
     }
     let all = schema::violations(object, ctx.definitions());
     if all.is_empty() {
@@ -143,7 +141,9 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     let definitions = ctx.definitions();
     let field = quoted_field(pointer);
     let node = object.root().at(pointer);
-    if is_open_kubelet(object, pointer, ctx.platform()) {
+    if is_open_kubelet(object, pointer, ctx.platform())
+        || since::is_of_older_keda(object, pointer, ctx.platform())
+    {
         return;
     }
     let path: Vec<&str> = pointer.steps().iter().map(String::as_str).collect();
@@ -217,27 +217,27 @@ fn is_open_kubelet(object: &Object, pointer: &Pointer, platform: &Platform) -> b
         && pointer.steps().starts_with(&["spec", "kubelet"].map(str::to_owned))
 }
 
-/// A field that only other versions of Kubernetes have than the one whose fields the object can have.
+/// Reports a field that the cluster's version of Kubernetes does not have. The templates of KEDA's kinds have the fields of the
+/// version that its CRDs were made with; of those that another version of KEDA has speaks field-needs-newer-version.
 fn of_other_version(object: &Object, node: &Node<'_>, history: &FieldHistory, ctx: &mut Context<'_>) {
     let platform = ctx.platform();
-    let product = Product::of_group(object.group()).unwrap_or(Product::Kubernetes);
-    let (installed, pod_fields) = (platform.version(product), platform.pod_fields_of(object.group()));
+    let is_keda = Product::of_group(object.group()) == Some(Product::Keda);
+    let version = if is_keda { KEDA_POD_FIELDS } else { platform.kubernetes };
     let field = quoted_field(&node.pointer());
-    let lacks_it = match product {
-        Product::Kubernetes => format!("{installed} does not have it"),
-        _ => format!("{} {installed} has the fields of {pod_fields}", product.name()),
+    let lacks_it = match is_keda {
+        true => format!("KEDA {} has the fields of {version}", platform.keda),
+        false => format!("{version} does not have it"),
     };
-    let since = history.since.filter(|since| *since > pod_fields);
-    let message = match (since, history.until) {
+    let since = history.since.filter(|since| *since > version);
+    let until = history.until.filter(|until| *until < version && !is_keda);
+    let message = match (since, until) {
         (Some(since), _) => format!("{field} requires Kubernetes {since}; {lacks_it}"),
         (None, Some(until)) => format!("{field} was removed from Kubernetes after {until}; {lacks_it}"),
         (None, None) => return,
     };
-    let finding = ctx.report(node, message);
-    finding.at_key();
-    if let Some(since) = since.filter(|_| product == Product::Kubernetes) {
-        finding.help(format!("update Kubernetes to {since}, or remove the field"));
-    } else {
-        finding.help("remove the field");
-    }
+    let help = match since {
+        Some(since) if !is_keda => format!("update Kubernetes to {since}, or remove the field"),
+        _ => "remove the field".to_owned(),
+    };
+    ctx.report(node, message).at_key().help(help);
 }

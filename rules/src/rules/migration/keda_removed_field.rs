@@ -53,7 +53,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .severity(if gone { Severity::Error } else { Severity::Warning });
         return None;
     }
-    let scaler = trigger.scaler()?;
+    let scaler = trigger.scaler(ctx.platform().keda)?;
     for (name, value) in trigger.metadata().entries() {
         match (scaler.key_status(name), removed_key(kind, name)) {
             (KeyStatus::Rejected(since, instead), _) => {
@@ -98,9 +98,7 @@ fn rejected_key(
 fn ignored_key(trigger: &Trigger<'_>, kind: &str, old: &RemovedKey, value: &Node<'_>, ctx: &mut Context<'_>) {
     let keda = ctx.platform().keda;
     let key = old.key;
-    let (message, severity) = if old.rejected_between.is_some_and(|(from, to)| (from..to).contains(&keda)) {
-        (format!("{} trigger of KEDA {keda} rejects `{key}`", with_article(kind)), Severity::Error)
-    } else if keda < old.since {
+    let (message, severity) = if keda < old.since {
         (format!("KEDA {} removes `{key}` from the `{kind}` trigger", old.since), Severity::Info)
     } else {
         let severity = if old.trigger_types.is_empty() { Severity::Info } else { Severity::Warning };

@@ -1,0 +1,109 @@
+//! Fields and values that a version of Karpenter, KEDA or Kubernetes added or removed.
+
+use std::sync::LazyLock;
+
+use crate::platform::{Platform, Version};
+use crate::rules::prelude::*;
+use crate::schema::{LengthUnit, Violation, ViolationKind};
+use crate::tree::pointer::Pointer;
+
+/// A field, or some of its values, and the versions that have them.
+pub(super) struct Since {
+    kind: Kind,
+    /// Steps of the path; `*` is each item of a list.
+    pub(super) path: Vec<&'static str>,
+    /// Empty: the field itself.
+    pub(super) values: Vec<&'static str>,
+    pub(super) product: &'static str,
+    /// The first version. `None` if the oldest supported one has it.
+    pub(super) first: Option<Version>,
+    /// The last version. `None` if the newest one has it.
+    pub(super) last: Option<Version>,
+}
+
+const TABLES: [&str; 2] = [include_str!("since.tsv"), include_str!("since-keda.tsv")];
+
+static TABLE: LazyLock<Vec<Since>> =
+    LazyLock::new(|| TABLES.iter().flat_map(|table| lines(table)).filter_map(row).collect());
+
+fn lines(table: &'static str) -> impl Iterator<Item = &'static str> {
+    table.lines().filter(|line| !line.starts_with('#'))
+}
+
+fn row(line: &'static str) -> Option<Since> {
+    let mut fields = line.split('\t');
+    let (group, kind) = fields.next()?.split_once('/')?;
+    let path = fields.next()?.split('/').collect();
+    let values = fields.next()?.split(',').filter(|value| *value != "-").collect();
+    let product = fields.next()?;
+    let mut version = || fields.next().filter(|text| *text != "-").map(Version::parse);
+    let (first, last) = (version(), version());
+    // A version that cannot be parsed makes the row invalid.
+    let (first, last) =
+        (first.map_or(Some(None), |v| v.map(Some))?, last.map_or(Some(None), |v| v.map(Some))?);
+    Some(Since { kind: Kind::new(group, kind), path, values, product, first, last })
+}
+
+/// The rows of an object's kind.
+pub(super) fn rows(object: &Object) -> impl Iterator<Item = &'static Since> {
+    TABLE.iter().filter(|row| object.is(row.kind))
+}
+
+/// Whether the installed version of KEDA has a field or a value that the newest one no longer has.
+pub(super) fn is_of_older_keda(object: &Object, pointer: &Pointer, platform: &Platform) -> bool {
+    rows(object).filter(|row| row.product == "KEDA").any(|row| {
+        row.last.is_some_and(|last| platform.keda <= last)
+            && row.leads_to(pointer)
+            && (row.values.is_empty()
+                || object.root().at(pointer).text().is_some_and(|v| row.values.contains(&v)))
+    })
+}
+
+/// The first version of KEDA that has a bound which a value violates, if the installed version has no such bound.
+pub(super) fn bounded_later(object: &Object, violation: &Violation, platform: &Platform) -> Option<Version> {
+    let bound = match &violation.kind {
+        ViolationKind::Enum { .. } => "(enum)",
+        ViolationKind::Range { lower: true, limit, .. } if *limit != i32::MIN.to_string() => "(minimum)",
+        ViolationKind::Count { of: LengthUnit::Items, lower: true, .. } => "(minItems)",
+        ViolationKind::Count { lower: true, .. } => "(minLength)",
+        _ => return None,
+    };
+    let row = rows(object).find(|row| row.values == [bound] && row.leads_to(&violation.pointer))?;
+    row.first.filter(|first| platform.keda < *first)
+}
+
+impl Since {
+    fn leads_to(&self, pointer: &Pointer) -> bool {
+        let steps = pointer.steps();
+        steps.len() == self.path.len()
+            && steps.iter().zip(&self.path).all(|(step, wanted)| *wanted == "*" || step == wanted)
+    }
+
+    /// The nodes of an object that the row is about.
+    pub(super) fn nodes<'a>(&self, object: &'a Object) -> Vec<Node<'a>> {
+        let mut nodes = Vec::new();
+        find(&object.root(), &self.path, &mut nodes);
+        nodes
+    }
+}
+
+/// The existing nodes that a path leads to.
+fn find<'a>(node: &Node<'a>, path: &[&str], out: &mut Vec<Node<'a>>) {
+    match path.split_first() {
+        None if node.is_set() => out.push(node.clone()),
+        None => {}
+        Some((&"*", rest)) => node.items().for_each(|item| find(&item, rest, out)),
+        Some((step, rest)) => find(&node.get(step), rest, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TABLE, TABLES, lines};
+
+    #[test]
+    fn every_row_of_the_tables_is_read() {
+        assert_eq!(TABLE.len(), TABLES.iter().flat_map(|table| lines(table)).count());
+        assert!(TABLE.iter().all(|row| row.first.is_some() || row.last.is_some()));
+    }
+}
