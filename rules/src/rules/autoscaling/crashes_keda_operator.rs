@@ -1,13 +1,19 @@
-//! A trigger value that the API server accepts makes KEDA's operator panic.
+//! A manifest that the API server accepts makes KEDA's operator panic.
 //!
 //! # Why
 //! The `value` of a `cpu` or `memory` trigger with `metricType: AverageValue` is a quantity. KEDA's
 //! admission does not read it, and its operator reads it with a function that panics over anything
-//! else. The operator restarts and meets the object again, so nothing in the cluster is scaled until
-//! the object is deleted.
+//! else. Up to KEDA 2.15 the operator restarts and meets the object again, so nothing in the cluster is
+//! scaled until the object is deleted. From 2.16 on the operator recovers, and makes no HPA; an object
+//! that worked before it was changed still ends the operator.
+//!
+//! Before KEDA 2.20.2 the operator also ends over a ScaledJob with `scalingStrategy.strategy: custom` and no
+//! `customScalingQueueLengthDeduction`, and panics over an `awsSecretManager` that has neither
+//! `credentials` nor the pod identity `aws`. Where the version of KEDA is not stated, both are warnings.
 //!
 //! # Fix
-//! Write a quantity such as `500m` or `2Gi`. A share of the request is `metricType: Utilization`.
+//! Write a quantity such as `500m` or `2Gi`; a share of the request is `metricType: Utilization`. Write a
+//! deduction, such as 0. Name the credentials, or the pod identity.
 //!
 //! # Example
 //! ```yaml,diff
@@ -26,27 +32,111 @@
 //!
 //! # References
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
+//! - <https://keda.sh/docs/latest/reference/scaledjob-spec/#scalingstrategy>
 //! - <https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#MustParse>
 
+use crate::keda::value::GoFloat;
+use crate::keda::{ellipsize, triggers};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "crashes-keda-operator",
-    kinds: &[Kind::SCALED_OBJECT],
+    kinds: &[
+        Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
+        Kind::TRIGGER_AUTHENTICATION,
+        Kind::CLUSTER_TRIGGER_AUTHENTICATION,
+    ],
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("crashes_keda_operator.rs")),
-    check: Check::KedaTrigger(check),
+    check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)
 };
 
-fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if !trigger.is_resource() || trigger.node.get("metricType").text() != Some("AverageValue") {
-        return None;
-    }
-    let value = trigger.metadata().get("value");
-    let text = value.text().filter(|t| !t.is_empty())?;
-    if Quantity::parse(text).is_err() {
-        ctx.report(&value, format!("`{text}` is not a quantity: KEDA's operator panics on it"))
-            .help("write a quantity such as `500m` or `2Gi`, or use `metricType: Utilization`");
+/// The first version whose operator recovers from a panic in its reconciliation.
+const RECOVERS_SINCE: Version = Version::new(2, 16);
+/// The minor version whose patch 2 examines both pointers before it reads them.
+const FIXED_IN: Version = Version::new(2, 20);
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::SCALED_OBJECT) {
+        triggers(object).for_each(|trigger| quantity(&trigger, ctx));
+    } else if object.is(Kind::SCALED_JOB) {
+        custom_strategy(object, ctx);
+    } else {
+        aws_secret_manager(object, ctx);
     }
     None
+}
+
+fn quantity(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
+    if !trigger.is_resource() || trigger.node.get("metricType").text() != Some("AverageValue") {
+        return;
+    }
+    let value = trigger.metadata().get("value");
+    let Some(text) = value.text().filter(|text| !text.is_empty() && Quantity::parse(text).is_err()) else {
+        return;
+    };
+    let effect = match ctx.platform().keda < RECOVERS_SINCE {
+        true => "the operator restarts, and nothing is scaled",
+        false => "the operator recovers, and makes no HPA",
+    };
+    ctx.report(&value, format!("`{}` is not a quantity: KEDA's operator panics on it", ellipsize(text)))
+        .help(format!("write a quantity such as `500m`, or use `metricType: Utilization`: {effect}"));
+}
+
+/// A percentage that is no number selects the default strategy, which needs no deduction.
+fn custom_strategy(object: &Object, ctx: &mut Context<'_>) {
+    let strategy = object.path(&["spec", "scalingStrategy"]);
+    let is_number = |text: &str| matches!(GoFloat::parse(text), GoFloat::Value(_));
+    if strategy.get("strategy").text() != Some("custom")
+        || !strategy.get("customScalingRunningJobPercentage").text().is_some_and(is_number)
+        || !is_left_out(&strategy, "customScalingQueueLengthDeduction", object)
+    {
+        return;
+    }
+    let Some(severity) = severity_before_fix(ctx) else { return };
+    ctx.report(
+        &strategy.get("strategy"),
+        "KEDA before 2.20.2 panics on `custom` without `customScalingQueueLengthDeduction`",
+    )
+    .help("write `customScalingQueueLengthDeduction: 0`: KEDA's operator restarts until it is there")
+    .severity(severity);
+}
+
+fn aws_secret_manager(object: &Object, ctx: &mut Context<'_>) {
+    let store = object.path(&["spec", "awsSecretManager"]);
+    let identity = store.get("podIdentity");
+    let provider = identity.get("provider");
+    let has_identity = identity.is_unknown()
+        || provider.is_unknown()
+        || provider.text().is_some_and(|text| !matches!(text, "" | "none"));
+    if !store.is_mapping() || has_identity || !is_left_out(&store, "credentials", object) {
+        return;
+    }
+    let Some(severity) = severity_before_fix(ctx) else { return };
+    ctx.report(&store, "KEDA before 2.20.2 panics on `awsSecretManager` without `credentials`")
+        .at_key()
+        .help("write `credentials`, or `podIdentity: {provider: aws}`")
+        .severity(severity);
+}
+
+/// Whether a field is certainly not set: a patch may be applied to an object that has it.
+fn is_left_out(holder: &Node<'_>, field: &str, object: &Object) -> bool {
+    let node = holder.get(field);
+    !object.is_partial()
+        && !object.is_patched_by_kustomize()
+        && !holder.has_unknown_key()
+        && !node.is_set()
+        && !node.is_unknown()
+}
+
+/// `None` for a version that has the fix. The patch version is not known.
+fn severity_before_fix(ctx: &Context<'_>) -> Option<Severity> {
+    let keda = ctx.platform().keda;
+    match ctx.platform().is_stated(Product::Keda) {
+        true if keda > FIXED_IN => None,
+        true if keda < FIXED_IN => Some(Severity::Error),
+        _ => Some(Severity::Warning),
+    }
 }
