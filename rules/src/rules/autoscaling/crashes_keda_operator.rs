@@ -36,7 +36,7 @@
 //! - <https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#MustParse>
 
 use crate::keda::value::GoFloat;
-use crate::keda::{ellipsize, triggers};
+use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -6,6 +6,9 @@
 //! `cpu` or `memory` trigger whose target has a container with neither request nor limit, unless a
 //! LimitRange of the namespace gives one.
 //!
+//! A request of the pod itself (`spec.resources`) takes the place of those of its containers for an HPA
+//! from Kubernetes 1.34 on, and for KEDA's admission from KEDA 2.21 on, unless the metric names a container.
+//!
 //! # Fix
 //! Give every container of the target a request for that resource, sidecars included, or name the
 //! container to measure in `containerName`.
@@ -44,7 +47,7 @@
 
 use crate::cluster::views::scale_target;
 use crate::keda::ellipsize;
-use crate::keda::resource_metrics::resource_metrics;
+use crate::keda::resource_metrics::{ResourceMetric, resource_metrics};
 use crate::rules::partners::{LIMIT_RANGE, around_scaler, autoscalers};
 use crate::rules::prelude::*;
 
@@ -53,6 +56,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, LIMIT_RANGE],
     rejected_by: &[Authority::KedaAdmission],
+    depends_on: &[Product::Keda, Product::Kubernetes],
     pairs: &[Pair {
         with: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET],
         partners: autoscalers,
@@ -80,9 +84,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for metric in resource_metrics(object) {
         let resource = metric.resource;
         let lacks_request = |c: &Node<'_>| metric.measures(c) && lacks(c, resource);
-        let Some(container) = (templates.iter().flat_map(Template::containers))
-            .find(lacks_request)
-            .filter(|_| !limit_range_gives(resource, &namespace, ctx))
+        let Some(container) =
+            (templates.iter().filter(|template| !pod_requests(&template.spec, &metric, object, ctx)))
+                .flat_map(Template::containers)
+                .find(lacks_request)
+                .filter(|_| !limit_range_gives(resource, &namespace, ctx))
         else {
             continue;
         };
@@ -99,9 +105,33 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the container has neither a request nor a limit above 0. A limit is the default of the request.
-fn lacks(container: &Node<'_>, resource: &str) -> bool {
-    let resources = container.get("resources");
+/// The first versions that count the requests of a pod: the HPA controller's, and that of KEDA's admission.
+const COUNTED_BY_HPA_SINCE: Version = Version::new(1, 34);
+const COUNTED_BY_KEDA_SINCE: Version = Version::new(2, 21);
+
+/// Whether the requests of the pod itself give what the metric measures.
+fn pod_requests(pod: &Node<'_>, metric: &ResourceMetric<'_>, object: &Object, ctx: &Context<'_>) -> bool {
+    let platform = ctx.platform();
+    let resources = pod.get("resources");
+    let is_hpa = object.is(Kind::HPA);
+    if metric.container.is_some()
+        || platform.kubernetes < COUNTED_BY_HPA_SINCE
+        || !is_hpa && platform.keda < COUNTED_BY_KEDA_SINCE
+        || resources.is_absent()
+    {
+        return false;
+    }
+    // A pod with a request for one resource has the sum of its containers for the other, where the HPA controller looks
+    // at no single container.
+    let has_other = is_hpa
+        && ["cpu", "memory"].iter().any(|other| !lacks(pod, other))
+        && !pod.get("containers").items().all(|container| lacks(&container, metric.resource));
+    !lacks(pod, metric.resource) || has_other
+}
+
+/// Whether the container or pod has neither a request nor a limit above 0. A limit is the default of the request.
+fn lacks(holder: &Node<'_>, resource: &str) -> bool {
+    let resources = holder.get("resources");
     let given = |list: &str| {
         let list = resources.get(list);
         let node = list.get(resource);
