@@ -38,6 +38,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let principal = object.path(&["spec", "azureServicePrincipal"]);
+    if principal.is_mapping() && !principal.has_unknown_key() && !object.is_partial() {
+        service_principal(&principal, ctx);
+    }
     let identity = object.path(&["spec", "podIdentity"]);
     match identity.get("provider").text()? {
         "azure-workload" => azure(&identity, ctx),
@@ -75,6 +79,51 @@ fn aws(identity: &Node<'_>, ctx: &mut Context<'_>) {
     if is_blank(&role) && !is_blank(&external) && !external.is_unknown() {
         ctx.report(&external, "`externalID` needs a `roleArn` beside it")
             .help("write the role that trusts this external id");
+    }
+}
+
+/// KEDA's admission wants a client with one kind of credential, and an endpoint for the cloud `Private` alone.
+fn service_principal(principal: &Node<'_>, ctx: &mut Context<'_>) {
+    let [secret, certificate, password, cloud, endpoint] = [
+        "clientSecret",
+        "clientCertificate",
+        "clientCertificatePassword",
+        "cloud",
+        "activeDirectoryEndpoint",
+    ]
+    .map(|field| principal.get(field));
+    for name in ["tenantId", "clientId"] {
+        let node = principal.get(name);
+        if node.text() == Some("") {
+            ctx.report(&node, format!("`{name}` is empty"))
+                .help("write the id, or remove `azureServicePrincipal`");
+        }
+    }
+    if secret.is_set() && certificate.is_set() {
+        ctx.report(&certificate, "`clientCertificate` excludes `clientSecret`")
+            .at_key()
+            .help("keep one of the two");
+    } else if secret.is_absent() && certificate.is_absent() {
+        ctx.report(principal, "`azureServicePrincipal` has neither `clientSecret` nor `clientCertificate`")
+            .at_key()
+            .help("name the Secret with one of the two");
+    }
+    if password.is_set() && certificate.is_absent() {
+        ctx.report(&password, "`clientCertificatePassword` needs a `clientCertificate` beside it")
+            .at_key()
+            .help("name the certificate, or remove the password");
+    }
+    if cloud.is_unknown() || endpoint.is_unknown() {
+        return;
+    }
+    let is_private = cloud.text().is_some_and(|cloud| cloud.eq_ignore_ascii_case("private"));
+    if is_private && is_blank(&endpoint) {
+        ctx.report(&cloud, "the cloud `Private` needs an `activeDirectoryEndpoint` beside it")
+            .help("write the endpoint of the cloud's Entra ID");
+    } else if !is_private && !is_blank(&endpoint) {
+        ctx.report(&endpoint, "`activeDirectoryEndpoint` is rejected without the cloud `Private`")
+            .at_key()
+            .help("remove it, or write `cloud: Private`");
     }
 }
 
