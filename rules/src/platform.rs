@@ -79,7 +79,7 @@ impl Product {
     /// (<https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html>, read 2026-11-26).
     const fn versions(self) -> [Version; 3] {
         match self {
-            Product::Karpenter => [Version::new(1, 0), Version::new(1, 14), Version::new(1, 14)],
+            Product::Karpenter => [Version::new(1, 0), Version::new(1, 15), Version::new(1, 15)],
             Product::Keda => [Version::new(2, 14), Version::new(2, 21), Version::new(2, 21)],
             Product::Kubernetes => [Version::new(1, 32), Version::new(1, 37), Version::new(1, 36)],
         }

@@ -119,7 +119,7 @@ fn notes_are_said_once_and_fail_nothing() {
     let run = run.complains(
         "note: gpulint.yaml:1:24: Kubernetes 1.99 is judged as 1.37, the newest that gpulint knows\n",
     );
-    let run = run.complains("note: Karpenter 1.99 is judged as 1.14, the newest that gpulint knows\n");
+    let run = run.complains("note: Karpenter 1.99 is judged as 1.15, the newest that gpulint knows\n");
     assert_eq!(run.err.matches("note: ").count(), 2, "{run:?}");
     let run = folder.run(&["check", "--quiet"]).exits(0);
     assert_eq!(run.err, "");

@@ -96,12 +96,12 @@ fn a_version_is_compared_with_what_the_configuration_says() {
     let plain = Folder::new().with("pool.yaml", POOL);
     let run = check(&plain, &["--karpenter", "1.9"]);
     assert!(!run.out.contains("preview"), "{run:#?}");
-    check(&plain, &["--karpenter", "1.15"])
-        .prints("preview of Karpenter 1.14 → 1.15\n")
-        .prints("  Karpenter 1.15 is judged as 1.14, the newest that gpulint knows\n")
+    check(&plain, &["--karpenter", "1.16"])
+        .prints("preview of Karpenter 1.15 → 1.16\n")
+        .prints("  Karpenter 1.16 is judged as 1.15, the newest that gpulint knows\n")
         .prints("  no finding is new\n");
     check(&plain, &["--kubernetes", "1.37"]).prints("preview of Kubernetes 1.36 → 1.37\n");
-    check(&plain, &["--karpenter", "2.0"]).exits(2).complains("gpulint knows Karpenter 1.0 to 1.14, not 2.0");
+    check(&plain, &["--karpenter", "2.0"]).exits(2).complains("gpulint knows Karpenter 1.0 to 1.15, not 2.0");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use crate::karpenter::scheduling::AmiFamily;
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::tree::scalar::Scalar;
 
@@ -31,10 +30,6 @@ pub(crate) const EVICTION_SIGNALS: [&str; 6] = [
 
 /// The resources that `spec.kubelet.kubeReserved` and `systemReserved` can name.
 pub(crate) const RESERVABLE_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
-
-/// First version of Karpenter whose CRD accepts any map as `spec.kubelet`; the controller validates it
-/// instead.
-pub(crate) const OPEN_KUBELET_SINCE: Version = Version::new(1, 15);
 
 #[derive(Clone, Debug)]
 pub struct Ec2NodeClass<'a> {

@@ -423,9 +423,15 @@ pub fn budget(node: &Node<'_>) -> Option<Budget> {
     };
     let reasons = node.get("reasons");
     let reasons = if reasons.is_set() {
-        let list: Option<Vec<DisruptionReason>> =
-            reasons.items().map(|r| DisruptionReason::parse(r.text()?)).collect();
-        Some(list?)
+        // Node repair has no say in the other reasons. A budget for it alone is not modelled.
+        let repair = |reason: &Node<'_>| reason.text() == Some("Unhealthy");
+        let others = reasons.items().filter(|reason| !repair(reason));
+        let list =
+            others.map(|reason| DisruptionReason::parse(reason.text()?)).collect::<Option<Vec<_>>>()?;
+        if list.is_empty() && reasons.items().any(|reason| repair(&reason)) {
+            return None;
+        }
+        Some(list)
     } else {
         None
     };

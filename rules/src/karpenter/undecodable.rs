@@ -7,6 +7,7 @@
 
 use crate::facts::date::{is_crd_date_time, is_go_rfc3339};
 use crate::facts::quantity::Quantity;
+use crate::karpenter::minors;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Version;
@@ -66,17 +67,18 @@ pub(crate) fn undecodable(object: &Object, karpenter: Version) -> Vec<Undecodabl
 
 fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Undecodable<'a>>) {
     // The API server removes fields that the CRD of this version does not have.
-    if karpenter >= Version::new(1, 8) {
+    let has = |field: &str| minors::states(karpenter, "EC2NodeClass", field, "field", "-");
+    if has("spec/ipPrefixCount") {
         int32(spec.get("ipPrefixCount"), out);
     }
-    if karpenter >= Version::new(1, 11) {
+    if has("spec/networkInterfaces") {
         for interface in spec.get("networkInterfaces").items() {
             int32(interface.get("networkCardIndex"), out);
             int32(interface.get("deviceIndex"), out);
         }
     }
-    // Since 1.15 the fields of the kubelet are not typed in the CRD.
-    if karpenter >= Version::new(1, 15) {
+    // The controller refuses the class, and Karpenter goes on.
+    if minors::has_open_kubelet(karpenter) {
         return;
     }
     let kubelet = spec.get("kubelet");

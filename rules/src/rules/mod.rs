@@ -48,6 +48,7 @@ pub static RULES: &[&Rule] = &[
     &manifest::yaml_text_after_end::RULE,
     &migration::deprecated_node_label::RULE,
     &migration::dra_api_version::RULE,
+    &migration::karpenter_kubernetes_unsupported::RULE,
     &migration::karpenter_legacy_annotation::RULE,
     &migration::karpenter_legacy_api::RULE,
     &migration::karpenter_legacy_label::RULE,

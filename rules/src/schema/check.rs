@@ -56,6 +56,17 @@ pub(crate) fn violations<'o>(
     }
 }
 
+/// Whether the user's definition of the object's kind accepts what stands at a field, or its absence. `None` if the user gives
+/// no definition.
+pub(crate) fn accepted_by_definition(
+    object: &Object,
+    field: &Pointer,
+    definitions: &CustomResourceDefinitions,
+) -> Option<bool> {
+    crd::schema(object, definitions)?;
+    Some(violations(object, definitions).iter().all(|violation| violation.pointer != *field))
+}
+
 /// The fields of an object that not every version of Kubernetes has, or that need a feature gate. None if `definitions`
 /// define the object's kind and version, which say what the cluster has.
 pub(crate) fn fields_with_history<'o>(

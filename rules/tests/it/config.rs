@@ -125,8 +125,8 @@ fn errors_have_places_and_suggestions() {
             "platform: {kubernets: 1.34}\n",
             "1:12: unknown key `kubernets` of `platform`; did you mean `kubernetes`?",
         ),
-        ("platform: {karpenter: \"2.0\"}\n", "1:23: gpulint knows Karpenter 1.0 to 1.14, not 2.0"),
-        ("platform: {karpenter: 0.37}\n", "1:23: gpulint knows Karpenter 1.0 to 1.14, not 0.37"),
+        ("platform: {karpenter: \"2.0\"}\n", "1:23: gpulint knows Karpenter 1.0 to 1.15, not 2.0"),
+        ("platform: {karpenter: 0.37}\n", "1:23: gpulint knows Karpenter 1.0 to 1.15, not 0.37"),
         ("platform: {keda: v3.1.2}\n", "1:18: gpulint knows KEDA 2.14 to 2.21, not 3.1"),
         ("platform: {kubernetes: 2.1}\n", "1:24: gpulint knows Kubernetes 1.32 to 1.37, not 2.1"),
         ("platform: {eks: maybe}\n", "1:17: expected `true` or `false`, found `maybe`"),
@@ -228,8 +228,12 @@ fn what_may_be_a_mistake_is_noted() {
             "1:22: gpulint does not know the kind `NodPool`; did you mean `NodePool`?",
         ),
         (
-            "platform: {karpenter: \"1.15\"}\n",
-            "1:23: Karpenter 1.15 is judged as 1.14, the newest that gpulint knows",
+            "platform: {karpenter: \"1.16\"}\n",
+            "1:23: Karpenter 1.16 is judged as 1.15, the newest that gpulint knows",
+        ),
+        (
+            "platform: {karpenter: \"1.0\", kubernetes: \"1.34\"}\n",
+            "1:42: Karpenter 1.0 supports Kubernetes 1.25 to 1.31, not 1.34",
         ),
         (
             "platform: {kubernetes: 1.40}\n",

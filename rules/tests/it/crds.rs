@@ -29,6 +29,9 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     (".spec.replicas", "maximum", "the scale subresource reads 32 bits, and refuses what has more"),
 ];
 
+/// Fields below which the definition takes anything; ours are those of older definitions.
+const OPEN: &[(&str, &str)] = &[("EC2NodeClass", ".spec.kubelet")];
+
 /// Keywords that are not compared, because they do not restrict values or are covered elsewhere: CEL by named
 /// rules, `anyOf` by int-or-string, map types by the merge of server-side apply.
 const ASIDE: &[&str] = &[
@@ -113,6 +116,9 @@ fn our_schemas_are_those_of_the_definitions() {
         for path in paths {
             // Core types are generated. Additional keywords of a definition are in the overlay.
             if ends.iter().any(|end| path.starts_with(end.as_str())) {
+                continue;
+            }
+            if OPEN.iter().any(|(of, open)| of == kind && path.starts_with(open)) {
                 continue;
             }
             compared += 1;

@@ -7,10 +7,12 @@ use gpulint_rules::lint::config::Config;
 use gpulint_rules::platform::{Platform, Product, Version};
 use gpulint_rules::{Cluster, Engine, Finding, Object, Settings, Severity, find_rule};
 use gpulint_testing::{cluster, fixtures, objects, yaml_below};
+use serde_json::{Value, json};
 
 /// The rules that depend on versions.
-const RULES: [&str; 11] = [
+const RULES: [&str; 12] = [
     "capacity-type-invalid",
+    "consolidate-after-missing",
     "do-not-disrupt-invalid-value",
     "duration-undecodable",
     "field-needs-newer-version",
@@ -118,7 +120,13 @@ fn rows() -> Vec<Row> {
         row(13, FIELD, class("connectionTracking: {udpTimeout: 30}")),
         row(13, FIELD, class("cpuOptions: {nestedVirtualization: enabled}")),
         row(14, FIELD, pool("disruption: {consolidationPolicy: Balanced, consolidateAfter: 0s}", "")),
-        row(15, KEY, aws("nitro-sandbox", "true")),
+        row(15, FIELD, class("enclaveOptions: {enabled: true}")),
+        row(
+            15,
+            FIELD,
+            pool("disruption: {consolidateAfter: 0s, budgets: [{nodes: '1', reasons: [Unhealthy]}]}", ""),
+        ),
+        row(15, "consolidate-after-missing", pool("disruption: {consolidationPolicy: WhenEmpty}", "")),
         row(15, "unknown-field", class("kubelet: {shutdownGracePeriod: 30s}")),
     ]
 }
@@ -233,7 +241,7 @@ fn where_supported_versions_differ_an_assumed_version_makes_no_error() {
                jobTargetRef: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: 'example.com/a:1'}]}}}\n  \
                triggers: [{type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '1'}}]\n";
     for (manifest, rule, product, stated) in [
-        (beta, "karpenter-legacy-api", Product::Karpenter, "{karpenter: '1.14'}"),
+        (beta, "karpenter-legacy-api", Product::Karpenter, "{karpenter: '1.15'}"),
         (
             label("karpenter.k8s.aws/instance-tenancy", "shared"),
             "requirement-value-unknown",
@@ -400,7 +408,7 @@ fn slips_are_found_under_versions_that_are_newer_than_the_schemas() {
     // Kinds are reported as well, if they resemble a known kind.
     for (kind, count) in [("NodePol", 1), ("EC2NodeClass", 1), ("NodeForecast", 0)] {
         let manifest = limitz.replace("kind: NodePool", &format!("kind: {kind}"));
-        let all = findings(&manifest, "{karpenter: '1.15'}");
+        let all = findings(&manifest, "{karpenter: '1.16'}");
         let unknown: Vec<_> = all.iter().filter(|f| f.rule.id == "api-version-unknown").collect();
         assert_eq!(unknown.len(), count, "{kind} {all:?}");
         assert!(unknown.iter().all(|f| f.severity == Severity::Warning), "{all:?}");
@@ -423,4 +431,62 @@ fn slips_are_found_under_versions_that_are_newer_than_the_schemas() {
     assert_eq!(trigger("kubernetes-workload", "someLaterKey"), [0, 0]);
     assert_eq!(trigger("kubernetes-workloads", "a"), [1, 0]);
     assert_eq!(trigger("some-later-scaler", "a"), [0, 0]);
+}
+
+/// Sets a field; `*` is the first item of a list.
+fn set_at(value: &mut Value, steps: &[&str], leaf: Value) {
+    match steps.split_first() {
+        None => *value = leaf,
+        Some((&"*", rest)) => {
+            if !value.is_array() {
+                *value = json!([{}]);
+            }
+            set_at(&mut value[0], rest, leaf);
+        }
+        Some((step, rest)) => set_at(&mut value[*step], rest, leaf),
+    }
+}
+
+/// Every field and every value of an enum that came after 1.0, by the table that is made from Karpenter's CRDs: said in each minor
+/// before, silent from its own on.
+#[test]
+fn every_field_and_value_of_the_table_is_new_in_its_version() {
+    let group = |kind: &str| match kind {
+        "EC2NodeClass" => "karpenter.k8s.aws/v1",
+        "NodeOverlay" => "karpenter.sh/v1alpha1",
+        _ => "karpenter.sh/v1",
+    };
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for line in include_str!("../../src/karpenter/minors.tsv").lines() {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let ["crd", kind, path, fact @ ("field" | "enum"), value, since, _] = *columns.as_slice() else {
+            continue;
+        };
+        let Some(since) = Version::parse(since).filter(|_| kind != "CapacityBuffer") else { continue };
+        if path.ends_with("kubelet/*") {
+            continue;
+        }
+        let mut object =
+            json!({"apiVersion": group(kind), "kind": kind, "metadata": {"name": "a"}, "spec": {}});
+        if path != "spec" {
+            let steps: Vec<&str> = path.split('/').collect();
+            set_at(&mut object, &steps, if fact == "enum" { json!(value) } else { json!("x") });
+        }
+        let object = Object::from_json(&object).expect("an object");
+        count += 1;
+        for version in Product::Karpenter.supported() {
+            let engine = Engine::new(Settings {
+                select: vec!["field-needs-newer-version".to_owned()],
+                platform: Platform { karpenter: version, ..Platform::default().with_all_stated() },
+                ..Settings::default()
+            });
+            let said = engine.check_object(&object, &cluster(&engine, [&object]));
+            // The kind itself is said to be newer beside its fields.
+            let said = said.iter().any(|finding| finding.message.ends_with(&since.to_string()));
+            if said != (version < since) {
+                wrong.push(format!("{line}: {version} says {said}"));
+            }
+        }
+    }
+    assert!(count > 20 && wrong.is_empty(), "{count} rows, wrong:\n{}", wrong.join("\n"));
 }

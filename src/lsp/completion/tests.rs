@@ -150,11 +150,11 @@ fn values_follow_from_the_schema() {
     );
     is(
         &format!("{POOL}  disruption:\n    budgets:\n      - reasons: [Empty, ¦]\n"),
-        &["Underutilized", "Drifted"],
+        &["Underutilized", "Drifted", "Unhealthy"],
     );
     is(
         &format!("{POOL}  disruption:\n    budgets:\n      - reasons:\n          - ¦\n"),
-        &["Underutilized", "Empty", "Drifted"],
+        &["Underutilized", "Empty", "Drifted", "Unhealthy"],
     );
     is("apiVersion: v1\nkind: Pod\nspec:\n  restartPolicy: \"¦\"\n", &["Always", "OnFailure", "Never"]);
     is("apiVersion: v1\nkind: Pod\nspec:\n  hostNetwork: ¦\n", &["true", "false"]);

@@ -228,10 +228,6 @@ impl<'i> Views<'i> {
         self.cluster.table::<NodePools>().get(&NodePoolKey::Taint(key.to_owned()))
     }
 
-    pub(crate) fn static_pools(self) -> &'i [Object] {
-        self.cluster.table::<NodePools>().get(&NodePoolKey::Static)
-    }
-
     pub(crate) fn has_static_pool(self) -> bool {
         self.cluster.table::<NodePools>().contains(&NodePoolKey::Static)
     }

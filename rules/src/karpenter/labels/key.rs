@@ -1,10 +1,12 @@
 //! Which label keys are allowed, by location and by Karpenter version.
 //!
-//! Two lists apply: the CEL rules of the CRDs in the AWS Helm chart (1.0 to 1.14), evaluated by the API
+//! Two lists apply: the CEL rules of the CRDs in the AWS Helm chart, evaluated by the API
 //! server, and the check in Karpenter's controllers, which allows fewer keys
 //! (<https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>). [`RejectedBy`] tells the two apart.
 
 use crate::facts::names::is_qualified_name;
+use crate::karpenter::minors;
+use crate::karpenter::minors::CrdFact;
 use crate::karpenter::requirement::{WELL_KNOWN_AWS, is_restricted, normalise};
 use crate::platform::Version;
 
@@ -55,47 +57,14 @@ pub(crate) struct KeyRejection {
     pub by: RejectedBy,
 }
 
-/// Keys under `karpenter.k8s.aws/` that were added after 1.0, with the version that added them.
-const ADDED_IN: [(&str, Version); 9] = [
-    ("capacity-reservation-id", Version::new(1, 3)),
-    ("capacity-reservation-interruptible", Version::new(1, 10)),
-    ("capacity-reservation-type", Version::new(1, 6)),
-    ("ec2nodeclass", Version::new(1, 1)),
-    ("instance-capability-flex", Version::new(1, 7)),
-    ("instance-cpu-sustained-clock-speed-mhz", Version::new(1, 1)),
-    ("instance-tenancy", Version::new(1, 9)),
-    ("placement-group-id", Version::new(1, 11)),
-    ("placement-group-partition", Version::new(1, 11)),
-];
-
-/// The keys in reserved Kubernetes domains that Karpenter before 1.9 allowed.
-const KUBERNETES_KEYS: [&str; 11] = [
-    "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/instance-type",
-    "beta.kubernetes.io/os",
-    "failure-domain.beta.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "kubernetes.io/arch",
-    "kubernetes.io/os",
-    "node.kubernetes.io/instance-type",
-    "node.kubernetes.io/windows-build",
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-];
-
 const AWS_DOMAIN: &str = "karpenter.k8s.aws";
-
-/// Label for types that can run Nitro Enclaves; the instance type catalog does not have it yet.
-const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
-const NITRO_SANDBOX_SINCE: Version = Version::new(1, 15);
+/// The path of the keys of requirements in the table of minor versions.
+const REQUIREMENT_KEY: &str = "spec/template/spec/requirements/*/key";
 const CORE_DOMAIN: &str = "karpenter.sh";
 
 /// The reason why a key is rejected at a location. `None` if it is allowed. `aws` is true for the CRDs of the
 /// AWS chart: those of other providers have no rule about `karpenter.k8s.aws`.
 pub(crate) fn rejection(key: &str, place: KeyLocation, version: Version, aws: bool) -> Option<KeyRejection> {
-    if key == NITRO_SANDBOX && version >= NITRO_SANDBOX_SINCE {
-        return None;
-    }
     let reason = match place {
         KeyLocation::Pod => None,
         _ => server_rejection(key, place, version, aws),
@@ -133,9 +102,9 @@ fn server_rejection(
     if aws && domain.ends_with(AWS_DOMAIN) {
         return aws_rejection(key, place, version);
     }
-    if version < Version::new(1, 9)
+    if minors::states(version, "NodePool", REQUIREMENT_KEY, "cel", "label domain kubernetes.io is restricted")
         && is_reserved_kubernetes_domain(domain)
-        && !KUBERNETES_KEYS.contains(&key)
+        && listed(key).is_none()
     {
         return Some(KeyRejectionReason::Kubernetes);
     }
@@ -143,9 +112,6 @@ fn server_rejection(
 }
 
 fn aws_rejection(key: &str, place: KeyLocation, version: Version) -> Option<KeyRejectionReason> {
-    if key == NITRO_SANDBOX {
-        return Some(KeyRejectionReason::Since(NITRO_SANDBOX_SINCE));
-    }
     let name = key.strip_prefix(AWS_DOMAIN).and_then(|rest| rest.strip_prefix('/'));
     let Some(name) = name.filter(|n| WELL_KNOWN_AWS.contains(n) || *n == "ec2nodeclass") else {
         return Some(KeyRejectionReason::Domain(AWS_DOMAIN));
@@ -156,8 +122,16 @@ fn aws_rejection(key: &str, place: KeyLocation, version: Version) -> Option<KeyR
             && name != "instance-tenancy";
         return (!kept).then_some(KeyRejectionReason::NotInOverlay);
     }
-    let since = ADDED_IN.iter().find(|(key, _)| *key == name)?.1;
+    let since = listed(key)?.since?;
     (version < since).then_some(KeyRejectionReason::Since(since))
+}
+
+/// The key in the list that CEL allows for requirements of a NodePool, if not every version has it there.
+fn listed(key: &str) -> Option<&'static CrdFact> {
+    let is = |row: &&CrdFact| {
+        (row.kind, row.path, row.fact) == ("NodePool", REQUIREMENT_KEY, "key") && row.value == key
+    };
+    minors::crd_facts().iter().find(is)
 }
 
 /// Whether a domain was reserved for Kubernetes before 1.9.

@@ -11,6 +11,7 @@ use super::{
 use crate::catalog;
 use crate::facts::names::is_dns_subdomain;
 use crate::facts::{region, suggest, timezone};
+use crate::karpenter::minors;
 use crate::kind;
 use crate::lint::rule::{Param, ParamDefault, Rule, RuleSet};
 use crate::lint::settings::{ClusterPaths, Mutation, NamespacePolicy, Suppressors, has_one_star};
@@ -166,6 +167,13 @@ impl<'s> ConfigReader<'s> {
                 "timezone" => platform.timezone = self.timezone(&node),
                 _ => {}
             }
+        }
+        let stated =
+            [Product::Karpenter, Product::Kubernetes].iter().all(|product| platform.is_stated(*product));
+        if let Some(message) =
+            minors::unsupported_kubernetes(platform.karpenter, platform.kubernetes).filter(|_| stated)
+        {
+            self.note(value_span(&node.get("kubernetes")), message, None);
         }
         platform
     }

@@ -35,6 +35,8 @@
 
 use crate::facts::duration;
 use crate::facts::names::is_dns_label;
+use crate::karpenter::minors;
+use crate::karpenter::minors::has_open_kubelet;
 use crate::karpenter::requirement_list::Provider;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::Platform;
@@ -117,9 +119,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the platform's version accepts a value that other versions reject: for Karpenter a duration, for KEDA a
-/// replica count below its minimum, which is reported by keda-replica-bounds, for Kubernetes the name of a Service that
-/// begins with a digit.
+/// Whether the platform's version accepts a value that other versions reject: for Karpenter a duration, a repeated reason, and
+/// whatever its controllers check instead; for KEDA a replica count below its minimum, which is reported by
+/// keda-replica-bounds; for Kubernetes the name of a Service that begins with a digit.
 fn is_accepted_by_version(object: &Object, violation: &Violation, platform: &Platform) -> bool {
     if object.is(Kind::SERVICE) && violation.pointer.steps() == ["metadata", "name"] {
         let relaxed = schema::feature_gate("RelaxedServiceNameValidation");
@@ -131,11 +133,23 @@ fn is_accepted_by_version(object: &Object, violation: &Violation, platform: &Pla
         return matches!(last, "minReplicaCount" | "maxReplicaCount" | "idleReplicaCount");
     }
     let node = object.root().at(&violation.pointer);
+    let karpenter = Provider::of_object(object).karpenter_version(platform);
+    let steps: Vec<&str> = violation.pointer.steps().iter().map(String::as_str).collect();
+    match (&violation.kind, steps.as_slice()) {
+        (_, ["spec", "kubelet", _, ..]) if object.is(Kind::EC2_NODE_CLASS) => {
+            return has_open_kubelet(karpenter);
+        }
+        (ViolationKind::Duplicate { .. }, ["spec", "disruption", "budgets", _, "reasons", ..])
+            if object.is(Kind::NODE_POOL) =>
+        {
+            let reasons = "spec/disruption/budgets/*/reasons";
+            return !minors::states(karpenter, "NodePool", reasons, "list", "set");
+        }
+        _ => {}
+    }
     let text = node.text().filter(|_| matches!(violation.kind, ViolationKind::Pattern { .. }));
-    text.zip(duration_field(object, &node)).is_some_and(|(text, field)| {
-        let version = Provider::of_object(object).karpenter_version(platform);
-        duration::passes_unanchored_pattern(field, text, version)
-    })
+    text.zip(duration_field(object, &node))
+        .is_some_and(|(text, field)| duration::passes_unanchored_pattern(field, text, karpenter))
 }
 
 /// The component that rejects a value: in custom resources the API server accepts numbers beyond 32 bits, and

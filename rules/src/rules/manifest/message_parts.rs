@@ -23,9 +23,9 @@ pub(super) fn quoted_field(pointer: &Pointer) -> String {
     format!("`{}…`", last.chars().take(MAX_FIELD_CHARS - 1).collect::<String>())
 }
 
-pub(super) fn with_article(kind: &str) -> String {
+pub(in crate::rules) fn with_article(kind: &str) -> String {
     // `EC2NodeClass` is pronounced with a vowel; no other kind here is an exception.
-    let article = if kind.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" };
+    let article = if kind.starts_with(['A', 'E', 'I', 'O', 'a', 'e', 'i', 'o']) { "an" } else { "a" };
     format!("{article} {kind}")
 }
 

@@ -11,7 +11,7 @@ pub(crate) mod field_gate_off;
 pub(crate) mod field_needs_newer_version;
 pub(crate) mod invalid_value;
 pub(crate) mod manifest_incomplete;
-mod message_parts;
+pub(super) mod message_parts;
 mod misplaced;
 pub(crate) mod placeholder_unexpanded;
 pub(crate) mod render_failed;

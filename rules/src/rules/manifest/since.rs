@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::platform::{Platform, Version};
+use crate::karpenter::minors;
+use crate::karpenter::minors::CrdFact;
+use crate::platform::Platform;
 use crate::rules::prelude::*;
 use crate::schema::{LengthUnit, Violation, ViolationKind};
 use crate::tree::pointer::Pointer;
@@ -23,8 +25,29 @@ pub(super) struct Since {
 
 const TABLES: [&str; 2] = [include_str!("since.tsv"), include_str!("since-keda.tsv")];
 
-static TABLE: LazyLock<Vec<Since>> =
-    LazyLock::new(|| TABLES.iter().flat_map(|table| lines(table)).filter_map(row).collect());
+static TABLE: LazyLock<Vec<Since>> = LazyLock::new(|| {
+    let written = TABLES.iter().flat_map(|table| lines(table)).filter_map(row);
+    written.chain(minors::crd_facts().iter().filter_map(of_karpenter)).collect()
+});
+
+/// A field or an enum value of Karpenter's CRDs that came after the oldest version. A new kind is reported at its
+/// `apiVersion`.
+fn of_karpenter(fact: &'static CrdFact) -> Option<Since> {
+    let kinds = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY, Kind::EC2_NODE_CLASS];
+    let values = match fact.fact {
+        "field" if fact.path != "spec" && !fact.path.ends_with('*') => Vec::new(),
+        "enum" => vec![fact.value],
+        _ => return None,
+    };
+    Some(Since {
+        kind: kinds.into_iter().find(|kind| kind.kind == fact.kind)?,
+        path: fact.path.split('/').collect(),
+        values,
+        product: Product::Karpenter.name(),
+        first: Some(fact.since?),
+        last: None,
+    })
+}
 
 fn lines(table: &'static str) -> impl Iterator<Item = &'static str> {
     table.lines().filter(|line| !line.starts_with('#'))
@@ -99,11 +122,13 @@ fn find<'a>(node: &Node<'a>, path: &[&str], out: &mut Vec<Node<'a>>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{TABLE, TABLES, lines};
+    use super::{TABLE, TABLES, lines, minors, of_karpenter};
 
     #[test]
     fn every_row_of_the_tables_is_read() {
-        assert_eq!(TABLE.len(), TABLES.iter().flat_map(|table| lines(table)).count());
+        let of_karpenter = minors::crd_facts().iter().filter_map(of_karpenter).count();
+        assert!(of_karpenter > 15, "{of_karpenter}");
+        assert_eq!(TABLE.len(), TABLES.iter().flat_map(|table| lines(table)).count() + of_karpenter);
         assert!(TABLE.iter().all(|row| row.first.is_some() || row.last.is_some()));
     }
 }

@@ -36,7 +36,7 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
 
-use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
+use crate::karpenter::minors::has_open_kubelet;
 use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::MAX_MERGED_RELATED;
 use crate::migration::moved_fields::{Replacement, moved_field};
@@ -55,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: SCHEMA_KINDS,
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
-    depends_on: &[Product::Keda, Product::Kubernetes],
+    depends_on: &[Product::Karpenter, Product::Keda, Product::Kubernetes],
     docs: docs(include_str!("unknown_field.rs")),
     check: Check::CatchAll(check),
     ..Rule::error(Group::Manifest)
@@ -209,11 +209,10 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     }
 }
 
-/// Whether a field stands in `spec.kubelet` of an EC2NodeClass, whose fields the CRD does not list from
-/// [`OPEN_KUBELET_SINCE`] on.
+/// Whether a field stands in `spec.kubelet` of an EC2NodeClass, where the CRD lists no fields there.
 fn is_open_kubelet(object: &Object, pointer: &Pointer, platform: &Platform) -> bool {
     object.is(Kind::EC2_NODE_CLASS)
-        && platform.karpenter >= OPEN_KUBELET_SINCE
+        && has_open_kubelet(platform.karpenter)
         && pointer.steps().starts_with(&["spec", "kubelet"].map(str::to_owned))
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod deprecated_node_label;
 pub(crate) mod dra_api_version;
+pub(crate) mod karpenter_kubernetes_unsupported;
 pub(crate) mod karpenter_legacy_annotation;
 pub(crate) mod karpenter_legacy_api;
 pub(crate) mod karpenter_legacy_label;

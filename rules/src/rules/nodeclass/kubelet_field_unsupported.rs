@@ -25,7 +25,8 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet>
 
-use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
+use crate::karpenter::kubelet;
+use crate::karpenter::minors::has_open_kubelet;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
 
@@ -39,29 +40,12 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodeClass)
 };
 
-/// The fields that the CRD had before 1.15, and that every family still supports.
-const CLASSIC: [&str; 12] = [
-    "clusterDNS",
-    "cpuCFSQuota",
-    "evictionHard",
-    "evictionMaxPodGracePeriod",
-    "evictionSoft",
-    "evictionSoftGracePeriod",
-    "imageGCHighThresholdPercent",
-    "imageGCLowThresholdPercent",
-    "kubeReserved",
-    "maxPods",
-    "podsPerCore",
-    "systemReserved",
-];
-
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let kubelet = class.get("kubelet");
-    if ctx.platform().karpenter < OPEN_KUBELET_SINCE {
+    if !has_open_kubelet(ctx.platform().karpenter) {
         return None;
     }
-    let taints = kubelet.get("registerWithTaints");
-    if taints.is_set() {
+    let taints = class.get("kubelet").get("registerWithTaints");
+    if !taints.is_absent() {
         ctx.report(&taints, "`registerWithTaints` is written by Karpenter itself")
             .at_key()
             .help("write the taints into the NodePool");
@@ -72,18 +56,17 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         AmiFamily::Windows => "Windows",
         AmiFamily::Al2023 | AmiFamily::Custom => return None,
     };
-    for (field, node) in kubelet.entries() {
-        let dropped = !CLASSIC.contains(&field) || (field, family) == ("podsPerCore", "Bottlerocket");
-        if dropped && field != "registerWithTaints" && !is_placeholder(field) && node.is_set() {
+    for node in kubelet::unsupported(class) {
+        let pointer = node.pointer();
+        let field = pointer.steps().last().map_or("", String::as_str);
+        if field == "clusterDNS" {
+            ctx.report(&node, format!("{family} uses only one address of `clusterDNS`"))
+                .help("keep one address, or use AL2023");
+        } else {
             ctx.report(&node, format!("`{}` does not reach nodes of {family}", ellipsize(field)))
                 .at_key()
                 .help("remove it, or use AL2023, which supports every field of the kubelet");
         }
-    }
-    let dns = kubelet.get("clusterDNS");
-    if dns.items().nth(1).is_some() {
-        ctx.report(&dns, format!("{family} uses only one address of `clusterDNS`"))
-            .help("keep one address, or use AL2023");
     }
     None
 }

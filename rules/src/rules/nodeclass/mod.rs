@@ -26,7 +26,7 @@ pub(crate) mod user_data_suspect;
 pub(crate) mod volume_outlives_node;
 pub(crate) mod volume_performance_invalid;
 
-use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
+use crate::karpenter::minors::has_open_kubelet;
 use crate::lint::authority::Authority;
 use crate::lint::context::Context;
 use crate::lint::finding::Severity;
@@ -44,7 +44,7 @@ fn significant_lines(text: &str) -> impl Iterator<Item = &str> {
 
 /// The component that rejects an invalid kubelet setting.
 fn kubelet_authority(ctx: &Context<'_>) -> Option<Authority> {
-    let open = ctx.platform().karpenter >= OPEN_KUBELET_SINCE;
+    let open = has_open_kubelet(ctx.platform().karpenter);
     Some(if open { Authority::Karpenter } else { Authority::ApiServer })
 }
 

@@ -3,7 +3,9 @@
 //! # Why
 //! `spec.kubelet` has six eviction signals and four kinds of reserved resources. A reservation cannot be
 //! negative, and images are collected down to the low mark only if the high one is above it. The API server
-//! rejects the rest; from 1.15 on Karpenter's controller does, and the class is not Ready.
+//! rejects the rest. From 1.15 on it takes anything, and Karpenter's controller decodes the map as the
+//! kubelet's own configuration: with an unknown field, another type or a wrong amount the class is not Ready.
+//! `maxPods` and reserved amounts may then be expressions, under the feature gate `NodeClassCEL`.
 //!
 //! # Fix
 //! Use the kubelet's own names, amounts from 0 up, and a high mark above the low one.
@@ -28,13 +30,21 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>
 
-use crate::facts::duration::GoDuration;
-use crate::karpenter::node_class::{EVICTION_SIGNALS, OPEN_KUBELET_SINCE, RESERVABLE_RESOURCES};
+use crate::cel;
+use crate::karpenter::installation;
+use crate::karpenter::installation::INSTALLERS;
+use crate::karpenter::kubelet;
+use crate::karpenter::kubelet::{Fault, FaultKind};
+use crate::karpenter::minors;
+use crate::karpenter::minors::has_open_kubelet;
+use crate::karpenter::node_class::{EVICTION_SIGNALS, RESERVABLE_RESOURCES};
+use crate::rules::manifest::message_parts::with_article;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-kubelet",
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
+    reads: &INSTALLERS,
     depends_on: &[Product::Karpenter],
     docs: docs(include_str!("node_class_kubelet.rs")),
     check: Check::NodeClass(check),
@@ -66,17 +76,79 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .help("images are collected from the high mark down to the low one")
             .related(class.object(), &low, "the low mark");
     }
-    // Before this version such a text stops Karpenter for all classes, which duration-undecodable reports.
-    if ctx.platform().karpenter >= OPEN_KUBELET_SINCE {
-        for (_, node) in kubelet.get("evictionSoftGracePeriod").entries() {
-            if let Some(text) = node.text().filter(|t| GoDuration::parse(t).is_err()) {
-                ctx.report(&node, format!("`{}` is not a duration", ellipsize(text)))
-                    .rejected_by(authority)
-                    .help("write it as Go does, such as `90s` or `1m30s`");
-            }
-        }
+    // Before this version the API server checks these, or they stop Karpenter, which duration-undecodable reports.
+    if has_open_kubelet(ctx.platform().karpenter) {
+        check_keys(&kubelet.get("evictionMinimumReclaim"), &EVICTION_SIGNALS, "not an eviction signal", ctx);
+        open(class, ctx);
     }
     None
+}
+
+/// What only the controller checks.
+fn open(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
+    let authority = Some(Authority::Karpenter);
+    for Fault { node, kind } in kubelet::faults(class) {
+        let shown = ellipsize(node.raw_text().unwrap_or_default());
+        let (message, help) = match kind {
+            FaultKind::UnknownField => {
+                unknown_field(&node, ctx);
+                continue;
+            }
+            FaultKind::Type(wanted) => (
+                format!("the kubelet takes {} here", with_article(wanted)),
+                "write it as the kubelet's own configuration has it".to_owned(),
+            ),
+            FaultKind::Threshold => (
+                format!("`{shown}` is neither a percentage nor a quantity"),
+                "write a percentage of 0 to 100, or an amount such as 500Mi".to_owned(),
+            ),
+            FaultKind::Duration => (
+                format!("`{shown}` is not a duration"),
+                "write it as Go does, such as `90s` or `1m30s`".to_owned(),
+            ),
+            FaultKind::Range(least, most) => {
+                (format!("{shown} is outside the bounds"), format!("write a number from {least} to {most}"))
+            }
+        };
+        ctx.report(&node, message).rejected_by(authority).help(help);
+    }
+    for node in kubelet::expressions(class) {
+        expression(&node, ctx);
+    }
+}
+
+fn unknown_field(node: &Node<'_>, ctx: &mut Context<'_>) {
+    let pointer = node.pointer();
+    let Some((name, above)) = pointer.steps().split_last() else { return };
+    let above = above.get(2..).unwrap_or_default().join("/");
+    let fields = kubelet::fields_below(&above);
+    let finding = ctx.report(node, format!("the kubelet has no field `{}`", ellipsize(name)));
+    finding.rejected_by(Some(Authority::Karpenter)).at_key();
+    if let Some(near) = nearest(name, fields.iter().copied()) {
+        finding.help(format!("did you mean `{near}`?"));
+    }
+}
+
+/// An expression: it has to parse, and needs a feature gate.
+fn expression(node: &Node<'_>, ctx: &mut Context<'_>) {
+    let text = node.text().unwrap_or_default();
+    if cel::syntax_error(text).is_some() {
+        ctx.report(node, format!("`{}` is neither a quantity nor an expression", ellipsize(text)))
+            .rejected_by(Some(Authority::Karpenter))
+            .help("write an amount such as 100m, or an expression such as `vcpus * 10`");
+        return;
+    }
+    let Some(gate) = minors::gate("NodeClassCEL") else { return };
+    let default = gate.state(ctx.platform().karpenter).is_some_and(|(_, on)| on);
+    let settings = INSTALLERS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    let settings = settings.filter(|object| ctx.pairs_with(object));
+    let mut on = settings.filter_map(|object| installation::setting(object, gate)?.on);
+    if default || on.any(|on| on) {
+        return;
+    }
+    ctx.report(node, "an expression needs the feature gate `NodeClassCEL`, which is off by default")
+        .rejected_by(Some(Authority::Karpenter))
+        .help("turn the gate on in `settings.awsFeatureGates`, or write a fixed value");
 }
 
 fn check_keys(map: &Node<'_>, known: &[&'static str], what: &str, ctx: &mut Context<'_>) {

@@ -31,7 +31,7 @@
 
 use crate::facts::duration;
 use crate::facts::duration::{DurationError, DurationField, GoDuration, passes_unanchored_pattern};
-use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
+use crate::karpenter::minors::has_open_kubelet;
 use crate::karpenter::requirement_list::Provider;
 use crate::rules::prelude::*;
 
@@ -109,7 +109,7 @@ fn check_durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx:
 
 fn check_grace_periods(object: &Object, ctx: &mut Context<'_>) {
     // Since this version the controller validates them.
-    if ctx.platform().karpenter >= OPEN_KUBELET_SINCE {
+    if has_open_kubelet(ctx.platform().karpenter) {
         return;
     }
     for (_, node) in object.path(&["spec", "kubelet", "evictionSoftGracePeriod"]).entries() {

@@ -1,14 +1,18 @@
 //! Karpenter runs without the feature gate that an object needs.
 //!
 //! # Why
-//! Karpenter reads NodeOverlays only under the feature gate `NodeOverlay`, and starts nodes for
-//! static NodePools (`replicas`) only under `StaticCapacity`. Both gates are off by default. The API
-//! server accepts the objects all the same, and nothing says that they have no effect. Only what the
-//! input shows counts: Karpenter's own Deployment, or the values of its Helm chart.
+//! Karpenter reads NodeOverlays only under the feature gate `NodeOverlay`, starts nodes for static
+//! NodePools (`replicas`) only under `StaticCapacity`, repairs nodes only under `NodeRepair`, and
+//! calls a node class with expressions in `kubelet` or with GPU sharing for DRA not Ready without
+//! `NodeClassCEL` and `DRANVIDIAGPU`. These gates are off by default. The API server accepts the
+//! objects all the same. From 1.15 on there are two lists of gates, and a gate in the other list has
+//! no effect. Only what the input shows counts: Karpenter's own Deployment, or the values of its
+//! Helm chart.
 //!
 //! # Fix
-//! Turn the gate on: `settings.featureGates.nodeOverlay` or `settings.featureGates.staticCapacity`
-//! in the values of the chart. Or remove the objects.
+//! Turn the gate on in its own list: `settings.featureGates` or `settings.awsFeatureGates` in the
+//! values of the chart, `FEATURE_GATES` or `AWS_FEATURE_GATES` in the Deployment. Or remove the
+//! objects.
 //!
 //! # Example
 //! ```yaml,diff
@@ -41,106 +45,160 @@
 //! # References
 //! - <https://karpenter.sh/docs/reference/settings/#feature-gates>
 
+use crate::karpenter::installation;
+use crate::karpenter::installation::INSTALLERS;
+use crate::karpenter::kubelet;
+use crate::karpenter::minors;
+use crate::karpenter::minors::Gate;
+use crate::platform::Version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "feature-gate-off",
-    kinds: &[Kind::DEPLOYMENT, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
-    reads: &[Kind::NODE_OVERLAY, Kind::NODE_POOL],
+    kinds: &INSTALLERS,
+    reads: &[Kind::NODE_OVERLAY, Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     fix: Some(Safety::Unsafe),
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("feature_gate_off.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
 };
 
-/// A gate that is off by default.
-struct Gate {
-    name: &'static str,
-    value: &'static str,
+/// What an object lacks without a gate.
+struct Need {
+    gate: &'static str,
+    kind: Kind,
+    consequence: &'static str,
+    is_needed: fn(&Object) -> bool,
 }
 
-const OVERLAY: Gate = Gate { name: "NodeOverlay", value: "nodeOverlay" };
-const STATIC: Gate = Gate { name: "StaticCapacity", value: "staticCapacity" };
+const NEEDS: [Need; 6] = [
+    Need { gate: "NodeOverlay", kind: Kind::NODE_OVERLAY, consequence: "has no effect", is_needed: |_| true },
+    Need {
+        gate: "StaticCapacity",
+        kind: Kind::NODE_POOL,
+        consequence: "gets no nodes",
+        is_needed: is_static,
+    },
+    Need {
+        gate: "ReservedCapacity",
+        kind: Kind::EC2_NODE_CLASS,
+        consequence: "uses no reservations",
+        is_needed: |class| class.path(&["spec", "capacityReservationSelectorTerms"]).items().next().is_some(),
+    },
+    Need {
+        gate: "NodeRepair",
+        kind: Kind::NODE_POOL,
+        consequence: "has a budget for repairs that never happen",
+        is_needed: has_budget_for_repair,
+    },
+    Need {
+        gate: "NodeClassCEL",
+        kind: Kind::EC2_NODE_CLASS,
+        consequence: "is not Ready: it has an expression",
+        is_needed: |class| {
+            Ec2NodeClass::new(class).is_some_and(|class| !kubelet::expressions(&class).is_empty())
+        },
+    },
+    Need {
+        gate: "DRANVIDIAGPU",
+        kind: Kind::EC2_NODE_CLASS,
+        consequence: "is not Ready: it asks for shared GPUs",
+        is_needed: shares_gpus,
+    },
+];
 
-/// Gates that show that an environment variable is Karpenter's.
-const KNOWN: [&str; 5] =
-    ["SpotToSpotConsolidation", "NodeRepair", "ReservedCapacity", "NodeOverlay", "StaticCapacity"];
+/// Gates that do nothing without another one.
+const DEPENDENT: [(&str, &str); 2] =
+    [("TerminateFirstRepair", "NodeRepair"), ("RebootForRepair", "NodeRepair")];
+
+fn is_static(pool: &Object) -> bool {
+    pool.path(&["spec", "replicas"]).is_set()
+}
+
+fn has_budget_for_repair(pool: &Object) -> bool {
+    let budgets = pool.path(&["spec", "disruption", "budgets"]);
+    budgets
+        .items()
+        .any(|budget| budget.get("reasons").items().any(|reason| reason.text() == Some("Unhealthy")))
+}
+
+/// Whether the annotation of a class names a mode of sharing GPUs.
+fn shares_gpus(class: &Object) -> bool {
+    let annotation =
+        class.path(&["metadata", "annotations"]).get("karpenter.k8s.aws/nvidia-consumable-capacity");
+    annotation.text().is_some_and(|mode| !matches!(mode, "" | "disabled"))
+}
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() {
         return None;
     }
-    for gate in [OVERLAY, STATIC] {
-        let Some(node) = off(object, &gate) else { continue };
-        let index = ctx.cluster();
-        let (subject, consequence) = if gate.name == OVERLAY.name {
-            let overlay = index.of(Kind::NODE_OVERLAY).find(|overlay| ctx.pairs_with(overlay));
-            (overlay, "has no effect")
+    let version = ctx.platform().karpenter;
+    for gate in minors::gates() {
+        let Some((_, default)) = gate.state(version) else { continue };
+        if let Some(node) = installation::misplaced(object, gate) {
+            let list = if object.is(Kind::DEPLOYMENT) { gate.list.variable() } else { gate.list.setting() };
+            ctx.report(
+                &node,
+                format!("feature gate `{}` has no effect here: it belongs into `{list}`", gate.name),
+            )
+            .identified_by(gate.name)
+            .help(format!("move it to `{list}`"));
+        }
+        let Some(setting) = installation::setting(object, gate) else { continue };
+        if setting.on.unwrap_or(default) {
+            dependent(object, gate, &setting.node, version, ctx);
         } else {
-            let pool = index.views().static_pools().iter().find(|pool| ctx.pairs_with(pool));
-            (pool, "gets no nodes")
-        };
-        let Some(subject) = subject else { continue };
-        let (kind, name) = (subject.kind(), subject.display_name());
-        let message = format!("feature gate `{}` is off, so {kind} `{name}` {consequence}", gate.name);
-        let finding = ctx.report(&node, message).identified_by(gate.name);
-        finding.related(subject, &subject.path(&["metadata", "name"]), consequence);
-        if object.is(Kind::DEPLOYMENT) {
-            finding.help(format!("write `{}=true` in `FEATURE_GATES`, or remove the {kind}", gate.name));
-        } else {
-            let title = format!("turn on the feature gate `{}`", gate.name);
-            finding
-                .help(format!("write `settings.featureGates.{}: true`, or remove the {kind}", gate.value))
-                .fix(Fix::new(title, Safety::Unsafe).set(&node, json!(true)));
+            NEEDS
+                .iter()
+                .filter(|need| need.gate == gate.name)
+                .for_each(|need| needed(object, need, gate, &setting.node, ctx));
         }
     }
     None
 }
 
-/// The node at which an installation of Karpenter leaves a gate off. `None` if the object is something else, or the gate is
-/// on or not known.
-fn off<'a>(object: &'a Object, gate: &Gate) -> Option<Node<'a>> {
+/// Reports a gate that is on without the one that it needs.
+fn dependent(
+    object: &Object,
+    gate: &Gate,
+    node: &Node<'_>,
+    version: Version,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let (_, other) = DEPENDENT.iter().find(|(name, _)| *name == gate.name)?;
+    let other = minors::gate(other)?;
+    let (_, default) = other.state(version)?;
+    let setting = installation::setting(object, other)?;
+    if !setting.on.unwrap_or(default) {
+        ctx.report(node, format!("feature gate `{}` has no effect without `{}`", gate.name, other.name))
+            .identified_by(gate.name)
+            .help(format!("turn on `{}` as well", other.name));
+    }
+    None
+}
+
+/// Reports an object that needs a gate which is off.
+fn needed(object: &Object, need: &Need, gate: &Gate, node: &Node<'_>, ctx: &mut Context<'_>) {
+    let candidates = ctx.cluster().of(need.kind);
+    let is_subject = |subject: &&Object| (need.is_needed)(subject) && ctx.pairs_with(subject);
+    let Some(subject) = candidates.into_iter().find(is_subject) else { return };
+    let (kind, name, consequence) = (subject.kind(), subject.display_name(), need.consequence);
+    let message = format!("feature gate `{}` is off, so {kind} `{name}` {consequence}", gate.name);
+    let finding = ctx.report(node, message).identified_by(gate.name);
+    finding.related(subject, &subject.path(&["metadata", "name"]), consequence);
     if object.is(Kind::DEPLOYMENT) {
-        let templates = templates(object);
-        let containers = templates.iter().flat_map(Template::containers);
-        return containers.into_iter().find_map(|container| off_in_environment(&container, gate));
+        let variable = gate.list.variable();
+        finding.help(format!("write `{}=true` in `{variable}`, or change the {kind}", gate.name));
+    } else {
+        let title = format!("turn on the feature gate `{}`", gate.name);
+        finding
+            .help(format!(
+                "write `settings.{}.{}: true`, or change the {kind}",
+                gate.list.setting(),
+                gate.chart
+            ))
+            .fix(Fix::new(title, Safety::Unsafe).set(node, json!(true)));
     }
-    let values = values(object)?;
-    let gates = values.path(&["settings", "featureGates"]);
-    let node = gates.get(gate.value);
-    // A chart without `settings` is an old version of Karpenter's, or wraps it.
-    let readable = values.get("settings").is_mapping() && !values.has_unknown_key() && !gates.has_unknown();
-    let is_off = if node.is_set() { node.bool() == Some(false) } else { !has_other_values(object) };
-    (readable && !values.get("settings").has_unknown_key() && is_off).then_some(node)
-}
-
-fn off_in_environment<'a>(container: &Node<'a>, gate: &Gate) -> Option<Node<'a>> {
-    let value = container
-        .get("env")
-        .items()
-        .find(|entry| entry.get("name").text() == Some("FEATURE_GATES"))?
-        .get("value");
-    let text = value.text()?;
-    let gates = || text.split(',').filter_map(|one| one.split_once('=')).map(|(k, v)| (k.trim(), v.trim()));
-    let ours = gates().any(|(name, _)| KNOWN.contains(&name));
-    let state = gates().find(|(name, _)| *name == gate.name).map(|(_, state)| state);
-    let is_off = state.is_none_or(|state| matches!(state, "false" | "False" | "FALSE" | "f" | "F" | "0"));
-    (ours && is_off).then_some(value)
-}
-
-fn values(object: &Object) -> Option<Node<'_>> {
-    let spec = object.get("spec");
-    if object.is(Kind::HELM_RELEASE) {
-        let chart = spec.path(&["chart", "spec", "chart"]);
-        return (chart.text()? == "karpenter").then(|| spec.get("values"));
-    }
-    let source = spec.get("source");
-    (source.get("chart").text()? == "karpenter").then(|| source.path(&["helm", "valuesObject"]))
-}
-
-fn has_other_values(object: &Object) -> bool {
-    let spec = object.get("spec");
-    let helm = spec.path(&["source", "helm"]);
-    spec.get("valuesFrom").is_set()
-        || ["values", "valueFiles", "parameters"].iter().any(|field| helm.get(field).is_set())
 }
