@@ -10,6 +10,7 @@
 )]
 
 mod capacity;
+mod cases;
 mod catalogue;
 mod complete;
 mod config;

@@ -1,0 +1,149 @@
+//! What Karpenter hashes of a NodePool's template and of an EC2NodeClass: two objects have the same hash if these values are
+//! equal.
+//!
+//! Go's zero values tell what counts as absent. A field that is a pointer (`userData`, `detailedMonitoring`, a nested object) counts as soon
+//! as it is written; an empty list or map, and an empty text or `false` in a plain field, does not.
+
+use serde_json::{Map, Value};
+
+use super::value_at;
+use crate::facts::duration::{self, DurationField, NillableDuration};
+use crate::facts::quantity::Quantity;
+use crate::karpenter::minors;
+use crate::platform::Version;
+
+/// Fields of the node template of a NodePool that are part of the hash.
+pub(super) const FIELDS: [&[&str]; 7] = [
+    &["metadata", "labels"],
+    &["metadata", "annotations"],
+    &["spec", "taints"],
+    &["spec", "startupTaints"],
+    &["spec", "nodeClassRef"],
+    &["spec", "expireAfter"],
+    &["spec", "terminationGracePeriod"],
+];
+
+/// Fields of an EC2NodeClass that are not part of the hash: Karpenter compares what they select instead.
+pub(super) const UNHASHED_FIELDS: [&str; 6] = [
+    "amiFamily",
+    "amiSelectorTerms",
+    "subnetSelectorTerms",
+    "securityGroupSelectorTerms",
+    "capacityReservationSelectorTerms",
+    "ipPrefixCount",
+];
+
+/// Plain fields of Go's structs: their zero value is not told from absence.
+const PLAIN: [&str; 8] = ["role", "rootVolume", "key", "value", "effect", "group", "kind", "name"];
+
+/// Maps of texts, in which an empty text is an entry like others.
+const MAPS: [&str; 3] = ["labels", "annotations", "tags"];
+
+/// Objects that are pointers in Go, so that an empty one is not the same as none.
+const POINTERS: [&str; 5] =
+    ["ebs", "cpuOptions", "connectionTracking", "placementGroupSelector", "enclaveOptions"];
+
+/// What is hashed of the template of a NodePool.
+pub(super) fn of_template(template: &Value) -> Vec<Value> {
+    FIELDS.iter().map(|path| template_field(path, &value_at(template, path))).collect()
+}
+
+fn template_field(path: &[&str], value: &Value) -> Value {
+    let (name, field) = match path.last() {
+        Some(&"expireAfter") => ("expireAfter", DurationField::ExpireAfter),
+        Some(&"terminationGracePeriod") => ("terminationGracePeriod", DurationField::TerminationGracePeriod),
+        last => return normalized(last.copied().unwrap_or_default(), value).unwrap_or_default(),
+    };
+    let text = match value {
+        Value::Null if name == "expireAfter" => "720h",
+        other => other.as_str().unwrap_or_default(),
+    };
+    match duration::parse(field, text) {
+        Ok(NillableDuration::Seconds(seconds)) => seconds.into(),
+        _ => value.clone(),
+    }
+}
+
+/// What is hashed of a Provisioner, the NodePool of the API before v1beta1.
+pub(super) fn of_provisioner(object: &Value) -> Vec<Value> {
+    let fields = ["labels", "annotations", "taints", "startupTaints"];
+    fields.map(|name| normalized(name, &value_at(object, &["spec", name])).unwrap_or_default()).to_vec()
+}
+
+/// What is hashed of an EC2NodeClass.
+pub(super) fn of_node_class(object: &Value, karpenter: Version) -> Value {
+    let Value::Object(mut spec) = value_at(object, &["spec"]) else {
+        return Value::Null;
+    };
+    let family = family(&spec);
+    spec.retain(|name, _| !UNHASHED_FIELDS.contains(&name.as_str()));
+    let options = spec.remove("metadataOptions");
+    let mut metadata = Map::new();
+    metadata.insert("httpEndpoint".to_owned(), "enabled".into());
+    metadata.insert("httpProtocolIPv6".to_owned(), "disabled".into());
+    metadata.insert("httpPutResponseHopLimit".to_owned(), 1.into());
+    metadata.insert("httpTokens".to_owned(), "required".into());
+    if let Some(Value::Object(written)) = options {
+        metadata.extend(written);
+    }
+    let kubelet = spec.remove("kubelet").unwrap_or_default();
+    // Since the kubelet is an open map, Karpenter hashes it as JSON text, in which the order of a list counts.
+    let kubelet =
+        if minors::has_open_kubelet(karpenter) { as_text(kubelet) } else { normalized("kubelet", &kubelet) };
+    let mut hashed = match normalized("spec", &Value::Object(spec)) {
+        Some(Value::Object(hashed)) => hashed,
+        _ => Map::new(),
+    };
+    hashed.insert("metadataOptions".to_owned(), Value::Object(metadata));
+    hashed.insert("kubelet".to_owned(), kubelet.unwrap_or_default());
+    hashed.insert("amiFamily".to_owned(), family);
+    Value::Object(hashed)
+}
+
+/// The AMI family: as written, otherwise that of the alias.
+fn family(spec: &Map<String, Value>) -> Value {
+    let written = spec.get("amiFamily").filter(|family| !family.is_null()).cloned();
+    let terms = spec.get("amiSelectorTerms").and_then(Value::as_array);
+    let alias = || {
+        let alias = terms?.iter().find_map(|term| term.get("alias")?.as_str())?;
+        let name = alias.split('@').next()?;
+        let known = crate::karpenter::node_class::AMI_FAMILIES.iter().find(|(alias, _)| *alias == name);
+        known.map(|(_, family)| Value::from(*family))
+    };
+    written.or_else(alias).unwrap_or_else(|| "Custom".into())
+}
+
+fn as_text(kubelet: Value) -> Option<Value> {
+    Some(kubelet).filter(|kubelet| kubelet.as_object().is_some_and(|map| !map.is_empty()))
+}
+
+/// A value as it is hashed: lists in any order, quantities by their value. `None` if it is not told from absence.
+fn normalized(name: &str, value: &Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Array(items) => {
+            let mut items: Vec<Value> =
+                items.iter().map(|item| normalized("", item).unwrap_or_default()).collect();
+            items.sort_by_key(Value::to_string);
+            items.dedup();
+            (!items.is_empty()).then_some(Value::Array(items))
+        }
+        Value::Object(entries) => {
+            let is_map = MAPS.contains(&name);
+            let entries = entries.iter().filter_map(|(key, value)| {
+                let value = if is_map { Some(value.clone()) } else { normalized(key, value) };
+                Some((key.clone(), value?))
+            });
+            let mut entries: Vec<(String, Value)> = entries.collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            (!entries.is_empty() || POINTERS.contains(&name))
+                .then(|| Value::Object(entries.into_iter().collect()))
+        }
+        Value::String(text) if name == "volumeSize" => {
+            Some(Quantity::parse(text).map_or_else(|_| value.clone(), |size| size.value().to_string().into()))
+        }
+        Value::String(text) if text.is_empty() && PLAIN.contains(&name) => None,
+        Value::Bool(false) if PLAIN.contains(&name) => None,
+        other => Some(other.clone()),
+    }
+}

@@ -1,0 +1,121 @@
+//! What an edit of a live NodePool or EC2NodeClass does to running nodes (docs/facts.md, "Drift").
+//!
+//! Karpenter stores a hash of the fields that a node was created from. A node whose hash differs has drifted and is
+//! replaced within the disruption budgets. Requirements are not hashed: a node drifts if its labels no longer meet them. Values
+//! are compared as the API server stores them, with its defaults.
+
+mod hash;
+mod requirements;
+
+use serde_json::Value;
+
+use crate::karpenter::minors;
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::platform::{Product, Version};
+use crate::tree::pointer::Pointer;
+
+const TEMPLATE: &[&str] = &["spec", "template"];
+
+/// What an edit does to the nodes that a NodePool can have. What a change selects in EC2 (AMIs, subnets, security groups,
+/// reservations) is not known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Drift {
+    /// No node drifts.
+    None,
+    /// The labels of some nodes no longer meet the requirements.
+    Some,
+    /// Every node drifts.
+    All,
+    /// The API server does not take the edit.
+    Refused,
+}
+
+/// What becomes of the nodes of a NodePool, with the EC2NodeClass that it uses before and after the edit, as far as they are
+/// known.
+#[must_use]
+pub fn of_pool(
+    before: (&Value, Option<&Value>),
+    after: (&Value, Option<&Value>),
+    karpenter: Version,
+) -> Drift {
+    let ((old, old_class), (new, new_class)) = (before, after);
+    if is_refused(old, new, karpenter) {
+        return Drift::Refused;
+    }
+    let (old, new) = (&value_at(old, TEMPLATE), &value_at(new, TEMPLATE));
+    let Some(nodes) = requirements::Nodes::of(old, old_class) else {
+        return Drift::None;
+    };
+    let class_differs = old_class
+        .zip(new_class)
+        .is_some_and(|(old, new)| hash::of_node_class(old, karpenter) != hash::of_node_class(new, karpenter));
+    if hash::of_template(old) != hash::of_template(new) || class_differs {
+        return Drift::All;
+    }
+    nodes.drift(new)
+}
+
+/// Whether the API server refuses the edit of a NodePool: it may not become static or dynamic, and not change the kind of its
+/// class.
+fn is_refused(old: &Value, new: &Value, karpenter: Version) -> bool {
+    let at = |pool: &Value, path: &[&str]| value_at(pool, path);
+    let is_static = |pool: &Value| !at(pool, &["spec", "replicas"]).is_null();
+    let fixed = |what: &str| {
+        minors::states(
+            karpenter,
+            "NodePool",
+            "spec/template/spec/nodeClassRef",
+            "cel",
+            &format!("nodeClassRef.{what} is immutable"),
+        ) && at(old, &["spec", "template", "spec", "nodeClassRef", what])
+            != at(new, &["spec", "template", "spec", "nodeClassRef", what])
+    };
+    let has_static = minors::states(karpenter, "NodePool", "spec/replicas", "field", "-");
+    has_static && is_static(old) != is_static(new) || fixed("group") || fixed("kind")
+}
+
+/// Whether nodes created from `before` are replaced when the object becomes `after`. `true` if `after` is
+/// another kind or version of object, `false` for kinds from which no node is created.
+#[must_use]
+pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
+    let text = |name: &str| before.get(name).and_then(Value::as_str).unwrap_or_default();
+    let group = text("apiVersion").split('/').next().unwrap_or_default();
+    let ours = matches!(group, "karpenter.sh" | "karpenter.k8s.aws");
+    let becomes_another = ["apiVersion", "kind"].iter().any(|name| before.get(name) != after.get(name));
+    if ours && becomes_another {
+        return true;
+    }
+    let newest = Product::Karpenter.newest();
+    match (group, text("kind")) {
+        ("karpenter.sh", "NodePool") => of_pool((before, None), (after, None), newest) != Drift::None,
+        // A Provisioner has these fields directly below `spec`, not in a template.
+        ("karpenter.sh", "Provisioner") => hash::of_provisioner(before) != hash::of_provisioner(after),
+        ("karpenter.k8s.aws", "EC2NodeClass") => {
+            hash::of_node_class(before, newest) != hash::of_node_class(after, newest)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a field is part of the hash of a NodePool or EC2NodeClass, so that changing it replaces nodes.
+#[must_use]
+pub fn is_hashed(object: &Object, field: &Pointer) -> bool {
+    let steps: Vec<&str> = field.steps().iter().map(String::as_str).collect();
+    if object.is(Kind::NODE_POOL) {
+        let template = steps.strip_prefix(TEMPLATE);
+        template.is_some_and(|steps| hash::FIELDS.iter().any(|path| steps.starts_with(path)))
+    } else if object.is(Kind::EC2_NODE_CLASS) {
+        matches!(steps.as_slice(), ["spec", name, ..] if !hash::UNHASHED_FIELDS.contains(name))
+    } else {
+        false
+    }
+}
+
+/// The value below some steps; null if there is none.
+fn value_at(value: &Value, path: &[&str]) -> Value {
+    path.iter().try_fold(value, |value, step| value.get(step)).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
