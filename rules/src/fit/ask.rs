@@ -51,7 +51,7 @@ impl Situation {
         let runtime_classes = read::runtime_classes(cluster, None);
         let mut situation = Situation::of_pools(cluster, platform, vec![pool.clone()], runtime_classes);
         situation.options.listed_spot = true;
-        if let Some(reason) = read::left_out(pool, cluster) {
+        if let Some(reason) = read::left_out(pool, cluster, platform.karpenter) {
             situation.pools.clear();
             situation.objects.clear();
             situation.left_out.push((pool.clone(), reason));

@@ -27,7 +27,7 @@ use crate::karpenter::scheduling::{
 };
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::platform::Platform;
+use crate::platform::{Platform, Version};
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
@@ -296,11 +296,12 @@ impl Situation {
                 eks: platform.eks,
                 region: platform.region.clone(),
                 listed_spot: true,
+                all_values_count: all_values_count(platform),
                 ..SchedulerOptions::default()
             },
         };
         for object in read::objects(cluster, Kind::NODE_POOL, near) {
-            match read::left_out(&object, cluster) {
+            match read::left_out(&object, cluster, platform.karpenter) {
                 Some(reason) => situation.left_out.push((object, reason)),
                 None => {
                     situation.pools.push(read::pool(&object, cluster));
@@ -344,6 +345,7 @@ impl Situation {
         let options = SchedulerOptions {
             eks: platform.eks,
             region: platform.region.clone(),
+            all_values_count: all_values_count(platform),
             ..SchedulerOptions::default()
         };
         Situation {
@@ -567,6 +569,11 @@ fn ignored(workload: &Object, template: &Template<'_>) -> Option<Ignored> {
         return because("gated", text, &gates, "these gates");
     }
     None
+}
+
+/// Whether `minValues` counts values that a requirement excludes: that ended with 1.14.3, so that it holds for minors before 1.14.
+fn all_values_count(platform: &Platform) -> bool {
+    platform.karpenter < Version::new(1, 14)
 }
 
 /// The workloads of a cluster that have pods.

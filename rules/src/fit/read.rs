@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use crate::cluster::Cluster;
 use crate::cluster::together::company;
 use crate::facts::quantity::Quantity;
+use crate::karpenter::kubelet;
+use crate::karpenter::minors::has_open_kubelet;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::pod::{to_scheduling_pod, toleration};
@@ -15,6 +17,7 @@ use crate::karpenter::scheduling::{
 };
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::workload::template::{Template, templates};
 
@@ -37,13 +40,20 @@ pub(super) fn objects(cluster: &Cluster, kind: Kind, near: Option<&Object>) -> V
 }
 
 /// Why a pool never starts nodes for pods.
-pub(super) fn left_out(object: &Object, cluster: &Cluster) -> Option<String> {
+pub(super) fn left_out(object: &Object, cluster: &Cluster, karpenter: Version) -> Option<String> {
     if object.path(&["metadata", "deletionTimestamp"]).is_set() {
         return Some("it is being deleted".to_owned());
     }
     let reference = object.path(&["spec", "template", "spec", "nodeClassRef"]);
     let kind = reference.get("kind").text()?;
     let name = reference.get("name").text()?;
+    if let Some(class) = class_object(object, cluster).filter(|_| has_open_kubelet(karpenter))
+        && let Some(view) = Ec2NodeClass::new(&class)
+        && let Some(rejected) = kubelet::rejected(&view)
+    {
+        let field = rejected.pointer().to_string().trim_start_matches('/').replace('/', ".");
+        return Some(format!("its EC2NodeClass `{name}` is not Ready: Karpenter rejects `{field}`"));
+    }
     let missing = reference.get("group").text() == Some(Kind::EC2_NODE_CLASS.group)
         && kind == Kind::EC2_NODE_CLASS.kind
         && cluster.is_complete_for(Kind::EC2_NODE_CLASS)
@@ -101,7 +111,9 @@ fn node_class(object: &Object) -> Option<NodeClass> {
         capacity_reservations: class.get("capacityReservationSelectorTerms").items().next().is_some(),
         placement_group: class.get("placementGroupSelector").is_set(),
         connection_tracking: class.get("connectionTracking").is_set(),
-        cpu_options: class.spec().path(&["cpuOptions", "nestedVirtualization"]).is_set(),
+        cpu_options: class.spec().path(&["cpuOptions", "nestedVirtualization"]).is_set()
+            || class.spec().path(&["enclaveOptions", "enabled"]).bool() != Some(false)
+                && class.get("enclaveOptions").is_set(),
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use crate::facts::duration::GoDuration;
 use crate::facts::quantity::Quantity;
-use crate::karpenter::node_class::Ec2NodeClass;
+use crate::karpenter::node_class::{EVICTION_SIGNALS, Ec2NodeClass, RESERVABLE_RESOURCES};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
@@ -98,6 +98,61 @@ pub(crate) fn faults<'a>(class: &Ec2NodeClass<'a>) -> Vec<Fault<'a>> {
         let node = kubelet.get(field);
         if node.int().is_some_and(|number| !(0..=most).contains(&number)) {
             out.push(Fault { node, kind: FaultKind::Range(0, most) });
+        }
+    }
+    out
+}
+
+/// The first field for which the class is not Ready, whatever the feature gates: a fault, or what the rules of kubelet fields say.
+pub(crate) fn rejected<'a>(class: &Ec2NodeClass<'a>) -> Option<Node<'a>> {
+    let kubelet = class.get("kubelet");
+    let owned = kubelet.get("registerWithTaints");
+    if !owned.is_absent() {
+        return Some(owned);
+    }
+    let faults = faults(class).into_iter().map(|fault| fault.node);
+    faults.chain(outside(&kubelet)).chain(unpaired(&kubelet)).chain(unsupported(class)).next()
+}
+
+/// Entries of signals and resources that the kubelet does not have, reservations below zero, and thresholds of images in the wrong
+/// order.
+fn outside<'a>(kubelet: &Node<'a>) -> Vec<Node<'a>> {
+    let mut out = Vec::new();
+    for field in ["evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim"] {
+        let entries = kubelet.get(field).entries().into_iter();
+        out.extend(
+            entries
+                .filter(|(key, _)| !EVICTION_SIGNALS.contains(key) && !is_placeholder(key))
+                .map(|entry| entry.1),
+        );
+    }
+    for field in ["kubeReserved", "systemReserved"] {
+        for (key, node) in kubelet.get(field).entries() {
+            let unknown = !RESERVABLE_RESOURCES.contains(&key) && !is_placeholder(key);
+            if unknown || node.text().is_some_and(|text| text.starts_with('-')) {
+                out.push(node);
+            }
+        }
+    }
+    let (high, low) = (kubelet.get("imageGCHighThresholdPercent"), kubelet.get("imageGCLowThresholdPercent"));
+    if high.int().zip(low.int()).is_some_and(|(high, low)| high <= low) {
+        out.push(high);
+    }
+    out
+}
+
+/// Soft thresholds without a grace period, and the reverse.
+fn unpaired<'a>(kubelet: &Node<'a>) -> Vec<Node<'a>> {
+    let (soft, grace) = (kubelet.get("evictionSoft"), kubelet.get("evictionSoftGracePeriod"));
+    let mut out = Vec::new();
+    for (from, to) in [(&soft, &grace), (&grace, &soft)] {
+        if !to.is_unknown() && !to.has_unknown_key() {
+            let entries = from.entries().into_iter();
+            out.extend(
+                entries
+                    .filter(|(key, _)| !is_placeholder(key) && to.get(key).is_absent())
+                    .map(|entry| entry.1),
+            );
         }
     }
     out

@@ -173,9 +173,12 @@ fn limits_count_the_largest_type_until_nodes_are_there() {
 #[test]
 fn a_limit_on_nodes() {
     let pool = pool("a", &["m5.large"], json!({"limits": {"nodes": 3}}));
+    // Pods of one batch do not lower the limit.
     let load = capacity(&[pool, deployment("web", 10, "cpu", "500m")]).floor;
-    assert_eq!((nodes(&load), left(&load)), (vec![("a", "m5.large", 3, 9)], vec![("web", 1, 10)]));
-    assert_eq!(load.misfits[0].reason, "the limit `nodes: 3` of NodePool `a` is reached");
+    assert_eq!((nodes(&load), left(&load)), (vec![("a", "m5.large", 4, 10)], vec![]));
+    let none = self::pool("a", &["m5.large"], json!({"limits": {"nodes": 0}}));
+    let load = capacity(&[none, deployment("web", 10, "cpu", "500m")]).floor;
+    assert_eq!(left(&load), vec![("web", 10, 10)]);
 }
 
 #[test]

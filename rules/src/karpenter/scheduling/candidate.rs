@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use super::super::requirement::{Operator, Requirement, Requirements};
 use super::resources::{POD_ENI, add, allocatable, capacity, pod_requests};
 use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty, sorted_unique};
-use crate::catalog::{CAPACITY_TYPE, InstanceType, REGION, TypeSet, ZONE, ZONE_ID};
+use crate::catalog::{CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, REGION, TypeSet, ZONE, ZONE_ID};
 use crate::karpenter::scheduling::input::{
     AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass, Overlay, Pod, Pool,
     ResourceList, SchedulerOptions, Taint, Term, Toleration,
@@ -214,7 +214,7 @@ impl<'a> Candidate<'a> {
         };
         // With the policy `Strict`, `filterInstanceTypesByRequirements` drops all types if they have too few values.
         if !settings.best_effort_min_values
-            && let Some((key, wanted, found)) = unmet_min_values(&both, &types, class)
+            && let Some((key, wanted, found)) = unmet_min_values(&both, &types, class, settings)
         {
             let stage = RejectionStage::MinValues { key: key.to_owned(), wanted, found };
             return Err(NotAdmitted::Rejected(stage));
@@ -454,7 +454,11 @@ fn cluster_uncertainties(
     if placement && has(|class| class.placement_group) {
         uncertainties.push(Uncertainty::PlacementGroup);
     }
-    for (key, _) in both.iter().filter(|(_, requirement)| requirement.min_values.is_some()) {
+    for (key, wanted) in both.iter().filter_map(|(key, requirement)| Some((key, requirement.min_values?))) {
+        // Every type has one value, and of 600 types that remain each is a value of the instance type.
+        if wanted <= 1 || key == INSTANCE_TYPE {
+            continue;
+        }
         if matches!(key, ZONE | ZONE_ID | REGION) {
             uncertainties.push(Uncertainty::MinValuesOf(key.to_owned()));
         } else if types.len() > 600 {

@@ -240,6 +240,8 @@ pub struct SchedulerOptions {
     pub ignore_preferences: bool,
     /// `MIN_VALUES_POLICY=BestEffort`.
     pub best_effort_min_values: bool,
+    /// Whether `minValues` counts values that the requirement excludes, as Karpenter does before 1.14.3.
+    pub all_values_count: bool,
     pub ignore_dra_requests: bool,
     /// Whether types that EC2 does not list as Spot have no Spot offering. Otherwise every type has one: another
     /// region may differ.
@@ -256,6 +258,7 @@ impl Default for SchedulerOptions {
             reserved_enis: 0,
             ignore_preferences: false,
             best_effort_min_values: false,
+            all_values_count: false,
             ignore_dra_requests: true,
             listed_spot: false,
             eks: true,

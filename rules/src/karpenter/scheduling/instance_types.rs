@@ -83,7 +83,7 @@ fn admitted_for_class(
     }
     if conflict.is_none()
         && !settings.best_effort_min_values
-        && let Some((key, wanted, found)) = unmet_min_values(requirements, &types, class)
+        && let Some((key, wanted, found)) = unmet_min_values(requirements, &types, class, settings)
     {
         let requirement = requirements.get(key).cloned().unwrap_or_default();
         conflict =
@@ -187,6 +187,10 @@ pub fn matching(
         }
         TENANCY => when(requirement.has("default") || requirement.has("dedicated")),
         REGION => when(settings.region.as_ref().map_or(unknown, |region| requirement.has(region))),
+        ZONE if requirement.operator() == Operator::In => {
+            let region = settings.region.as_deref().unwrap_or_default();
+            when(unknown && requirement.values.iter().any(|zone| zone.starts_with(region)))
+        }
         ZONE | ZONE_ID => when(unknown),
         "node.kubernetes.io/windows-build" => {
             when(if windows { unknown } else { requirement.allows_absence() })
@@ -308,20 +312,36 @@ fn overcommitted(types: &TypeSet, class: Option<&NodeClass>, settings: &Schedule
 }
 
 /// The first key for which the types have fewer distinct values than `minValues` requires: key, required
-/// number, actual number. All values of the types count, not only those that the requirements still allow.
+/// number, actual number. Only values that the requirements allow count (`SatisfiesMinValues` of Karpenter 1.15); before 1.14.3 all
+/// values of the types did, with `settings.all_values_count`.
 pub(super) fn unmet_min_values<'a>(
     requirements: &'a Requirements,
     types: &TypeSet,
     class: Option<&NodeClass>,
+    settings: &SchedulerOptions,
 ) -> Option<(&'a str, u32, usize)> {
+    // EC2 does not list retired types, so Karpenter does not count them.
+    let current = types.without(retired());
+    let types = if current.is_empty() { types } else { &current };
+    let allowed =
+        |requirement: &Requirement, value: &str| settings.all_values_count || requirement.has(value);
     requirements.iter().find_map(|(key, requirement)| {
         let wanted = requirement.min_values?;
         let found = match key {
-            // The number of values is not known, so the types are not rejected.
-            ZONE | ZONE_ID | REGION => return None,
             _ if types.is_empty() => 0,
-            CAPACITY_TYPE => capacity_types(class.is_some_and(|class| class.capacity_reservations)).count(),
-            TENANCY => 2,
+            // How many zones there are is not known, but a list of them is the most that can count.
+            ZONE | ZONE_ID | REGION
+                if !settings.all_values_count && requirement.operator() == Operator::In =>
+            {
+                requirement.values.len()
+            }
+            ZONE | ZONE_ID | REGION => return None,
+            CAPACITY_TYPE => capacity_types(class.is_some_and(|class| class.capacity_reservations))
+                .filter(|capacity| allowed(requirement, capacity))
+                .count(),
+            TENANCY => {
+                ["default", "dedicated"].iter().filter(|tenancy| allowed(requirement, tenancy)).count()
+            }
             OS => 1,
             _ => index(key).map_or(0, |index| index.distinct(types)),
         };

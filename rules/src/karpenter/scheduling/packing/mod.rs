@@ -288,7 +288,8 @@ impl<'s, 'a> Packer<'s, 'a> {
             let candidate = node.candidate;
             let (left, each) = (self.pods[at].left, room.pods);
             let one = self.types_with_room(&node, at, &room.types, 1);
-            let most = self.most_of_limits(candidate, &one);
+            // The limit of nodes is not lowered within a batch: nodes of a batch before it count.
+            let most = self.most_of_limits(candidate, &one, 0);
             let possible = most.iter().zip(&self.remaining[candidate]);
             let possible = possible
                 .filter(|(most, _)| **most > 0)
@@ -333,14 +334,15 @@ impl<'s, 'a> Packer<'s, 'a> {
         types.iter().filter(fits).collect()
     }
 
-    /// For each limit of a candidate, the most that one of the types counts towards it (`subtractMax`).
-    fn most_of_limits(&self, candidate: usize, types: &TypeSet) -> Vec<i128> {
+    /// For each limit of a candidate, the most that one of the types counts towards it (`subtractMax`). `node` is what a node
+    /// counts towards the limit of nodes, in thousandths.
+    fn most_of_limits(&self, candidate: usize, types: &TypeSet, node: i128) -> Vec<i128> {
         let class = self.scheduler.candidates[candidate].pool.class.as_ref();
         let mut most = vec![0; self.remaining[candidate].len()];
         for instance in types.iter() {
-            let node = capacity(instance, class, &self.scheduler.settings);
+            let resources = capacity(instance, class, &self.scheduler.settings);
             for (most, (name, _)) in most.iter_mut().zip(&self.remaining[candidate]) {
-                *most = (*most).max(if name == NODES { 1000 } else { node.get(name) });
+                *most = (*most).max(if name == NODES { node } else { resources.get(name) });
             }
         }
         most
@@ -373,7 +375,7 @@ impl<'s, 'a> Packer<'s, 'a> {
         for at in 0..self.open.len() {
             let open = &self.open[at];
             let (candidate, nodes) = (open.candidate, i128::from(open.nodes));
-            let counted = self.most_of_limits(candidate, &open.types);
+            let counted = self.most_of_limits(candidate, &open.types, 1000);
             for (amount, (_, remaining)) in counted.iter().zip(&mut self.remaining[candidate]) {
                 *remaining -= amount * nodes;
             }

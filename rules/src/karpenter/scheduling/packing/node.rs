@@ -103,13 +103,15 @@ impl<'s> Packer<'s, '_> {
             }
         }
         let mut pods = types.iter().map(|instance| self.room_on(node, instance, at)).max()?.min(bound);
+        let settings = &self.scheduler.settings;
+        let unmet = |types: &TypeSet| unmet_min_values(&requirements, types, class, settings).is_some();
         // Each pod narrows the types, and `SatisfiesMinValues` rejects the one that leaves too few values.
-        if unmet_min_values(&requirements, &self.types_with_room(node, at, &types, pods), class).is_some() {
+        if unmet(&self.types_with_room(node, at, &types, pods)) {
             let (mut low, mut high) = (0, pods);
             while low < high {
                 let middle = low + (high - low).div_ceil(2);
                 let with = self.types_with_room(node, at, &types, middle);
-                if unmet_min_values(&requirements, &with, class).is_none() {
+                if !unmet(&with) {
                     low = middle;
                 } else {
                     high = middle - 1;
