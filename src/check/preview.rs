@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use gpulint_rules::lint::preview::{VersionChange, karpenter_changes};
+use gpulint_rules::lint::preview::{UpgradeNote, VersionChange, karpenter_changes, karpenter_upgrade};
 use gpulint_rules::{Engine, Finding, Product, fingerprints};
 
 use crate::batch::Batch;
@@ -70,7 +70,23 @@ impl Before {
         let now: BTreeSet<&str> = now.iter().map(String::as_str).collect();
         let gone = before.iter().zip(&then).filter(|(_, print)| !now.contains(print.as_str()));
         let gone = gone.map(|(finding, _)| finding.clone()).collect();
-        Preview { steps: self.steps.clone(), new, gone, changes: self.changes(batch) }
+        Preview {
+            steps: self.steps.clone(),
+            new,
+            gone,
+            upgrade: self.upgrade(),
+            changes: self.changes(batch),
+        }
+    }
+
+    /// The notes on each upgrade of Karpenter; several configurations may have several.
+    fn upgrade(&self) -> Vec<UpgradeNote> {
+        let steps = self.steps.iter().filter(|step| step.product == Product::Karpenter);
+        let mut notes: Vec<UpgradeNote> =
+            steps.flat_map(|step| karpenter_upgrade(step.from, step.to)).collect();
+        notes.sort_by_key(|note| note.version);
+        notes.dedup();
+        notes
     }
 
     fn changes(&self, batch: &Batch<'_>) -> Vec<VersionChange> {

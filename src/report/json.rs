@@ -6,6 +6,7 @@ use std::io;
 use std::io::Write;
 
 use gpulint_rules::lint::fix::text;
+use gpulint_rules::lint::preview::UpgradeNote;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{Authority, Finding, Location, Operation, Rendered, Safety, fingerprints};
@@ -447,7 +448,16 @@ struct PreviewJson<'a> {
     products: Vec<ProductJson>,
     new: Vec<String>,
     gone: Diagnostics<'a>,
+    upgrade: Vec<UpgradeJson>,
     changes: Vec<ChangeJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct UpgradeJson {
+    product: &'static str,
+    version: String,
+    topic: &'static str,
+    text: &'static str,
 }
 
 #[derive(Serialize)]
@@ -468,6 +478,11 @@ struct ChangeJson<'a> {
     range: Option<Range>,
 }
 
+fn upgrade(note: &UpgradeNote) -> UpgradeJson {
+    let UpgradeNote { version, topic, text } = *note;
+    UpgradeJson { product: "Karpenter", version: version.to_string(), topic, text }
+}
+
 fn preview<'a>(preview: &'a Preview, report: &'a Report) -> PreviewJson<'a> {
     let fingerprints = fingerprints(&report.findings);
     PreviewJson {
@@ -483,6 +498,7 @@ fn preview<'a>(preview: &'a Preview, report: &'a Report) -> PreviewJson<'a> {
             .collect(),
         new: preview.new.iter().filter_map(|at| fingerprints.get(*at).cloned()).collect(),
         gone: Diagnostics { findings: &preview.gone, report },
+        upgrade: preview.upgrade.iter().map(upgrade).collect(),
         changes: preview
             .changes
             .iter()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use gpulint_rules::lint::preview::VersionChange;
+use gpulint_rules::lint::preview::{UpgradeNote, VersionChange};
 use gpulint_rules::{Finding, Location, Product, Version};
 
 use crate::terminal::RenderOptions;
@@ -27,6 +27,8 @@ pub(crate) struct Preview {
     pub(crate) new: BTreeSet<usize>,
     /// The findings that the other versions do not have.
     pub(crate) gone: Vec<Finding>,
+    /// What the other version brings that no manifest shows.
+    pub(crate) upgrade: Vec<UpgradeNote>,
     /// Changes in behaviour, besides the findings.
     pub(crate) changes: Vec<VersionChange>,
 }
@@ -69,6 +71,9 @@ pub(super) fn text(preview: &Preview, options: RenderOptions) -> String {
         new => {
             let _ = writeln!(out, "  {new} findings are new, marked above");
         }
+    }
+    for note in &preview.upgrade {
+        let _ = writeln!(out, "  {} {}: {}", note.version, note.topic, note.text);
     }
     for finding in preview.gone.iter().take(MAX_LINES) {
         let place = place(&finding.location);

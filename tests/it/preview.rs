@@ -53,6 +53,7 @@ fn findings_that_come_and_go_with_a_version() {
         .prints("preview of Karpenter 1.3 → 1.14\n")
         .prints("  1 finding is new, marked above\n")
         .prints("  goes away: pool.yaml:5:3: warning[field-needs-newer-version] Karpenter 1.3 ignores `spec.replicas`, which came with 1.8\n")
+        .prints("  1.12 permissions: `ec2:DescribeInstanceStatus` is needed")
         .prints("  changes: pool.yaml:11:")
         .prints("from Karpenter 1.6 on reserved capacity is used without the feature gate")
         .prints("  changes: pod.yaml:5:")
@@ -82,6 +83,11 @@ fn the_preview_as_json() {
     assert_eq!(preview["new"], json!([report["diagnostics"][0]["fingerprint"]]));
     assert_eq!(preview["gone"][0]["rule"], "field-needs-newer-version");
     assert_eq!(preview["changes"].as_array().unwrap().len(), 2);
+    let upgrade = preview["upgrade"].as_array().unwrap();
+    assert!(upgrade.iter().all(|note| note["version"] != "1.3" && note["version"] != "1.15"), "{upgrade:#?}");
+    let drift = json!({"product": "Karpenter", "version": "1.12", "topic": "nodes",
+        "text": "the cluster's CA bundle is part of the hash: existing nodes drift and are replaced within the budgets"});
+    assert!(upgrade.contains(&drift), "{upgrade:#?}");
 }
 
 #[test]

@@ -468,6 +468,15 @@ fn preview(page: &mut Markup, json: &Value) {
         count => page.raw("<p>").count(count, "finding").raw(" of the new version, marked above.</p>"),
     };
     let (gone, changes) = (list(json, "gone"), list(json, "changes"));
+    let upgrade = list(json, "upgrade");
+    if !upgrade.is_empty() {
+        page.raw("<h3>What no manifest shows</h3><ul>");
+        for one in upgrade {
+            page.raw("<li>").text(text(one, "product")).raw(" ").text(text(one, "version")).raw(", ");
+            page.text(text(one, "topic")).raw(": ").words(text(one, "text")).raw("</li>");
+        }
+        page.raw("</ul>");
+    }
     if !gone.is_empty() {
         page.raw("<h3>Goes away</h3><ul>");
         for one in gone.iter().take(MAX_LISTED) {
