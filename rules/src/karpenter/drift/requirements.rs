@@ -60,9 +60,7 @@ impl Nodes {
             None if is_well_known(key) => Drift::Some,
             None => Drift::All,
             Some(had) if had == wanted || had.intersect(wanted) == *had => Drift::None,
-            Some(had) if !had.overlaps(wanted) && !(had.allows_absence() && wanted.allows_absence()) => {
-                Drift::All
-            }
+            Some(had) if !had.meets(wanted) => Drift::All,
             Some(_) => Drift::Some,
         }
     }
@@ -118,5 +116,7 @@ fn is_possible_value(key: &str, value: &str) -> bool {
 
 /// The instance types that meet the requirements. Requirements on other keys do not reduce them.
 fn admitted_types(requirements: &Requirements) -> TypeSet {
-    scheduling::admitted_without_class(requirements).types
+    let mut of_types = requirements.clone();
+    of_types.retain(|key, _| catalog::index(key).is_some());
+    scheduling::admitted_without_class(&of_types).types
 }
