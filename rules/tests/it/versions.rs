@@ -217,12 +217,10 @@ fn text_around_a_duration_is_refused_from_1_4_on() {
 fn findings(manifest: &str, platform: &str) -> Vec<Finding> {
     let config = Config::parse("gpulint.yaml", &format!("platform: {platform}\n")).unwrap();
     let engine = Engine::new(config.resolve());
-    let object = objects(manifest).remove(0);
-    engine
-        .check_object(&object, &cluster(&engine, [&object]))
-        .into_iter()
-        .filter(|f| f.severity > Severity::Info)
-        .collect()
+    let objects = objects(manifest);
+    let cluster = cluster(&engine, &objects);
+    let all = objects.iter().flat_map(|object| engine.check_object(object, &cluster));
+    all.filter(|f| f.severity > Severity::Info).collect()
 }
 
 /// The finding of a rule.
@@ -489,4 +487,30 @@ fn every_field_and_value_of_the_table_is_new_in_its_version() {
         }
     }
     assert!(count > 20 && wrong.is_empty(), "{count} rows, wrong:\n{}", wrong.join("\n"));
+}
+
+/// A NodePool and a class that only the CRDs of 1.15 accept: no error by default and at 1.15, and at 1.14 each new field says what it
+/// needs.
+#[test]
+fn what_came_with_1_15_is_no_error_there() {
+    let pool = pool("disruption: {budgets: [{nodes: '1', reasons: [Drifted, Unhealthy]}]}", "");
+    let class = class(
+        "enclaveOptions: {enabled: true}\n  kubelet: {maxPods: 58, topologyManagerPolicy: best-effort, \
+         shutdownGracePeriod: 30s, evictionHard: {memory.available: 12.345%}}",
+    );
+    let manifest = format!("{pool}---\n{class}");
+    let errors = |platform: &str| -> Vec<String> {
+        let all = findings(&manifest, platform).into_iter();
+        all.filter(|found| found.severity == Severity::Error).map(|found| found.message).collect()
+    };
+    assert_eq!(errors("{}"), [""; 0]);
+    assert_eq!(errors("{karpenter: '1.15'}"), [""; 0]);
+    let old = findings(&manifest, "{karpenter: '1.14'}");
+    for needs in [
+        "rejects `Unhealthy`, which came with 1.15",
+        "`spec.enclaveOptions`, which came with 1.15",
+        "has no `consolidateAfter`",
+    ] {
+        assert!(old.iter().any(|found| found.message.contains(needs)), "{needs}: {old:#?}");
+    }
 }

@@ -335,7 +335,8 @@ fn rows_37_to_43_offerings_and_min_values() {
     let step = no(&pod().select(FAMILY, "c5"), two).pools;
     assert_eq!(step, [(0, RejectionStage::MinValues { key: FAMILY.into(), wanted: 2, found: 1 })]);
     let spot = min_values(pool("p", &[(CAPACITY, Exists, &[]), (FAMILY, In, &["c5"])]), 2);
-    fit(&pod().select(CAPACITY, "on-demand"), spot);
+    fit(&pod(), spot.clone());
+    no(&pod().select(CAPACITY, "on-demand"), spot);
     no(&pod(), min_values(pool("p", &[("team", Exists, &[])]), 1));
     let limits = limited(min_values(types(&["c5.large", "c5.24xlarge"]), 2), "cpu", 16_000);
     no(&pod(), limits);
