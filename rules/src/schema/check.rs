@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
-use crate::kind::SchemaSource;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::{Memo, Object, ObjectId};
 use crate::platform::{Platform, Product};

@@ -38,7 +38,8 @@ pub(crate) mod validation;
 mod violation;
 
 pub(crate) use check::{
-    accepted_by_definition, fields_at, fields_with_history, has_schema, is_envelope, outdated_schemas, violations,
+    accepted_by_definition, fields_at, fields_with_history, has_schema, is_envelope, outdated_schemas,
+    violations,
 };
 pub(crate) use crd::failed_validations;
 pub(crate) use field_history::{FeatureGate, FieldHistory, feature_gate};

@@ -35,8 +35,8 @@
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/#scalingstrategy>
 //! - <https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#MustParse>
 
-use crate::keda::value::GoFloat;
 use crate::keda::ellipsize;
+use crate::keda::value::GoFloat;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -228,7 +228,9 @@ fn of_other_version(object: &Object, node: &Node<'_>, history: &FieldHistory, ct
         false => format!("{version} does not have it"),
     };
     let since = history.since.filter(|since| *since > version);
-    let until = history.until.filter(|until| *until < version && !is_keda);
+    let is_past =
+        |until: &Version| *until < version && !since::is_of_older_keda(object, &node.pointer(), platform);
+    let until = history.until.filter(is_past);
     let message = match (since, until) {
         (Some(since), _) => format!("{field} requires Kubernetes {since}; {lacks_it}"),
         (None, Some(until)) => format!("{field} was removed from Kubernetes after {until}; {lacks_it}"),
