@@ -119,11 +119,12 @@ fn what_holds_is_shown_with_its_place() {
     let dev = folder.run(&["config", "--show", "dev/a.yaml", "--keda", "2.18"]).exits(0);
     assert!(dev.out.contains("  pdb-missing: off  # gpulint.yaml:10\n"), "{}", dev.out);
     assert!(dev.out.contains("  keda: \"2.18\"  # --keda\n"), "{}", dev.out);
-    // The output is a valid configuration.
+    // The output is a valid configuration. It states all versions, of which some do not go together.
     for text in [&run.out, &dev.out] {
         let shown = Folder::new().with("gpulint.yaml", text).with("a.yaml", POD);
         let check = shown.run(&["check", "--fail-on", "never", "."]).exits(0);
-        assert_eq!(check.err, "", "{text}");
+        let is_of_versions = |line: &str| line.starts_with("note: ") && line.contains(" Kubernetes ");
+        assert!(check.err.lines().all(is_of_versions), "{text}: {}", check.err);
     }
     let none = Folder::new().with("a.yaml", POD).run(&["config"]).exits(0);
     assert!(none.out.starts_with("# There is no configuration file for .\n"), "{}", none.out);
@@ -137,10 +138,10 @@ fn a_configuration_is_written_for_a_folder() {
     let folder = Folder::new()
         .with("apps/a.yaml", POD)
         .with("infra/karpenter.yaml", release)
-        .with("infra/main.tf", "module \"eks\" {\n  cluster_version = \"1.33\"\n}\n");
+        .with("infra/main.tf", "module \"eks\" {\n  cluster_version = \"1.34\"\n}\n");
     let printed = folder.run(&["init", "--print"]).exits(0).out;
     assert!(printed.contains("platform:\n  karpenter: \"1.9\" # infra/karpenter.yaml:8\n"), "{printed}");
-    assert!(printed.contains("  kubernetes: \"1.33\" # infra/main.tf:2\n"), "{printed}");
+    assert!(printed.contains("  kubernetes: \"1.34\" # infra/main.tf:2\n"), "{printed}");
     assert!(printed.contains("  # keda: \"2.21\" # no file says which version"), "{printed}");
     assert_eq!(folder.run(&["init", "-"]).exits(0).out, printed);
     assert!(!folder.0.join("gpulint.yaml").exists());

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::{Folder, run_in, validate};
 
-/// A pool of plain machines without `consolidateAfter`, which has a safe fix.
+/// A pool of plain machines without `consolidateAfter`, which Karpenter before 1.15 requires, and which has a safe fix.
 pub(crate) const SAFE: &str = "\
 # pools of the web team
 apiVersion: karpenter.sh/v1
@@ -40,7 +40,9 @@ spec:
   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 ";
 
-const SELECT: [&str; 2] = ["--select", "consolidate-after-missing,capacity-type-invalid,gpu-pool-untainted"];
+/// `consolidateAfter` is required before Karpenter 1.15.
+const SELECT: [&str; 4] =
+    ["--select", "consolidate-after-missing,capacity-type-invalid,gpu-pool-untainted", "--karpenter", "1.14"];
 
 fn repaired() -> String {
     SAFE.replace("\"On-Demand\"", "\"on-demand\"") + "    consolidateAfter: 0s\n"
@@ -361,7 +363,7 @@ fn an_old_set_is_converted_in_one_run() {
 #[cfg(feature = "webhook")]
 #[test]
 fn a_review_is_answered_with_the_same_operations() {
-    let folder = Folder::new();
+    let folder = Folder::new().with("gpulint.yaml", "platform: {karpenter: '1.14'}\n");
     let pool = serde_json::json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
         "spec": {

@@ -267,11 +267,12 @@ fn applicable_fix<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Findi
 #[cfg(test)]
 mod tests {
     use gpulint_rules::Settings;
+    use gpulint_rules::platform::{Product, Version};
     use serde_json::json;
 
     use super::*;
 
-    /// A pool without accelerators. Without `consolidateAfter` the API server rejects it.
+    /// A pool without accelerators. Without `consolidateAfter` the API server rejects it before Karpenter 1.15.
     fn pool(consolidate_after: Value) -> Value {
         let mut pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
         "metadata": {"name": "web", "annotations": {}},
@@ -298,6 +299,8 @@ mod tests {
     ) -> (ReviewOutcome, Option<Value>) {
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u-1", "name": "gpu", "operation": operation, "object": object, "oldObject": old}});
+        let mut settings = settings;
+        settings.platform.state(Product::Karpenter, Version::new(1, 14));
         let engine = Engine::new(settings);
         let answer = mutate(&engine, &Cluster::new(false), body.to_string().as_bytes()).unwrap();
         let body: Value = serde_json::from_slice(&answer.body).unwrap();

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpulint_rules::lint::fix::rounds::applicable_repair;
 use gpulint_rules::lint::fix::text::apply_edits;
+use gpulint_rules::platform::{Product, Version};
 use gpulint_rules::{CheckReport, Cluster, File, Location, Settings};
 use gpulint_testing::FIXABLE_POOL;
 use lsp_types::TextDocumentContentChangeEvent;
@@ -47,7 +48,10 @@ pub(crate) struct Checked {
 
 impl Checked {
     pub(crate) fn new(path: &str, text: &str, encoding: Encoding) -> Checked {
-        let engine = Engine::new(Settings::default());
+        // Before 1.15 a missing `consolidateAfter` is an error with a safe fix.
+        let mut settings = Settings::default();
+        settings.platform.state(Product::Karpenter, Version::new(1, 14));
+        let engine = Engine::new(settings);
         let file = File::read(Source::from_text(path, text));
         let mut cluster = Cluster::new(false);
         file.objects.iter().for_each(|object| cluster.apply(object.clone()));

@@ -156,7 +156,7 @@ fn fixes_of_other_formats_are_those_of_gpulint() {
     let windows = format!("\u{FEFF}{}", wide.replace('\n', "\r\n"));
     for text in [SAFE, &wide, &windows, ONE_LINE] {
         let folder = Folder::new().with("a.yaml", text);
-        let reports = folder.reports(&["--select", FIXES]);
+        let reports = folder.reports(&["--select", FIXES, "--karpenter", "1.14"]);
         let results = run_of(&reports["sarif"])["results"].take();
         let diagnostics = parse(&reports["rdjson"])["diagnostics"].take();
         let results = results.as_array().unwrap();
@@ -165,7 +165,7 @@ fn fixes_of_other_formats_are_those_of_gpulint() {
             let rule = result["ruleId"].as_str().unwrap();
             // Only one rule, so that there is one fix.
             let alone = Folder::new().with("a.yaml", text);
-            alone.run(&["check", "--select", rule, "--fix", "--unsafe-fixes"]);
+            alone.run(&["check", "--select", rule, "--karpenter", "1.14", "--fix", "--unsafe-fixes"]);
             let fixed = fs::read_to_string(alone.0.join("a.yaml")).unwrap();
             assert_ne!(fixed, text, "{rule}");
             assert_eq!(with_sarif_fix(text, result), fixed, "{rule}");

@@ -11,10 +11,13 @@ fn titled(actions: &[Value], title: &str) -> Value {
     actions.iter().find(is_it).unwrap_or_else(|| panic!("{title}: {actions:#?}")).clone()
 }
 
+/// Before 1.15 a missing `consolidateAfter` is an error with a safe fix.
+const OLDER_KARPENTER: &str = "platform: {karpenter: '1.14'}\n";
+
 #[test]
 fn fixes_are_made_and_suppressions_written() {
     for encodings in [&["utf-16"][..], &["utf-8", "utf-16"], &["utf-32"]] {
-        let folder = Folder::new().with("pools.yaml", FIXABLE_POOL);
+        let folder = Folder::new().with("gpulint.yaml", OLDER_KARPENTER).with("pools.yaml", FIXABLE_POOL);
         let mut client = Client::start(&folder.0, Setup::push().encodings(encodings));
         client.open("pools.yaml");
         client.settle();
@@ -40,7 +43,7 @@ fn fixes_are_made_and_suppressions_written() {
 
 #[test]
 fn all_safe_fixes_are_made_in_rounds() {
-    let folder = Folder::new().with("pools.yaml", FIXABLE_POOL);
+    let folder = Folder::new().with("gpulint.yaml", OLDER_KARPENTER).with("pools.yaml", FIXABLE_POOL);
     let mut client = Client::start(&folder.0, Setup::push());
     client.open("pools.yaml");
     client.settle();
@@ -61,7 +64,7 @@ fn all_safe_fixes_are_made_in_rounds() {
 
 #[test]
 fn the_manual_is_opened() {
-    let folder = Folder::new().with("pools.yaml", FIXABLE_POOL);
+    let folder = Folder::new().with("gpulint.yaml", OLDER_KARPENTER).with("pools.yaml", FIXABLE_POOL);
     let mut client = Client::start(&folder.0, Setup::push());
     client.open("pools.yaml");
     client.settle();
@@ -75,7 +78,10 @@ fn the_manual_is_opened() {
 
 #[test]
 fn a_configuration_is_checked_while_it_is_edited() {
-    let folder = Folder::new().with("pools.yaml", FIXABLE_POOL).with("gpulint.yaml", "fail-on: error\n");
+    let folder = Folder::new()
+        .with("gpulint.yaml", OLDER_KARPENTER)
+        .with("pools.yaml", FIXABLE_POOL)
+        .with("gpulint.yaml", "fail-on: error\n");
     let mut client = Client::start(&folder.0, Setup::push());
     client.open("gpulint.yaml");
     client.settle();

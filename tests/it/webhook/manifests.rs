@@ -325,7 +325,7 @@ fn the_chart_renders_what_the_command_prints() {
 /// What no rule in use reads is not granted, neither by the manifests nor by the chart.
 #[test]
 fn only_what_rules_in_use_read_is_granted() {
-    const OFF: &str = "rules: {gpu-resource-unknown: off, pool-unreachable: off, dra-claim-unused: off, gpu-device-plugin-missing: off}";
+    const OFF: &str = "rules: {gpu-resource-unknown: off, pool-unreachable: off, dra-claim-unused: off, gpu-device-plugin-missing: off, node-class-kubelet: off}";
     let role =
         |text: &str| objects(text).into_iter().find(|o| o["kind"] == "ClusterRole").unwrap()["rules"].clone();
     let has = |role: &Value, resource: &str| role.to_string().contains(&format!("\"{resource}\""));
