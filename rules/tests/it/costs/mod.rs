@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpulint_rules::file::File;
+use gpulint_rules::platform::{Product, Version};
 use gpulint_rules::source::Source;
 use gpulint_rules::{Cluster, Engine, Object, RULES, Settings, Workspace, steps};
 use serde_json::{Value, json};
@@ -158,7 +159,10 @@ fn costly_pool() -> Value {
 
 #[test]
 fn what_is_cut_short_is_said_and_what_finished_holds() {
-    let engine = Arc::new(Engine::new(Settings::default()));
+    // Before Karpenter 1.15 a missing `consolidateAfter` is an error.
+    let mut settings = Settings::default();
+    settings.platform.state(Product::Karpenter, Version::new(1, 14));
+    let engine = Arc::new(Engine::new(settings));
     let source = Source::from_text("pool.yaml", &costly_pool().to_string());
     let file = File::read(source);
     let cluster = gpulint_testing::cluster(&engine, &file.objects);
