@@ -343,7 +343,9 @@ mod tests {
             json!(["gpulint requirement-value-unknown: wrote `c6i` for `C6i`; change it in your manifest"])
         );
         assert!(patched && decision == Decision::Patched);
-        let (warnings_sent, _, _) = warnings(Settings::default(), &pool(Value::Null));
+        let mut older = Settings::default();
+        older.platform.state(Product::Karpenter, Version::new(1, 14));
+        let (warnings_sent, _, _) = warnings(older, &pool(Value::Null));
         assert!(warnings_sent.to_string().contains("; change it in your manifest"), "{warnings_sent}");
         // Only warned about.
         let mut only = Settings::default();

@@ -3,6 +3,7 @@
 
 mod commands;
 mod configuration;
+#[cfg(feature = "webhook")]
 mod permissions;
 mod rules;
 
@@ -35,6 +36,7 @@ fn pages() -> Result<Vec<Page>, CliError> {
     let mut pages = rules::pages();
     pages.push(("reference/configuration.md".to_owned(), configuration::page()));
     pages.push(("reference/command-line.md".to_owned(), commands::page()));
+    #[cfg(feature = "webhook")]
     pages.push(("reference/permissions.md".to_owned(), permissions::page()));
     // The schemas are published at the addresses in their `$id`.
     for (name, text) in [
