@@ -240,6 +240,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::gpu_toleration_missing::RULE,
     &gpu::mig_incapable_gpu::RULE,
     &gpu::mig_strategy_mismatch::RULE,
+    &gpu::model_cache_misplaced::RULE,
     &gpu::model_exceeds_gpu_memory::RULE,
     &gpu::privileged_gpu_pod::RULE,
     &gpu::request_overflows_instance::RULE,

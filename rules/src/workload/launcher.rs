@@ -1,18 +1,15 @@
 //! Programs that start several processes or distribute a model over GPUs, and the number of GPUs in their options.
 
 use crate::tree::node::Node;
-use crate::tree::placeholder::is_placeholder;
 use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
 use crate::workload::devices::gpus_of;
+use crate::workload::server::{Gpus, Server, server_at, server_of_image, variable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
-    Vllm,
-    Sglang,
-    Tgi,
-    TrtLlm,
+    Server(&'static Server),
     Torchrun,
     DeepSpeed,
     Accelerate,
@@ -22,14 +19,22 @@ impl Program {
     /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Program::Vllm => "vLLM",
-            Program::Sglang => "SGLang",
-            Program::Tgi => "TGI",
-            Program::TrtLlm => "TensorRT-LLM",
+            Program::Server(server) => server.name,
             Program::Torchrun => "torchrun",
             Program::DeepSpeed => "deepspeed",
             Program::Accelerate => "accelerate",
         }
+    }
+
+    pub(crate) fn server(self) -> Option<&'static Server> {
+        match self {
+            Program::Server(server) => Some(server),
+            _ => None,
+        }
+    }
+
+    fn is(self, name: &str) -> bool {
+        self.name() == name
     }
 }
 
@@ -37,6 +42,8 @@ impl Program {
 pub(crate) struct Launch<'a> {
     pub(crate) program: Program,
     words: Vec<Word<'a>>,
+    /// Number of words of the program itself; 0 if the image starts it.
+    own_words: usize,
 }
 
 impl<'a> Launch<'a> {
@@ -45,19 +52,19 @@ impl<'a> Launch<'a> {
         let words = words(container);
         let mut found = None;
         for at in 0..words.len() {
-            if let Some(program) = program_at(&words, at) {
+            if let Some((program, length)) = program_at(&words, at) {
                 if found.is_some() {
                     return None;
                 }
-                found = Some((program, at));
+                found = Some((program, at, length));
             }
         }
-        let (program, at) = match found {
+        let (program, at, own_words) = match found {
             Some(found) => found,
-            None => (program_of_image(container)?, 0),
+            None => (Program::Server(server_of_image(container)?), 0, 0),
         };
         let words = command_at(&words, at).to_vec();
-        Some(Launch { program, words })
+        Some(Launch { program, words, own_words })
     }
 
     /// The last value of an option.
@@ -66,80 +73,60 @@ impl<'a> Launch<'a> {
     }
 
     /// The value of an option, or of the equivalent environment variable.
-    pub(crate) fn setting(&self, container: &Node<'a>, names: &[&str], variable: &str) -> OptionValue<'a> {
+    pub(crate) fn setting(&self, container: &Node<'a>, names: &[&str]) -> OptionValue<'a> {
         let OptionValue::Absent = self.option(names) else {
             return self.option(names);
         };
-        if self.program != Program::Tgi {
-            return OptionValue::Absent;
-        }
-        let mut variables = container.get("env").items();
-        let Some(entry) = variables.find(|entry| entry.get("name").text() == Some(variable)) else {
+        let (Some(prefix), Some(name)) = (self.program.server().and_then(|s| s.variables), names.first()) else {
             return OptionValue::Absent;
         };
-        let value = entry.get("value");
-        match value.string_or_number() {
-            Some(text) if !is_placeholder(&text) => OptionValue::Text(text.into_owned(), value.clone()),
-            _ => OptionValue::Unknown,
+        let name = format!("{prefix}{}", name.to_ascii_uppercase().replace('-', "_"));
+        match variable(container, &name) {
+            Some(Some((text, node))) => OptionValue::Text(text.into_owned(), node),
+            Some(None) => OptionValue::Absent,
+            None => OptionValue::Unknown,
         }
     }
 
     /// The model that a server loads, and the item that names it. `None` if it is unknown.
     pub(crate) fn model(&self, container: &Node<'a>) -> Option<(String, Node<'a>)> {
-        let value = match self.program {
-            Program::Vllm => self.option(&["model"]),
-            Program::Sglang => self.option(&["model-path", "model"]),
-            Program::Tgi => self.setting(container, &["model-id"], "MODEL_ID"),
-            Program::TrtLlm => OptionValue::Absent,
-            Program::Torchrun | Program::DeepSpeed | Program::Accelerate => return None,
-        };
-        match value {
+        let server = self.program.server()?;
+        match self.setting(container, server.model) {
             OptionValue::Text(text, node) => Some((text, node)),
             OptionValue::Unknown => None,
             OptionValue::Absent => {
-                let word = self.words.get(self.positional()?)?;
+                let word = self.words.get(self.positional(server)?)?;
                 (word.known && !word.text.starts_with('-')).then(|| (word.text.clone(), word.node.clone()))
             }
         }
     }
 
     /// The position of the first positional argument, for programs that have one.
-    fn positional(&self) -> Option<usize> {
-        let first = self.words.first()?.text.as_str();
-        match self.program {
-            Program::Vllm if base_name(first) == "vllm" => Some(2),
-            Program::Vllm if !base_name(first).starts_with("vllm.") => Some(0),
-            Program::TrtLlm => Some(1),
-            _ => None,
+    fn positional(&self, server: &Server) -> Option<usize> {
+        let is_module = self.words.first().is_some_and(|word| base_name(&word.text).starts_with("vllm."));
+        if !server.model_is_positional || is_module {
+            return None;
         }
+        // `trtllm-serve serve MODEL`, as from 1.0 on.
+        let subcommand = self.own_words == 1 && self.words.get(1).is_some_and(|word| word.text == "serve");
+        Some(self.own_words + usize::from(subcommand))
     }
 
     /// Number of GPUs over which one copy of the model is distributed, in one pod or several. `None` if it is unknown.
     pub(crate) fn gpus_of_model(&self, container: &Node<'a>) -> Option<i64> {
-        let factors = match self.program {
-            Program::Vllm => [&["tensor-parallel-size", "tp"][..], &["pipeline-parallel-size", "pp"]],
-            Program::Sglang => {
-                [&["tp", "tp-size", "tensor-parallel-size"][..], &["pp-size", "pipeline-parallel-size"]]
-            }
-            Program::TrtLlm => [&["tp-size"][..], &["pp-size"]],
-            Program::Tgi => {
-                let shards = self.setting(container, &["num-shard"], "NUM_SHARD");
-                return match shards {
-                    // Without the option, all visible GPUs are used.
-                    OptionValue::Absent => Some(gpus_of(container)?.count),
-                    shards => shards.int_or(1),
-                };
-            }
-            Program::Torchrun | Program::DeepSpeed | Program::Accelerate => return None,
-        };
-        Some(product(&factors.map(|names| self.option(names)))?.0)
+        let parallelism = self.program.server()?.parallelism.as_ref()?;
+        let tensor = self.setting(container, parallelism.tensor);
+        if matches!(tensor, OptionValue::Absent) && parallelism.default == Gpus::All {
+            return Some(gpus_of(container)?.count);
+        }
+        Some(product(&[tensor, self.option(parallelism.pipeline)])?.0)
     }
 
     /// Whether it is vLLM from its own image, without extensions that distribute models in other ways.
     pub(crate) fn is_plain_vllm(&self, container: &Node<'a>) -> bool {
         let image = container.get("image").text().unwrap_or_default();
         let own = image.contains("vllm/vllm-openai:") || image.contains("vllm/vllm-openai@");
-        own && self.program == Program::Vllm && !self.has(&["omni"])
+        own && self.program.is("vLLM") && !self.has(&["omni"])
     }
 
     /// Whether options may come from elsewhere: a variable, a configuration file, the environment.
@@ -155,44 +142,7 @@ impl<'a> Launch<'a> {
     /// Number of GPUs that the program uses in each pod, and the item that states it, if any. `None` if it is unknown.
     pub(crate) fn gpus(&self) -> Option<(i64, Option<Node<'a>>)> {
         match self.program {
-            Program::Vllm => {
-                // The number of ranks of a group over several pods does not determine that of one pod.
-                let spread =
-                    ["data-parallel-rank", "dpr", "data-parallel-start-rank", "headless", "node-rank"];
-                if self.has(&spread) || self.has(&["data-parallel-address", "dpa", "nnodes", "worker-cls"]) {
-                    return None;
-                }
-                let tensor = self.option(&["tensor-parallel-size", "tp"]);
-                let pipeline = self.option(&["pipeline-parallel-size", "pp"]);
-                let local = self.option(&["data-parallel-size-local", "dpl"]);
-                let data = match local {
-                    OptionValue::Absent => self.option(&["data-parallel-size", "dp"]),
-                    local => local,
-                };
-                product(&[tensor, pipeline, data])
-            }
-            Program::Sglang => {
-                let nodes = self.option(&["nnodes"]).int_or(1)?;
-                let tensor = self.option(&["tp", "tp-size", "tensor-parallel-size"]);
-                let pipeline = self.option(&["pp-size", "pipeline-parallel-size"]);
-                let data = match self.has(&["enable-dp-attention"]) {
-                    true => OptionValue::Absent,
-                    false => self.option(&["dp", "dp-size", "data-parallel-size"]),
-                };
-                let (all, node) = product(&[tensor, pipeline, data])?;
-                (nodes > 0 && all % nodes == 0).then_some((all / nodes, node))
-            }
-            Program::Tgi => {
-                let shards = self.option(&["num-shard"]);
-                // Without the option, all visible GPUs are used.
-                let node = shards.node()?;
-                Some((shards.int_or(1)?, Some(node)))
-            }
-            Program::TrtLlm => {
-                let tensor = self.option(&["tp-size"]);
-                tensor.node()?;
-                product(&[tensor, self.option(&["pp-size"])])
-            }
+            Program::Server(server) => self.gpus_of_server(server),
             Program::Torchrun => single(&self.option(&["nproc-per-node"])),
             Program::DeepSpeed => {
                 if self.has(&["include", "hostfile", "exclude", "H", "i"]) {
@@ -211,12 +161,34 @@ impl<'a> Launch<'a> {
         }
     }
 
+    fn gpus_of_server(&self, server: &Server) -> Option<(i64, Option<Node<'a>>)> {
+        let parallelism = server.parallelism.as_ref()?;
+        // The number of ranks of a group over several pods does not determine that of one pod.
+        if self.has(parallelism.partial) {
+            return None;
+        }
+        let tensor = self.option(parallelism.tensor);
+        // Only vLLM's and SGLang's default of one GPU holds whatever a configuration says.
+        if !matches!(server.name, "vLLM" | "SGLang") {
+            tensor.node()?;
+        }
+        let data = match self.option(parallelism.local_data) {
+            _ if self.has(parallelism.shared_data) => OptionValue::Absent,
+            OptionValue::Absent => self.option(parallelism.data),
+            local => local,
+        };
+        let (all, node) = product(&[tensor, self.option(parallelism.pipeline), data])?;
+        let nodes = self.option(parallelism.nodes).int_or(1)?;
+        (nodes > 0 && all % nodes == 0).then_some((all / nodes, node))
+    }
+
     /// Number of pods that the run waits for, and the item that states it.
     pub(crate) fn nodes(&self) -> Option<(i64, Node<'a>)> {
         let value = match self.program {
-            Program::Torchrun | Program::Sglang => self.option(&["nnodes"]),
+            Program::Torchrun => self.option(&["nnodes"]),
             Program::Accelerate => self.option(&["num-machines"]),
-            _ => return None,
+            Program::Server(server) => self.option(server.parallelism.as_ref()?.nodes),
+            Program::DeepSpeed => return None,
         };
         Some((value.int_or(1)?, value.node()?))
     }
@@ -231,7 +203,9 @@ impl<'a> Launch<'a> {
                     endpoint => endpoint,
                 }
             }
-            Program::Sglang => self.option(&["dist-init-addr", "nccl-init-addr"]),
+            Program::Server(_) if self.program.is("SGLang") => {
+                self.option(&["dist-init-addr", "nccl-init-addr"])
+            }
             Program::Accelerate => self.option(&["main-process-ip"]),
             _ => return None,
         };
@@ -261,39 +235,16 @@ fn single<'a>(value: &OptionValue<'a>) -> Option<(i64, Option<Node<'a>>)> {
     Some((value.int_or(1).filter(|n| *n > 0)?, Some(node)))
 }
 
-fn program_at(words: &[Word<'_>], at: usize) -> Option<Program> {
-    let text = words[at].text.as_str();
+/// The program that starts at a word, and the number of words of its command.
+fn program_at(words: &[Word<'_>], at: usize) -> Option<(Program, usize)> {
+    if let Some((server, length)) = server_at(words, at) {
+        return Some((Program::Server(server), length));
+    }
     let next = words.get(at + 1).map_or("", |word| word.text.as_str());
-    match base_name(text) {
-        "vllm" if next == "serve" => Some(Program::Vllm),
-        "sglang.launch_server" => Some(Program::Sglang),
-        "text-generation-launcher" => Some(Program::Tgi),
-        "trtllm-serve" => Some(Program::TrtLlm),
-        "torchrun" | "torch.distributed.run" | "torch.distributed.launch" => Some(Program::Torchrun),
-        "deepspeed" => Some(Program::DeepSpeed),
-        "accelerate" if next == "launch" => Some(Program::Accelerate),
-        text if text.starts_with("vllm.entrypoints.") => Some(Program::Vllm),
+    match base_name(&words[at].text) {
+        "torchrun" | "torch.distributed.run" | "torch.distributed.launch" => Some((Program::Torchrun, 1)),
+        "deepspeed" => Some((Program::DeepSpeed, 1)),
+        "accelerate" if next == "launch" => Some((Program::Accelerate, 2)),
         _ => None,
-    }
-}
-
-/// The program that an image starts by default.
-fn program_of_image(container: &Node<'_>) -> Option<Program> {
-    if container.get("command").is_set() {
-        return None;
-    }
-    let image = container.get("image").text()?;
-    // Images for other hardware or purposes have another name after the same prefix.
-    let repository = image.split('@').next().unwrap_or(image);
-    let repository = match repository.rsplit_once(':') {
-        Some((repository, tag)) if !tag.contains('/') => repository,
-        _ => repository,
-    };
-    if repository.ends_with("vllm/vllm-openai") {
-        Some(Program::Vllm)
-    } else if repository.ends_with("huggingface/text-generation-inference") {
-        Some(Program::Tgi)
-    } else {
-        None
     }
 }

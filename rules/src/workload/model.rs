@@ -3,7 +3,7 @@
 
 use crate::tree::node::Node;
 use crate::workload::command::OptionValue;
-use crate::workload::launcher::{Launch, Program};
+use crate::workload::launcher::Launch;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Weights {
@@ -86,10 +86,8 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
     }
     let (name, node) = launch.model(container)?;
     let parameters = parameters(&name)?;
-    let setting = match launch.program {
-        Program::Tgi => launch.setting(container, &["quantize"], "QUANTIZE"),
-        _ => launch.option(&["quantization", "q"]),
-    };
+    let is_tgi = launch.program.name() == "TGI";
+    let setting = launch.setting(container, if is_tgi { &["quantize"] } else { &["quantization", "q"] });
     let loader = launch.option(&["load-format"]);
     if matches!(loader, OptionValue::Unknown) {
         return None;
@@ -100,12 +98,12 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
         OptionValue::Unknown => return None,
         _ if loaded_in_four_bits => Precision::FourBits,
         OptionValue::Text(method, _) if method != "none" => {
-            let stated = precision_of_method(&method, launch.program);
+            let stated = precision_of_method(&method, is_tgi);
             [stated, by_name].into_iter().flatten().min_by_key(|precision| precision.size())?
         }
         _ => match by_name.or_else(|| native_precision(&name, parameters)) {
             Some(precision) => precision,
-            None => match launch.setting(container, &["dtype"], "DTYPE") {
+            None => match launch.setting(container, &["dtype"]) {
                 OptionValue::Unknown => return None,
                 OptionValue::Text(text, _) if matches!(text.as_str(), "float32" | "float") => {
                     Precision::Single
@@ -199,10 +197,10 @@ fn native_precision(name: &str, parameters: u64) -> Option<Precision> {
 }
 
 /// The precision for a value of `--quantization`; `None` if it depends on the files of the model.
-fn precision_of_method(method: &str, program: Program) -> Option<Precision> {
+fn precision_of_method(method: &str, is_tgi: bool) -> Option<Precision> {
     let method = method.to_ascii_lowercase();
     let is = |signs: &[&str]| signs.iter().any(|sign| method.contains(sign));
-    if method == "bitsandbytes" && program == Program::Tgi || is(&["fp8", "int8", "eetq"]) {
+    if method == "bitsandbytes" && is_tgi || is(&["fp8", "int8", "eetq"]) {
         Some(Precision::EightBits)
     } else if is(&["awq", "gptq", "bitsandbytes", "fp4", "int4"]) {
         Some(Precision::FourBits)

@@ -4,7 +4,7 @@
 //! Kubernetes sets variables for each Service of the namespace in all containers that start after it: a
 //! Service `vllm` gives `VLLM_PORT=tcp://10.100.7.3:8000`. vLLM reads `VLLM_PORT` as its own setting, a
 //! number, and exits: the first pods run, and each pod that starts after the Service was made crashes.
-//! SGLang, MLflow and n8n have variables of that form too.
+//! SGLang, Infinity, NIM (`nim-server`), MLflow and n8n have variables of that form too.
 //!
 //! # Fix
 //! Write `enableServiceLinks: false` in the pod template, which leaves these variables out, or give the
@@ -49,10 +49,12 @@
 //! - <https://docs.vllm.ai/en/stable/configuration/env_vars/>
 //! - <https://github.com/n8n-io/n8n/issues/8650>
 
+use std::borrow::Cow;
+
 use crate::cluster::together::routes;
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word, repository};
-use crate::workload::server::{flag, server_of};
+use crate::workload::server::{Server, flag, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-name-breaks-server",
@@ -67,24 +69,31 @@ pub(crate) static RULE: Rule = Rule {
 /// A server, the name of a Service that breaks it, and the variable that both use.
 struct Clash {
     server: &'static str,
-    service: &'static str,
+    service: Cow<'static, str>,
     variable: &'static str,
 }
 
-const CLASHES: [Clash; 4] = [
-    Clash { server: "vLLM", service: "vllm", variable: "VLLM_PORT" },
-    Clash { server: "SGLang", service: "sglang", variable: "SGLANG_PORT" },
-    Clash { server: "MLflow", service: "mlflow", variable: "MLFLOW_PORT" },
-    Clash { server: "n8n", service: "n8n", variable: "N8N_PORT" },
-];
+/// The clashes of model servers, and those of other programs.
+fn clashes() -> impl Iterator<Item = Clash> {
+    let of_models = Server::all().iter().filter_map(|server| {
+        let (variable, service) = server.variable_of_service()?;
+        Some(Clash { server: server.name, service: service.into(), variable })
+    });
+    let others = [("MLflow", "mlflow", "MLFLOW_PORT"), ("n8n", "n8n", "N8N_PORT")];
+    of_models.chain(others.map(|(server, service, variable)| Clash {
+        server,
+        service: service.into(),
+        variable,
+    }))
+}
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || object.path(&["metadata", "ownerReferences"]).is_set() {
         return None;
     }
     let namespace = object.namespace_or_default();
-    for clash in CLASHES {
-        let named = ctx.cluster().all("", "Service", namespace, clash.service);
+    for clash in clashes() {
+        let named = ctx.cluster().all("", "Service", namespace, &clash.service);
         let explicit = object.namespace().is_some();
         let Some(service) = named.iter().find(|service| {
             let spec = service.get("spec");
@@ -106,17 +115,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let Some(container) = template.containers().find(|container| reads(container, &clash)) else {
                 continue;
             };
-            let Clash { server, variable, .. } = clash;
+            let Clash { server, variable, service: name } = &clash;
             let message = format!(
-                "Service `{}` sets `{variable}` to a URL, which {server} reads as a port number: new pods crash",
-                clash.service
+                "Service `{name}` sets `{variable}` to a URL, which {server} reads as a port number: new pods crash"
             );
             // The other containers are ordinary applications.
             let serves_models = server_of(&container).is_some();
             ctx.report(&container.get("name"), message)
                 .severity(if serves_models { Severity::Warning } else { Severity::Info })
                 .help("write `enableServiceLinks: false` in the pod template, or rename the Service")
-                .identified_by(clash.service)
+                .identified_by(name.to_string())
                 .related(service, &service.path(&["metadata", "name"]), "the Service")
                 .fix(
                     Fix::new("leave the variables of Services out", Safety::Unsafe).set(&links, json!(false)),
@@ -142,6 +150,10 @@ fn reads(container: &Node<'_>, clash: &Clash) -> bool {
             (has_word(&line, "mlflow server") || has_word(&line, "mlflow ui")) && port.is_none()
         }
         "n8n" => is_image("n8nio/n8n"),
-        name => server_of(container).is_some_and(|server| server.name == name),
+        // With an option for the port, the others do not read the variable.
+        name => server_of(container).is_some_and(|server| {
+            let by_option = || matches!(server.listens_on(container), Some((_, Some(_))));
+            server.name == name && (matches!(name, "vLLM" | "SGLang") || !by_option())
+        }),
     }
 }

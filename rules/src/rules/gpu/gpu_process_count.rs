@@ -46,7 +46,7 @@
 use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
 use crate::workload::devices::{gpus_of, pods_of};
-use crate::workload::launcher::{Launch, Program};
+use crate::workload::launcher::Launch;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
@@ -81,7 +81,7 @@ fn inspect(
         return None;
     }
     let (used, node) = launch.gpus()?;
-    let engine = !matches!(launch.program, Program::Torchrun | Program::DeepSpeed | Program::Accelerate);
+    let engine = launch.program.server().is_some();
     let has = devices.count;
     let program = launch.program.name();
     let name = object.display_name();

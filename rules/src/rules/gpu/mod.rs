@@ -25,6 +25,7 @@ pub(crate) mod gpu_taint_tolerated_without_gpu;
 pub(crate) mod gpu_toleration_missing;
 pub(crate) mod mig_incapable_gpu;
 pub(crate) mod mig_strategy_mismatch;
+pub(crate) mod model_cache_misplaced;
 pub(crate) mod model_exceeds_gpu_memory;
 pub(crate) mod privileged_gpu_pod;
 pub(crate) mod request_overflows_instance;

@@ -45,7 +45,7 @@ use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
 use crate::workload::class::classify;
 use crate::workload::devices::gpus_of;
-use crate::workload::launcher::{Launch, Program};
+use crate::workload::launcher::Launch;
 
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-small",
@@ -104,7 +104,7 @@ fn inspect(
         return None;
     }
     let launch = Launch::of(container);
-    let known = launch.as_ref().is_some_and(|launch| launch.program != Program::TrtLlm);
+    let known = launch.is_some_and(|launch| launch.program.server().is_none_or(|server| server.shares_memory));
     let trains = classify(object).is(WorkloadClass::Training);
     let severity = if known || trains { Severity::Warning } else { Severity::Info };
     let name = container.get("name").text().unwrap_or("main");

@@ -1,0 +1,191 @@
+//! A volume for models is mounted where the server downloads nothing.
+//!
+//! # Why
+//! The image of a server fixes the folder of its model cache: `/data` for TGI and TEI,
+//! `/root/.cache/huggingface` for vLLM and SGLang, `/root/.ollama` for Ollama, `/opt/nim/.cache` for NIM. A
+//! volume at another path stays empty: each new pod downloads the model again, to the root volume of the
+//! node, which has no room for a large one. It is reported for the images of the projects themselves, where
+//! the volume or its path is named after models or a cache and nothing in the pod names the path.
+//!
+//! # Fix
+//! Mount the volume at the folder of the server, or move the cache to the volume with its variable or option:
+//! `HF_HOME`, `OLLAMA_MODELS`, `NIM_CACHE_PATH`, `--download-dir`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: summary}
+//!  spec:
+//!    replicas: 1
+//!    strategy: {type: Recreate}
+//!    selector: {matchLabels: {app: summary}}
+//!    template:
+//!      metadata: {labels: {app: summary}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: tgi
+//!            image: example.com/huggingface/text-generation-inference:3.3.4
+//!            args: [--model-id, mistralai/Mistral-7B-Instruct-v0.3]
+//!            readinessProbe: {httpGet: {path: /health, port: 80}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//!            volumeMounts:
+//!              - name: models
+//! -              mountPath: /root/.cache/huggingface # <-
+//! +              mountPath: /data
+//!        volumes: [{name: models, persistentVolumeClaim: {claimName: summary-models}}]
+//! ```
+//!
+//! # References
+//! - <https://huggingface.co/docs/text-generation-inference/quicktour>
+//! - <https://docs.vllm.ai/en/stable/deployment/docker/>
+//! - <https://docs.ollama.com/docker>
+//! - <https://docs.nvidia.com/nim/large-language-models/latest/reference/environment-variables.html>
+
+use crate::rules::prelude::*;
+use crate::workload::class::command_line;
+use crate::workload::launcher::Launch;
+use crate::workload::server::{Cache, Server, server_of};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "model-cache-misplaced",
+    kinds: WORKLOAD_KINDS,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("model_cache_misplaced.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// Words in names of volumes, claims and paths for models.
+const SIGNS: [&str; 8] = ["cache", "model", "models", "huggingface", "hf", "hub", "weights", "ollama"];
+
+/// Folders of the home folder into which servers write compiled kernels and settings.
+const ALSO_WRITTEN: [&str; 4] = ["/root/.cache", "/root/.config", "/root/.triton", "/tmp"];
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if ctx.object().is_partial() || template.spec.has_unknown_key() {
+        return None;
+    }
+    for container in template.containers() {
+        inspect(template, &container, ctx);
+    }
+    None
+}
+
+fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let server = server_of(container).filter(|server| server.is_in_image_of(container))?;
+    let cache = server.cache.as_ref()?;
+    let mounts = container.get("volumeMounts");
+    if is_moved(cache, container)
+        || !downloads(server, container)
+        || mounts.has_unknown()
+        || cache.folders[0].starts_with('~') && !runs_as_root(template, container)
+    {
+        return None;
+    }
+    let folders: Vec<String> = cache.folders.iter().map(|folder| folder.replace('~', "/root")).collect();
+    let paths = mounts.items().filter_map(|mount| mount.get("mountPath").text());
+    let covers = |path: &str| folders.iter().any(|folder| is_below(folder, path) || is_below(path, folder));
+    if paths.into_iter().any(covers) {
+        return None;
+    }
+    for mount in mounts.items().filter(|mount| is_for_models(template, container, mount)) {
+        let path = mount.get("mountPath");
+        let message = format!(
+            "nothing is written to `{}`: {} downloads models to `{}`",
+            ellipsize(path.text()?),
+            server.name,
+            folders[0]
+        );
+        let variable = cache.variables[0];
+        ctx.report(&path, message)
+            .help(format!("mount the volume at `{}`, or set `{variable}` to its path", folders[0]))
+            .fix(
+                Fix::new(format!("mount the volume at `{}`", folders[0]), Safety::Unsafe)
+                    .set(&path, json!(folders[0])),
+            );
+        return None;
+    }
+    None
+}
+
+/// Whether a path is a folder or below it.
+fn is_below(path: &str, folder: &str) -> bool {
+    let folder = folder.trim_end_matches('/');
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a variable, an option or a script moves the cache, or may.
+fn is_moved(cache: &Cache, container: &Node<'_>) -> bool {
+    let env = container.get("env");
+    let line = command_line(container);
+    let names = |name: Node<'_>| name.text().is_none_or(|name| cache.variables.contains(&name));
+    container.get("envFrom").is_set()
+        || env.is_unknown()
+        || env.items().any(|entry| names(entry.get("name")))
+        || cache.variables.iter().any(|name| line.contains(name))
+        || Launch::of(container)
+            .is_none_or(|launch| launch.has(cache.options) || launch.may_have_more_options())
+}
+
+/// Whether a server downloads its model, as far as the name of the model shows.
+fn downloads(server: &Server, container: &Node<'_>) -> bool {
+    if server.model.is_empty() && !server.model_is_positional {
+        return server.name != "llama.cpp" || command_line(container).contains("-hf");
+    }
+    let model = Launch::of(container).and_then(|launch| launch.model(container));
+    model.is_some_and(|(name, _)| !name.starts_with(['/', '.', '~']) && !name.contains("://"))
+}
+
+/// Whether the home folder is `/root`: the images run as root unless a security context says otherwise.
+fn runs_as_root(template: &Template<'_>, container: &Node<'_>) -> bool {
+    [&template.spec, container].into_iter().all(|place| {
+        let context = place.get("securityContext");
+        let user = context.get("runAsUser");
+        !context.is_unknown()
+            && (!user.is_set() || user.int() == Some(0))
+            && context.get("runAsNonRoot").bool() != Some(true)
+    })
+}
+
+/// Whether a volume is meant for the models of this container: by its name or path, and used by nothing else.
+fn is_for_models(template: &Template<'_>, container: &Node<'_>, mount: &Node<'_>) -> bool {
+    let Some((path, name)) = mount.get("mountPath").text().zip(mount.get("name").text()) else {
+        return false;
+    };
+    let exempt = ALSO_WRITTEN.iter().any(|folder| is_below(path, folder)) && !path.contains("huggingface");
+    if exempt || mount.get("readOnly").bool() == Some(true) || is_below("/dev/shm", path) {
+        return false;
+    }
+    let volumes = template.spec.get("volumes");
+    let volume = volumes.items().find(|volume| volume.get("name").text() == Some(name));
+    let claim = match &volume {
+        // It may come from the claim templates of a StatefulSet.
+        None => None,
+        Some(volume) => {
+            let claim = volume.get("persistentVolumeClaim");
+            let kept = claim.is_set() || volume.get("hostPath").is_set() || volume.get("ephemeral").is_set();
+            let memory = volume.path(&["emptyDir", "medium"]).text() == Some("Memory");
+            if !kept && (volume.get("emptyDir").is_absent() || memory) {
+                return false;
+            }
+            claim.get("claimName").text()
+        }
+    };
+    let says = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SIGNS.contains(&word))
+    };
+    let others = template.all_containers().filter(|other| other.pointer() != container.pointer());
+    let mut shared = others.flat_map(|other| other.get("volumeMounts").items().collect::<Vec<_>>());
+    let is_named = |node: Node<'_>| node.raw_text().is_some_and(|text| text.contains(path));
+    let variables = container.get("env").items().map(|entry| entry.get("value"));
+    let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items()).chain(variables);
+    [path, name].into_iter().chain(claim).any(says)
+        && !shared.any(|mount| mount.get("name").text() == Some(name))
+        && !words.any(is_named)
+}

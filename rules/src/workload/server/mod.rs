@@ -1,0 +1,334 @@
+//! Model servers: which one a container runs, and what is known about it. `table` has the facts.
+
+mod table;
+
+use std::borrow::Cow;
+
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
+use crate::workload::class::{command_line, has_word, repository};
+use crate::workload::command::{
+    OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
+};
+use crate::workload::gpu::requests_accelerator;
+use crate::workload::template::Template;
+use table::SERVERS;
+pub(crate) use table::{Cache, Gpus, Server};
+
+/// The server that a container runs, from its command, or from its image without one.
+pub(crate) fn server_of(container: &Node<'_>) -> Option<&'static Server> {
+    let line = command_line(container);
+    let by_command = SERVERS.iter().find(|server| server.commands.iter().any(|sign| has_word(&line, sign)));
+    if by_command.is_some() || container.get("command").is_set() {
+        return by_command;
+    }
+    SERVERS.iter().find(|server| server.is_in_image_of(container))
+}
+
+/// Whether a container runs the server with this name in messages.
+pub(crate) fn is_server(container: &Node<'_>, name: &str) -> bool {
+    server_of(container).is_some_and(|server| server.name == name)
+}
+
+/// The server that starts at a word of a command line, and the number of words of its command.
+pub(crate) fn server_at(words: &[Word<'_>], at: usize) -> Option<(&'static Server, usize)> {
+    let begins = |sign: &str| {
+        let mut parts = 0;
+        for (offset, part) in sign.split(' ').enumerate() {
+            let word = &words.get(at + offset)?.text;
+            let word = if offset == 0 { base_name(word) } else { word.as_str() };
+            let fits = if part.ends_with('.') { word.starts_with(part) } else { word == part };
+            if !fits {
+                return None;
+            }
+            parts += 1;
+        }
+        Some(parts)
+    };
+    SERVERS.iter().find_map(|server| Some((server, server.commands.iter().find_map(|sign| begins(sign))?)))
+}
+
+/// The server that the image of a container starts by default.
+pub(crate) fn server_of_image(container: &Node<'_>) -> Option<&'static Server> {
+    if container.get("command").is_set() {
+        return None;
+    }
+    SERVERS.iter().find(|server| server.is_in_image_of(container))
+}
+
+impl Server {
+    /// Whether the image of a container is one of its own.
+    pub(crate) fn is_in_image_of(&self, container: &Node<'_>) -> bool {
+        let image = container.get("image");
+        let Some(image) = image.text() else {
+            return false;
+        };
+        let path = repository(image).to_ascii_lowercase();
+        self.images.iter().any(|sign| match sign.split_once(':') {
+            None => is_part(&path, sign),
+            Some((name, tag)) => is_part(&path, name) && tag_of(image).is_some_and(|t| t.starts_with(tag)),
+        })
+    }
+
+    /// The port of its HTTP API, and the item that sets it. `None` if that is unknown: another option, a configuration
+    /// file or the environment may set it.
+    pub(crate) fn listens_on<'a>(&self, container: &Node<'a>) -> Option<(i64, Option<Node<'a>>)> {
+        let words = words(container);
+        let at = (0..words.len()).find(|at| server_at(&words, *at).is_some_and(|(server, _)| server == self));
+        let own_image = self.is_in_image_of(container);
+        if at.is_none() && (container.get("command").is_set() || !own_image) {
+            return None;
+        }
+        let own = command_at(&words, at.unwrap_or(0));
+        match option(own, self.port.options) {
+            OptionValue::Text(text, node) => return Some((text.parse().ok()?, Some(node))),
+            OptionValue::Unknown => return None,
+            OptionValue::Absent => {}
+        }
+        if may_have_more_options(own) || !matches!(option(own, &["config"]), OptionValue::Absent) {
+            return None;
+        }
+        if !self.port.variables.is_empty() {
+            if let Some((port, node)) = port_in_environment(container, self.port.variables)? {
+                return Some((port, Some(node)));
+            }
+            // An image that is built on the server's own one may have its variables.
+            if !own_image && self.port.of_image != self.port.default {
+                return None;
+            }
+        }
+        Some((if own_image { self.port.of_image } else { self.port.default }, None))
+    }
+
+    /// The port of a container for a probe. `None` if another one may be set, or the container lists ports without it.
+    pub(crate) fn port_of(&self, container: &Node<'_>) -> Option<i64> {
+        let (port, _) = self.listens_on(container)?;
+        let ports = container.get("ports");
+        let mut listed = ports.items().map(|entry| entry.get("containerPort").int());
+        (!ports.is_set() || listed.any(|listed| listed == Some(port))).then_some(port)
+    }
+
+    /// The variables with its port that the links of a Service would set, and the name of that Service: `VLLM_PORT` and
+    /// `vllm`.
+    pub(crate) fn variable_of_service(&self) -> Option<(&'static str, String)> {
+        // vLLM and SGLang read such a variable for ports between their processes.
+        let variable = match self.name {
+            "vLLM" => "VLLM_PORT",
+            "SGLang" => "SGLANG_PORT",
+            _ => self.port.variables.iter().find(|name| name.ends_with("_PORT"))?,
+        };
+        let service = variable.strip_suffix("_PORT")?.to_ascii_lowercase().replace('_', "-");
+        Some((variable, service))
+    }
+
+    /// Every server of the table.
+    pub(crate) fn all() -> &'static [Server] {
+        &SERVERS
+    }
+}
+
+/// Whether a path has a sign as whole steps: `nim/` or `vllm/vllm-openai` in `mirror/vllm/vllm-openai`.
+fn is_part(path: &str, sign: &str) -> bool {
+    path.match_indices(sign).any(|(at, _)| at == 0 || path.as_bytes()[at - 1] == b'/' || !sign.contains('/'))
+}
+
+fn tag_of(image: &str) -> Option<&str> {
+    let name = image.split('@').next()?.rsplit('/').next()?;
+    name.split_once(':').map(|(_, tag)| tag)
+}
+
+/// The port in one of the variables of a container, or the `Some(None)` without one. `None` if it is unknown.
+fn port_in_environment<'a>(container: &Node<'a>, names: &[&str]) -> Option<Option<(i64, Node<'a>)>> {
+    let env = container.get("env");
+    if container.get("envFrom").is_set() || env.is_unknown() {
+        return None;
+    }
+    for entry in env.items() {
+        if !entry.get("name").text().is_some_and(|name| names.contains(&name)) {
+            if entry.get("name").text().is_none() {
+                return None;
+            }
+            continue;
+        }
+        let value = entry.get("value");
+        let text = value.string_or_number().filter(|text| !is_placeholder(text) && !text.contains('$'))?;
+        // An address may have no port.
+        return match text.rsplit_once(':') {
+            Some((_, port)) => Some(Some((port.trim_end_matches('/').parse().ok()?, value))),
+            None => match text.parse() {
+                Ok(port) => Some(Some((port, value))),
+                Err(_) => Some(None),
+            },
+        };
+    }
+    Some(None)
+}
+
+/// The value of a variable of a container's environment; `Some(None)` if it is not set, `None` if it is unknown.
+pub(crate) fn variable<'a>(container: &Node<'a>, name: &str) -> Option<Option<(Cow<'a, str>, Node<'a>)>> {
+    let mut entries = container.get("env").items();
+    let Some(entry) = entries.find(|entry| entry.get("name").text() == Some(name)) else {
+        return Some(None);
+    };
+    let value = entry.get("value");
+    let text = value.string_or_number().filter(|text| !is_placeholder(text))?;
+    Some(Some((text, value)))
+}
+
+/// The value of a flag in a command line, as `--flag value` or `--flag=value`.
+pub(crate) fn flag<'a>(line: &'a str, flag: &str) -> Option<&'a str> {
+    let mut words = line.split_whitespace();
+    while let Some(word) = words.next() {
+        if word == flag {
+            return words.next();
+        }
+        if let Some(value) = word.strip_prefix(flag).and_then(|rest| rest.strip_prefix('=')) {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The container of a template that serves requests: the one that runs a known server, the only one, or the only one
+/// with ports.
+pub(crate) fn serving_container<'a>(template: &Template<'a>) -> Option<Node<'a>> {
+    let containers: Vec<Node<'a>> = template.containers().filter(Node::is_mapping).collect();
+    if let Some(known) = containers.iter().find(|container| server_of(container).is_some()) {
+        return Some(known.clone());
+    }
+    if let [only] = containers.as_slice() {
+        return Some(only.clone());
+    }
+    let mut listening = containers.iter().filter(|container| container.get("ports").items().next().is_some());
+    let first = listening.next()?;
+    listening.next().is_none().then(|| first.clone())
+}
+
+/// Whether a template requests an accelerator, as a resource or through a claim.
+pub(crate) fn uses_device(template: &Template<'_>) -> bool {
+    requests_accelerator(template)
+        || template.all_containers().any(|c| c.path(&["resources", "claims"]).items().next().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{flag, server_of};
+    use crate::object::Object;
+    use crate::tree::node::Node;
+    use serde_json::{Value, json};
+
+    fn on_container<T>(container: Value, read: impl FnOnce(&Node<'_>) -> T) -> T {
+        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "spec": {"containers": [container]}});
+        let object = Object::from_json(&object).expect("an object");
+        read(&object.path(&["spec", "containers"]).index(0))
+    }
+
+    #[test]
+    fn the_command_decides_before_the_image() {
+        for (container, expected) in [
+            (json!({"image": "vllm/vllm-openai:v0.11.0", "args": ["--model", "m"]}), Some("vLLM")),
+            (json!({"image": "mirror.example.com/vllm/vllm-openai:v1"}), Some("vLLM")),
+            (json!({"image": "vllm/vllm-openai:v1", "command": ["python3", "bench.py"]}), None),
+            (json!({"image": "example.com/x:1", "command": ["vllm", "serve", "m"]}), Some("vLLM")),
+            (
+                json!({"image": "example.com/x:1", "args": ["sh", "-c", "vllm serve m --port 80"]}),
+                Some("vLLM"),
+            ),
+            (json!({"image": "example.com/nvidia/tritonserver:24.01-py3"}), Some("Triton")),
+            (json!({"image": "example.com/web:1", "args": ["--model", "m"]}), None),
+            (
+                json!({"image": "python:3", "command": ["python3", "-m", "sglang.launch_server"]}),
+                Some("SGLang"),
+            ),
+            (json!({"image": "ollama/ollama:0.5.1"}), Some("Ollama")),
+            (json!({"command": ["ollama", "pull", "m"], "image": "ollama/ollama:0.5.1"}), None),
+            (json!({"image": "example.com/nim/meta/llama-3.1-8b-instruct:1.8.4"}), Some("NIM")),
+            (json!({"image": "example.com/team/animation:1"}), None),
+            (json!({"image": "example.com/ggml-org/llama.cpp:server-cuda"}), Some("llama.cpp")),
+            (json!({"image": "example.com/ggml-org/llama.cpp:light"}), None),
+            (json!({"image": "kserve/huggingfaceserver:v0.15.0-gpu"}), Some("KServe's Hugging Face server")),
+            (
+                json!({"image": "x:1", "command": ["lmdeploy", "serve", "api_server", "m"]}),
+                Some("LMDeploy"),
+            ),
+        ] {
+            assert_eq!(on_container(container.clone(), server_of).map(|s| s.name), expected, "{container}");
+        }
+    }
+
+    /// A command line as it is used, for each server of the table.
+    #[test]
+    fn ports_are_those_of_options_variables_and_images() {
+        for (container, expected) in [
+            (json!({"image": "vllm/vllm-openai:v0.11.0", "args": ["Qwen/Qwen3-8B"]}), Some(8000)),
+            (json!({"image": "vllm/vllm-openai:v0.11.0", "args": ["--port=8080"]}), Some(8080)),
+            (
+                json!({"image": "vllm/vllm-openai:v0.11.0", "args": ["--port", "$(P)"],
+                "env": [{"name": "P", "value": "9000"}]}),
+                Some(9000),
+            ),
+            (json!({"image": "vllm/vllm-openai:v0.11.0", "args": ["--port", "$(P)"]}), None),
+            (
+                json!({"image": "vllm/vllm-openai:v0.11.0", "command": ["sh", "-c"], "args": ["vllm serve m $MORE"]}),
+                None,
+            ),
+            (
+                json!({"image": "lmsysorg/sglang:v0.5.3", "command": ["sh", "-c",
+                "cd / && python3 -m sglang.launch_server --model-path m --tp 2; sleep 1"]}),
+                Some(30000),
+            ),
+            (json!({"image": "example.com/huggingface/text-generation-inference:3.3.4"}), Some(80)),
+            (
+                json!({"image": "example.com/huggingface/text-generation-inference:3.3.4",
+                "env": [{"name": "PORT", "value": "8080"}]}),
+                Some(8080),
+            ),
+            (
+                json!({"image": "example.com/huggingface/text-generation-inference:3.3.4",
+                "envFrom": [{"configMapRef": {"name": "settings"}}]}),
+                None,
+            ),
+            (json!({"image": "example.com/own:1", "command": ["text-generation-launcher"]}), None),
+            (json!({"image": "huggingface/text-embeddings-inference:1.8", "args": ["-p", "9"]}), Some(9)),
+            (json!({"image": "michaelf34/infinity:0.0.77", "args": ["v2", "--port", "7000"]}), Some(7000)),
+            (
+                json!({"image": "nvidia/tritonserver:25.08-py3", "args": ["tritonserver", "--http-port=9000"]}),
+                Some(9000),
+            ),
+            (json!({"image": "x:1", "command": ["trtllm-serve", "m", "--tp_size", "2"]}), Some(8000)),
+            (
+                json!({"image": "example.com/ggml-org/llama.cpp:server-cuda", "args": ["-m", "/m.gguf"]}),
+                Some(8080),
+            ),
+            (
+                json!({"image": "ollama/ollama:0.12.0", "env": [{"name": "OLLAMA_HOST", "value": "0.0.0.0:8080"}]}),
+                Some(8080),
+            ),
+            (
+                json!({"image": "ollama/ollama:0.12.0", "env": [{"name": "OLLAMA_HOST", "value": "0.0.0.0"}]}),
+                Some(11434),
+            ),
+            (
+                json!({"image": "example.com/nim/meta/llama-3.1-8b-instruct:1.8.4",
+                "env": [{"name": "NIM_SERVER_PORT", "value": 9000}]}),
+                Some(9000),
+            ),
+            (json!({"image": "x:1", "command": ["lmdeploy", "serve", "api_server", "m"]}), Some(23333)),
+            (json!({"image": "kserve/huggingfaceserver:v0.15.0", "args": ["--http_port=80"]}), Some(80)),
+        ] {
+            let port = on_container(container.clone(), |container| {
+                server_of(container).expect("a server").listens_on(container).map(|(port, _)| port)
+            });
+            assert_eq!(port, expected, "{container}");
+        }
+    }
+
+    #[test]
+    fn flags_are_read_in_both_forms() {
+        assert_eq!(flag("serve m --port 8080 --x", "--port"), Some("8080"));
+        assert_eq!(flag("serve m --port=8080", "--port"), Some("8080"));
+        assert_eq!(flag("serve m --ports=8080", "--port"), None);
+        assert_eq!(flag("serve --port", "--port"), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! What is fixed about each model server: its command and image, its port, the paths that it answers, the folder of
+//! its model cache, the options that distribute a model.
+//!
+//! Sources, read in November 2026: the Dockerfiles of text-generation-inference and text-embeddings-inference
+//! (`PORT=80`, `HUGGINGFACE_HUB_CACHE=/data`; `HF_HOME=/data` from 2.1 on), of llama.cpp (`.devops/cuda.Dockerfile`) and
+//! of Infinity; `envconfig/config.go` of Ollama; `vllm/envs.py` and the page on environment variables of vLLM (0.5 to
+//! 0.11); `server_args.py` of SGLang; the pages on `trtllm-serve` (0.18 to 1.4), on NIM (1.0 to 2.1: environment
+//! variables, cache) and on Triton's options; `lmdeploy serve api_server --help`; KServe's `huggingfaceserver`. Where no
+//! version is named, the fact holds for every release of the image.
+
+/// A program that serves a model.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// The name in messages.
+    pub(crate) name: &'static str,
+    /// Beginnings of its command line: one or several words, the last of them cut after a dot.
+    pub(super) commands: &'static [&'static str],
+    /// Parts of the repositories of images that start it by default, or repositories with the beginning of a tag.
+    pub(super) images: &'static [&'static str],
+    /// The path that responds once the model is loaded.
+    pub(crate) health: &'static str,
+    pub(super) port: Port,
+    /// `None` if it does not download models, or its image is not known to have one folder for them.
+    pub(crate) cache: Option<Cache>,
+    /// The prefix of the environment variables that stand for its options, such as `NUM_SHARD` for `--num-shard`.
+    pub(crate) variables: Option<&'static str>,
+    /// Options that name the model.
+    pub(crate) model: &'static [&'static str],
+    /// Whether the first argument after the command names the model.
+    pub(crate) model_is_positional: bool,
+    /// `None` if its options do not say how it distributes a model.
+    pub(crate) parallelism: Option<Parallelism>,
+    /// Whether processes of its own on several GPUs exchange data through `/dev/shm`.
+    pub(crate) shares_memory: bool,
+    /// Flags for the number of seconds in which open requests are finished after SIGTERM.
+    pub(crate) drain_flags: &'static [&'static str],
+    /// Whether its models are small, or are loaded with the first request, so that it answers within seconds.
+    pub(crate) loads_fast: bool,
+}
+
+/// The port of a server's HTTP API.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Port {
+    pub(super) default: i64,
+    /// The port in its own image, if a variable of the image sets another one than the default.
+    pub(super) of_image: i64,
+    /// Options, without dashes.
+    pub(super) options: &'static [&'static str],
+    /// Environment variables with a port, or with an address that ends in one.
+    pub(super) variables: &'static [&'static str],
+}
+
+/// The folder into which a server of its own image downloads models.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Cache {
+    /// Absolute paths, or paths below the home folder that begin with `~/`; the first one is the current one.
+    pub(crate) folders: &'static [&'static str],
+    /// Environment variables that move it.
+    pub(crate) variables: &'static [&'static str],
+    /// Options that move it.
+    pub(crate) options: &'static [&'static str],
+}
+
+/// Options that distribute a model over GPUs, without dashes. The GPUs of all pods are the product of those that are
+/// set.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Parallelism {
+    pub(crate) tensor: &'static [&'static str],
+    pub(crate) pipeline: &'static [&'static str],
+    pub(crate) data: &'static [&'static str],
+    /// The number of the data-parallel ranks of this pod.
+    pub(crate) local_data: &'static [&'static str],
+    /// An option with which data-parallel ranks share the tensor-parallel ones.
+    pub(crate) shared_data: &'static [&'static str],
+    /// The number of pods over which all ranks are distributed.
+    pub(crate) nodes: &'static [&'static str],
+    /// Options with which one pod runs a part of the ranks that the other options do not determine.
+    pub(crate) partial: &'static [&'static str],
+    pub(crate) default: Gpus,
+}
+
+/// The GPUs that a server uses without options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gpus {
+    One,
+    All,
+}
+
+const NO_PARALLELISM: Parallelism = Parallelism {
+    tensor: &[],
+    pipeline: &[],
+    data: &[],
+    local_data: &[],
+    shared_data: &[],
+    nodes: &[],
+    partial: &[],
+    default: Gpus::One,
+};
+
+const fn port(default: i64, options: &'static [&'static str], variables: &'static [&'static str]) -> Port {
+    Port { default, of_image: default, options, variables }
+}
+
+const fn server(name: &'static str, health: &'static str, port: Port) -> Server {
+    Server {
+        name,
+        commands: &[],
+        images: &[],
+        health,
+        port,
+        cache: None,
+        variables: None,
+        model: &[],
+        model_is_positional: false,
+        parallelism: None,
+        shares_memory: false,
+        drain_flags: &[],
+        loads_fast: false,
+    }
+}
+
+/// The cache of programs that download with the library of Hugging Face, as root.
+const HUGGING_FACE: Cache = Cache {
+    folders: &["~/.cache/huggingface"],
+    variables: &[
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "HUGGINGFACE_HUB_CACHE",
+        "TRANSFORMERS_CACHE",
+        "XDG_CACHE_HOME",
+        "HOME",
+        "VLLM_USE_MODELSCOPE",
+        "SGLANG_USE_MODELSCOPE",
+        "MODELSCOPE_CACHE",
+    ],
+    options: &["download-dir", "load-format"],
+};
+
+/// The cache in the images of TGI and TEI.
+const DATA: Cache = Cache {
+    folders: &["/data"],
+    variables: &["HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "WEIGHTS_CACHE_OVERRIDE"],
+    options: &["huggingface-hub-cache", "weights-cache-override"],
+};
+
+pub(super) static SERVERS: [Server; 12] = [
+    Server {
+        commands: &["vllm serve", "vllm.entrypoints."],
+        images: &["vllm/vllm-openai", "lmcache/vllm-openai"],
+        cache: Some(HUGGING_FACE),
+        model: &["model"],
+        model_is_positional: true,
+        parallelism: Some(Parallelism {
+            tensor: &["tensor-parallel-size", "tp"],
+            pipeline: &["pipeline-parallel-size", "pp"],
+            data: &["data-parallel-size", "dp"],
+            local_data: &["data-parallel-size-local", "dpl"],
+            partial: &[
+                "data-parallel-rank",
+                "dpr",
+                "data-parallel-start-rank",
+                "headless",
+                "node-rank",
+                "data-parallel-address",
+                "dpa",
+                "nnodes",
+                "worker-cls",
+            ],
+            ..NO_PARALLELISM
+        }),
+        shares_memory: true,
+        drain_flags: &["--shutdown-timeout"],
+        ..server("vLLM", "/health", port(8000, &["port"], &[]))
+    },
+    Server {
+        commands: &["sglang.launch_server", "sglang serve"],
+        images: &["lmsysorg/sglang"],
+        cache: Some(HUGGING_FACE),
+        model: &["model-path", "model"],
+        parallelism: Some(Parallelism {
+            tensor: &["tp", "tp-size", "tensor-parallel-size"],
+            pipeline: &["pp-size", "pipeline-parallel-size"],
+            data: &["dp", "dp-size", "data-parallel-size"],
+            shared_data: &["enable-dp-attention"],
+            nodes: &["nnodes"],
+            ..NO_PARALLELISM
+        }),
+        shares_memory: true,
+        ..server("SGLang", "/health", port(30000, &["port"], &[]))
+    },
+    Server {
+        commands: &["text-generation-launcher"],
+        images: &["huggingface/text-generation-inference"],
+        cache: Some(DATA),
+        variables: Some(""),
+        model: &["model-id"],
+        parallelism: Some(Parallelism { tensor: &["num-shard"], default: Gpus::All, ..NO_PARALLELISM }),
+        shares_memory: true,
+        ..server("TGI", "/health", Port { of_image: 80, ..port(3000, &["port", "p"], &["PORT"]) })
+    },
+    Server {
+        commands: &["text-embeddings-router"],
+        images: &["text-embeddings-inference"],
+        cache: Some(DATA),
+        variables: Some(""),
+        model: &["model-id"],
+        loads_fast: true,
+        ..server("TEI", "/health", Port { of_image: 80, ..port(3000, &["port", "p"], &["PORT"]) })
+    },
+    Server {
+        commands: &["infinity_emb"],
+        images: &["michaelf34/infinity"],
+        cache: Some(Cache { folders: &["/app/.cache"], ..HUGGING_FACE }),
+        loads_fast: true,
+        ..server("Infinity", "/health", port(7997, &["port"], &["INFINITY_PORT"]))
+    },
+    Server {
+        commands: &["tritonserver"],
+        images: &["nvidia/tritonserver"],
+        drain_flags: &["--exit-timeout-secs"],
+        ..server("Triton", "/v2/health/ready", port(8000, &["http-port"], &[]))
+    },
+    Server {
+        commands: &["trtllm-serve"],
+        cache: Some(HUGGING_FACE),
+        model_is_positional: true,
+        parallelism: Some(Parallelism {
+            tensor: &["tp-size", "tensor-parallel-size"],
+            pipeline: &["pp-size", "pipeline-parallel-size"],
+            ..NO_PARALLELISM
+        }),
+        ..server("TensorRT-LLM", "/health", port(8000, &["port"], &[]))
+    },
+    Server {
+        commands: &["llama-server"],
+        images: &["ggml-org/llama.cpp:server", "ggerganov/llama.cpp:server"],
+        // Models of Hugging Face moved to its own cache in 2026.
+        cache: Some(Cache {
+            folders: &["~/.cache/llama.cpp", "~/.cache/huggingface"],
+            variables: &["LLAMA_CACHE", "HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "HOME"],
+            options: &[],
+        }),
+        variables: Some("LLAMA_ARG_"),
+        ..server("llama.cpp", "/health", port(8080, &["port"], &["LLAMA_ARG_PORT"]))
+    },
+    Server {
+        commands: &["ollama serve"],
+        images: &["ollama/ollama"],
+        cache: Some(Cache {
+            folders: &["~/.ollama"],
+            variables: &["OLLAMA_MODELS", "OLLAMA_HOME", "HOME"],
+            options: &[],
+        }),
+        loads_fast: true,
+        ..server("Ollama", "/", port(11434, &[], &["OLLAMA_HOST"]))
+    },
+    Server {
+        images: &["nim/"],
+        cache: Some(Cache {
+            folders: &["/opt/nim/.cache"],
+            variables: &["NIM_CACHE_PATH", "NIM_MODEL_NAME", "NIM_MODEL_PATH"],
+            options: &[],
+        }),
+        shares_memory: true,
+        ..server("NIM", "/v1/health/ready", port(8000, &[], &["NIM_SERVER_PORT", "NIM_HTTP_API_PORT"]))
+    },
+    Server {
+        commands: &["lmdeploy serve api_server"],
+        cache: Some(HUGGING_FACE),
+        model_is_positional: true,
+        parallelism: Some(Parallelism {
+            tensor: &["tp"],
+            data: &["dp"],
+            partial: &["nnodes", "node-rank", "ep"],
+            ..NO_PARALLELISM
+        }),
+        shares_memory: true,
+        ..server("LMDeploy", "/health", port(23333, &["server-port"], &[]))
+    },
+    // KServe's server of models from Hugging Face, which runs vLLM.
+    Server {
+        commands: &["huggingfaceserver"],
+        images: &["kserve/huggingfaceserver"],
+        model: &["model-id"],
+        parallelism: Some(Parallelism {
+            tensor: &["tensor-parallel-size", "tp"],
+            pipeline: &["pipeline-parallel-size", "pp"],
+            ..NO_PARALLELISM
+        }),
+        shares_memory: true,
+        ..server("KServe's Hugging Face server", "/v2/health/ready", port(8080, &["http-port"], &[]))
+    },
+];
