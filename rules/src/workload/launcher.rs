@@ -77,7 +77,8 @@ impl<'a> Launch<'a> {
         let OptionValue::Absent = self.option(names) else {
             return self.option(names);
         };
-        let (Some(prefix), Some(name)) = (self.program.server().and_then(|s| s.variables), names.first()) else {
+        let (Some(prefix), Some(name)) = (self.program.server().and_then(|s| s.variables), names.first())
+        else {
             return OptionValue::Absent;
         };
         let name = format!("{prefix}{}", name.to_ascii_uppercase().replace('-', "_"));

@@ -184,7 +184,8 @@ fn is_for_models(template: &Template<'_>, container: &Node<'_>, mount: &Node<'_>
     let mut shared = others.flat_map(|other| other.get("volumeMounts").items().collect::<Vec<_>>());
     let is_named = |node: Node<'_>| node.raw_text().is_some_and(|text| text.contains(path));
     let variables = container.get("env").items().map(|entry| entry.get("value"));
-    let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items()).chain(variables);
+    let mut words =
+        ["command", "args"].into_iter().flat_map(|list| container.get(list).items()).chain(variables);
     [path, name].into_iter().chain(claim).any(says)
         && !shared.any(|mount| mount.get("name").text() == Some(name))
         && !words.any(is_named)

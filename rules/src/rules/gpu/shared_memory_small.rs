@@ -104,7 +104,8 @@ fn inspect(
         return None;
     }
     let launch = Launch::of(container);
-    let known = launch.is_some_and(|launch| launch.program.server().is_none_or(|server| server.shares_memory));
+    let known =
+        launch.is_some_and(|launch| launch.program.server().is_none_or(|server| server.shares_memory));
     let trains = classify(object).is(WorkloadClass::Training);
     let severity = if known || trains { Severity::Warning } else { Severity::Info };
     let name = container.get("name").text().unwrap_or("main");

@@ -248,10 +248,7 @@ mod tests {
             (json!({"image": "example.com/ggml-org/llama.cpp:server-cuda"}), Some("llama.cpp")),
             (json!({"image": "example.com/ggml-org/llama.cpp:light"}), None),
             (json!({"image": "kserve/huggingfaceserver:v0.15.0-gpu"}), Some("KServe's Hugging Face server")),
-            (
-                json!({"image": "x:1", "command": ["lmdeploy", "serve", "api_server", "m"]}),
-                Some("LMDeploy"),
-            ),
+            (json!({"image": "x:1", "command": ["lmdeploy", "serve", "api_server", "m"]}), Some("LMDeploy")),
         ] {
             assert_eq!(on_container(container.clone(), server_of).map(|s| s.name), expected, "{container}");
         }
