@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use gpulint_rules::source::{Source, read, split_documents};
 use gpulint_rules::tree::placeholder::is_placeholder;
-use gpulint_rules::{Authority, Cluster, Engine, Node, Object, ObjectId, Platform, Settings, Severity};
+use gpulint_rules::{Authority, Cluster, Engine, Node, Object, ObjectId, Settings, Severity};
 use serde_json::Value;
 
 use crate::cluster::judge::Field;
+use crate::cluster::platform;
 use gpulint_testing as walk;
 
 /// One object to compare, as text.
@@ -77,8 +78,7 @@ pub(crate) fn claims(engine: &Engine, case: &Case) -> Vec<Claim> {
 /// gpulint without any configuration.
 pub(crate) fn engine() -> Engine {
     Engine::new(Settings {
-        // The versions of the programs that are compared.
-        platform: Platform::default().with_all_stated(),
+        platform: platform(),
         complete: false,
         suppressions: false,
         ..Settings::default()

@@ -5,13 +5,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use gpulint_rules::{Cluster, CustomResourceDefinitions, Engine, Object, ObjectId, Platform, Settings};
+use gpulint_rules::{Cluster, CustomResourceDefinitions, Engine, Object, ObjectId, Settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cluster::cases::{Case, claims, documents, value};
 use crate::cluster::judge::{Judge, Verdict};
 use crate::cluster::mutants::{mutants, written_mutants};
+use crate::cluster::platform;
 use crate::cluster::server::assets;
 
 #[derive(Deserialize)]
@@ -52,7 +53,7 @@ fn object(value: &Value) -> Object {
 /// The engine with definitions. If `select` names rules, only these run.
 fn engine(definitions: CustomResourceDefinitions, select: &[&str]) -> Engine {
     Engine::new(Settings {
-        platform: Platform::default().with_all_stated(),
+        platform: platform(),
         suppressions: false,
         definitions,
         select: select.iter().map(|id| (*id).to_owned()).collect(),

@@ -15,7 +15,7 @@ use crate::cluster::server::Cluster;
 /// Admission plugins whose decision depends on other objects in the cluster; objects are compared alone.
 const OF_THE_CLUSTER: [&str; 4] = ["NamespaceLifecycle", "PodSecurity", "Priority", "RuntimeClass"];
 
-/// Versions that 1.34 serves only if they are enabled.
+/// Versions that the server serves only if they are enabled.
 const ALSO_SERVED: &str = "--runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true";
 
 /// A server that only answers dry runs.
@@ -292,7 +292,9 @@ fn decoded_fields(message: &str) -> Vec<Field> {
         LazyLock::new(|| Regex::new(r"into Go struct field [A-Za-z0-9]+\.(\S+) of type").unwrap());
     let strict = STRICT.captures_iter(message).map(|c| Field::named(&c[1], true));
     let typed = TYPE.captures_iter(message).map(|c| {
-        let path = &c[1];
+        // Go names embedded structs as well, in upper case, as no field of Kubernetes is.
+        let is_field = |step: &&str| !step.starts_with(|first: char| first.is_ascii_uppercase());
+        let path = &c[1].split('.').filter(is_field).collect::<Vec<_>>().join(".");
         // The metadata of a custom resource is decoded separately, and its fields are named relative to it.
         let whole = ["metadata", "spec", "webhooks"]
             .iter()
