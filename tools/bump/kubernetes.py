@@ -43,8 +43,6 @@ GROUPS = {"core": "", "resource": "resource.k8s.io/", "admissionregistration": "
 META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # Types that are a number or a string in JSON; the specification says string.
 INT_OR_STRING = ["io.k8s.apimachinery.pkg.util.intstr.IntOrString", "io.k8s.apimachinery.pkg.api.resource.Quantity"]
-# Fields that the API server refuses while their gate is off; it removes all others from the object.
-REFUSED = {("io.k8s.api.batch.v1.JobSpec", "scheduling")}
 
 # Gates that decide about values of fields that all versions have.
 GATES_OF_VALUES = {"HPAScaleToZero", "RelaxedServiceNameValidation"}
@@ -204,14 +202,14 @@ def main():
             used.update(off)
             rows.append([
                 name, field, "-" if since == MINORS[0] else since, "-" if until == newest else until,
-                ",".join(off) or "-", ("refused" if (name, field) in REFUSED else "dropped") if off else "-",
+                ",".join(off) or "-",
             ])
     head = [
         f"# {origin}",
         "#",
         "# Fields that are not in all of these versions, or whose feature gate is off by default in one of them: type, field, the",
-        "# first and the last version that has it (`-`: all), its feature gates, and what the API server does with the field while",
-        "# one of them is off: it drops the field or refuses the object.",
+        "# first and the last version that has it (`-`: all), and its feature gates. The API server drops the field while one of them",
+        "# is off.",
     ]
     (OUT / "fields.tsv").write_text("\n".join(head + ["\t".join(row) for row in rows]) + "\n")
     head = [f"# {origin}", "#", "# Feature gates of the fields in fields.tsv, and some that decide about values: the versions in which stage or default changed."]

@@ -20,10 +20,9 @@ pub(crate) struct FieldHistory {
     pub(crate) since: Option<Version>,
     /// The last version with the field. `None` if the newest supported version has it.
     pub(crate) until: Option<Version>,
-    /// Feature gates that are off by default in a version that has the field.
+    /// Feature gates that are off by default in a version that has the field. The API server drops the field while one of them
+    /// is off.
     pub(crate) gates: Vec<&'static FeatureGate>,
-    /// Whether the API server refuses an object with the field while a gate is off. It drops other fields.
-    pub(crate) is_refused: bool,
 }
 
 /// A feature gate of Kubernetes.
@@ -47,6 +46,12 @@ impl FieldHistory {
     /// Whether a version of Kubernetes has the field.
     pub(crate) fn is_in(&self, version: Version) -> bool {
         self.since.is_none_or(|since| since <= version) && self.until.is_none_or(|until| version <= until)
+    }
+
+    /// Whether the API server drops the field, by the version and the default gates of a platform.
+    pub(crate) fn is_dropped(&self, platform: &Platform) -> bool {
+        self.is_in(platform.kubernetes)
+            && self.gates.iter().any(|gate| gate.is_off(platform.kubernetes, platform))
     }
 }
 
@@ -101,13 +106,12 @@ fn gate(row: Vec<&'static str>) -> Option<FeatureGate> {
 }
 
 fn field(row: Vec<&'static str>) -> Option<(&'static str, &'static str, FieldHistory)> {
-    let [type_name, name, since, until, gates, when_off] = row[..] else { return None };
+    let [type_name, name, since, until, gates] = row[..] else { return None };
     let gates = gates.split(',').filter(|gate| *gate != "-");
     let history = FieldHistory {
         since: Version::parse(since),
         until: Version::parse(until),
         gates: gates.map(feature_gate).collect::<Option<_>>()?,
-        is_refused: when_off == "refused",
     };
     Some((type_name, name, history))
 }

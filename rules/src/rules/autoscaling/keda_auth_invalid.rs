@@ -103,12 +103,12 @@ fn service_principal(principal: &Node<'_>, ctx: &mut Context<'_>) {
         ctx.report(&certificate, "`clientCertificate` excludes `clientSecret`")
             .at_key()
             .help("keep one of the two");
-    } else if secret.is_absent() && certificate.is_absent() {
+    } else if !secret.is_set() && !certificate.is_set() {
         ctx.report(principal, "`azureServicePrincipal` has neither `clientSecret` nor `clientCertificate`")
             .at_key()
             .help("name the Secret with one of the two");
     }
-    if password.is_set() && certificate.is_absent() {
+    if password.is_set() && !certificate.is_set() {
         ctx.report(&password, "`clientCertificatePassword` needs a `clientCertificate` beside it")
             .at_key()
             .help("name the certificate, or remove the password");

@@ -1,9 +1,9 @@
 //! A field needs a feature gate of Kubernetes that is off by default.
 //!
 //! # Why
-//! While the gate is off, the API server removes most such fields from the object without a message:
-//! the manifest says one thing, the cluster does another. It rejects an object with some others.
-//! Alpha gates are off in every cluster that does not turn them on, and Amazon EKS turns on none.
+//! While the gate is off, the API server removes the field from the object without a message: the
+//! manifest says one thing, the cluster does another. Alpha gates are off in every cluster that does
+//! not turn them on, and Amazon EKS turns on none.
 //!
 //! # Fix
 //! Remove the field, or wait for the version in which the gate is on by default. While the version of
@@ -43,7 +43,6 @@ pub(crate) static RULE: Rule = Rule {
     id: "field-gate-off",
     kinds: SCHEMA_KINDS,
     depends_on: &[Product::Kubernetes],
-    rejected_by: &[Authority::ApiServer],
     docs: docs(include_str!("field_gate_off.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)
@@ -56,7 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for (node, history) in schema::fields_with_history(object, ctx.definitions()) {
         if let Some(gate) = gate_off(history, ctx) {
-            report(&node, history, gate, ctx);
+            report(&node, gate, ctx);
         }
     }
     None
@@ -73,22 +72,19 @@ fn gate_off(history: &FieldHistory, ctx: &Context<'_>) -> Option<&'static Featur
     history.gates.iter().filter(|_| history.is_in(platform.kubernetes)).find(is_off).copied()
 }
 
-fn report(node: &Node<'_>, history: &FieldHistory, gate: &FeatureGate, ctx: &mut Context<'_>) {
+fn report(node: &Node<'_>, gate: &FeatureGate, ctx: &mut Context<'_>) {
     let platform = ctx.platform();
     let (version, is_eks) = (platform.kubernetes, platform.eks);
     let on_from =
         Product::Kubernetes.supported().find(|later| *later > version && !gate.is_off(*later, platform));
     let (field, name) = (quoted_field(&node.pointer()), gate.name);
     let stage = gate.stage_in(version).map_or("alpha", |stage| stage.stage);
-    let consequence = if history.is_refused { "is rejected" } else { "has no effect" };
     let message =
-        format!("{field} {consequence}: feature gate `{name}` ({stage}) is off by default in {version}");
+        format!("{field} has no effect: feature gate `{name}` ({stage}) is off by default in {version}");
     let finding = ctx.report(node, message);
-    finding.at_key().rejected_by(history.is_refused.then_some(Authority::ApiServer));
+    finding.at_key();
     if !is_eks {
         finding.severity(Severity::Info);
-    } else if history.is_refused {
-        finding.severity(Severity::Error);
     }
     finding.help(match on_from {
         Some(from) => format!("remove the field; the gate is on from Kubernetes {from} on"),

@@ -49,6 +49,7 @@ use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{Violation, ViolationKind};
+use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",
@@ -72,6 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let earlier = EarlierReports::of(object, ctx);
     let outdated = schema::outdated_schemas(object, ctx.platform(), ctx.definitions());
     let incomplete = is_incomplete(object, ctx.definitions());
+    let dropped = dropped_fields(object, ctx);
     // Violations that follow from a misplaced field are not reported beside unknown-field's finding.
     let misplaced =
         if ctx.is_rule_enabled("unknown-field") { misplaced(object, ctx.definitions()) } else { Vec::new() };
@@ -80,6 +82,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             || violation.kind == ViolationKind::Unknown
             || is_part(violation)
             || earlier.covers(violation)
+            || dropped.iter().any(|field| violation.pointer.steps().starts_with(field.steps()))
             || since::is_of_older_keda(object, &violation.pointer, ctx.platform())
         {
             continue;
@@ -119,13 +122,25 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// The fields that the API server drops before it validates the object, because their feature gate is off.
+fn dropped_fields(object: &Object, ctx: &Context<'_>) -> Vec<Pointer> {
+    if Product::of_group(object.group()) != Some(Product::Kubernetes) {
+        return Vec::new();
+    }
+    let fields = schema::fields_with_history(object, ctx.definitions()).into_iter();
+    let dropped = fields.filter(|(_, history)| history.is_dropped(ctx.platform()));
+    dropped.map(|(node, _)| node.pointer()).collect()
+}
+
 /// Whether the platform's version accepts a value that other versions reject: for Karpenter a duration, a repeated reason, and
 /// whatever its controllers check instead; for KEDA a replica count below its minimum, which is reported by
 /// keda-replica-bounds; for Kubernetes the name of a Service that begins with a digit.
 fn is_accepted_by_version(object: &Object, violation: &Violation, platform: &Platform) -> bool {
     if object.is(Kind::SERVICE) && violation.pointer.steps() == ["metadata", "name"] {
         let relaxed = schema::feature_gate("RelaxedServiceNameValidation");
-        return is_dns_label(object.name())
+        let is_text = object.path(&["metadata", "name"]).text().is_some();
+        return is_text
+            && is_dns_label(object.name())
             && relaxed.is_some_and(|gate| !gate.is_off(platform.kubernetes, platform));
     }
     if since::bounded_later(object, violation, platform).is_some() {

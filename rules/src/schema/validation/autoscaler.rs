@@ -23,6 +23,15 @@ pub(super) fn autoscaler<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     for metric in mapping_items(&spec.get("metrics")) {
         one(&metric, report);
     }
+    for direction in ["scaleUp", "scaleDown"] {
+        let tolerance = spec.path(&["behavior", direction, "tolerance"]);
+        let is_negative = tolerance.string_or_number().is_some_and(|text| text.starts_with('-'));
+        if is_negative {
+            report
+                .error(&tolerance, "`tolerance` is below 0")
+                .help("write the ratio by which a metric may differ from its target, such as 0.1");
+        }
+    }
 }
 
 /// A reference to an object. `scaleTargetRef` requires an `apiVersion` with a group.

@@ -91,6 +91,14 @@ fn common<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'
         own_users || pod.spec.get("hostUsers").is_unknown(),
         report,
     );
+    // Kubernetes before 1.35 accepts none for a container, and only `Always` for an init container.
+    let restart = container.get("restartPolicy");
+    if restart.text().is_some_and(|policy| !matches!(policy, "Always" | "Never" | "OnFailure")) {
+        let policy = quote(restart.text().unwrap_or_default());
+        report
+            .error(&restart, format!("`restartPolicy` {policy} is none of `Always`, `Never` and `OnFailure`"))
+            .help("write `Always` for a sidecar, or leave it out");
+    }
     let mut resized = Vec::new();
     for policy in mapping_items(&container.get("resizePolicy")) {
         let restart = policy.get("restartPolicy");

@@ -1,6 +1,6 @@
 //! Validation beyond the schema: constraints between fields, syntax of names, unions.
 //!
-//! A port of the Go code of kube-apiserver 1.34, with its default feature gates and on create (immutable
+//! A port of the Go code of kube-apiserver 1.37, with its default feature gates and on create (immutable
 //! fields are not checked):
 //!
 //! | files here | Go files in `k8s.io/kubernetes` |

@@ -158,6 +158,10 @@ fn stateful_set<'a>(object: &Object, spec: &Node<'a>, template: &Node<'a>, repor
             .help("leave it out, or write `type: RollingUpdate`");
     } else {
         report.not_negative(&rolling.get("partition"));
+        let gone = rolling.get("maxUnavailable");
+        if amount(&gone, true, report) == Some(0) {
+            report.error(&gone, "`maxUnavailable` may not be 0").help("write 1, which is the default");
+        }
     }
     let claims = spec.get("volumeClaimTemplates");
     let mut names = BTreeSet::new();
