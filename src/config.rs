@@ -137,6 +137,7 @@ pub(crate) struct Scopes {
 #[derive(Debug, Default)]
 struct Flags {
     fail_on: Option<Option<gpulint_rules::Severity>>,
+    min_severity: Option<gpulint_rules::Severity>,
     select: Vec<String>,
     ignore: Vec<String>,
     /// The versions of the products, in the order of [`Product::ALL`].
@@ -188,6 +189,7 @@ impl Flags {
         if let Some(fail_on) = self.fail_on {
             settings.fail_on = fail_on;
         }
+        settings.min_severity = self.min_severity.unwrap_or(settings.min_severity);
         settings.complete |= self.complete;
         settings.suppressions &= !self.no_suppressions;
         settings.keep_suppressed |= self.show_suppressed;
@@ -213,6 +215,7 @@ impl Scopes {
     pub(crate) fn for_check(args: &CheckArgs) -> Result<Scopes, CliError> {
         let mut flags = Flags::new(&args.rules)?;
         flags.fail_on = args.fail_on.map(crate::args::FailOn::severity);
+        flags.min_severity = args.min_severity.map(Into::into);
         flags.complete = args.complete;
         flags.no_suppressions = args.no_suppressions;
         flags.show_suppressed = args.show_suppressed;

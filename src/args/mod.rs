@@ -123,9 +123,14 @@ pub(crate) struct CheckArgs {
     )]
     pub(crate) formats: Vec<Format>,
 
-    /// The lowest severity that makes the exit code 1 [default: warning]
+    /// The lowest severity that makes the exit code 1; it hides nothing, see --min-severity [default: warning]
     #[arg(long, value_name = "SEVERITY", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
+
+    /// The lowest severity that is reported, in every format; --fail-on still decides the exit code
+    /// [default: info]
+    #[arg(long, value_name = "SEVERITY", value_enum, env = "GPULINT_MIN_SEVERITY", hide_env_values = true)]
+    pub(crate) min_severity: Option<MinSeverity>,
 
     /// Configuration, platform and rules.
     #[command(flatten)]
@@ -221,8 +226,12 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) no_fold: bool,
 
-    /// Show every finding in full: without it, text has three findings of a rule with their excerpts,
-    /// and a line for each of the others. Implies --no-fold
+    /// In text, list the findings of severity info also where there are many: without it, the table counts them
+    #[arg(long)]
+    pub(crate) infos: bool,
+
+    /// Show every finding in full: without it, text has the few most important findings with their
+    /// excerpts, and a line for each of the others. Implies --infos and --no-fold
     #[arg(long)]
     pub(crate) all: bool,
 
@@ -595,6 +604,27 @@ impl FailOn {
             FailOn::Warning => Some(Severity::Warning),
             FailOn::Info => Some(Severity::Info),
             FailOn::Never => None,
+        }
+    }
+}
+
+/// From which severity on findings are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MinSeverity {
+    /// Errors only
+    Error,
+    /// Warnings and errors
+    Warning,
+    /// Every finding
+    Info,
+}
+
+impl From<MinSeverity> for Severity {
+    fn from(minimum: MinSeverity) -> Severity {
+        match minimum {
+            MinSeverity::Error => Severity::Error,
+            MinSeverity::Warning => Severity::Warning,
+            MinSeverity::Info => Severity::Info,
         }
     }
 }

@@ -5,6 +5,7 @@
 mod baseline;
 mod context;
 mod fix;
+mod next;
 mod outcome;
 mod pools;
 mod preview;

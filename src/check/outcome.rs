@@ -14,8 +14,8 @@ use crate::render::{RenderReport, Renders};
 use crate::report::{Report, root_folder, summary_line};
 use crate::terminal::count;
 
-use super::fix;
 use super::run::{Done, Run};
+use super::{fix, next};
 
 #[derive(Default)]
 pub(super) struct Outcome {
@@ -61,6 +61,7 @@ impl Outcome {
             report.unfixed = fix::unfixed_reasons(&report.findings, args.max_safety());
         }
         report.statistics = args.statistics;
+        report.next = next::steps(args, report);
         report.root = root_folder(args.relative_to.as_deref());
         outcome.report.failures = outcome.failures();
         outcome.report.exit_code = outcome.exit_code();
@@ -104,9 +105,11 @@ impl Outcome {
         let count: usize = reports.iter().flatten().map(|report| report.findings.len()).sum();
         let all = &mut self.report;
         for (at, report) in reports.into_iter().enumerate() {
-            let Some(report) = report else { continue };
-            let from = batch.engine(at).settings().fail_on;
+            let Some(mut report) = report else { continue };
+            let settings = batch.engine(at).settings();
+            let from = settings.fail_on;
             self.failed |= from.is_some_and(|from| report.findings.iter().any(|f| f.severity >= from));
+            report.findings.retain(|finding| all.summary.reports(finding, settings.min_severity));
             if !report.findings.is_empty() {
                 all.fail_on.insert(batch.inputs[at].input.display_path.clone(), from);
             }
@@ -131,11 +134,15 @@ impl Outcome {
         self.baselined.extend(rendered.baselined);
         let is_sorted = rendered.findings.is_empty();
         for (scope, finding) in rendered.findings {
-            let from = batch.engines[scope].settings().fail_on;
+            let settings = batch.engines[scope].settings();
+            let from = settings.fail_on;
             self.failed |= from.is_some_and(|from| finding.severity >= from);
+            self.render_failed += usize::from(finding.rule.id == "render-failed");
+            if !all.summary.reports(&finding, settings.min_severity) {
+                continue;
+            }
             let path = finding.location.path().unwrap_or_default();
             all.fail_on.insert(path.to_owned(), from);
-            self.render_failed += usize::from(finding.rule.id == "render-failed");
             let name = &scopes.get(scope).name;
             if finding.location.path().is_some() && !name.is_empty() {
                 all.configurations.entry(path.to_owned()).or_insert_with(|| name.clone());

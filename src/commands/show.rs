@@ -111,6 +111,7 @@ impl Shown<'_> {
             settings.fail_on.map_or("never", Severity::name),
             &self.origin(&["fail-on"]),
         );
+        line(&mut out, 0, "min-severity", settings.min_severity.name(), &self.origin(&["min-severity"]));
         out.push_str("platform:\n");
         let flags = [self.args.rules.karpenter, self.args.rules.keda, self.args.rules.kubernetes];
         for (product, flag) in Product::ALL.into_iter().zip(flags) {

@@ -242,15 +242,19 @@ impl Project {
         input.map_or(named, |one| one.input.absolute.clone())
     }
 
-    /// The findings of a file that its baseline does not contain.
+    /// The findings of a file that are reported: those that its baseline does not contain, from the minimum severity on.
     pub(crate) fn report(&self, path: &Path) -> Option<Cow<'_, CheckReport>> {
         let one = self.input(path)?;
         let report = self.workspace.report(&one.input.display_path)?;
-        if self.baselines.list.is_empty() || report.findings.is_empty() {
+        let minimum = self.engines[one.scope].settings().min_severity;
+        let is_whole =
+            self.baselines.list.is_empty() && report.findings.iter().all(|f| f.severity >= minimum);
+        if is_whole || report.findings.is_empty() {
             return Some(Cow::Borrowed(report));
         }
         let mut report = report.clone();
         self.baselines.filter(one.scope, &one.input.absolute, &mut report);
+        report.findings.retain(|finding| finding.severity >= minimum);
         Some(Cow::Owned(report))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gpulint_rules::{Finding, Rule, Safety, Severity};
+use gpulint_rules::{Finding, Group, Rule, Safety, Severity};
 
 /// Minimum number of findings for a report to end in a table.
 pub(super) const MIN_FINDINGS: usize = 20;
@@ -18,7 +18,28 @@ pub(crate) struct Row {
     pub(crate) unsafe_: usize,
 }
 
-/// The rows by ascending severity, then by count: the most important ones are last.
+/// The order of groups by what their findings cost their user: pods that do not start and GPUs that are paid for without
+/// being used are last, nearest to the prompt; faults of the text are first.
+pub(super) fn cost(group: Group) -> usize {
+    const ORDER: [Group; 13] = [
+        Group::Suppression,
+        Group::Manifest,
+        Group::Migration,
+        Group::Monitoring,
+        Group::WebhookSafety,
+        Group::Availability,
+        Group::Disruption,
+        Group::Autoscaling,
+        Group::Training,
+        Group::NodeClass,
+        Group::NodePool,
+        Group::Gpu,
+        Group::Scheduling,
+    ];
+    ORDER.iter().position(|one| *one == group).unwrap_or_default()
+}
+
+/// The rows by ascending severity, then by the cost of their group, then by count: the most important ones are last.
 pub(crate) fn rows(findings: &[Finding]) -> Vec<Row> {
     let mut at: HashMap<(&'static str, Severity), usize> = HashMap::new();
     let mut rows: Vec<Row> = Vec::new();
@@ -37,7 +58,7 @@ pub(crate) fn rows(findings: &[Finding]) -> Vec<Row> {
         }
     }
     rows.sort_by(|a, b| {
-        let order = |row: &Row| (row.severity, row.count);
+        let order = |row: &Row| (row.severity, cost(row.rule.group), row.count);
         order(a).cmp(&order(b)).then_with(|| b.rule.id.cmp(a.rule.id))
     });
     rows

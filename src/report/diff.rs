@@ -2,12 +2,16 @@
 
 use std::io::Write;
 
-use similar::{Algorithm, TextDiff};
+use gpulint_rules::lint::fix::text::Edit;
+use gpulint_rules::source::Source;
+use gpulint_rules::tree::Span;
+use similar::{Algorithm, ChangeTag, TextDiff};
 
 use crate::error::CliError;
 use crate::terminal::printable;
 
 use super::paint::{Paint, Style};
+use super::place::slice;
 
 /// The changes that fixes would make.
 pub(crate) struct Diff {
@@ -23,6 +27,33 @@ impl Diff {
         let mut changes = self.changes.iter();
         changes.try_for_each(|(path, old, new)| of_file(out, path, old, new, color))
     }
+}
+
+/// The lines that edits remove (`-`) and add (`+`), without their line ends, in order.
+pub(super) fn changed_lines(source: &Source, edits: &[Edit]) -> Vec<(char, String)> {
+    let (Some(first), Some(last)) = (edits.first(), edits.last()) else { return Vec::new() };
+    let (text, lines) = (source.text(), source.lines());
+    let start = lines.start_of(lines.line_of(first.span.start), text);
+    let end = lines.start_of(lines.line_of(last.span.end) + 1, text);
+    let mut new = String::new();
+    let mut from = start;
+    for edit in edits {
+        new.push_str(slice(source, Span::new(from, edit.span.start)));
+        new.push_str(&edit.text);
+        from = edit.span.end;
+    }
+    new.push_str(slice(source, Span::new(from, end)));
+    let old = slice(source, Span::new(start, end));
+    let diff = TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(old, &new);
+    let changed = diff.iter_all_changes().filter_map(|change| {
+        let sign = match change.tag() {
+            ChangeTag::Equal => return None,
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+        };
+        Some((sign, change.value().trim_end_matches(['\n', '\r']).to_owned()))
+    });
+    changed.collect()
 }
 
 fn of_file(out: &mut dyn Write, name: &str, old: &str, new: &str, color: bool) -> Result<(), CliError> {

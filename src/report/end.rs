@@ -27,7 +27,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         }
     }
     if layout.has_table(report) {
-        table::write(out, &report.findings, layout)?;
+        table::write(out, &report.findings, layout.leaves_infos_out(report), layout)?;
         if layout.summary {
             writeln!(out)?;
         }
@@ -37,6 +37,17 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         if let Some(line) = unrendered_line(&report.summary) {
             paragraph(out, Line::default().add(Style::Plain, &line), layout)?;
         }
+    }
+    Ok(())
+}
+
+/// Writes the commands that the result asks for.
+pub(super) fn next(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
+    for (command, what) in report.next.iter().filter(|_| layout.summary) {
+        let mut line = Line::default();
+        line.add(Style::Dim, "next:").add(Style::Bold, &format!(" {command}"));
+        line.add(Style::Dim, &format!(" ({what})"));
+        paragraph(out, &line, layout)?;
     }
     Ok(())
 }

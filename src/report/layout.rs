@@ -1,8 +1,8 @@
 //! The layout of the reports for people: their order, their extent, and the width of lines.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use gpulint_rules::{Finding, Rule, Severity};
+use gpulint_rules::{Finding, Severity};
 
 use crate::args::{CheckArgs, Color, GroupBy, SortBy};
 use crate::terminal;
@@ -13,8 +13,11 @@ use super::counts;
 use super::fold::{Folded, fold};
 use super::paint::Paint;
 
-/// Maximum number of findings of a rule with an excerpt; the others have a line each.
-const MAX_FRAMES: usize = 3;
+/// Maximum number of findings with an excerpt; the others have a line each. With three of them a report of an ordinary
+/// repository fits on two screens of 50 lines.
+const MAX_DRAWN: usize = 3;
+/// Maximum number of findings of severity info that are listed; more are counted in the table.
+const MAX_INFOS: usize = 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
@@ -28,6 +31,8 @@ pub(crate) struct Layout {
     pub(crate) folds: bool,
     /// Whether every finding has an excerpt.
     pub(crate) all: bool,
+    /// Whether findings of severity info are listed however many there are.
+    pub(crate) infos: bool,
     /// Whether the report has only the table and the total.
     pub(crate) statistics: bool,
     /// Whether the report ends in the table and the total.
@@ -65,6 +70,7 @@ impl Layout {
             group: args.group_by,
             folds: !args.no_fold && !args.all,
             all: args.all,
+            infos: args.infos || args.all,
             statistics: args.statistics,
             summary: !args.quiet,
             with_unsafe: args.unsafe_fixes,
@@ -82,14 +88,41 @@ impl Layout {
 
     pub(super) fn has_table(&self, report: &Report) -> bool {
         let count = report.findings.len();
-        self.statistics && count > 0 || self.summary && count > counts::MIN_FINDINGS
+        self.statistics && count > 0
+            || self.summary && (count > counts::MIN_FINDINGS || self.leaves_infos_out(report))
     }
 
-    /// Whether the next finding of a rule gets an excerpt.
-    pub(super) fn draws(&self, drawn: &mut HashMap<&'static str, usize>, rule: &Rule) -> bool {
-        let count = drawn.entry(rule.id).or_default();
-        *count += 1;
-        self.all || *count <= MAX_FRAMES
+    /// Whether the findings of severity info are only counted.
+    pub(super) fn leaves_infos_out(&self, report: &Report) -> bool {
+        !self.infos && !self.statistics && self.group.is_none() && report.summary.infos > MAX_INFOS
+    }
+
+    /// The findings that get an excerpt, by index: the errors and warnings that cost most, of as many rules as possible.
+    /// Without errors and warnings, infos.
+    pub(super) fn drawn(&self, report: &Report, sections: &[Section<'_>]) -> HashSet<usize> {
+        let shown = sections.iter().flat_map(|section| &section.findings).map(|folded| folded.first);
+        if self.all {
+            return shown.collect();
+        }
+        let worst =
+            Severity::Warning.min(report.findings.iter().map(|f| f.severity).max().unwrap_or(Severity::Info));
+        let mut shown: Vec<usize> = shown.filter(|at| report.findings[*at].severity >= worst).collect();
+        let cost = |at: &usize| {
+            let finding = &report.findings[*at];
+            std::cmp::Reverse((finding.severity, counts::cost(finding.rule.group)))
+        };
+        // Both sorts are stable: findings of one cost stay in their order.
+        shown.sort_by_key(cost);
+        let mut of_rule: HashMap<&str, usize> = HashMap::new();
+        let mut numbered: Vec<(usize, usize)> = (shown.into_iter())
+            .map(|at| {
+                let number = of_rule.entry(report.findings[at].rule.id).or_default();
+                *number += 1;
+                (*number, at)
+            })
+            .collect();
+        numbered.sort_by_key(|(number, _)| *number);
+        numbered.into_iter().take(MAX_DRAWN).map(|(_, at)| at).collect()
     }
 
     /// The findings that are shown, in order.

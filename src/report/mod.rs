@@ -50,7 +50,7 @@ pub(crate) use place::{position, root_folder};
 pub(crate) use pools::{PoolsAnswer, SCHEMA as POOLS_SCHEMA, gpu_text, limits_text, list_prices};
 pub(crate) use preview::{Preview, Step};
 pub(crate) use sets::{environment_note, write as write_sets};
-pub(crate) use total::{summary_line, unrendered_line};
+pub(crate) use total::{shell_word, summary_line, unrendered_line};
 pub(crate) use verbose::write as write_verbose;
 pub(crate) use why::{SCHEMA as WHY_SCHEMA, WhyAnswer, request_list};
 
@@ -81,6 +81,8 @@ pub(crate) struct Report {
     pub(crate) configurations: HashMap<String, String>,
     /// Whether only counts were requested.
     pub(crate) statistics: bool,
+    /// The commands that this result asks for, and what each is for.
+    pub(crate) next: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +147,8 @@ pub(crate) struct Summary {
     pub(crate) warnings: usize,
     /// Number of findings of severity info.
     pub(crate) infos: usize,
+    /// Number of findings below the minimum severity, which are not reported: errors, warnings, infos.
+    pub(crate) hidden: [usize; 3],
     /// Number of findings that have a fix.
     pub(crate) fixable: usize,
     /// Number of findings whose fix is safe.
@@ -159,6 +163,20 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
+    /// Whether a finding is reported, as it is not below the minimum severity; otherwise it is counted.
+    pub(crate) fn reports(&mut self, finding: &Finding, minimum: Severity) -> bool {
+        if finding.severity >= minimum {
+            return true;
+        }
+        let at = match finding.severity {
+            Severity::Error => 0,
+            Severity::Warning => 1,
+            Severity::Info => 2,
+        };
+        self.hidden[at] += 1;
+        false
+    }
+
     pub(crate) fn count(&mut self, findings: &[Finding]) {
         for finding in findings {
             match finding.severity {

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
-use gpulint_rules::Finding;
+use gpulint_rules::{Finding, Severity};
 
 use crate::error::CliError;
+use crate::terminal::count;
 
 use super::counts::rows;
 use super::layout::Layout;
@@ -13,8 +14,24 @@ use super::paint::Style;
 /// Minimum number of columns for the summary of a rule; with fewer, it is left out.
 const MIN_SUMMARY: usize = 16;
 
-pub(super) fn write(out: &mut dyn Write, findings: &[Finding], layout: &Layout) -> Result<(), CliError> {
-    let rows = rows(findings);
+/// Writes a row for each rule. With `infos_in_one`, the rules whose findings are of severity info have one row together.
+pub(super) fn write(
+    out: &mut dyn Write,
+    findings: &[Finding],
+    infos_in_one: bool,
+    layout: &Layout,
+) -> Result<(), CliError> {
+    let mut rows = rows(findings);
+    if infos_in_one {
+        let infos = rows.iter().filter(|row| row.severity == Severity::Info);
+        let number = infos.clone().map(|row| row.count).sum::<usize>();
+        let text = format!("{number} infos of {}: --infos lists them", count(infos.count(), "rule"));
+        rows.retain(|row| row.severity > Severity::Info);
+        writeln!(out, "{}", layout.paint().text(Style::Dim, &text))?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+    }
     let fixable: Vec<String> = rows.iter().map(|row| row.fixable(layout.with_unsafe)).collect();
     let width = |cells: &mut dyn Iterator<Item = usize>, head: &str| cells.max().unwrap_or(0).max(head.len());
     let counts = width(&mut rows.iter().map(|row| row.count.to_string().len()), "count");

@@ -1,6 +1,5 @@
 //! The report as text: a header, the lines with labels, help.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
@@ -14,22 +13,32 @@ use miette::{
 };
 
 use crate::error::CliError;
-use crate::terminal::{RenderOptions, printable};
+use crate::terminal::{RenderOptions, count, printable};
 
-use super::excerpt::{Annotation, CONTEXT, Excerpt};
+use super::excerpt::{Annotation, CONTEXT, Excerpt, window};
+use super::fold::Folded;
 use super::layout::Layout;
 use super::paint::{Line, Paint, Style, split_word};
-use super::{Report, concise, end, preview};
+use super::{Report, concise, diff, end, place, preview};
 
 /// Number of columns that the line number and the frame use.
 const GUTTER: usize = 12;
+/// Maximum number of excerpts of a finding.
+const MAX_FRAMES: usize = 2;
+/// Maximum number of lines of a fix that are shown.
+const MAX_CHANGED: usize = 6;
 
 /// Writes the findings, some of each rule with an excerpt, and the end of the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
     let drawer = TextRenderer::new(layout);
     let mut text = String::new();
-    let mut drawn = HashMap::new();
-    for section in layout.sections(report) {
+    let mut sections = layout.sections(report);
+    if layout.leaves_infos_out(report) {
+        let is_info = |folded: &Folded| report.findings[folded.first].severity == Severity::Info;
+        sections.iter_mut().for_each(|section| section.findings.retain(|folded| !is_info(folded)));
+    }
+    let drawn = layout.drawn(report, &sections);
+    for section in sections {
         if let Some(heading) = section.heading {
             end::heading(out, report, heading, &section.findings, layout)?;
         }
@@ -37,7 +46,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         let mut is_block = false;
         for folded in &section.findings {
             let finding = &report.findings[folded.first];
-            if !layout.draws(&mut drawn, finding.rule) {
+            if !drawn.contains(&folded.first) {
                 concise::write_line(out, report, folded, section.heading, layout)?;
                 is_block = true;
                 continue;
@@ -63,7 +72,31 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         out.write_all(printable(&preview::text(known, layout.look), true).as_bytes())?;
         writeln!(out)?;
     }
-    end::write(out, report, layout)
+    end::write(out, report, layout)?;
+    end::next(out, report, layout)
+}
+
+/// The places of a finding that are drawn, at most `most` excerpts of neighbouring lines, and the number of the others. The
+/// first excerpt has the finding's own place.
+fn frames(finding: &Finding, most: usize) -> (Vec<(Arc<Source>, Vec<Annotation>)>, usize) {
+    let Some((source, _, span)) = finding.location.resolve_span() else { return (Vec::new(), 0) };
+    let mut frames = vec![(Arc::clone(source), vec![Annotation { span, text: None, primary: true }])];
+    let mut left_out = 0;
+    for related in &finding.related {
+        let Some((source, _, span)) = related.location.resolve_span() else { continue };
+        let line = |at: u32| source.lines().line_of(at);
+        let is_near = |mark: &Annotation| line(mark.span.start).abs_diff(line(span.start)) <= 2 * CONTEXT + 1;
+        let mark = Annotation { span, text: Some(related.message.clone()), primary: false };
+        let has_room = frames.len() < most;
+        let frame =
+            frames.iter_mut().find(|(of, marks)| Arc::ptr_eq(of, source) && marks.iter().any(is_near));
+        match frame {
+            Some((_, marks)) => marks.push(mark),
+            None if has_room => frames.push((Arc::clone(source), vec![mark])),
+            None => left_out += 1,
+        }
+    }
+    (frames, left_out)
 }
 
 struct Notes<'a> {
@@ -79,6 +112,8 @@ struct TextRenderer {
     options: RenderOptions,
     paint: Paint,
     theme: GraphicalTheme,
+    /// Maximum number of excerpts of a finding.
+    frames: usize,
 }
 
 impl TextRenderer {
@@ -87,6 +122,7 @@ impl TextRenderer {
         TextRenderer {
             options,
             paint: layout.paint(),
+            frames: if layout.all { usize::MAX } else { MAX_FRAMES },
             theme: GraphicalTheme {
                 characters: if options.unicode {
                     ThemeCharacters::unicode()
@@ -108,27 +144,16 @@ impl TextRenderer {
             writeln!(out, "{line}")?;
         }
 
-        let mut others: Vec<(Arc<Source>, Vec<Annotation>)> = Vec::new();
-        if let Some((source, _, span)) = finding.location.resolve_span() {
-            let mut marks = vec![Annotation { span, text: None, primary: true }];
-            for related in &finding.related {
-                let Some((other, _, span)) = related.location.resolve_span() else {
-                    continue;
-                };
-                let mark = Annotation { span, text: Some(related.message.clone()), primary: false };
-                if Arc::ptr_eq(other, source) {
-                    marks.push(mark);
-                } else if let Some((_, known)) = others.iter_mut().find(|(s, _)| Arc::ptr_eq(s, other)) {
-                    known.push(mark);
-                } else {
-                    others.push((Arc::clone(other), vec![mark]));
-                }
+        let (frames, left_out) = frames(finding, self.frames);
+        for (at, (source, marks)) in frames.iter().enumerate() {
+            let severity = if at == 0 { finding.severity } else { Severity::Info };
+            self.snippet(out, source.path(), source, marks, severity)?;
+            if at == 0 {
+                self.output(out, finding)?;
             }
-            self.snippet(out, source.path(), source, &marks, finding.severity)?;
-            self.output(out, finding)?;
         }
-        for (source, marks) in &others {
-            self.snippet(out, source.path(), source, marks, Severity::Info)?;
+        if left_out > 0 {
+            self.line(out, "note", &format!("and {} more (--all shows them)", count(left_out, "place")))?;
         }
         if let Some(help) = &finding.help {
             self.line(out, "help", help)?;
@@ -143,6 +168,7 @@ impl TextRenderer {
             };
             let nodes = if fix.replaces_nodes { format!(", {REPLACES_NODES_NOTE}") } else { String::new() };
             self.line(out, "fix", &format!("{} ({safety}{nodes})", fix.title))?;
+            self.change(out, finding)?;
         }
         if let Some(sets) = super::only_in(finding) {
             self.line(out, "note", &format!("{sets}; other sets have the file as well"))?;
@@ -161,6 +187,30 @@ impl TextRenderer {
         }
         self.line(out, "more", &format!("gpulint explain {}", finding.rule.id))?;
         out.push('\n');
+        Ok(())
+    }
+
+    /// The lines that the fix changes, if they are few.
+    fn change(&self, out: &mut String, finding: &Finding) -> fmt::Result {
+        use fmt::Write as _;
+        let Some((source, edits)) = place::edits(finding) else { return Ok(()) };
+        let changed = diff::changed_lines(&source, &edits);
+        if changed.is_empty() || changed.len() > MAX_CHANGED {
+            return Ok(());
+        }
+        for (sign, line) in changed {
+            let style = if sign == '-' { Style::Removed } else { Style::Added };
+            let line = printable(&line, false);
+            let room = self.options.width.saturating_sub(GUTTER).max(20);
+            let (shown, _, is_cut) = window(&line, None, room);
+            let end = match (is_cut, self.options.unicode) {
+                (false, _) => "",
+                (true, true) => "…",
+                (true, false) => "...",
+            };
+            let text = self.paint.text(style, &format!("{sign} {}{end}", &line[shown]));
+            writeln!(out, "       {text}")?;
+        }
         Ok(())
     }
 

@@ -36,6 +36,13 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
             line.push_str(&format!("; {safe} fixable with --fix, {more} more with --fix --unsafe-fixes"));
         }
     }
+    let hidden: Vec<String> = (summary.hidden.iter().zip(["error", "warning", "info"]))
+        .filter(|(n, _)| **n > 0)
+        .map(|(n, what)| count(*n, what))
+        .collect();
+    if !hidden.is_empty() {
+        line.push_str(&format!("; {} below --min-severity", hidden.join(", ")));
+    }
     if summary.suppressed > 0 {
         line.push_str(&format!("; {} suppressed", summary.suppressed));
     }
@@ -78,7 +85,8 @@ pub(crate) fn unrendered_line(summary: &Summary) -> Option<String> {
     })
 }
 
-fn shell_word(text: &str) -> String {
+/// A word of a command as a shell takes it.
+pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@".contains(c);
     let word = if text.chars().all(plain) && !text.starts_with('-') {
         text.to_owned()

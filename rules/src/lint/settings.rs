@@ -372,6 +372,8 @@ impl Suppressors {
 pub struct Settings {
     /// Minimum severity of findings that fail a run; `None` disables it.
     pub fail_on: Option<Severity>,
+    /// Minimum severity of findings that are reported.
+    pub min_severity: Severity,
     pub platform: Platform,
     /// The settings by rule id, without unset ones.
     pub rules: BTreeMap<String, RuleSettings>,
@@ -403,6 +405,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             fail_on: Some(Severity::Warning),
+            min_severity: Severity::Info,
             platform: Platform::default(),
             rules: BTreeMap::new(),
             overrides: Vec::new(),

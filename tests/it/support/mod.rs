@@ -92,6 +92,7 @@ pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
         .current_dir(folder)
         .env_remove("NO_COLOR")
         .env_remove("GPULINT_FORMAT")
+        .env_remove("GPULINT_MIN_SEVERITY")
         .env_remove("CLICOLOR_FORCE")
         .env("LC_ALL", "C.UTF-8");
     command

@@ -22,6 +22,7 @@ impl Config {
             compiled.unwrap_or_default()
         };
         self.fail_on = self.fail_on.or(base.fail_on);
+        self.min_severity = self.min_severity.or(base.min_severity);
         for product in Product::ALL {
             if !self.platform.is_stated(product) && base.platform.is_stated(product) {
                 self.platform.state(product, base.platform.version(product));

@@ -29,6 +29,7 @@ pub struct Config {
     known_rules: RuleSet,
     extends: Option<Extends>,
     fail_on: Option<SeverityThreshold>,
+    min_severity: Option<Severity>,
     platform: Platform,
     rules: RuleTable,
     overrides: Vec<OverrideTable>,
@@ -177,6 +178,7 @@ impl Config {
     pub fn resolve(&self) -> Settings {
         Settings {
             fail_on: self.fail_on.unwrap_or(Settings::default().fail_on),
+            min_severity: self.min_severity.unwrap_or(Settings::default().min_severity),
             platform: self.platform.clone(),
             rules: self.rules.resolve(self.known_rules),
             overrides: self

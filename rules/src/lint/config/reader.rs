@@ -25,6 +25,7 @@ use crate::tree::{Span, Tree};
 pub(super) const ROOT: &[&str] = &[
     "extends",
     "fail-on",
+    "min-severity",
     "platform",
     "rules",
     "overrides",
@@ -97,6 +98,7 @@ impl<'s> ConfigReader<'s> {
             match key {
                 "extends" => config.extends = self.extends(&node),
                 "fail-on" => config.fail_on = self.threshold(&node, "never"),
+                "min-severity" => config.min_severity = self.severity(&node),
                 "platform" => config.platform = self.platform(&node),
                 "rules" => config.rules = self.rules(&node),
                 "overrides" => {
@@ -576,6 +578,14 @@ impl<'s> ConfigReader<'s> {
                 None
             }
         }
+    }
+
+    fn severity(&mut self, node: &Node<'_>) -> Option<Severity> {
+        let severity = keyword(node).as_deref().and_then(parse_severity);
+        if severity.is_none() {
+            self.unexpected_value(node, "`error`, `warning` or `info`", &["error", "warning", "info"]);
+        }
+        severity
     }
 
     /// The text is read as written: as a YAML value, unquoted 1.10 is the number 1.1.

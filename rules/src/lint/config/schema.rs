@@ -22,6 +22,11 @@ pub fn schema(known_rules: RuleSet) -> Value {
                 "default": "warning",
                 "description": "Findings of this severity or a worse one fail a run"
             },
+            "min-severity": {
+                "enum": ["error", "warning", "info"],
+                "default": "info",
+                "description": "Findings of this severity or a worse one are reported; `fail-on` still decides whether a run fails"
+            },
             "platform": platform(),
             "rules": {"$ref": "#/$defs/rules", "description": "What is set by rule, by group or for `all`; a rule's own entry wins over its group, and that over `all`"},
             "overrides": overrides(),
