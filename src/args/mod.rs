@@ -436,8 +436,9 @@ pub(crate) struct LspArgs {
 /// `gpulint explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
-    /// A rule, such as gpu-pool-untainted, or a group of rules, such as nodepool; without it, all rules are listed
-    #[arg(value_name = "RULE|GROUP", hide_possible_values = true)]
+    /// A rule, such as gpu-pool-untainted, a group of rules, such as nodepool, or a word, such as taint, whose rules are
+    /// listed; without it, all rules are listed
+    #[arg(value_name = "RULE|GROUP|WORD", hide_possible_values = true)]
     #[arg(value_parser = hint::hinted(hint::rules_and_groups, text))]
     pub(crate) rule: Option<String>,
 

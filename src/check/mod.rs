@@ -25,7 +25,7 @@ use crate::error::CliError;
 use crate::files::{self, CONFIGURATIONS, FoundFiles};
 use crate::output;
 use crate::render::Renders;
-use crate::report::{Diff, Layout, environment_note, unrendered_line, write_sets, write_verbose};
+use crate::report::{Diff, Layout, environment_note, unread_lines, write_sets, write_verbose};
 use crate::terminal::{self, count, print_error, print_note};
 
 use outcome::Outcome;
@@ -180,7 +180,7 @@ fn present(run: &Run<'_>, checked: &Checked<'_>) -> Result<ExitCode, CliError> {
     baseline::finish(&outcome.baselined, args, batch, renders)?;
     if let Some(nothing) = &outcome.nothing {
         print_error(nothing);
-        unrendered_line(&outcome.report.summary).iter().for_each(|line| print_note(line));
+        unread_lines(&outcome.report.summary).iter().for_each(|line| print_note(line));
     }
     Ok(ExitCode::from(outcome.report.exit_code))
 }

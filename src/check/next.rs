@@ -3,7 +3,7 @@
 use gpulint_rules::Finding;
 
 use crate::args::CheckArgs;
-use crate::report::{Report, shell_word};
+use crate::report::{Report, cost, shell_word};
 
 /// Minimum number of findings for which a baseline is offered, and fixes are.
 const MANY: usize = 20;
@@ -35,7 +35,8 @@ pub(super) fn steps(args: &CheckArgs, report: &Report) -> Vec<(String, String)> 
         let what = "from then on only what is new is reported".to_owned();
         steps.push((format!("gpulint check --write-baseline gpulint-baseline.yaml{paths}"), what));
     }
-    if many && let Some(worst) = report.findings.iter().rev().max_by_key(|finding| finding.severity) {
+    let key = |finding: &&Finding| (finding.severity, cost(finding.rule.group));
+    if many && let Some(worst) = report.findings.iter().max_by_key(key) {
         steps.push((format!("gpulint explain {}", worst.rule.id), "why, and what to do".to_owned()));
     }
     steps.truncate(MAX_STEPS);

@@ -45,6 +45,7 @@ impl Outcome {
         let args = run.args;
         let mut outcome = Outcome { errors: found.errors, ..Outcome::default() };
         outcome.report.summary.skipped = found.skipped;
+        outcome.report.summary.unread = found.unread;
         outcome.add_files(batch, renders);
         outcome.add_reports(batch, done.reports);
         outcome.report.configurations = configurations(batch, &run.scopes);
@@ -173,7 +174,7 @@ impl Outcome {
 
     /// Whether the text ends in a summary: "no findings" would contradict an error that says why nothing was checked.
     pub(super) fn has_summary(&self, args: &CheckArgs) -> bool {
-        let has_error = self.is_empty() && (!self.errors.is_empty() || !args.allow_empty);
+        let has_error = self.is_empty() && (!self.errors.is_empty() || self.nothing.is_some());
         !args.quiet && !has_error
     }
 
@@ -191,7 +192,11 @@ impl Outcome {
     /// The message if the input contains no object. `ignored` has the number of files that each configuration
     /// ignores.
     fn empty_input_message(&self, args: &CheckArgs, ignored: &BTreeMap<String, usize>) -> Option<String> {
-        if args.allow_empty || !self.is_empty() || !self.errors.is_empty() {
+        // The report ends in what a folder has that was not read, and what would read it.
+        let summary = &self.report.summary;
+        let has_unread = args.paths.iter().any(|path| path.is_dir())
+            && (!summary.unread.is_empty() || !summary.unrendered.is_empty());
+        if args.allow_empty || has_unread || !self.is_empty() || !self.errors.is_empty() {
             return None;
         }
         let mut reasons: Vec<String> = Vec::new();

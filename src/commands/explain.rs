@@ -11,11 +11,11 @@ use crate::error::CliError;
 use crate::terminal::RenderOptions;
 use crate::{markdown, output};
 
-/// Shows the manual page of a rule, or lists the rules of a group or all of them.
+/// Shows the manual page of a rule, or lists the rules of a group, those about a word, or all of them.
 pub(crate) fn explain(args: &ExplainArgs, color: Color) -> Result<ExitCode, CliError> {
     let is_in = |group: Group| move |rule: &&Rule| rule.group == group;
     let text = match (args.rule.as_deref(), args.format) {
-        (None, ManualFormat::Text) => list(None),
+        (None, ManualFormat::Text) => list(RULES),
         (None, ManualFormat::Markdown) => book(RULES),
         (None, ManualFormat::Json) => json_text(&RULES.iter().map(|rule| manual(rule)).collect())?,
         (Some(name), format) => match (find_rule(name), Group::ALL.iter().find(|group| group.name() == name))
@@ -25,28 +25,40 @@ pub(crate) fn explain(args: &ExplainArgs, color: Color) -> Result<ExitCode, CliE
                 ManualFormat::Markdown => book(&[rule]),
                 ManualFormat::Json => json_text(&manual(rule))?,
             },
-            (None, Some(group)) => {
-                let rules: Vec<&'static Rule> = RULES.iter().copied().filter(is_in(*group)).collect();
+            (None, group) => {
+                let rules: Vec<&'static Rule> = match group {
+                    Some(group) => RULES.iter().copied().filter(is_in(*group)).collect(),
+                    None => about(name)?,
+                };
                 match format {
-                    ManualFormat::Text => list(Some(*group)),
+                    ManualFormat::Text => list(&rules),
                     ManualFormat::Markdown => book(&rules),
                     ManualFormat::Json => json_text(&rules.iter().map(|rule| manual(rule)).collect())?,
                 }
             }
-            (None, None) => return Err(unknown(name)),
         },
     };
     output::to_stdout(|out| Ok(out.write_all(text.as_bytes())?))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn unknown(name: &str) -> CliError {
+/// The rules whose id or manual has a word.
+fn about(word: &str) -> Result<Vec<&'static Rule>, CliError> {
     let names = RULES.iter().map(|rule| rule.id).chain(Group::ALL.iter().map(|group| group.name()));
-    let hint = match nearest(name, names) {
+    let hint = match nearest(word, names) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => "`gpulint rules` lists all".to_owned(),
+        None => {
+            let word = word.to_lowercase();
+            let has =
+                |rule: &&Rule| rule.id.contains(&word) || rule.markdown().to_lowercase().contains(&word);
+            let rules: Vec<&'static Rule> = RULES.iter().copied().filter(has).collect();
+            if !word.is_empty() && !rules.is_empty() {
+                return Ok(rules);
+            }
+            "`gpulint rules` lists all".to_owned()
+        }
     };
-    CliError::Usage(format!("there is no rule or group `{name}`; {hint}"))
+    Err(CliError::Usage(format!("there is no rule or group `{word}`; {hint}")))
 }
 
 fn json_text(value: &Value) -> Result<String, CliError> {
@@ -118,7 +130,7 @@ fn fix(rule: &Rule) -> Option<&'static str> {
 
 pub(crate) fn rules(args: &RulesArgs) -> Result<ExitCode, CliError> {
     let text = match args.format {
-        ListFormat::Text => list(None),
+        ListFormat::Text => list(RULES),
         ListFormat::Json => {
             let rules: Vec<Value> = RULES.iter().map(|rule| describe(rule)).collect();
             let mut text = serde_json::to_string_pretty(&rules)?;
@@ -130,13 +142,12 @@ pub(crate) fn rules(args: &RulesArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rules of a group, or all of them.
-fn list(only: Option<Group>) -> String {
-    let rules = || RULES.iter().filter(|rule| only.is_none_or(|group| rule.group == group));
-    let width = rules().map(|r| r.id.len()).max().unwrap_or_default();
+/// A line for each rule, below its group.
+fn list(rules: &[&Rule]) -> String {
+    let width = rules.iter().map(|r| r.id.len()).max().unwrap_or_default();
     let mut out = String::new();
     let mut group = None;
-    for rule in rules() {
+    for rule in rules {
         if group != Some(rule.group) {
             if group.is_some() {
                 out.push('\n');

@@ -16,6 +16,7 @@ mod unapplied;
 mod walk;
 mod walker;
 
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use rayon::prelude::*;
@@ -60,8 +61,14 @@ pub(crate) enum SkipReason {
     /// A pod template of Spark.
     PodTemplate,
     Crd,
-    /// A template of Terraform that does not parse as YAML.
+    /// A template of Terraform: one by its name, or one that does not parse as YAML.
     TerraformTemplate,
+    /// A file of Terraform, in its own language.
+    Terraform,
+    /// A template of Jinja, as Ansible has.
+    JinjaTemplate,
+    /// A packed chart or folder.
+    Archive,
     /// An entry of a kustomization that is not in the file system.
     RemoteBase,
     /// The document has no `kind` and no `apiVersion`.
@@ -84,6 +91,31 @@ pub(crate) enum SkipReason {
 }
 
 impl SkipReason {
+    /// The reason why a file is not read that may hold manifests, and whose name is not that of one. `None` for other names.
+    fn of_name(name: &OsStr) -> Option<SkipReason> {
+        const ENDS: [(&str, SkipReason); 8] = [
+            (".tf", SkipReason::Terraform),
+            (".tf.json", SkipReason::Terraform),
+            (".tofu", SkipReason::Terraform),
+            (".tftpl", SkipReason::TerraformTemplate),
+            (".j2", SkipReason::JinjaTemplate),
+            (".jinja", SkipReason::JinjaTemplate),
+            (".tgz", SkipReason::Archive),
+            (".tar.gz", SkipReason::Archive),
+        ];
+        let name = name.to_str()?;
+        // Templates and archives of other things than manifests are of no use here.
+        let is_manifest = |end: &str| {
+            let stem = name.strip_suffix(end).unwrap_or_default();
+            [".yaml", ".yml", ".json"].iter().any(|manifest| stem.ends_with(manifest))
+        };
+        let (end, reason) = ENDS.into_iter().find(|(end, _)| name.ends_with(end))?;
+        match reason {
+            SkipReason::TerraformTemplate | SkipReason::JinjaTemplate => is_manifest(end).then_some(reason),
+            _ => Some(reason),
+        }
+    }
+
     /// The text for people.
     pub(crate) fn description(self) -> &'static str {
         self.words().1
@@ -107,6 +139,9 @@ impl SkipReason {
             }
             SkipReason::Crd => ("crd", "a CustomResourceDefinition; --crds checks objects against it"),
             SkipReason::TerraformTemplate => ("terraform-template", "a template of Terraform"),
+            SkipReason::Terraform => ("terraform", "in Terraform's language"),
+            SkipReason::JinjaTemplate => ("jinja-template", "a template of Jinja"),
+            SkipReason::Archive => ("archive", "an archive"),
             SkipReason::RemoteBase => {
                 ("remote-base", "an entry of a kustomization that is not in the file system")
             }

@@ -41,6 +41,8 @@ pub(crate) struct FoundFiles {
     pub(crate) errors: Vec<String>,
     /// The content of the folders that were read.
     pub(crate) directories: Directories,
+    /// Number of files in folders that may hold manifests and are not read, by reason.
+    pub(crate) unread: BTreeMap<SkipReason, usize>,
 }
 
 struct Candidate {
@@ -74,7 +76,10 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
         match (fs::metadata(path), stream) {
             (Ok(data), Some(number)) if !data.is_dir() => push_stream(number),
             (Ok(data), _) if data.is_dir() => linked |= walk(path, &mut found, &mut candidates),
-            (Ok(data), _) if data.is_file() => candidates.push(Candidate { input: named(path), real: None }),
+            (Ok(data), _) if data.is_file() => match path.file_name().and_then(SkipReason::of_name) {
+                Some(reason) => found.skip(path, reason),
+                None => candidates.push(Candidate { input: named(path), real: None }),
+            },
             (Ok(_), _) => {
                 found.errors.push(format!("{}: not a file", display_path(path)));
                 found.skip(path, SkipReason::NotAFile);
@@ -136,7 +141,8 @@ pub(crate) fn count_hidden(paths: &[PathBuf]) -> usize {
 /// Reads a folder. Returns whether it contains a link to a file.
 fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) -> bool {
     let walk = Walk { known: &found.directories, is_filtered: true, limit: usize::MAX };
-    let Walked { entries, errors, directories } = walk.run(root, is_manifest_name);
+    let Walked { entries, errors, directories, unread } = walk.run(root, is_manifest_name);
+    unread.into_iter().for_each(|(reason, count)| *found.unread.entry(reason).or_default() += count);
     found.errors.extend(errors);
     found.directories.extend(directories);
     let root = absolute(root);

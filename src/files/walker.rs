@@ -1,13 +1,14 @@
 //! Walks the folders below a root level by level, on all threads. The walk of the `ignore` crate does not
 //! provide the content of folders to later look-ups of files in them; [`Directories`] has the figures.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::directories::{Directories, Directory, EntryType};
 use super::ignores::Ignores;
-use super::{absolute, display_path, map_on_all_threads};
+use super::{SkipReason, absolute, display_path, map_on_all_threads};
 
 /// Folders that contain no manifests of the user.
 const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
@@ -29,6 +30,8 @@ pub(super) struct Walked {
     pub(super) errors: Vec<String>,
     /// The content of the folders that were read.
     pub(super) directories: Directories,
+    /// Number of files that may hold manifests and are not read, by reason.
+    pub(super) unread: BTreeMap<SkipReason, usize>,
 }
 
 /// A file, a link, or something else.
@@ -56,6 +59,7 @@ struct FolderRead {
     folders: Vec<Folder>,
     /// Number of entries, including ignored ones.
     count: usize,
+    unread: Vec<SkipReason>,
     directory: Option<(PathBuf, Directory)>,
     error: Option<String>,
 }
@@ -76,6 +80,7 @@ impl Walk<'_> {
                 count += folder.count;
                 walked.entries.extend(folder.entries);
                 walked.errors.extend(folder.error);
+                folder.unread.into_iter().for_each(|reason| *walked.unread.entry(reason).or_default() += 1);
                 level.extend(folder.folders);
                 if let Some((path, directory)) = folder.directory {
                     walked.directories.add(path, directory);
@@ -108,11 +113,16 @@ impl Walk<'_> {
                 true => EXCLUDED_FOLDERS.iter().any(|never| name == *never),
                 false => !is_wanted(name),
             };
-            if is_left_out {
+            let unread = SkipReason::of_name(name).filter(|_| is_left_out && !is_folder);
+            if is_left_out && unread.is_none() {
                 continue;
             }
             let real = real.join(name);
             if ignores.is_ignored(&real, is_folder) {
+                continue;
+            }
+            if let Some(reason) = unread {
+                read.unread.push(reason);
                 continue;
             }
             let (path, absolute) = (path.join(name), absolute.join(name));

@@ -20,7 +20,7 @@ pub(crate) struct Row {
 
 /// The order of groups by what their findings cost their user: pods that do not start and GPUs that are paid for without
 /// being used are last, nearest to the prompt; faults of the text are first.
-pub(super) fn cost(group: Group) -> usize {
+pub(crate) fn cost(group: Group) -> usize {
     const ORDER: [Group; 13] = [
         Group::Suppression,
         Group::Manifest,

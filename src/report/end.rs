@@ -11,7 +11,7 @@ use crate::terminal::{count, printable};
 use super::fold::Folded;
 use super::layout::{Heading, Layout};
 use super::paint::{Line, Style};
-use super::total::{summary_line, unrendered_line};
+use super::total::{summary_line, unread_lines};
 use super::{Fixed, Report, table};
 
 /// Maximum number of fixes that are all listed. Of more fixes, only some of each rule are.
@@ -34,7 +34,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
     }
     if layout.summary {
         total(out, &summary_line(&report.summary), layout)?;
-        if let Some(line) = unrendered_line(&report.summary) {
+        for line in unread_lines(&report.summary) {
             paragraph(out, Line::default().add(Style::Plain, &line), layout)?;
         }
     }

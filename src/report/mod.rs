@@ -39,9 +39,10 @@ use serde_json::Value;
 
 use crate::args::Style;
 use crate::error::CliError;
-use crate::files::Skipped;
+use crate::files::{SkipReason, Skipped};
 
 pub(crate) use answer::workload_name;
+pub(crate) use counts::cost;
 pub(crate) use diff::Diff;
 pub(crate) use json::SCHEMA as DIAGNOSTICS_SCHEMA;
 pub(crate) use layout::Layout;
@@ -50,7 +51,7 @@ pub(crate) use place::{position, root_folder};
 pub(crate) use pools::{PoolsAnswer, SCHEMA as POOLS_SCHEMA, gpu_text, limits_text, list_prices};
 pub(crate) use preview::{Preview, Step};
 pub(crate) use sets::{environment_note, write as write_sets};
-pub(crate) use total::{shell_word, summary_line, unrendered_line};
+pub(crate) use total::{shell_word, summary_line, unread_lines};
 pub(crate) use verbose::write as write_verbose;
 pub(crate) use why::{SCHEMA as WHY_SCHEMA, WhyAnswer, request_list};
 
@@ -143,6 +144,8 @@ pub(crate) struct Summary {
     pub(crate) skipped: Vec<Skipped>,
     /// Number of templates that were not rendered, by the path of the chart.
     pub(crate) unrendered: BTreeMap<String, usize>,
+    /// Number of files that may hold manifests and are not read, by reason.
+    pub(crate) unread: BTreeMap<SkipReason, usize>,
     pub(crate) errors: usize,
     pub(crate) warnings: usize,
     /// Number of findings of severity info.

@@ -66,10 +66,28 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     line
 }
 
+/// A line for each sort of file that may hold manifests and was not read: how many there are, and what would read them.
+pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
+    let of = |(reason, number): (&SkipReason, &usize)| {
+        let (what, how) = match reason {
+            SkipReason::Terraform => {
+                ("Terraform file", "pipe the manifests that they apply to gpulint check -")
+            }
+            SkipReason::TerraformTemplate => {
+                ("Terraform template", "render them, and pipe that to gpulint check -")
+            }
+            SkipReason::JinjaTemplate => ("Jinja template", "render them, and pipe that to gpulint check -"),
+            _ => ("archive", "unpack them"),
+        };
+        format!("{} not read: {how}", count(*number, what))
+    };
+    unrendered_line(summary).into_iter().chain(summary.unread.iter().map(of)).collect()
+}
+
 /// A hint on templates:
 /// `29 Helm templates not rendered: gpulint check --render, or helm template . | gpulint check -`; `None` if
 /// there are none.
-pub(crate) fn unrendered_line(summary: &Summary) -> Option<String> {
+fn unrendered_line(summary: &Summary) -> Option<String> {
     let (first, _) = summary.unrendered.first_key_value()?;
     let templates = count(summary.unrendered.values().sum(), "Helm template");
     Some(match summary.unrendered.len() {

@@ -176,16 +176,17 @@ fn templates_that_were_not_rendered_are_said() {
             "3 Helm templates not rendered: gpulint check --render, or helm template {chart} | gpulint check -\n"
         )
     };
-    // Nothing was checked.
-    for format in ["text", "concise", "json"] {
-        let run = folder.run(&["check", "-f", format]).exits(2).complains("no Kubernetes object found (");
-        assert!(run.err.ends_with(&format!("makes this a success\n{}", line("charts/a"))), "{run:?}");
+    // Nothing was checked, and it is said why.
+    for format in ["text", "concise"] {
+        let run = folder.run(&["check", "-f", format]).exits(0);
+        assert!(run.out.starts_with("no findings in 0 files (0 objects); "), "{run:?}");
+        assert!(run.out.ends_with(&line("charts/a")), "{run:?}");
     }
     let one =
         "1 Helm template not rendered: gpulint check --render, or helm template charts/a | gpulint check -\n";
     folder.run(&["check", "charts/a/templates/a.yaml"]).exits(2).complains(one);
-    run_in(&folder.0.join("charts/a"), &["check"], "").exits(2).complains(&line("."));
-    run_in(&folder.0.join("charts/a/charts"), &["check", ".."], "").exits(2).complains(&line(".."));
+    run_in(&folder.0.join("charts/a"), &["check"], "").exits(0).prints(&line("."));
+    run_in(&folder.0.join("charts/a/charts"), &["check", ".."], "").exits(0).prints(&line(".."));
     let run = folder.run(&["check", "--allow-empty"]).exits(0).prints(&line("charts/a"));
     assert_eq!(run.err, "");
     // Something was checked.
@@ -209,6 +210,43 @@ fn templates_that_were_not_rendered_are_said() {
     let other = Folder::new().with("a.yaml", CONFIG_MAP).with("b.yaml", "kind: {{ a }}\nb: {{ if }}\n");
     let run = other.run(&["check"]).exits(0);
     assert!(!run.out.contains("Helm"), "{run:?}");
+}
+
+#[test]
+fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
+    let folder = Folder::new()
+        .with("main.tf", "resource \"kubectl_manifest\" \"pool\" {}\n")
+        .with("modules/pools/main.tf", "")
+        .with("modules/pools/pool.yaml.tftpl", "kind: NodePool\n")
+        .with("user-data.sh.tftpl", "")
+        .with("playbook/pool.yml.j2", "kind: NodePool\n")
+        .with("charts/karpenter-1.9.0.tgz", "")
+        .with(".terraform/modules/x/main.tf", "")
+        .with(".gitignore", "ignored.tf\n")
+        .with(".git/HEAD", "")
+        .with("ignored.tf", "");
+    let lines = "\
+2 Terraform files not read: pipe the manifests that they apply to gpulint check -
+1 Terraform template not read: render them, and pipe that to gpulint check -
+1 Jinja template not read: render them, and pipe that to gpulint check -
+1 archive not read: unpack them
+";
+    let out = folder.run(&["check"]).exits(0).out;
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(out.split_once('\n').unwrap().1), sorted(lines), "{out}");
+    // A file that is named is named as what it is.
+    folder.run(&["check", "main.tf"]).exits(2).complains("no Kubernetes object found (main.tf: terraform)");
+    let folder = folder.with("a.yaml", CONFIG_MAP);
+    let out = folder.run(&["check"]).exits(0).out;
+    assert!(
+        out.starts_with("no findings in 1 file (1 object)\n") && out.contains("2 Terraform files not read: "),
+        "{out}"
+    );
+    assert_eq!(folder.run(&["check", "-q"]).exits(0).out, "");
 }
 
 #[test]
@@ -630,6 +668,8 @@ fn explain_and_rules_know_every_rule() {
     run_in(here, &["explain", "yaml-syntax"], "").exits(0).prints("Why\n");
     run_in(here, &["explain", "yaml-syntx"], "").exits(2).complains("did you mean `yaml-syntax`?");
     run_in(here, &["explain", "nothing-like-it"], "").exits(2).complains("`gpulint rules` lists all");
+    let word = run_in(here, &["explain", "Toleration"], "").exits(0).prints("  gpu-toleration-missing ");
+    assert!(!word.out.contains("yaml-syntax"), "{word:?}");
     run_in(here, &["explain", "nodepol"], "").exits(2).complains("did you mean `nodepool`?");
     let all = run_in(here, &["rules"], "").out;
     assert_eq!(run_in(here, &["explain"], "").exits(0).out, all);
