@@ -11,7 +11,7 @@ use crate::baseline::Baselines;
 use crate::config::Scopes;
 use crate::files;
 use crate::files::{
-    Directories, Disk, Folders, FoundFiles, Input, ReadOutcome, SetFile, Sets, SkipReason, Skipped,
+    Directories, Disk, Folders, FoundFiles, Input, ReadOutcome, Release, SetFile, Sets, SkipReason, Skipped,
 };
 use crate::progress::Progress;
 
@@ -100,6 +100,11 @@ impl<'e> Batch<'e> {
             baselines: Baselines::default(),
             folders,
         }
+    }
+
+    /// The releases of charts that objects of Argo CD and Flux in the input install.
+    pub(crate) fn releases(&self) -> Vec<Release> {
+        files::discover_releases(&set_files(&self.inputs, &self.reads, self.engines), &self.folders)
     }
 
     /// Leaves out context files that belong to no set of the checked files. Returns the names of the sets
@@ -225,18 +230,26 @@ impl<'e> Batch<'e> {
     }
 }
 
+fn set_files<'a>(
+    inputs: &'a [ScopedInput],
+    reads: &'a [ReadOutcome],
+    engines: &[Engine],
+) -> Vec<SetFile<'a>> {
+    let files = inputs.iter().zip(reads).map(|(one, read)| SetFile {
+        input: &one.input,
+        objects: read.file.as_ref().filter(|_| read.manifest).map_or(&[], |file| &file.objects),
+        clusters: clusters(one, &engines[one.scope]),
+    });
+    files.collect()
+}
+
 fn discover_sets(
     inputs: &[ScopedInput],
     reads: &[ReadOutcome],
     engines: &[Engine],
     folders: &Folders,
 ) -> Sets {
-    let files = inputs.iter().zip(reads).map(|(one, read)| SetFile {
-        input: &one.input,
-        objects: read.file.as_ref().filter(|_| read.manifest).map_or(&[], |file| &file.objects),
-        clusters: clusters(one, &engines[one.scope]),
-    });
-    files::discover_sets(&files.collect::<Vec<_>>(), folders)
+    files::discover_sets(&set_files(inputs, reads, engines), folders)
 }
 
 /// Keeps the entries that are marked.

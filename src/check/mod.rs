@@ -124,6 +124,7 @@ fn render<'r>(run: &'r Run<'_>, read: Read<'r>) -> Result<Rendered<'r>, CliError
         run.render(&batch, &found)
     };
     batch.covered = renders.covered(&batch);
+    renders.notes().for_each(|note| run.note(note));
     context::say(run.args, &batch, claimed, renders.context());
     if run.args.verbose {
         let skipped = found.skipped.iter().chain(renders.skipped());

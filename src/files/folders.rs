@@ -306,6 +306,15 @@ impl Folders {
         Some(self.root_of(chart).to_owned())
     }
 
+    pub(super) fn has_charts(&self) -> bool {
+        !self.charts.is_empty()
+    }
+
+    /// Whether a folder is that of a chart.
+    pub(super) fn is_chart(&self, folder: &Path) -> bool {
+        self.charts.contains(folder)
+    }
+
     /// The charts that are not part of another one, sorted.
     pub(crate) fn root_charts(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> =

@@ -28,7 +28,9 @@ pub(crate) use folders::{FileContext, Folders};
 pub(crate) use kustomization::{KUSTOMIZATIONS, Kustomization, Patch, patches};
 pub(crate) use near::Near;
 pub(crate) use read::{ReadOutcome, read, read_all, read_bytes};
-pub(crate) use sets::{Evidence, SetFile, Sets, Sign, discover_sets};
+pub(crate) use sets::{
+    Evidence, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign, discover_releases, discover_sets,
+};
 pub(crate) use walk::{FoundFiles, Input, count_hidden, find};
 
 /// The names of gpulint's configuration file. A folder has at most one.

@@ -17,9 +17,12 @@ use gpulint_rules::{Fix, Location, Node, Product, Settings};
 use rayon::prelude::*;
 
 use crate::batch::Batch;
-use crate::config::{Scope, Scopes};
-use crate::files;
+use crate::config::Scopes;
+use crate::files::Release;
 
+use super::installs::{
+    Arguments, Chart, Install, arguments, missing_dependencies, notes, remove_dependencies, values_file,
+};
 use super::process;
 use super::process::{Failure, TempFolder};
 use super::sources::Sources;
@@ -45,24 +48,11 @@ const MAX_COPIED_BYTES: u64 = 64 * 1024 * 1024;
 /// failed are removed.
 const MAX_UNMARKED: usize = 4;
 
-struct Chart {
-    folder: PathBuf,
-    name: String,
-    /// The chart as a user would type it.
-    shown: String,
-    source: Arc<Source>,
-    /// The place where the file names the chart.
-    span: Span,
-    scope: usize,
-    /// The sets of values files: an empty one for the chart's own values.
-    values: Vec<Vec<String>>,
-}
-
 pub(super) fn render(job: &Job<'_>) -> Rendering {
     let charts = discover(job);
     let all: Vec<Rendering> = charts.par_iter().map(|chart| render_chart(chart, job)).collect();
     let batch = job.batch;
-    let mut out = Rendering::default();
+    let mut out = Rendering { notes: notes(&charts), ..Rendering::default() };
     for (chart, one) in charts.iter().zip(all) {
         if !one.runs.is_empty() {
             let templates = batch.inputs.iter().map(|one| &one.input.absolute);
@@ -89,6 +79,10 @@ fn discover(job: &Job<'_>) -> Vec<Chart> {
     let Job { batch, scopes, options, sources } = job;
     let mut charts = Vec::new();
     let configured = charts_of_values(batch, scopes);
+    let mut releases: BTreeMap<PathBuf, Vec<Release>> = BTreeMap::new();
+    for release in batch.releases() {
+        releases.entry(release.chart.clone()).or_default().push(release);
+    }
     let folders: BTreeSet<PathBuf> =
         batch.folders.root_charts().into_iter().chain(configured.keys().cloned()).collect();
     for folder in folders {
@@ -118,14 +112,19 @@ fn discover(job: &Job<'_>) -> Vec<Chart> {
         let span = name.as_ref().and_then(Node::span).unwrap_or_default();
         let name = name.and_then(|name| name.text().map(str::to_owned)).unwrap_or_default();
         let shown = sources.shown_folder(&folder);
-        let mut values = vec![Vec::new()];
-        for entry in &configuration.render.helm {
-            if configuration.resolve(&entry.chart).is_some_and(|path| path == folder)
-                && !entry.values.is_empty()
-            {
-                values.push(entry.values.clone());
-            }
-        }
+        let is_own = |entry: &&gpulint_rules::lint::config::HelmConfig| {
+            !entry.values.is_empty() && configuration.resolve(&entry.chart).is_some_and(|path| path == folder)
+        };
+        let entries: Vec<Install> = (configuration.render.helm.iter().filter(is_own))
+            .map(|entry| Install::Configured(entry.values.clone()))
+            .collect();
+        // The configuration says more than what is found, and the chart's own values are those of nobody where the
+        // chart is installed with others.
+        let installs = match releases.remove(&folder) {
+            Some(releases) if entries.is_empty() => releases.into_iter().map(Install::Release).collect(),
+            _ => std::iter::once(Install::Own).chain(entries).collect(),
+        };
+        let missing = root.as_ref().map(|root| missing_dependencies(&folder, root)).unwrap_or_default();
         if own.is_some() {
             sources.add_whole(&folder);
             options
@@ -134,7 +133,7 @@ fn discover(job: &Job<'_>) -> Vec<Chart> {
                 .filter(|path| path.starts_with(&folder))
                 .for_each(|path| sources.exclude(path));
         }
-        charts.push(Chart { folder, name, shown, source, span, scope: input.scope, values });
+        charts.push(Chart { folder, name, shown, source, span, scope: input.scope, installs, missing });
     }
     charts
 }
@@ -157,23 +156,29 @@ fn charts_of_values(batch: &Batch<'_>, scopes: &Scopes) -> BTreeMap<PathBuf, usi
     charts
 }
 
-/// The path of a values file that a configuration names: in the chart, or relative to the configuration.
-fn values_file(chart: &Path, configuration: &Scope, file: &str) -> Option<PathBuf> {
-    let paths = [Some(files::absolute(&chart.join(file))), configuration.resolve(file)];
-    paths.into_iter().flatten().find(|path| path.is_file())
-}
-
 fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
     let mut out = Rendering::default();
     let marked = OnceMarked::new(chart);
+    // A copy without the missing dependencies; a chart that is whole is rendered as it is.
+    let copy = (!chart.missing.is_empty()).then(|| -> io::Result<TempFolder> {
+        let folder = TempFolder::new()?;
+        let target = folder.path().join("chart");
+        copy_plain(&chart.folder, &target, &mut MAX_COPIED_BYTES.clone())?;
+        remove_dependencies(&target, &chart.missing)?;
+        Ok(folder)
+    });
+    let copy = copy.and_then(Result::ok);
+    let folder = copy.as_ref().map_or_else(|| chart.folder.clone(), |copy| copy.path().join("chart"));
+    let is_known = |install: &&Install| !matches!(install, Install::Release(one) if one.unknown.is_some());
+    let known: Vec<&Install> = chart.installs.iter().filter(is_known).collect();
     let results: Vec<_> =
-        chart.values.par_iter().map(|values| render_with(chart, values, job, &marked)).collect();
+        known.par_iter().map(|install| render_with(chart, &folder, install, job, &marked)).collect();
     // A chart that needs values is not installed with its own values only.
     let others = results.iter().skip(1).any(Result::is_ok);
-    for (at, result) in results.into_iter().enumerate() {
+    for (install, result) in known.into_iter().zip(results) {
         match result {
             Ok(run) => out.runs.push(run),
-            Err(_) if at == 0 && others => {}
+            Err(_) if matches!(install, Install::Own) && others => {}
             Err(failure) => out.failures.push(failure),
         }
     }
@@ -196,7 +201,11 @@ impl OnceMarked {
         let copy = TempFolder::new().ok().and_then(|folder| {
             let mut files = Vec::new();
             let mut left = MAX_COPIED_BYTES;
-            copy_marked(&chart.folder, &folder.path().join("chart"), &mut files, &mut left, 0).ok()?;
+            let target = folder.path().join("chart");
+            copy_marked(&chart.folder, &target, &mut files, &mut left, 0).ok()?;
+            if !chart.missing.is_empty() {
+                remove_dependencies(&target, &chart.missing).ok()?;
+            }
             Some(MarkedCopy { folder, files })
         });
         OnceMarked { copy }
@@ -250,13 +259,17 @@ fn is_template(path: &Path) -> bool {
 
 fn template(
     chart: &Path,
-    values: &[PathBuf],
+    arguments: &Arguments,
     settings: &Settings,
     limit: Duration,
 ) -> Result<String, Failure> {
     let home = TempFolder::new().map_err(|error| Failure::Failed(error.to_string()))?;
     let mut command = process::command("helm", home.path());
-    command.arg("template").arg("release-name").arg(chart).args(["--skip-tests", "--include-crds"]);
+    let name = arguments.name.as_deref().unwrap_or("release-name");
+    command.arg("template").arg(name).arg(chart).args(["--skip-tests", "--include-crds"]);
+    if let Some(namespace) = &arguments.namespace {
+        command.arg("--namespace").arg(namespace);
+    }
     let kubernetes = settings.platform.version(Product::Kubernetes);
     command.arg("--kube-version").arg(format!("{kubernetes}.0"));
     for info in KINDS {
@@ -268,8 +281,14 @@ fn template(
             if group.is_empty() { info.version.to_owned() } else { format!("{group}/{}", info.version) };
         command.arg("--api-versions").arg(format!("{version},{version}/{}", info.kind.kind));
     }
-    for file in values {
+    for file in &arguments.values {
         command.arg("--values").arg(file);
+    }
+    for one in &arguments.parameters {
+        // A comma would begin another value.
+        let value = one.value.replace('\\', "\\\\").replace(',', "\\,");
+        let flag = if one.is_string { "--set-string" } else { "--set" };
+        command.arg(flag).arg(format!("{}={value}", one.name));
     }
     let bytes = process::run(command, limit)?;
     Ok(String::from_utf8(bytes)
@@ -278,34 +297,27 @@ fn template(
 
 fn render_with(
     chart: &Chart,
-    values: &[String],
+    folder: &Path,
+    install: &Install,
     job: &Job<'_>,
     marked: &OnceMarked,
 ) -> Result<Run, RenderFailure> {
     let Job { scopes, sources, .. } = job;
     let (settings, limit) = (&scopes.get(chart.scope).settings, job.options.limit);
-    let mut command = format!("helm template {}", chart.shown);
-    for file in values {
-        command.push_str(&format!(" -f {file}"));
-    }
+    let command = install.command(chart);
     let failed = |failure: &Failure| {
-        let temporary = [(chart.folder.as_path(), "")];
+        let temporary = [(chart.folder.as_path(), ""), (folder, "")];
         let (message, help) = failure_words(failure, "helm", &command, &temporary);
         let source = Arc::clone(&chart.source);
         RenderFailure { scope: chart.scope, source, span: chart.span, message, help }
     };
-    let mut paths = Vec::new();
-    for file in values {
-        let path = values_file(&chart.folder, scopes.get(chart.scope), file);
-        paths.push(path.ok_or_else(|| {
-            let words = format!("there is no `{file}` in the chart or relative to the configuration");
-            failed(&Failure::Failed(words))
-        })?);
-    }
-    let output = template(&chart.folder, &paths, settings, limit).map_err(|failure| failed(&failure))?;
+    let (arguments, given) =
+        arguments(chart, install, job).map_err(|words| failed(&Failure::Failed(words)))?;
+    let output = template(folder, &arguments, settings, limit).map_err(|failure| failed(&failure))?;
     let documents = split(&output);
-    let numbered =
-        (marked.copy.as_ref()).map(|copy| lines_of_copy(copy, &paths, settings, limit)).unwrap_or_default();
+    let numbered = (marked.copy.as_ref())
+        .map(|copy| lines_of_copy(copy, &arguments, settings, limit))
+        .unwrap_or_default();
     let mut files: Vec<RenderedFile> = Vec::new();
     let mut origins: Vec<FileOrigin> = Vec::new();
     for (from, texts) in by_source(&documents) {
@@ -331,7 +343,7 @@ fn render_with(
         };
         let Some(file) = RenderedFile::read(text, reported, &name, chart.scope) else { continue };
         files.push(file);
-        let chain = values_of(chart, &paths, &found, sources);
+        let chain = values_of(chart, &given, &found, sources);
         let template = found.template.as_ref().and_then(|path| sources.get(path));
         origins.push(FileOrigin { template, lines, values: chain, dependency: found.dependency });
     }
@@ -382,7 +394,7 @@ type NumberedLines = Vec<(String, Vec<(String, Option<LineOrigin>)>)>;
 
 fn lines_of_copy(
     copy: &MarkedCopy,
-    values: &[PathBuf],
+    arguments: &Arguments,
     settings: &Settings,
     limit: Duration,
 ) -> NumberedLines {
@@ -390,7 +402,7 @@ fn lines_of_copy(
     // A copy of the copy, without marks in the templates that fail with them.
     let mut repaired: Option<TempFolder> = None;
     for _ in 0..MAX_UNMARKED {
-        match template(&folder, values, settings, limit) {
+        match template(&folder, arguments, settings, limit) {
             Ok(output) => {
                 let mut out: NumberedLines = Vec::new();
                 for (from, texts) in by_source(&split(&output)) {
@@ -557,16 +569,20 @@ fn dependency_place(parent: &Path, name: &str, sources: &Sources) -> Option<(Arc
 }
 
 /// The values files that a template reads, in descending order of precedence.
-fn values_of(chart: &Chart, given: &[PathBuf], found: &FoundTemplate, sources: &Sources) -> Vec<ValuesFile> {
+fn values_of(
+    chart: &Chart,
+    given: &[ValuesFile],
+    found: &FoundTemplate,
+    sources: &Sources,
+) -> Vec<ValuesFile> {
     let keys =
         |from: usize| found.subcharts.iter().skip(from).map(|(key, _)| key.clone()).collect::<Vec<_>>();
-    let mut out: Vec<ValuesFile> =
-        given.iter().rev().filter_map(|path| ValuesFile::read(path, keys(0), sources)).collect();
+    let mut out: Vec<ValuesFile> = given.iter().rev().map(|file| file.of_subchart(keys(0))).collect();
     let folders = std::iter::once(&chart.folder).chain(found.subcharts.iter().map(|(_, folder)| folder));
     for (depth, folder) in folders.enumerate() {
         let path = folder.join("values.yaml");
         if path.is_file() {
-            out.extend(ValuesFile::read(&path, keys(depth), sources));
+            out.extend(ValuesFile::read(&path, sources).map(|file| file.of_subchart(keys(depth))));
         }
     }
     out

@@ -5,6 +5,7 @@
 //! their own, and their files are not checked a second time as plain files.
 
 mod helm;
+mod installs;
 mod kustomize;
 mod origin;
 mod process;
@@ -135,6 +136,8 @@ struct Rendering {
     /// Files and folders that a failed render uses as well, so that the effect of a fix on it is unknown.
     uncertain: HashSet<PathBuf>,
     skipped: Vec<Skipped>,
+    /// Lines for the user that say what is left out.
+    notes: Vec<String>,
 }
 
 #[derive(Default)]
@@ -245,6 +248,11 @@ impl Renders {
     /// The entries that were left out of the renders.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = &Skipped> {
         self.parts().flat_map(|part| &part.skipped)
+    }
+
+    /// Lines for the user that say what is left out.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &String> {
+        self.parts().flat_map(|part| &part.notes)
     }
 
     pub(crate) fn objects(&self) -> usize {

@@ -11,26 +11,43 @@ use serde_json::Value;
 
 use super::sources::Sources;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ValuesFile {
     source: Arc<Source>,
-    documents: Vec<Document>,
+    documents: Arc<Vec<Document>>,
+    /// The index of the document with the values, and the steps to their mapping.
+    document: usize,
+    base: Vec<String>,
     /// The keys of the subcharts on the path to the values.
-    pub(super) prefix: Vec<String>,
+    prefix: Vec<String>,
 }
 
 impl ValuesFile {
-    pub(super) fn read(path: &Path, prefix: Vec<String>, sources: &Sources) -> Option<ValuesFile> {
+    pub(super) fn read(path: &Path, sources: &Sources) -> Option<ValuesFile> {
         let source = sources.get(path)?;
-        let documents = source::read(&source);
-        Some(ValuesFile { source, documents, prefix })
+        let documents = Arc::new(source::read(&source));
+        Some(ValuesFile { source, documents, document: 0, base: Vec::new(), prefix: Vec::new() })
+    }
+
+    /// The values in a mapping of a document of the file.
+    pub(super) fn at_mapping(self, document: usize, base: Vec<String>) -> ValuesFile {
+        ValuesFile { document, base, ..self }
+    }
+
+    /// The values as a subchart reads them, which is at some keys of its parents.
+    pub(super) fn of_subchart(&self, prefix: Vec<String>) -> ValuesFile {
+        ValuesFile { prefix, ..self.clone() }
     }
 
     /// The nodes at a path of the values, where `*` matches every item.
     fn at<'n>(&'n self, path: &[String]) -> Vec<Node<'n>> {
-        let Some(root) = self.documents.first().and_then(|document| document.root()) else {
+        let Some(root) = self.documents.get(self.document).and_then(|document| document.root()) else {
             return Vec::new();
         };
+        let root = self.base.iter().fold(root, |node, step| match step.parse::<usize>() {
+            Ok(index) if node.is_sequence() => node.index(index),
+            _ => node.get(step),
+        });
         let is_global = path.first().is_some_and(|first| first == "global");
         let prefix: &[String] = if is_global { &[] } else { &self.prefix };
         let mut nodes = vec![root];

@@ -121,12 +121,82 @@ fn a_failed_render_has_the_words_of_the_program() {
     let chart =
         format!("{CHART}dependencies: [{{name: b, version: 1.0.0, repository: \"https://example.com\"}}]\n");
     let folder = Folder::new().with("Chart.yaml", chart).with("templates/a.yaml", MISMATCH);
-    folder.render(&programs, &[]).exits(2).prints("missing in charts/ directory: b");
+    folder
+        .render(&programs, &[])
+        .exits(1)
+        .prints("templates/a.yaml:10:36: error[gpu-limit-mismatch]")
+        .complains("1 chart rendered without dependencies that are not in charts/: . (b)\n");
     let folder =
         Folder::new().with("kustomization.yaml", "resources: [absent.yaml]\n").with("a.yaml", MISMATCH);
     let run =
         folder.render(&programs, &[]).exits(2).prints("`kustomize build .` failed: ").prints("absent.yaml");
     assert!(!run.out.contains("/gpulint-"), "{run:?}");
+}
+
+const RELEASED: &str = "{{ if not .Values.gpus }}{{ fail \"no gpus\" }}{{ end }}
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {{ .Release.Name }}
+  namespace: {{ .Release.Namespace }}
+spec:
+  restartPolicy: Never
+  containers:
+    - name: a
+      image: {{ .Values.image }}
+      resources:
+        limits:
+          nvidia.com/gpu: {{ .Values.gpus }}
+";
+
+fn application(name: &str, helm: &str) -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: {name}, namespace: argocd}}\nspec:\n  \
+         destination: {{namespace: {name}, server: https://kubernetes.default.svc}}\n  source:\n    \
+         repoURL: https://example.com/fleet.git\n    path: charts/a\n    helm:\n{helm}"
+    )
+}
+
+#[test]
+fn a_chart_is_rendered_as_each_object_of_argo_cd_and_flux_installs_it() {
+    let Some(programs) = programs() else { return };
+    let folder = Folder::new()
+        .with("charts/a/Chart.yaml", CHART)
+        .with("charts/a/values.yaml", "image: registry.example.com/a:1.2\n")
+        .with("charts/a/templates/a.yaml", RELEASED)
+        .with("charts/a/values-two.yaml", "gpus: '2'\n")
+        // A number for a quantity, a text that is none.
+        .with("apps/one.yaml", application("one", "      valuesObject:\n        gpus: many\n"))
+        .with("apps/two.yaml", application("two", "      valueFiles: [values-two.yaml]\n"))
+        .with("apps/three.yaml", application("three", "      values: |\n        gpus: 3\n      parameters: [{name: image, value: 'registry.example.com/b,c:1'}]\n"))
+        .with(
+            "flux/four.yaml",
+            "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: four, namespace: flux-system}\nspec:\n  \
+             chart: {spec: {chart: ./charts/a, sourceRef: {kind: GitRepository, name: flux-system}}}\n  \
+             values:\n    gpus: some\n",
+        )
+        .with(
+            "flux/five.yaml",
+            "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: five, namespace: flux-system}\nspec:\n  \
+             chart: {spec: {chart: ./charts/a, sourceRef: {kind: GitRepository, name: flux-system}}}\n  \
+             valuesFrom: [{kind: Secret, name: five}]\n",
+        );
+    let run = folder.render(&programs, &[]).exits(1);
+    // The finding is at the value that made it, in the object that has it.
+    let run = run.prints("apps/one.yaml:11:15: error[").prints("flux/four.yaml:7:11: error[");
+    let unknown = "1 release of charts not rendered, because not all values are known: HelmRelease `five` (its values come from Secret `five`)\n";
+    let run = run.complains(unknown);
+    assert!(!run.out.contains("apps/two.yaml") && !run.out.contains("render-failed"), "{run:#?}");
+    // What nothing installs is rendered with its own values, which are not enough here.
+    let plain = folder.with("apps/one.yaml", "").with("apps/two.yaml", "").with("apps/three.yaml", "");
+    let plain = plain.with("flux/four.yaml", "").with("flux/five.yaml", "");
+    plain.render(&programs, &[]).exits(2).prints("`helm template charts/a` failed: ").prints("no gpus");
+    // The configuration replaces what is found.
+    let configured = plain
+        .with("apps/one.yaml", application("one", "      valuesObject:\n        gpus: many\n"))
+        .with("gpulint.yaml", "render: {helm: [{chart: charts/a, values: [values-two.yaml]}]}\n");
+    let run = configured.render(&programs, &[]);
+    assert!(!run.out.contains("apps/one.yaml"), "{run:#?}");
 }
 
 #[test]

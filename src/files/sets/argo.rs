@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::lint::settings::Globs;
-use gpulint_rules::{Kind, Node};
+use gpulint_rules::{Kind, Node, Object};
+use serde_json::Value;
 
 use super::claimer::{ARGO_CD, Checkout, Claimer, Destination, GitOpsObject, Tool, repository};
 use super::kustomize::Expansion;
+use super::releases::{Release, ReleaseParameter, ReleaseValues};
 use super::transform::Transform;
 
 const APPLICATION: Kind = Kind::new(ARGO_CD, "Application");
@@ -35,6 +37,8 @@ struct SourcePath {
     destination: Destination,
     options: Options,
     how: Transform,
+    /// The release of the chart, if the folder is one.
+    release: Option<Release>,
 }
 
 /// The files to apply from a folder that has neither a chart nor a kustomization.
@@ -47,24 +51,7 @@ struct Options {
 
 /// The Applications in an input that apply files of the input.
 pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Claimer> {
-    let mut sources = Vec::new();
-    let mut applications = 0;
-    for &GitOpsObject { file, object } in found {
-        if object.is(APPLICATION) {
-            applications += 1;
-            add_sources(checkout, file, applications, &object.get("spec"), &Parameters::new(), &mut sources);
-        } else if object.is(APPLICATION_SET) {
-            let spec = object.get("spec");
-            let place = &checkout.files.list[file].input.absolute;
-            let template = spec.path(&["template", "spec"]);
-            let all = all_parameters(checkout, place, &spec.get("generators"));
-            for parameters in all.into_iter().take(MAX_APPLICATIONS) {
-                applications += 1;
-                add_sources(checkout, file, applications, &template, &parameters, &mut sources);
-            }
-        }
-    }
-    retain_own(&mut sources);
+    let sources = own_sources(checkout, found);
     let mut claimers: BTreeMap<usize, Claimer> = BTreeMap::new();
     let globs = compiled_globs(&sources);
     for source in &sources {
@@ -78,6 +65,35 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) 
         apply(checkout, source, &globs, claimer);
     }
     claimers.into_values().collect()
+}
+
+/// The releases of charts of the input.
+pub(super) fn releases(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Release> {
+    own_sources(checkout, found).into_iter().filter_map(|source| source.release).collect()
+}
+
+/// The sources of all Applications that are in the checkout.
+fn own_sources(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<SourcePath> {
+    let mut sources = Vec::new();
+    let mut number = 0;
+    for &GitOpsObject { file, object } in found {
+        if object.is(APPLICATION) {
+            number += 1;
+            let application = Application { file, number, object, root: object.root() };
+            add_sources(checkout, &application, &Parameters::new(), &mut sources);
+        } else if object.is(APPLICATION_SET) {
+            let spec = object.get("spec");
+            let place = &checkout.files.list[file].input.absolute;
+            let all = all_parameters(checkout, place, &spec.get("generators"));
+            for parameters in all.into_iter().take(MAX_APPLICATIONS) {
+                number += 1;
+                let application = Application { file, number, object, root: spec.get("template") };
+                add_sources(checkout, &application, &parameters, &mut sources);
+            }
+        }
+    }
+    retain_own(&mut sources);
+    sources
 }
 
 /// Leaves out the sources of other repositories. The repository of the input is the one that most existing
@@ -95,15 +111,23 @@ fn retain_own(sources: &mut Vec<SourcePath>) {
     });
 }
 
+/// An Application, or the template of an ApplicationSet.
+struct Application<'a> {
+    file: usize,
+    number: usize,
+    object: &'a Object,
+    /// The node with its `metadata` and `spec`.
+    root: Node<'a>,
+}
+
 fn add_sources(
     checkout: &Checkout<'_, '_>,
-    file: usize,
-    application: usize,
-    spec: &Node<'_>,
+    application: &Application<'_>,
     parameters: &Parameters,
     out: &mut Vec<SourcePath>,
 ) {
-    let place = &checkout.files.list[file].input.absolute;
+    let place = &checkout.files.list[application.file].input.absolute;
+    let spec = application.root.get("spec");
     let text = |node: &Node<'_>| node.raw_text().map(|text| fill(text, parameters));
     let target = spec.get("destination");
     let namespace = text(&target.get("namespace")).filter(|name| !is_template(name) && !name.is_empty());
@@ -114,9 +138,17 @@ fn add_sources(
         let kustomize = source.get("kustomize");
         let directory = source.get("directory");
         let plain = |field: &str| text(&kustomize.get(field)).filter(|text| !is_template(text));
+        let is_chart = checkout.files.folders.is_chart(&folder);
+        let release = is_chart.then(|| {
+            let mut release = application.release(&folder, parameters, namespace.clone());
+            let helm = source.get("helm");
+            add_values(&mut release, checkout, place, application.object, &spec, &helm, parameters);
+            release
+        });
         out.push(SourcePath {
-            file,
-            application,
+            file: application.file,
+            application: application.number,
+            release,
             repository: text(&source.get("repoURL")).unwrap_or_default(),
             is_everywhere: path.trim_matches(['.', '/']).is_empty(),
             folder,
@@ -134,6 +166,87 @@ fn add_sources(
                 removed: Vec::new(),
             },
         });
+    }
+}
+
+impl Application<'_> {
+    /// Its release of a chart, without values.
+    fn release(&self, chart: &Path, parameters: &Parameters, namespace: Option<String>) -> Release {
+        let own = self.root.path(&["metadata", "name"]);
+        let name =
+            own.raw_text().map_or_else(|| self.object.name().to_owned(), |name| fill(name, parameters));
+        let object = format!("Application `{name}`");
+        Release::new(self.file, chart, object, name, namespace)
+    }
+}
+
+/// Adds the values of a source to its release, in ascending order of precedence.
+fn add_values(
+    release: &mut Release,
+    checkout: &Checkout<'_, '_>,
+    place: &Path,
+    object: &Object,
+    spec: &Node<'_>,
+    helm: &Node<'_>,
+    parameters: &Parameters,
+) {
+    let text = |node: &Node<'_>| node.raw_text().map(|text| fill(text, parameters));
+    if let Some(name) = text(&helm.get("releaseName")) {
+        release.name = name;
+    }
+    let optional = helm.get("ignoreMissingValueFiles").bool() == Some(true);
+    for written in helm.get("valueFiles").items().filter_map(|file| text(&file)) {
+        let path = match written.strip_prefix('$').and_then(|rest| rest.split_once('/')) {
+            // The folder of another source, which is the same repository where the file is there.
+            Some((name, below)) => {
+                let is_named = |one: &Node<'_>| one.get("ref").text() == Some(name);
+                let is_known = spec.get("sources").items().any(|one| is_named(&one));
+                is_known.then(|| checkout.root_of(place).join(below))
+            }
+            None if written.starts_with('/') => {
+                Some(checkout.root_of(place).join(written.trim_start_matches('/')))
+            }
+            None => Some(crate::files::absolute(&release.chart.join(&written))),
+        };
+        release.add_file(path, &written, optional);
+    }
+    let values = helm.get("values");
+    let mapping = helm.get("valuesObject");
+    if mapping.is_mapping() {
+        match parameters.is_empty() {
+            true => release.add_mapping(&mapping, object),
+            false => release.add_generated(filled(mapping.to_json(), parameters)),
+        }
+    } else if let Some(text) = text(&values) {
+        release.add_text(&text);
+    }
+    for one in helm.get("parameters").items() {
+        let (Some(name), Some(value)) = (text(&one.get("name")), text(&one.get("value"))) else { continue };
+        let is_string = one.get("forceString").bool() == Some(true);
+        release.parameters.push(ReleaseParameter { name, value, is_string });
+    }
+    if helm.get("fileParameters").items().next().is_some() {
+        release.is_unknown("it sets `fileParameters`".to_owned());
+    }
+    let inline = release.values.iter().filter_map(|values| match values {
+        ReleaseValues::Inline(values, _) => Some(values.to_string()),
+        ReleaseValues::File(_) => None,
+    });
+    let texts = inline.chain(release.parameters.iter().map(|one| one.value.clone()));
+    if object.is(APPLICATION_SET) && texts.into_iter().any(|text| is_template(&text)) {
+        release.is_unknown("only the cluster knows what its generators give".to_owned());
+    }
+}
+
+/// A value whose texts are filled in.
+fn filled(value: Value, parameters: &Parameters) -> Value {
+    match value {
+        Value::String(text) => Value::String(fill(&text, parameters)),
+        Value::Array(items) => items.into_iter().map(|item| filled(item, parameters)).collect(),
+        Value::Object(entries) => {
+            entries.into_iter().map(|(key, value)| (key, filled(value, parameters))).collect()
+        }
+        other => other,
     }
 }
 
@@ -170,7 +283,7 @@ fn apply(
         claimer.reach.append(&mut expansion.reach);
         return;
     }
-    let is_chart = files.folders.charts.contains(&source.folder);
+    let is_chart = files.folders.is_chart(&source.folder);
     let options = &source.options;
     let [include, exclude] = [&options.include, &options.exclude].map(|text| globs.get(text.as_deref()?));
     for (path, file) in files.below(&source.folder) {

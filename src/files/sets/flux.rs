@@ -8,12 +8,15 @@ use rayon::prelude::*;
 
 use super::claimer::{Checkout, Claimer, Destination, FLUX_OPERATOR, GitOpsObject, Tool, repository};
 use super::kustomize::Expansion;
+use super::releases::Release;
 use super::transform::Transform;
 use crate::files::kustomization::removed_by_patch;
 
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 const KUSTOMIZATION: Kind = Kind::new(GROUP, "Kustomization");
 const GIT_REPOSITORY: Kind = Kind::new("source.toolkit.fluxcd.io", "GitRepository");
+const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
 const FLUX_INSTANCE: Kind = Kind::new(FLUX_OPERATOR, "FluxInstance");
 
 const ARTIFACT_GENERATOR: Kind = Kind::new("source.extensions.fluxcd.io", "ArtifactGenerator");
@@ -68,20 +71,92 @@ fn source_of(copies: &[(&str, &str)], path: &str) -> Option<String> {
 
 /// The Kustomizations in an input that apply files of the input.
 pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Claimer> {
-    let objects = || found.iter().map(|one| one.object);
-    let sources = objects().filter(|object| object.is(GIT_REPOSITORY));
-    let urls = sources.filter_map(|o| Some((o.name(), o.path(&["spec", "url"]).text()?)));
-    let urls = urls.collect();
-    let mut repositories = Repositories { urls, artifacts: HashMap::new() };
-    for object in objects().filter(|object| object.is(ARTIFACT_GENERATOR)) {
-        for artifact in object.path(&["spec", "artifacts"]).items() {
-            if let Some(name) = artifact.get("name").text() {
-                repositories.artifacts.entry(name).or_default().extend(copies(&artifact));
-            }
-        }
-    }
+    let repositories = Repositories::of(found);
     let claimers = found.par_iter().map(|one| claimer(checkout, &repositories, one.file, one.object));
     claimers.flatten_iter().collect()
+}
+
+/// The releases of charts of the input.
+pub(super) fn releases(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Release> {
+    let repositories = Repositories::of(found);
+    let releases = found.iter().filter(|one| one.object.is(HELM_RELEASE));
+    releases.filter_map(|one| release(checkout, &repositories, one)).collect()
+}
+
+/// The release of a chart that a HelmRelease installs from a folder of the checkout.
+fn release(
+    checkout: &Checkout<'_, '_>,
+    repositories: &Repositories<'_>,
+    of: &GitOpsObject<'_>,
+) -> Option<Release> {
+    let object = of.object;
+    let spec = object.get("spec");
+    let chart = spec.path(&["chart", "spec"]);
+    let source = chart.get("sourceRef");
+    let path = chart.get("chart").text()?;
+    if source.get("kind").text() != Some("GitRepository") || !repositories.may_be_own(&source, path) {
+        return None;
+    }
+    let place = &checkout.files.list[of.file].input.absolute;
+    let folder = checkout.folder(place, path).filter(|folder| checkout.files.folders.is_chart(folder))?;
+    let text = |field: &str| spec.get(field).text().map(str::to_owned);
+    let own = object.id().namespace().map(str::to_owned);
+    let namespace = text("targetNamespace").or(own);
+    let name = text("releaseName").unwrap_or_else(|| object.name().to_owned());
+    let mut release =
+        Release::new(of.file, &folder, format!("HelmRelease `{}`", object.name()), name, namespace);
+    for written in chart.get("valuesFiles").items().filter_map(|file| file.text()) {
+        let root = checkout.root_of(place);
+        let path = crate::files::absolute(&root.join(written.trim_start_matches("./")));
+        let optional = chart.get("ignoreMissingValuesFiles").bool() == Some(true);
+        release.add_file(Some(path), written, optional);
+    }
+    for from in spec.get("valuesFrom").items() {
+        add_values_from(&mut release, checkout, &from, object);
+    }
+    let values = spec.get("values");
+    if values.is_mapping() {
+        release.add_mapping(&values, object);
+    }
+    Some(release)
+}
+
+/// Adds the values of a ConfigMap of the input. Those of a Secret, or of an object elsewhere, are not known.
+fn add_values_from(release: &mut Release, checkout: &Checkout<'_, '_>, from: &Node<'_>, object: &Object) {
+    let name = from.get("name").text().unwrap_or_default();
+    let key = from.get("valuesKey").text().unwrap_or("values.yaml");
+    let is_it = |other: &&Object| {
+        other.is(CONFIG_MAP) && other.name() == name && other.id().namespace() == object.id().namespace()
+    };
+    let is_config_map = from.get("kind").text() == Some("ConfigMap") && !from.get("targetPath").is_set();
+    let mut found = checkout.files.list.iter().flat_map(|file| file.objects).filter(is_it);
+    let text = found.next().filter(|_| is_config_map && found.next().is_none());
+    match text.and_then(|map| map.path(&["data", key]).text().map(str::to_owned)) {
+        Some(text) => release.add_text(&text),
+        None if from.get("optional").bool() == Some(true) => {}
+        None => {
+            let kind = from.get("kind").text().unwrap_or("object");
+            release.is_unknown(format!("its values come from {kind} `{name}`"));
+        }
+    }
+}
+
+impl<'a> Repositories<'a> {
+    fn of(found: &'a [GitOpsObject<'a>]) -> Repositories<'a> {
+        let objects = || found.iter().map(|one| one.object);
+        let sources = objects().filter(|object| object.is(GIT_REPOSITORY));
+        let urls = sources.filter_map(|o| Some((o.name(), o.path(&["spec", "url"]).text()?)));
+        let urls = urls.collect();
+        let mut repositories = Repositories { urls, artifacts: HashMap::new() };
+        for object in objects().filter(|object| object.is(ARTIFACT_GENERATOR)) {
+            for artifact in object.path(&["spec", "artifacts"]).items() {
+                if let Some(name) = artifact.get("name").text() {
+                    repositories.artifacts.entry(name).or_default().extend(copies(&artifact));
+                }
+            }
+        }
+        repositories
+    }
 }
 
 fn claimer(

@@ -14,14 +14,17 @@ mod identity;
 mod index;
 mod kustomize;
 mod names;
+mod releases;
 mod transform;
 
 use super::Folders;
+use claimer::{Checkout, GitOpsObject};
 use draft::Draft;
 use index::Files;
 
 pub(crate) use draft::{Evidence, Sets, Sign};
 pub(crate) use index::SetFile;
+pub(crate) use releases::{Release, ReleaseParameter, ReleaseValues};
 
 pub(crate) fn discover_sets(list: &[SetFile<'_>], folders: &Folders) -> Sets {
     let files = Files::new(list, folders);
@@ -36,4 +39,17 @@ pub(crate) fn discover_sets(list: &[SetFile<'_>], folders: &Folders) -> Sets {
     draft.add_configured_files();
     environments::add(&mut draft);
     draft.finish()
+}
+
+/// The releases of charts in an input.
+pub(crate) fn discover_releases(list: &[SetFile<'_>], folders: &Folders) -> Vec<Release> {
+    let files = Files::new(list, folders);
+    if files.is_empty() || !folders.has_charts() {
+        return Vec::new();
+    }
+    let checkout = Checkout::new(&files);
+    let objects = GitOpsObject::all(&files);
+    let mut releases = argo::releases(&checkout, &objects);
+    releases.extend(flux::releases(&checkout, &objects));
+    releases
 }
