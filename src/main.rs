@@ -54,6 +54,7 @@ fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Pools(args) => commands::pools::run(&args, color),
         Command::Explain(args) => commands::explain::explain(&args, color),
         Command::Lsp(args) => lsp::run(args),
+        Command::Mcp => commands::mcp::run(),
         Command::Init(args) => commands::init::run(&args),
         Command::Config(args) => commands::show::run(&args),
         Command::Rules(args) => commands::explain::rules(&args),

@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Rules(RulesArgs),
     /// Run the language server, for editors
     Lsp(LspArgs),
+    /// Run the server of the Model Context Protocol, for assistants that write manifests
+    Mcp,
     /// Look at a folder, and write a commented gpulint.yaml for it
     Init(InitArgs),
     /// Show the configuration that holds for a file or folder, and where each value comes from

@@ -4,6 +4,7 @@ pub(crate) mod docs;
 pub(crate) mod explain;
 pub(crate) mod init;
 mod loaded;
+pub(crate) mod mcp;
 pub(crate) mod pools;
 #[cfg(feature = "webhook")]
 pub(crate) mod review;

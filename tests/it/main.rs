@@ -15,6 +15,7 @@ mod formats;
 mod html;
 mod layers;
 mod lsp;
+mod mcp;
 mod noise;
 mod pools;
 mod preview;
