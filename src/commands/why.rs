@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use gpulint_rules::facts::suggest;
-use gpulint_rules::fit::{FitVerdict, Situation, workloads};
+use gpulint_rules::fit::{FitVerdict, Room, Situation, workloads};
 use gpulint_rules::source::Source;
 use gpulint_rules::{Cluster, File, FilledSet, Kind, Object, Pointer};
 
@@ -38,6 +38,7 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
     let mut pods = Vec::new();
     let mut known: Vec<String> = Vec::new();
     let mut complete = true;
+    let mut room: Option<(Room, i64)> = None;
     for place in around {
         let situation = Situation::read(place.cluster, &settings.platform, Some(&place.workload));
         known.extend(situation.pool_names().map(str::to_owned));
@@ -47,6 +48,8 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
         };
         let Some(situation) = situation else { continue };
         complete &= place.cluster.is_complete();
+        let here = situation.room(place.cluster, &place.workload);
+        room = here.into_iter().chain(room).min_by_key(|(room, _)| room.pods);
         pods.extend(situation.explain(&place.workload).into_iter().map(|pod| (place.set.clone(), pod)));
     }
     if pods.is_empty() {
@@ -62,7 +65,7 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
             ),
         }));
     }
-    let answer = WhyAnswer { workload: &workload, pods, platform: &settings.platform, complete };
+    let answer = WhyAnswer { workload: &workload, pods, room, platform: &settings.platform, complete };
     output::to_stdout(|out| answer.write(out, args.format, RenderOptions::for_stdout(color)))?;
     let fits = answer.pods.iter().all(|(_, pod)| pod.verdict == FitVerdict::Fits);
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -42,6 +42,15 @@ pub(super) fn dollars(micro: i128) -> f64 {
     number(micro) as f64 / 1e6
 }
 
+/// Hours of a month, as AWS counts them.
+const HOURS_OF_A_MONTH: f64 = 730.0;
+
+/// An amount an hour, and what that is a month.
+pub(super) fn hourly(micro: i128) -> String {
+    let hour = dollars(micro);
+    format!("${hour:.2} an hour (${:.0} a month)", hour * HOURS_OF_A_MONTH)
+}
+
 pub(super) fn price_note(region: Option<&str>) -> String {
     match price_list(region) {
         Some((region, date)) => {

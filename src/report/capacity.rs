@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::terminal::printable;
 
 use super::answer::{
-    dollars, number, object_json, place_of, price_note, uncertainty_json, workload_name, wrapped,
+    dollars, hourly, number, object_json, place_of, price_note, uncertainty_json, workload_name, wrapped,
 };
 
 /// The capacity of a set, with the name of the set if the input has several.
@@ -82,9 +82,14 @@ pub(super) fn text(
         if let Some(set) = set {
             let _ = writeln!(page, "In {set}:\n");
         }
-        for (head, load) in
-            [("With the fewest replicas", &capacity.floor), ("With the most replicas", &capacity.ceiling)]
-        {
+        let loads = match load_json(&capacity.floor) == load_json(&capacity.ceiling) {
+            true => vec![("With the fewest and with the most replicas", &capacity.floor)],
+            false => vec![
+                ("With the fewest replicas", &capacity.floor),
+                ("With the most replicas", &capacity.ceiling),
+            ],
+        };
+        for (head, load) in loads {
             load_text(&mut page, head, load, width);
             page.push('\n');
         }
@@ -166,7 +171,7 @@ fn more(page: &mut String, head: &str, count: usize) {
 }
 
 fn cost_text(cost: Option<i128>) -> String {
-    cost.map_or(", some without a list price".to_owned(), |cost| format!(", ${:.2} an hour", dollars(cost)))
+    cost.map_or(", some without a list price".to_owned(), |cost| format!(", {}", hourly(cost)))
 }
 
 fn doubts_text(doubts: &[Uncertainty]) -> String {

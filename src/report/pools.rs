@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use gpulint_rules::catalog::price_list;
 use gpulint_rules::fit::{GpuModel, PoolOverview, PoolSummary, Tenant, amount, uncertainty_text};
+use gpulint_rules::karpenter::budget::{DAYS, Week};
 use gpulint_rules::{Platform, Pointer};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::error::CliError;
 use crate::terminal::{RenderOptions, count, printable};
 
 use super::answer::{
-    dollars, number, object_json, place_of, price_note, uncertainty_json, workload_name, wrapped,
+    dollars, hourly, number, object_json, place_of, price_note, uncertainty_json, workload_name, wrapped,
 };
 use super::capacity::{self, InSet};
 use super::place::position;
@@ -23,6 +24,8 @@ pub(crate) const SCHEMA: &str = include_str!("pools.schema.json");
 
 /// Maximum number of workloads of a pool in the text.
 const MAX_WORKLOADS: usize = 12;
+/// Maximum number of spans of hours in the words about a week.
+const MAX_SPANS: usize = 3;
 
 /// The NodePools of each set, with the name of the set if the input has several.
 pub(crate) struct PoolsAnswer<'a> {
@@ -149,6 +152,7 @@ pub(crate) fn list_prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f
 
 fn of_set(page: &mut String, overview: &PoolOverview, region: Option<&str>, width: usize) {
     table(page, overview, region);
+    total(page, overview, width);
     for pool in &overview.pools {
         page.push('\n');
         details(page, pool, region, width);
@@ -192,6 +196,48 @@ fn table(page: &mut String, overview: &PoolOverview, region: Option<&str>) {
     }
 }
 
+/// What all pools together may cost, where limits bound it.
+fn total(page: &mut String, overview: &PoolOverview, width: usize) {
+    let bounds = overview.pools.iter().map(|pool| (pool.ceiling.gpus, pool.ceiling.micro_dollars));
+    let (gpus, dollar): (Vec<_>, Vec<_>) = bounds.unzip();
+    let gpus: Option<i128> = gpus.into_iter().map(|gpus| gpus.map(i128::from)).sum();
+    let dollar: Option<i128> = dollar.into_iter().sum();
+    if let Some(dollar) = dollar.filter(|_| overview.pools.len() > 1) {
+        let gpus = gpus.filter(|gpus| *gpus > 0).map_or(String::new(), |gpus| format!("{gpus} GPUs, "));
+        wrapped(page, "all pools: ", &format!("at most about {gpus}{}", hourly(dollar)), width);
+    }
+}
+
+/// When nodes may not be drained, such as `never Mon to Fri 09 to 17 UTC`. `None` if that takes more than a few words.
+fn blocked_words(week: &Week) -> Option<String> {
+    let of_day = |day: usize| {
+        let letters: Vec<char> = week.row(day).chars().filter(|letter| *letter != ' ').collect();
+        let mut spans: Vec<(usize, usize)> = Vec::new();
+        for hour in (0..letters.len()).filter(|hour| letters[*hour] == '#') {
+            match spans.last_mut() {
+                Some((_, end)) if *end == hour => *end += 1,
+                _ => spans.push((hour, hour + 1)),
+            }
+        }
+        spans
+    };
+    let days: Vec<Vec<(usize, usize)>> = (0..DAYS.len()).map(of_day).collect();
+    let mut parts = Vec::new();
+    let mut day = 0;
+    while day < days.len() {
+        let end = (day..days.len()).take_while(|other| days[*other] == days[day]).last().unwrap_or(day);
+        let names = if end == day { DAYS[day].to_owned() } else { format!("{} to {}", DAYS[day], DAYS[end]) };
+        for (from, to) in &days[day] {
+            parts.push(match (from, to) {
+                (0, 24) => names.clone(),
+                _ => format!("{names} {from:02} to {to:02}"),
+            });
+        }
+        day = end + 1;
+    }
+    (1..=MAX_SPANS).contains(&parts.len()).then(|| format!("never {} UTC", parts.join(", ")))
+}
+
 fn details(page: &mut String, pool: &PoolSummary, region: Option<&str>, width: usize) {
     let at = position(&pool.object, &Pointer::root());
     let at = at.map_or(String::new(), |(file, line, _)| format!(" ({file}:{line})"));
@@ -229,8 +275,12 @@ fn details(page: &mut String, pool: &PoolSummary, region: Option<&str>, width: u
         if let [one] = lines.as_slice() {
             line(page, "drains", one);
         } else {
+            let words = blocked_words(week);
+            if let Some(words) = &words {
+                line(page, "drains", words);
+            }
             for (number, text) in lines.iter().enumerate() {
-                let head = if number == 0 { "drains" } else { "" };
+                let head = if number == 0 && words.is_none() { "drains" } else { "" };
                 let _ = writeln!(page, "  {head:6}  {text}");
             }
         }

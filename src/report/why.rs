@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpulint_rules::catalog::{InstanceType, price_list};
 use gpulint_rules::fit::{
-    self, Change, Explanation, FitVerdict, Obstacle, Place, PoolReport, amount, gpu_name, gpus_of,
+    self, Change, Explanation, FitVerdict, Obstacle, Place, PoolReport, Room, amount, gpu_name, gpus_of,
     uncertainty_text,
 };
 use gpulint_rules::karpenter::scheduling::ResourceList;
@@ -17,13 +17,15 @@ use crate::args::ExplainFormat;
 use crate::error::CliError;
 use crate::terminal::{RenderOptions, count, printable};
 
-use super::answer::{place_of, uncertainty_json, wrapped};
+use super::answer::{number, place_of, uncertainty_json, wrapped};
 use super::place::position;
 
 pub(crate) const SCHEMA: &str = include_str!("why.schema.json");
 
 /// Maximum number of instance types in the text.
 const MAX_TYPES: usize = 8;
+/// Minimum number of columns for the reason beside the name of a pool.
+const MIN_WHY: usize = 20;
 
 /// The answer of where the pods of a workload go.
 pub(crate) struct WhyAnswer<'a> {
@@ -31,6 +33,9 @@ pub(crate) struct WhyAnswer<'a> {
     /// One explanation for each set that applies the workload and each pod template, with the name of the
     /// set.
     pub(crate) pods: Vec<(Option<Arc<str>>, Explanation)>,
+    /// How many of its pods the limits of the NodePool have room for, and how many there may be, where they have not room for
+    /// all.
+    pub(crate) room: Option<(Room, i64)>,
     pub(crate) platform: &'a Platform,
     /// Whether objects that are not in the input do not exist.
     pub(crate) complete: bool,
@@ -69,6 +74,7 @@ fn json(out: &mut dyn Write, answer: &WhyAnswer<'_>) -> Result<(), CliError> {
             "complete": answer.complete,
         },
         "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
+        "room": answer.room.as_ref().map(|(room, replicas)| json!({"pods": number(room.pods), "of": replicas})),
         "pods": answer.pods.iter().map(|(set, pod)| pod_json(set.as_deref(), pod, region)).collect::<Vec<_>>(),
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
@@ -207,6 +213,15 @@ fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> 
         let _ = writeln!(page, "{name}{which} {verdict}");
         explain(&mut page, pod, answer, options);
     }
+    if let Some((room, replicas)) = &answer.room {
+        let pools: Vec<&str> = room.pools.iter().map(Object::name).collect();
+        let (pods, pools) = (room.pods, pools.join(", "));
+        let text = format!(
+            "the limits of {pools} have room for {pods} of its {replicas} pods (`gpulint pools --capacity`)"
+        );
+        page.push('\n');
+        wrapped(&mut page, "  but ", &text, options.width);
+    }
     out.write_all(printable(&page, true).as_bytes())?;
     Ok(())
 }
@@ -246,8 +261,8 @@ fn explain(page: &mut String, pod: &Explanation, answer: &WhyAnswer<'_>, options
 }
 
 fn table(page: &mut String, pod: &Explanation, width: usize) {
-    let name_width =
-        pod.pools.iter().map(|pool| pool.object.name().chars().count()).max().unwrap_or(0).clamp(4, 28);
+    let longest = pod.pools.iter().map(|pool| pool.object.name().chars().count()).max().unwrap_or(0);
+    let name_width = longest.clamp(4, width.saturating_sub(MIN_WHY + 24).max(4));
     let _ = writeln!(page, "  {:name_width$}  WEIGHT  VERDICT     WHY", "POOL");
     for at in pod.nearest() {
         let pool = &pod.pools[at];
@@ -275,7 +290,13 @@ fn table(page: &mut String, pod: &Explanation, width: usize) {
             }
         };
         let head = format!("  {:name_width$}  {:>6}  {verdict:10}  ", pool.object.name(), pool.weight);
-        wrapped(page, &head, &why, width);
+        // What does not fit beside the columns is readable below them.
+        if head.chars().count() + why.chars().count() <= width {
+            let _ = writeln!(page, "{head}{why}");
+        } else {
+            let _ = writeln!(page, "{}", head.trim_end());
+            wrapped(page, "      ", &why, width);
+        }
     }
 }
 

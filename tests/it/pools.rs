@@ -89,6 +89,7 @@ fn the_table_fits_a_terminal() {
         .prints("  admits    2 types; amd64; on-demand; $0.80 to $4.60 an hour\n")
         .prints("  GPUs      1, 4 x l4, 22 GiB each\n")
         .prints("at most about 8 GPUs, 8 nodes, $9.20 an")
+        .prints("  drains    never Mon to Fri 09 to 17 UTC\n")
         .prints("Mon  ! ! ! ! ! ! ! ! ! # # # # # # # # ! ! ! ! ! ! !")
         .prints("  kept by   ml/deployment/llm: `karpenter.sh/do-not-disrupt`\n")
         .prints("  takes     ml/deployment/llm, 12 replicas, but the limits have room for 8\n")
@@ -203,8 +204,8 @@ fn whether_everything_fits_at_once() {
     let run = folder
         .run(&["pools", "--capacity"])
         .exits(1)
-        .prints("With the fewest replicas: all 5 pods fit; 3 nodes, $1.00 an hour\n")
-        .prints("With the most replicas: 2 of 10 pods do not fit; 6 nodes, $3.41 an hour\n")
+        .prints("With the fewest replicas: all 5 pods fit; 3 nodes, $1.00 an hour ($728 a month)\n")
+        .prints("With the most replicas: 2 of 10 pods do not fit; 6 nodes, $3.41 an hour ($2490 a\nmonth)\n")
         .prints("  POOL     TYPE                   NODES    PODS   GPUS  $ AN HOUR\n")
         .prints("  gpu      g6.xlarge                  4       4      4       3.22\n")
         .prints("  general  m5.large                   2       4      0       0.19\n")
@@ -224,6 +225,13 @@ fn whether_everything_fits_at_once() {
     // Below the limit everything fits.
     let folder = Folder::new().with("a.yaml", CAPACITY.replace("maxReplicaCount: 6", "maxReplicaCount: 4"));
     folder.run(&["pools", "--capacity"]).exits(0).prints("With the most replicas: all 8 pods fit; 6 nodes");
+    // What is the same with the fewest and the most replicas is said once.
+    let fixed = CAPACITY
+        .replace("minReplicaCount: 1", "minReplicaCount: 4")
+        .replace("maxReplicaCount: 6", "maxReplicaCount: 4");
+    let run = Folder::new().with("a.yaml", fixed).run(&["pools", "--capacity"]).exits(0);
+    let run = run.prints("With the fewest and with the most replicas: all 8 pods fit; ");
+    assert_eq!(run.out.matches("With the ").count(), 1, "{run:#?}");
 }
 
 #[test]

@@ -90,6 +90,24 @@ fn a_pod_that_fits_gets_types_with_prices() {
 }
 
 #[test]
+fn limits_are_compared_with_all_replicas_and_long_reasons_stand_below_the_table() {
+    let general = "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general-purpose-nodes-for-batch}\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}\n      requirements:\n        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i]}\n";
+    let serving = SERVING.replacen("  selector:", "  replicas: 3\n  selector:", 1).replacen(
+        "      containers:",
+        "      tolerations: [{operator: Exists}]\n      containers:",
+        1,
+    );
+    let pools = POOLS.replace("  weight: 100\n", "  weight: 100\n  limits: {nvidia.com/gpu: 1}\n");
+    let pools = format!("{pools}{general}");
+    let folder = Folder::new().with("pools.yaml", pools).with("apps/serving.yaml", serving);
+    let run = folder.run(&["why", "ml/deployment/llm"]).exits(0);
+    let run = run.prints("  but the limits of gpu-spot have room for 1 of its 3 pods");
+    let run = run
+        .prints("general-purpose-nodes-for-batch       0  1 change\n      no instance type of the pool has ");
+    assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
+}
+
+#[test]
 fn the_answer_as_json() {
     let run = folder().run(&["why", "ml/job/train", "--format", "json"]).exits(0);
     let json = run.json_of("why");

@@ -138,6 +138,13 @@ impl Situation {
         workloads.iter().map(&mut room_of).collect()
     }
 
+    /// The room for the pods of a workload as in [`Situation::rooms_of`], and how many there are at most, if that is more.
+    pub fn room(&self, cluster: &Cluster, workload: &Object) -> Option<(Room, i64)> {
+        let most = cluster.views().replicas(workload)?.max;
+        let room = self.rooms_of(&[workload]).pop().flatten()?;
+        (room.pods < i128::from(most)).then_some((room, most))
+    }
+
     /// The pod of a workload whose replicas can be counted.
     fn countable_pod(&self, workload: &Object) -> Option<Pod> {
         let kind = workload.kind();
