@@ -13,7 +13,7 @@ use gpulint_rules::{Engine, Group, Platform, Product, RULES, Settings};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::args::{CheckArgs, LspArgs, RuleArgs, SetArgs};
+use crate::args::{CheckArgs, KarpenterArgs, LspArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
 use crate::files::{CONFIGURATIONS, Directories, absolute, display_path, relative, short_path};
@@ -142,6 +142,7 @@ struct Flags {
     ignore: Vec<String>,
     /// The versions of the products, in the order of [`Product::ALL`].
     platform: [Option<gpulint_rules::Version>; 3],
+    settings: KarpenterArgs,
     complete: bool,
     no_suppressions: bool,
     show_suppressed: bool,
@@ -169,6 +170,7 @@ impl Flags {
             select: args.select.clone(),
             ignore: args.ignore.clone(),
             platform: [args.karpenter, args.keda, args.kubernetes],
+            settings: args.settings.clone(),
             ..Flags::default()
         })
     }
@@ -181,6 +183,8 @@ impl Flags {
                 settings.notes.extend(product.note_on(version).ok().flatten());
             }
         }
+        platform.feature_gates.extend(self.settings.feature_gates.iter().cloned());
+        platform.min_values_policy = self.settings.min_values_policy.or(platform.min_values_policy);
         settings.notes.extend(settings.platform.notes());
         if !self.select.is_empty() {
             settings.select.clone_from(&self.select);
@@ -239,6 +243,7 @@ impl Scopes {
             config: args.config.clone(),
             isolated: args.isolated,
             karpenter: args.karpenter,
+            settings: args.settings.clone(),
             ..RuleArgs::default()
         };
         let flags = Flags { complete: args.complete, ..Flags::new(&rules)? };

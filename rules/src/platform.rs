@@ -1,5 +1,7 @@
 //! The platform of the cluster: versions of Kubernetes, Karpenter and KEDA, EKS or not, the region.
 
+use std::collections::BTreeMap;
+
 use crate::facts::timezone::Zone;
 
 /// A minor version: `1.14`.
@@ -133,6 +135,32 @@ const KEDA_IS_TESTED_WITH: [(u32, u32, u32); 8] = [
 /// its `go.mod`.
 pub(crate) const KEDA_POD_FIELDS: Version = Version::new(1, 36);
 
+/// What Karpenter does if too few types remain for `minValues`: its setting `MIN_VALUES_POLICY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MinValuesPolicy {
+    /// It starts no node, as by default.
+    Strict,
+    /// It starts a node all the same.
+    BestEffort,
+}
+
+impl MinValuesPolicy {
+    pub const ALL: [MinValuesPolicy; 2] = [MinValuesPolicy::Strict, MinValuesPolicy::BestEffort];
+
+    /// The name in Karpenter's settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            MinValuesPolicy::Strict => "Strict",
+            MinValuesPolicy::BestEffort => "BestEffort",
+        }
+    }
+
+    /// Parses the name in Karpenter's settings.
+    pub fn parse(text: &str) -> Option<MinValuesPolicy> {
+        MinValuesPolicy::ALL.into_iter().find(|policy| policy.name() == text)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Platform {
     pub karpenter: Version,
@@ -145,6 +173,10 @@ pub struct Platform {
     pub region: Option<String>,
     /// The IANA name of the local time zone of the users, if set.
     pub timezone: Option<String>,
+    /// The feature gates of Karpenter that are stated, by name, and whether each is on.
+    pub feature_gates: BTreeMap<String, bool>,
+    /// Karpenter's policy for `minValues`, if stated.
+    pub min_values_policy: Option<MinValuesPolicy>,
 }
 
 impl Platform {
@@ -212,6 +244,8 @@ impl Default for Platform {
             eks: true,
             region: None,
             timezone: None,
+            feature_gates: BTreeMap::new(),
+            min_values_policy: None,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The arguments. The doc comments here are the help that users read.
 
 mod hint;
+mod karpenter;
 #[cfg(feature = "webhook")]
 pub(crate) mod webhook;
 
 pub(crate) use hint::parse;
+pub(crate) use karpenter::KarpenterArgs;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -359,6 +361,10 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Karpenter))]
     pub(crate) karpenter: Option<Version>,
 
+    /// What Karpenter is set to.
+    #[command(flatten)]
+    pub(crate) settings: KarpenterArgs,
+
     /// The input is everything there is: what is not in it does not exist
     #[arg(long)]
     pub(crate) complete: bool,
@@ -409,6 +415,10 @@ pub(crate) struct RuleArgs {
     /// Kubernetes' version, such as 1.34, instead of `platform.kubernetes`
     #[arg(long, value_name = "VERSION", value_parser = |text: &str| version(text, Product::Kubernetes))]
     pub(crate) kubernetes: Option<Version>,
+
+    /// What Karpenter is set to.
+    #[command(flatten)]
+    pub(crate) settings: KarpenterArgs,
 }
 
 /// `gpulint lsp`.

@@ -136,10 +136,34 @@ impl Shown<'_> {
                 );
             }
         }
+        self.karpenter_settings(&mut out);
         self.lists(&mut out);
         self.rules(&mut out);
         self.sections(&mut out);
         out
+    }
+
+    /// Karpenter's feature gates and policy that are stated.
+    fn karpenter_settings(&self, out: &mut String) {
+        let (platform, flags) = (&self.scope.settings.platform, &self.args.rules.settings);
+        if !platform.feature_gates.is_empty() {
+            out.push_str("  featureGates:\n");
+        }
+        for (name, on) in &platform.feature_gates {
+            let by_flag = flags.feature_gates.iter().any(|(flag, _)| flag == name);
+            let origin = match by_flag {
+                true => "--feature-gates".to_owned(),
+                false => self.origin(&["platform", "featureGates", name]),
+            };
+            line(out, 4, name, &on.to_string(), &origin);
+        }
+        if let Some(policy) = platform.min_values_policy {
+            let origin = match flags.min_values_policy {
+                Some(_) => "--min-values-policy".to_owned(),
+                None => self.origin(&["platform", "minValuesPolicy"]),
+            };
+            line(out, 2, "minValuesPolicy", policy.name(), &origin);
+        }
     }
 
     fn path(&self) -> String {

@@ -17,3 +17,8 @@ pub mod requirement;
 pub mod requirement_list;
 pub mod scheduling;
 pub(crate) mod undecodable;
+
+/// The names of Karpenter's feature gates, of all versions.
+pub fn feature_gate_names() -> impl Iterator<Item = &'static str> {
+    minors::gates().iter().map(|gate| gate.name)
+}

@@ -33,6 +33,10 @@ impl Config {
         }
         self.platform.region = self.platform.region.or(base.platform.region);
         self.platform.timezone = self.platform.timezone.or(base.platform.timezone);
+        self.platform.min_values_policy = self.platform.min_values_policy.or(base.platform.min_values_policy);
+        let mut gates = base.platform.feature_gates;
+        gates.append(&mut self.platform.feature_gates);
+        self.platform.feature_gates = gates;
         self.rules = self.rules.merged_over(base.rules);
         let mut overrides = base.overrides;
         overrides.retain_mut(|one| {

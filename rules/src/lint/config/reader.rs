@@ -15,7 +15,7 @@ use crate::karpenter::minors;
 use crate::kind;
 use crate::lint::rule::{Param, ParamDefault, Rule, RuleSet};
 use crate::lint::settings::{ClusterPaths, Mutation, NamespacePolicy, Suppressors, has_one_star};
-use crate::platform::{Product, Version};
+use crate::platform::{MinValuesPolicy, Product, Version};
 use crate::source::{Document, Source};
 use crate::tree::node::{Node, Shape};
 use crate::tree::scalar::Scalar;
@@ -41,7 +41,8 @@ const SECTIONS: [&str; 3] = ["platform", "render", "webhook"];
 pub(super) const RENDER: &[&str] = &["enabled", "helm"];
 pub(super) const HELM: &[&str] = &["chart", "values"];
 pub(super) const CLUSTER: &[&str] = &["name", "paths"];
-pub(super) const PLATFORM: &[&str] = &["karpenter", "keda", "kubernetes", "eks", "region", "timezone"];
+pub(super) const PLATFORM: &[&str] =
+    &["karpenter", "keda", "kubernetes", "eks", "region", "timezone", "featureGates", "minValuesPolicy"];
 pub(super) const OVERRIDE: &[&str] = &["paths", "namespaces", "kinds", "names", "rules"];
 pub(super) const WEBHOOK: &[&str] = &[
     "deny",
@@ -167,6 +168,8 @@ impl<'s> ConfigReader<'s> {
                 "eks" => platform.eks = self.bool(&node).unwrap_or(platform.eks),
                 "region" => platform.region = self.region(&node),
                 "timezone" => platform.timezone = self.timezone(&node),
+                "featureGates" => platform.feature_gates = self.feature_gates(&node),
+                "minValuesPolicy" => platform.min_values_policy = self.min_values_policy(&node),
                 _ => {}
             }
         }
@@ -178,6 +181,28 @@ impl<'s> ConfigReader<'s> {
             self.note(value_span(&node.get("kubernetes")), message, None);
         }
         platform
+    }
+
+    /// The states of Karpenter's feature gates. Karpenter ignores a gate that it does not know, so it is an error here.
+    fn feature_gates(&mut self, node: &Node<'_>) -> BTreeMap<String, bool> {
+        let known: Vec<&str> = minors::gates().iter().map(|gate| gate.name).collect();
+        let mut states = BTreeMap::new();
+        for (name, node) in self.map(node, &known, " of `featureGates`") {
+            if let Some(on) = self.bool(&node) {
+                states.insert(name.to_owned(), on);
+            }
+        }
+        states
+    }
+
+    fn min_values_policy(&mut self, node: &Node<'_>) -> Option<MinValuesPolicy> {
+        let name = self.string(node)?;
+        let policy = MinValuesPolicy::parse(&name);
+        if policy.is_none() {
+            let near = suggest::nearest(&name, MinValuesPolicy::ALL.into_iter().map(MinValuesPolicy::name));
+            self.error(value_span(node), format!("`{name}` is not a policy for `minValues`"), near);
+        }
+        policy
     }
 
     fn timezone(&mut self, node: &Node<'_>) -> Option<String> {

@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::karpenter::minors;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Group, Param, ParamDefault, Rule, RuleSet};
 use crate::lint::settings::WebhookSettings;
-use crate::platform::Platform;
+use crate::platform::{MinValuesPolicy, Platform};
 
 /// The JSON Schema (2020-12) of `gpulint.yaml`.
 pub fn schema(known_rules: RuleSet) -> Value {
@@ -73,7 +74,18 @@ fn platform() -> Value {
             "kubernetes": version(platform.kubernetes.to_string(), "Kubernetes' minor version"),
             "eks": {"type": "boolean", "default": platform.eks, "description": "Whether the API server is EKS's"},
             "region": {"type": "string", "description": "The AWS region: what it does not offer is found"},
-            "timezone": {"type": "string", "description": "The IANA time zone people think in"}
+            "timezone": {"type": "string", "description": "The IANA time zone people think in"},
+            "featureGates": {
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "properties": minors::gates().iter().map(|gate| (gate.name.to_owned(), json!({"type": "boolean"}))).collect::<Map<_, _>>(),
+                "description": "Karpenter's feature gates that are set: what depends on one that is not stated is unknown"
+            },
+            "minValuesPolicy": {
+                "enum": MinValuesPolicy::ALL.map(MinValuesPolicy::name),
+                "default": MinValuesPolicy::Strict.name(),
+                "description": "What Karpenter does if too few types remain for `minValues`"
+            }
         }
     })
 }
