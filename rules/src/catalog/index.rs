@@ -140,6 +140,12 @@ impl LabelValueIndex {
         self.types.values().filter(|with| !with.is_disjoint(types)).count()
     }
 
+    /// For each value that occurs among types, how many of them have it.
+    pub(crate) fn groups(&self, types: &TypeSet) -> impl Iterator<Item = usize> {
+        let counts = self.types.values().map(|with| with.and(types).len());
+        counts.filter(|count| *count > 0)
+    }
+
     /// The smallest and the largest integer among the values.
     pub fn range(&self) -> Option<(i64, i64)> {
         Some((self.numbers.first()?.0, self.numbers.last()?.0))

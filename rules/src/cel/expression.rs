@@ -31,6 +31,7 @@ const STEPS_PER_THREAD: usize = 10_000;
 thread_local! {
     /// The functions; registering them takes longer than evaluating most expressions.
     static FUNCTIONS_IN_SCOPE: Context<'static> = functions::context();
+    static NUMBER_FUNCTIONS_IN_SCOPE: Context<'static> = functions::number_context();
 }
 
 /// Functions that are written as operators.
@@ -104,10 +105,15 @@ impl Expression {
     /// `None` if the expression is unknown: it does not parse, is too large, or uses unsupported parts.
     pub(crate) fn parse(text: &str) -> Option<Expression> {
         let scan = Scan::new(text).filter(|scan| scan.is_plain)?;
+        Self::parse_as(text, scan, false)
+    }
+
+    /// `has_numbers`: whether `max` and `min` of two numbers are functions.
+    fn parse_as(text: &str, scan: Scan, has_numbers: bool) -> Option<Expression> {
         take_to_parse(text, scan);
         with_stack(scan, || {
             let program = Program::compile(text).ok()?;
-            let mut walk = Walk { depends_on_list_type: false };
+            let mut walk = Walk { depends_on_list_type: false, has_numbers };
             let known = walk.is_known(program.expression());
             let depends_on_list_type = walk.depends_on_list_type;
             let work = Work::of(program.expression());
@@ -138,6 +144,40 @@ impl Expression {
                 match self.program.execute(&context).ok()? {
                     CelValue::Bool(flag) => Some(Value::Bool(flag)),
                     CelValue::String(text) => Some(Value::from(text.as_str())),
+                    _ => None,
+                }
+            })
+        })
+    }
+}
+
+/// An expression over numbers that gives a number, with `max` and `min` of two numbers.
+#[derive(Debug)]
+pub(crate) struct NumberExpression(Expression);
+
+impl NumberExpression {
+    /// `None` if the expression is unknown.
+    pub(crate) fn parse(text: &str) -> Option<NumberExpression> {
+        let scan = Scan::new(text).filter(|scan| scan.is_plain)?;
+        Expression::parse_as(text, scan, true).map(NumberExpression)
+    }
+
+    /// The whole part of the value for integers and texts by name. `None` if the evaluation fails.
+    pub(crate) fn evaluate(&self, numbers: &[(&str, i64)], texts: &[(&str, &str)]) -> Option<i64> {
+        steps::take(self.0.work.steps(&Size::default()));
+        with_stack(self.0.scan, || {
+            NUMBER_FUNCTIONS_IN_SCOPE.with(|functions| {
+                let mut context = functions.new_inner_scope();
+                for (name, number) in numbers {
+                    context.add_variable_from_value(*name, CelValue::Int(*number));
+                }
+                for (name, text) in texts {
+                    context.add_variable_from_value(*name, CelValue::String(Arc::new((*text).to_owned())));
+                }
+                match self.0.program.execute(&context).ok()? {
+                    CelValue::Int(number) => Some(number),
+                    // Beyond these the conversion of Go is not defined.
+                    CelValue::Float(number) if number.abs() < 9e15 => Some(number as i64),
                     _ => None,
                 }
             })
@@ -179,6 +219,7 @@ fn with_stack<T: Default + Send>(scan: Scan, work: impl FnOnce() -> T + Send) ->
 /// Checks whether all parts of an expression are supported.
 struct Walk {
     depends_on_list_type: bool,
+    has_numbers: bool,
 }
 
 impl Walk {
@@ -223,7 +264,11 @@ impl Walk {
                     };
                     *known == name && count.is_some_and(|count| counts.contains(&count))
                 });
-                (operator || function)
+                let of_numbers = self.has_numbers
+                    && call.target.is_none()
+                    && (matches!(name, "max" | "min") && call.args.len() == 2
+                        || name == "double" && call.args.len() == 1);
+                (operator || function || of_numbers)
                     && call.target.iter().all(|target| self.is_known(target))
                     && call.args.iter().all(|argument| self.is_known(argument))
             }

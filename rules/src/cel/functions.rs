@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
-use kube_cel::cel::extractors::This;
+use kube_cel::cel::extractors::{Arguments, This};
 use kube_cel::cel::{Context, ExecutionError, Value};
 use regex::{Regex, RegexBuilder};
 
@@ -30,6 +30,31 @@ pub(super) fn context() -> Context<'static> {
     context.add_function("string", string);
     context.add_function("int", int);
     context
+}
+
+/// The functions of expressions over numbers.
+pub(super) fn number_context() -> Context<'static> {
+    let mut context = context();
+    context.add_function("max", |Arguments(numbers): Arguments| of_two(&numbers, |a, b| a > b));
+    context.add_function("min", |Arguments(numbers): Arguments| of_two(&numbers, |a, b| a < b));
+    context
+}
+
+/// The first of two numbers if it is the one that is wanted, otherwise the second. An integer beside a double becomes a double.
+fn of_two(numbers: &[Value], wanted: fn(f64, f64) -> bool) -> Outcome {
+    let double = |value: &Value| match value {
+        Value::Int(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
+    };
+    let [first, second] = numbers else { return Err(ExecutionError::NoSuchOverload) };
+    let (Some(a), Some(b)) = (double(first), double(second)) else {
+        return Err(ExecutionError::NoSuchOverload);
+    };
+    Ok(match (first, second) {
+        (Value::Int(a_int), Value::Int(b_int)) => Value::Int(if wanted(a, b) { *a_int } else { *b_int }),
+        _ => Value::Float(if wanted(a, b) { a } else { b }),
+    })
 }
 
 /// The number of Unicode code points of a string, of items of a list, of entries of a map.

@@ -20,6 +20,6 @@ mod unknown;
 mod work;
 
 #[cfg(feature = "cel")]
-pub(crate) use expression::{Expression, syntax_error};
+pub(crate) use expression::{Expression, NumberExpression, syntax_error};
 #[cfg(not(feature = "cel"))]
-pub(crate) use unknown::{Expression, syntax_error};
+pub(crate) use unknown::{Expression, NumberExpression, syntax_error};

@@ -44,14 +44,14 @@ pub struct TaintAudience {
     pub unknown: usize,
 }
 
-impl Situation {
+impl<'c> Situation<'c> {
     /// The situation of one pool without DaemonSets and overlays, which is enough for its instance types and
     /// their price.
-    pub fn of_pool(cluster: &Cluster, platform: &Platform, pool: &Object) -> Situation {
+    pub fn of_pool(cluster: &'c Cluster, platform: &Platform, pool: &Object) -> Situation<'c> {
         let runtime_classes = read::runtime_classes(cluster, None);
         let mut situation = Situation::of_pools(cluster, platform, vec![pool.clone()], runtime_classes);
         situation.options.listed_spot = true;
-        if let Some(reason) = read::left_out(pool, cluster, platform.karpenter) {
+        if let Some(reason) = read::left_out(pool, cluster, platform) {
             situation.pools.clear();
             situation.objects.clear();
             situation.left_out.push((pool.clone(), reason));
@@ -165,7 +165,7 @@ impl Situation {
 
 /// The pools to place pods on: all pools together, and each by itself, built on first use.
 struct Rooms<'s> {
-    situation: &'s Situation,
+    situation: &'s Situation<'s>,
     scheduler: Scheduler<'s>,
     alone: BTreeMap<usize, Scheduler<'s>>,
 }
@@ -216,7 +216,7 @@ pub fn admitted_by(
 
 /// Whether the types of a pool are known in spite of an uncertainty.
 fn is_harmless(uncertainty: &Uncertainty) -> bool {
-    matches!(uncertainty, Uncertainty::NoClass(_))
+    matches!(uncertainty, Uncertainty::NoClass(_) | Uncertainty::KubeletExpressions(_))
 }
 
 /// Groups the workloads that may be in one cluster with an object by whether they tolerate a taint of it.

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 
 use crate::catalog::InstanceType;
 use crate::cluster::Cluster;
+use crate::fit::domains::Bound;
 use crate::fit::pools::{GPUS, starts_nodes};
 use crate::fit::{FitVerdict, Place, Situation, amount, gpus_of, workloads};
+use crate::karpenter::pod::{affinity_terms, rules_of};
 use crate::karpenter::scheduling::{
-    FullPool, HostRule, NodeGroup, Packing, Pod, PodGroup, Scheduler, Uncertainty, Verdict,
+    FullPool, HostRule, NodeGroup, Outcome, Packing, Pod, PodGroup, Pool, Reservations, Scheduler,
+    TopologyKind, Uncertainty, Verdict,
 };
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -17,7 +20,7 @@ use crate::workload::devices::{pods_of, pods_of_groups};
 use crate::workload::selector::matches;
 use crate::workload::template::{Template, templates, workload_kind};
 
-const HOSTNAME: &str = "kubernetes.io/hostname";
+pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The capacity that all pods of a cluster need.
 #[derive(Clone, Debug)]
@@ -94,9 +97,23 @@ struct Demand<'c> {
     counts: Option<(u64, u64)>,
     pod: Option<Pod>,
     verdict: Verdict,
+    /// The most pods that rules about other pods allow in all.
+    bound: Option<Bound>,
+    /// Whether only nodes of capacity reservations take the pods: how many instances these have left is not known.
+    is_reserved: bool,
 }
 
-impl Situation {
+impl Demand<'_> {
+    /// The number of pods that rules about other pods allow, given how many there are to be.
+    fn allowed(&self, count: u64) -> u64 {
+        match &self.bound {
+            Some(Bound::Most(most, _)) => count.min(*most),
+            Some(Bound::Unknown) | None => count,
+        }
+    }
+}
+
+impl Situation<'_> {
     /// The capacity that all pods of a cluster need, at minimum and at maximum replicas.
     pub fn capacity(&self, cluster: &Cluster) -> Capacity {
         let scheduler = self.scheduler();
@@ -137,10 +154,32 @@ impl Situation {
                     }
                 };
                 let counts = counts(cluster, workload, &template);
-                demands.push(Demand { workload, template, counts, pod, verdict });
+                let bound = match &verdict {
+                    Verdict::Fits { .. } => {
+                        pod.as_ref().and_then(|pod| self.bound_by_domains(scheduler, &template, pod))
+                    }
+                    _ => None,
+                };
+                let is_reserved = pod.as_ref().is_some_and(|pod| self.needs_reservations(scheduler, pod));
+                demands.push(Demand { workload, template, counts, pod, verdict, bound, is_reserved });
             }
         }
         demands
+    }
+
+    /// Whether each pool that admits a pod does so on reserved capacity alone.
+    fn needs_reservations(&self, scheduler: &Scheduler<'_>, pod: &Pod) -> bool {
+        let reserves =
+            |pool: &Pool| pool.class.as_ref().is_some_and(|class| class.reservations != Reservations::None);
+        if !self.pools.iter().any(reserves) {
+            return false;
+        }
+        let admitting = scheduler.survey(pod).into_iter().filter_map(|(_, outcome)| match outcome {
+            Outcome::Admits(admission) => Some(admission.capacity_types),
+            _ => None,
+        });
+        let all: Vec<Vec<&str>> = admitting.collect();
+        !all.is_empty() && all.iter().all(|types| *types == ["reserved"])
     }
 
     fn load(&self, scheduler: &Scheduler<'_>, demands: &[Demand<'_>], of: fn((u64, u64)) -> u64) -> Load {
@@ -173,16 +212,26 @@ impl Situation {
                     load.misfits.push(Misfit { workload, pods, of: pods, reason, places: Vec::new() });
                 }
                 (Verdict::Fits { uncertainties, .. }, Some(count)) => {
-                    let (unknown, notes) = neighbours(demand, count);
+                    let (mut unknown, notes) = neighbours(demand, count);
+                    if count > 1 && demand.is_reserved {
+                        unknown.push(Uncertainty::Reservations);
+                    }
                     if !unknown.is_empty() {
                         load.unknown.push((workload, Some(count), unknown));
                         continue;
                     }
                     let notes: Vec<Uncertainty> = uncertainties.iter().cloned().chain(notes).collect();
                     if !notes.is_empty() {
-                        load.notes.push((workload, notes));
+                        load.notes.push((workload.clone(), notes));
                     }
                     load.pods += count;
+                    if let Some(Bound::Most(most, key)) = &demand.bound
+                        && *most < count
+                    {
+                        let reason = format!("its pods keep apart by `{key}`, which allows {most} of them");
+                        let pods = count - most;
+                        load.misfits.push(Misfit { workload, pods, of: count, reason, places: Vec::new() });
+                    }
                     packed.push(demand);
                 }
                 (verdict, count) => {
@@ -201,7 +250,7 @@ impl Situation {
         let groups: Vec<PodGroup<'_>> = packed
             .iter()
             .enumerate()
-            .filter_map(|(at, demand)| pod_group(&packed, at, demand.counts.map(of)?))
+            .filter_map(|(at, demand)| pod_group(&packed, at, demand.allowed(demand.counts.map(of)?)))
             .collect();
         let packing = scheduler.pack(&groups, self.options.region.as_deref());
         self.tell_unplaced(&mut load, &packing, &packed, of);
@@ -383,35 +432,26 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
             Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
         }
     }
-    for (term, required) in terms(spec, "podAntiAffinity") {
+    for (term, required) in affinity_terms(spec, "podAntiAffinity") {
         let key = term.get("topologyKey").text();
         let itself = selects(&term, &demand.template) != Some(false);
         match key {
             Some(HOSTNAME) | None => {}
-            Some(_) if itself && required => unknown.push(Uncertainty::TopologySpread),
+            Some(_) if itself && required => {
+                if matches!(demand.bound, Some(Bound::Unknown)) {
+                    unknown.push(Uncertainty::TopologySpread);
+                }
+            }
             Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
         }
     }
     // Counting cannot decide whether all pods fit on one node.
-    if terms(spec, "podAffinity").any(|(term, _)| term.get("topologyKey").text() == Some(HOSTNAME)) {
+    if affinity_terms(spec, "podAffinity").any(|(term, _)| term.get("topologyKey").text() == Some(HOSTNAME)) {
         unknown.push(Uncertainty::PodAffinity);
     }
     notes.sort();
     notes.dedup();
     (unknown, notes)
-}
-
-/// The terms of pod affinity or anti-affinity, those with the highest weight first, and whether each is
-/// required.
-fn terms<'a>(spec: &Node<'a>, name: &str) -> impl Iterator<Item = (Node<'a>, bool)> {
-    let affinity = spec.path(&["affinity", name]);
-    let required: Vec<Node<'a>> =
-        affinity.items_at(&["requiredDuringSchedulingIgnoredDuringExecution"]).collect();
-    let mut preferred: Vec<Node<'a>> =
-        affinity.items_at(&["preferredDuringSchedulingIgnoredDuringExecution"]).collect();
-    preferred.sort_by_key(|item| std::cmp::Reverse(item.get("weight").int().unwrap_or(0)));
-    let preferred = preferred.into_iter().map(|item| (item.get("podAffinityTerm"), false));
-    required.into_iter().map(|term| (term, true)).chain(preferred)
 }
 
 fn selects(term: &Node<'_>, template: &Template<'_>) -> Option<bool> {
@@ -421,33 +461,25 @@ fn selects(term: &Node<'_>, template: &Template<'_>) -> Option<bool> {
 /// The pods of a demand, with their constraints on pods of the same node.
 fn pod_group<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<PodGroup<'d>> {
     let demand = packed[at];
-    let spec = &demand.template.spec;
-    let mut group = PodGroup {
-        pod: demand.pod.as_ref()?,
-        count,
-        required: Vec::new(),
-        anti_affinity: Vec::new(),
-        spread: Vec::new(),
-    };
-    let on_host = |node: &Node<'_>| node.get("topologyKey").text() == Some(HOSTNAME);
-    for (term, required) in terms(spec, "podAntiAffinity").filter(|(term, _)| on_host(term)) {
-        let counts = selected(packed, at, &term);
-        let rule = HostRule { counts, before: 0, mutual: required };
-        if required { group.required.push(rule) } else { group.anti_affinity.push(rule) }
-    }
-    for constraint in spec.get("topologySpreadConstraints").items().filter(on_host) {
-        let counts = selected(packed, at, &constraint);
-        let skew = u64::try_from(constraint.get("maxSkew").int().unwrap_or(1)).unwrap_or(1).max(1);
-        // A new node is always possible, so the minimum number of pods on a node is 0.
-        let before = if counts.contains(&at) { skew - 1 } else { skew };
-        let rule = HostRule { counts, before, mutual: false };
-        if constraint.get("whenUnsatisfiable").text() == Some("ScheduleAnyway") {
-            group.spread.push(rule);
-        } else {
-            group.required.push(rule);
+    let on_host = rules_of(&demand.template).into_iter().map(|(kind, required, node)| {
+        // Pods that share no other domain share no node either.
+        let apart = kind == TopologyKind::AntiAffinity && required;
+        if node.get("topologyKey").text() != Some(HOSTNAME) && !apart {
+            return None;
         }
-    }
-    Some(group)
+        let counts = selected(packed, at, &node);
+        match kind {
+            TopologyKind::Affinity => None,
+            TopologyKind::AntiAffinity => Some(HostRule { counts, before: 0, mutual: required }),
+            TopologyKind::Spread => {
+                let skew = u64::try_from(node.get("maxSkew").int().unwrap_or(1)).unwrap_or(1).max(1);
+                // A new node is always possible, so the minimum number of pods on a node is 0.
+                let before = if counts.contains(&at) { skew - 1 } else { skew };
+                Some(HostRule { counts, before, mutual: false })
+            }
+        }
+    });
+    Some(PodGroup { pod: demand.pod.as_ref()?, count, on_host: on_host.collect(), ports: Vec::new() })
 }
 
 /// The positions of the demands whose pods a term or constraint selects.

@@ -14,9 +14,14 @@
 
 mod ask;
 mod capacity;
+mod domains;
+mod expressions;
 mod obstacles;
 mod pools;
 mod read;
+mod remedies;
+mod settings;
+mod surroundings;
 mod words;
 
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
@@ -27,7 +32,7 @@ use crate::karpenter::scheduling::{
 };
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::platform::{Platform, Version};
+use crate::platform::Platform;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
@@ -37,6 +42,7 @@ pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};
 use read::RuntimeClasses;
 
 pub use pools::{Ceiling, GpuModel, Keeper, PoolOverview, PoolSummary, Tenant, gpu_name, gpus_of};
+pub(crate) use surroundings::VOLUME_KINDS;
 pub use words::{amount, uncertainty_code, uncertainty_text};
 
 /// A field of an object.
@@ -226,6 +232,8 @@ pub(crate) struct NearestMiss {
     pub(crate) pool: Object,
     /// Why the pool rejects the pod; never empty.
     pub(crate) obstacles: Vec<Obstacle>,
+    /// Whether the pool admits the pod once all obstacles are removed.
+    reachable: bool,
 }
 
 /// The pools whose reasons to reject a pod are reported.
@@ -266,7 +274,8 @@ impl Told {
 const MOST_COMPARED: usize = 6;
 
 /// The objects around a pod that decide its placement.
-pub struct Situation {
+pub struct Situation<'c> {
+    cluster: &'c Cluster,
     pools: Vec<Pool>,
     /// The NodePool of each entry of `pools`.
     objects: Vec<Object>,
@@ -274,43 +283,42 @@ pub struct Situation {
     daemonsets: Vec<DaemonSet>,
     daemonset_objects: Vec<Object>,
     overlays: Vec<Overlay>,
+    /// Whether Karpenter applies overlays, if known.
+    overlays_on: Option<bool>,
     runtime_classes: RuntimeClasses,
     unreadable_daemonsets: Vec<String>,
     options: SchedulerOptions,
 }
 
-impl Situation {
+impl<'c> Situation<'c> {
     /// The situation in a cluster. If several objects of the input have the same identity, the one nearest to
     /// `near` is used.
-    pub fn read(cluster: &Cluster, platform: &Platform, near: Option<&Object>) -> Situation {
-        let mut situation = Situation {
-            pools: Vec::new(),
-            objects: Vec::new(),
-            left_out: Vec::new(),
-            daemonsets: Vec::new(),
-            daemonset_objects: Vec::new(),
-            overlays: Vec::new(),
-            runtime_classes: read::runtime_classes(cluster, near),
-            unreadable_daemonsets: Vec::new(),
-            options: SchedulerOptions {
-                eks: platform.eks,
-                region: platform.region.clone(),
-                listed_spot: true,
-                all_values_count: all_values_count(platform),
-                ..SchedulerOptions::default()
-            },
-        };
-        for object in read::objects(cluster, Kind::NODE_POOL, near) {
-            match read::left_out(&object, cluster, platform.karpenter) {
+    pub fn read(cluster: &'c Cluster, platform: &Platform, near: Option<&Object>) -> Situation<'c> {
+        let pools = read::objects(cluster, Kind::NODE_POOL, near);
+        let daemonsets = read::objects(cluster, Kind::DAEMON_SET, near);
+        Situation::around(cluster, platform, near, (pools, daemonsets))
+    }
+
+    /// The situation of the given pools and DaemonSets.
+    pub(crate) fn around(
+        cluster: &'c Cluster,
+        platform: &Platform,
+        near: Option<&Object>,
+        (pools, daemonsets): (Vec<Object>, Vec<Object>),
+    ) -> Situation<'c> {
+        let mut situation =
+            Situation::of_pools(cluster, platform, Vec::new(), read::runtime_classes(cluster, near));
+        for object in pools {
+            match read::left_out(&object, cluster, platform) {
                 Some(reason) => situation.left_out.push((object, reason)),
                 None => {
-                    situation.pools.push(read::pool(&object, cluster));
+                    situation.pools.push(read::pool(&object, cluster, platform));
                     situation.objects.push(object);
                 }
             }
         }
-        for object in read::objects(cluster, Kind::DAEMON_SET, near) {
-            match read::daemonset(&object, &situation.runtime_classes) {
+        for object in daemonsets {
+            match read::daemonset(&object, &situation.runtime_classes, cluster) {
                 Ok(daemonset) => {
                     situation.daemonsets.push(daemonset);
                     situation.daemonset_objects.push(object);
@@ -320,49 +328,45 @@ impl Situation {
         }
         let overlays = read::objects(cluster, Kind::NODE_OVERLAY, near);
         situation.overlays = overlays.iter().filter_map(read::overlay).collect();
+        if !situation.overlays.is_empty() {
+            situation.overlays_on = settings::gate("NodeOverlay", platform, cluster);
+        }
+        let options = settings::options(platform, cluster, &situation.pools);
+        situation.options = SchedulerOptions { listed_spot: true, ..options };
         situation
     }
 
-    /// The situation of the given pools alone, with every assumption in favour of the pods of a template:
-    /// every type is sold as Spot, and there are no DaemonSets. A pod that does not fit here fits in no
-    /// situation.
-    pub(crate) fn of_pools_for(
-        template: &Template<'_>,
-        cluster: &Cluster,
-        platform: &Platform,
-        pools: Vec<Object>,
-    ) -> Situation {
-        let runtime_classes = read::runtime_class_of(template, cluster);
-        Situation::of_pools(cluster, platform, pools, runtime_classes)
-    }
-
     fn of_pools(
-        cluster: &Cluster,
+        cluster: &'c Cluster,
         platform: &Platform,
         pools: Vec<Object>,
         runtime_classes: RuntimeClasses,
-    ) -> Situation {
-        let options = SchedulerOptions {
-            eks: platform.eks,
-            region: platform.region.clone(),
-            all_values_count: all_values_count(platform),
-            ..SchedulerOptions::default()
-        };
+    ) -> Situation<'c> {
+        let objects = pools;
+        let pools: Vec<Pool> = objects.iter().map(|object| read::pool(object, cluster, platform)).collect();
+        let options = settings::options(platform, cluster, &pools);
         Situation {
-            pools: pools.iter().map(|object| read::pool(object, cluster)).collect(),
-            objects: pools,
+            cluster,
+            pools,
+            objects,
             left_out: Vec::new(),
             daemonsets: Vec::new(),
             daemonset_objects: Vec::new(),
             overlays: Vec::new(),
+            overlays_on: None,
             runtime_classes,
             unreadable_daemonsets: Vec::new(),
             options,
         }
     }
 
-    /// The pool that needs the fewest changes to admit a pod. `None` if the pod fits a pool, if that is not
-    /// known, or if Karpenter does not consider the pod.
+    /// Whether a pod fits one of the pools, or may.
+    pub(crate) fn may_admit(&self, template: &Template<'_>) -> bool {
+        self.pod(template).is_none_or(|pod| !matches!(self.scheduler().decide(&pod), Verdict::DoesNotFit(_)))
+    }
+
+    /// The pool that needs the fewest changes to admit a pod. `None` if the pod fits a pool, if that is not known, or if Karpenter does
+    /// not consider the pod.
     pub(crate) fn nearest_miss(&self, workload: &Object, template: &Template<'_>) -> Option<NearestMiss> {
         let pod = self.pod(template)?;
         let scheduler = self.scheduler();
@@ -382,20 +386,23 @@ impl Situation {
         }
         rejected.sort_by_key(|(_, depth)| std::cmp::Reverse(*depth));
         let mut nearest: Option<NearestMiss> = None;
-        for (position, _) in rejected.into_iter().take(MOST_COMPARED) {
+        // A pool that takes no pods at all says nothing about this one.
+        for (position, _) in rejected.into_iter().filter(|(_, depth)| *depth > 0).take(MOST_COMPARED) {
             let Answer::Rejects { obstacles, reachable } = self.obstacles(position, workload, template, &pod)
             else {
                 return None;
             };
-            if reachable && nearest.as_ref().is_none_or(|known| obstacles.len() < known.obstacles.len()) {
-                nearest = Some(NearestMiss { pool: self.objects[position].clone(), obstacles });
+            let distance = |miss: &NearestMiss| (!miss.reachable, miss.obstacles.len());
+            let miss = NearestMiss { pool: self.objects[position].clone(), obstacles, reachable };
+            if nearest.as_ref().is_none_or(|known| distance(&miss) < distance(known)) {
+                nearest = Some(miss);
             }
         }
         nearest
     }
 
     /// The situation with only the named pool. `None` if there is no such pool.
-    pub fn only(mut self, name: &str) -> Option<Situation> {
+    pub fn only(mut self, name: &str) -> Option<Situation<'c>> {
         let keep: Vec<bool> = self.objects.iter().map(|object| object.name() == name).collect();
         let mut flags = keep.iter();
         self.pools.retain(|_| flags.next() == Some(&true));
@@ -408,7 +415,7 @@ impl Situation {
     /// The pod of a template, with the additions of its RuntimeClass. `None` if a field that decides cannot
     /// be read.
     fn pod(&self, template: &Template<'_>) -> Option<Pod> {
-        read::pod(template, &self.runtime_classes)
+        read::pod(template, &self.runtime_classes, self.cluster)
     }
 
     /// Whether there are no pools.
@@ -421,7 +428,12 @@ impl Situation {
     }
 
     pub fn scheduler(&self) -> Scheduler<'_> {
-        Scheduler::new(&self.pools, &self.daemonsets, &self.options).or_with_overlays(&self.overlays)
+        let scheduler = Scheduler::new(&self.pools, &self.daemonsets, &self.options);
+        match self.overlays_on {
+            Some(true) => scheduler.with_overlays(&self.overlays),
+            Some(false) => scheduler,
+            None => scheduler.or_with_overlays(&self.overlays),
+        }
     }
 
     /// The placement of the pods of each template of a workload.
@@ -569,11 +581,6 @@ fn ignored(workload: &Object, template: &Template<'_>) -> Option<Ignored> {
         return because("gated", text, &gates, "these gates");
     }
     None
-}
-
-/// Whether `minValues` counts values that a requirement excludes: that ended with 1.14.3, so that it holds for minors before 1.14.
-fn all_values_count(platform: &Platform) -> bool {
-    platform.karpenter < Version::new(1, 14)
 }
 
 /// The workloads of a cluster that have pods.

@@ -1,16 +1,19 @@
 //! Lists the reasons why a pool rejects a pod, one by one, and the changes that would remove each.
 //!
-//! The scheduler reports only the first reason. To find the next one, the pod or the pool is changed as the
-//! message proposes and the scheduler runs again, until it admits the pod. This ensures that all changes
-//! together are enough.
+//! The scheduler reports only the first reason. To find the next one, the first change that is proposed is made to the pod, the pool
+//! or its class, and the scheduler runs again, until it admits the pod. No change is proposed that does not get the pod past the reason,
+//! and of an obstacle's alternatives only those are kept that, with the first changes of the others, admit the pod.
 
-use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
-use crate::fit::words::{amount, conflict};
+use std::rc::Rc;
+
+use crate::catalog::TypeSet;
+use crate::fit::words::{amount, conflict, unsatisfied};
 use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
-use crate::karpenter::requirement::{Clash, Operator, Requirement, Requirements, is_well_known, normalise};
+use crate::karpenter::pod::rules_of;
+use crate::karpenter::requirement::{Clash, Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling::{
-    Outcome, Pod, Pool, RejectionStage, Scheduler, Taint, Toleration, admitted, allocatable, capacity,
+    Outcome, Pod, Pool, RejectionStage, Scheduler, Taint, Toleration, TopologyKind, admitted, capacity,
     effective_tolerations, matching, pod_requests, pool_requirements,
 };
 use crate::object::Object;
@@ -19,18 +22,37 @@ use crate::workload::template::Template;
 
 /// Maximum number of obstacles to find in one pool.
 const MAX_OBSTACLES: usize = 16;
+/// Maximum number of values of a label that are tried for a pod.
+const MAX_VALUES: usize = 4;
 
-/// A pod and a pool that are changed until they fit.
-struct Attempt<'s> {
-    situation: &'s Situation,
-    workload: &'s Object,
-    template: &'s Template<'s>,
-    object: &'s Object,
-    pod: Pod,
-    pool: Pool,
+/// What a change does to the pod and the pool.
+pub(super) type Edit = Rc<dyn Fn(&mut Pod, &mut Pool)>;
+
+/// A change, with what it does.
+pub(super) struct Remedy {
+    pub(super) change: Change,
+    pub(super) edit: Edit,
 }
 
-impl Situation {
+/// An obstacle before its changes are tried.
+struct Draft {
+    obstacle: Obstacle,
+    remedies: Vec<Remedy>,
+    /// Takes the obstacle away if no change does.
+    without: Edit,
+}
+
+/// A pod and a pool that are changed until they fit.
+pub(super) struct Attempt<'s> {
+    pub(super) situation: &'s Situation<'s>,
+    pub(super) workload: &'s Object,
+    pub(super) template: &'s Template<'s>,
+    pub(super) object: &'s Object,
+    pub(super) pod: Pod,
+    pub(super) pool: Pool,
+}
+
+impl Situation<'_> {
     /// The reasons why the pool at a position rejects the pod of a template.
     pub(super) fn obstacles(
         &self,
@@ -39,48 +61,98 @@ impl Situation {
         template: &Template<'_>,
         pod: &Pod,
     ) -> Answer {
-        let mut attempt = Attempt {
-            situation: self,
-            workload,
-            template,
-            object: &self.objects[position],
-            // The pod keeps the tolerations that EKS adds for the resources that it requests now.
-            pod: Pod { tolerations: effective_tolerations(pod, &self.options), ..pod.clone() },
-            pool: self.pools[position].clone(),
-        };
-        let mut obstacles = Vec::new();
-        let mut last = None;
-        while obstacles.len() < MAX_OBSTACLES {
-            let Some(stage) = attempt.next_stage() else {
-                return Answer::Rejects { obstacles, reachable: true };
-            };
-            // The last change had no effect.
-            if last.as_ref() == Some(&stage) {
-                break;
-            }
+        // The pod keeps the tolerations that EKS adds for the resources that it requests now.
+        let pod = Pod { tolerations: effective_tolerations(pod, &self.options), ..pod.clone() };
+        let pool = self.pools[position].clone();
+        let object = &self.objects[position];
+        let start = Attempt { situation: self, workload, template, object, pod, pool };
+        let mut attempt = start.clone();
+        let mut drafts: Vec<Draft> = Vec::new();
+        let reachable = loop {
+            let Some(stage) = attempt.next_stage() else { break true };
             let terminal = matches!(
                 stage,
                 RejectionStage::Static | RejectionStage::Invalid(_) | RejectionStage::NoTypes(_)
             );
-            let found = attempt.remove(&stage);
-            obstacles.extend(found);
-            if terminal {
-                break;
+            if drafts.len() == MAX_OBSTACLES {
+                break false;
             }
-            last = Some(stage);
+            let mut draft = attempt.draft(&stage);
+            draft.remedies.retain(|remedy| attempt.with(&remedy.edit).is_past(&stage));
+            let edit = draft.remedies.first().map_or(&draft.without, |remedy| &remedy.edit);
+            attempt = attempt.with(edit);
+            let is_past = attempt.is_past(&stage);
+            drafts.push(draft);
+            if terminal || !is_past {
+                break false;
+            }
+        };
+        if reachable {
+            start.keep_sufficient(&mut drafts);
         }
-        Answer::Rejects { obstacles, reachable: false }
+        let told = drafts.into_iter().map(|draft| Obstacle {
+            changes: draft.remedies.into_iter().map(|remedy| remedy.change).collect(),
+            ..draft.obstacle
+        });
+        Answer::Rejects { obstacles: told.collect(), reachable }
+    }
+
+    /// A scheduler for some of the pools or changed ones.
+    pub(super) fn scheduler_for<'p>(&'p self, pools: &'p [Pool]) -> Scheduler<'p> {
+        let scheduler = Scheduler::new(pools, &self.daemonsets, &self.options);
+        if self.overlays_on == Some(true) { scheduler.with_overlays(&self.overlays) } else { scheduler }
     }
 }
 
-impl Attempt<'_> {
+impl<'s> Attempt<'s> {
+    fn clone(&self) -> Attempt<'s> {
+        Attempt { pod: self.pod.clone(), pool: self.pool.clone(), ..*self }
+    }
+
+    /// The attempt after a change.
+    pub(super) fn with(&self, edit: &Edit) -> Attempt<'s> {
+        let mut changed = self.clone();
+        edit(&mut changed.pod, &mut changed.pool);
+        changed
+    }
+
+    /// Removes the alternatives that do not admit the pod together with the first changes of the other obstacles.
+    fn keep_sufficient(&self, drafts: &mut [Draft]) {
+        let first = |draft: &Draft| draft.remedies.first().map_or(&draft.without, |one| &one.edit).clone();
+        let plan: Vec<Edit> = drafts.iter().map(first).collect();
+        for (at, draft) in drafts.iter_mut().enumerate() {
+            let mut number = 0;
+            draft.remedies.retain(|remedy| {
+                number += 1;
+                let edits = plan.iter().enumerate();
+                let edits = edits.map(|(other, edit)| if other == at { &remedy.edit } else { edit });
+                number == 1
+                    || edits.fold(self.clone(), |attempt, edit| attempt.with(edit)).next_stage().is_none()
+            });
+        }
+    }
+
     /// The stage at which the pool rejects the pod. `None` if it may admit it.
-    fn next_stage(&self) -> Option<RejectionStage> {
-        let pools = std::slice::from_ref(&self.pool);
-        let scheduler = Scheduler::new(pools, &self.situation.daemonsets, &self.situation.options);
+    pub(super) fn next_stage(&self) -> Option<RejectionStage> {
+        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
         match scheduler.survey(&self.pod).into_iter().next()?.1 {
             Outcome::Rejects(stage) => Some(stage),
             Outcome::Admits(_) | Outcome::Undecided(_) => None,
+        }
+    }
+
+    /// Whether the pod gets past a stage at which it was rejected.
+    pub(super) fn is_past(&self, stage: &RejectionStage) -> bool {
+        let Some(next) = self.next_stage() else { return true };
+        match (stage, &next) {
+            (RejectionStage::Label(before), RejectionStage::Label(after)) => before.key != after.key,
+            (RejectionStage::Resources(before), RejectionStage::Resources(after)) => {
+                before != after && before.first().is_none_or(|name| !after.contains(name))
+            }
+            (RejectionStage::Limits(before), RejectionStage::Limits(after)) => {
+                before.first().is_some_and(|name| !after.contains(name))
+            }
+            (before, after) => before.depth() <= after.depth() && before != after,
         }
     }
 
@@ -90,8 +162,7 @@ impl Attempt<'_> {
             return Vec::new();
         }
         let open = Pool { limits: Vec::new(), ..self.pool.clone() };
-        let scheduler =
-            Scheduler::new(std::slice::from_ref(&open), &self.situation.daemonsets, &self.situation.options);
+        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&open));
         let Some((_, Outcome::Admits(admission))) = scheduler.survey(&self.pod).into_iter().next() else {
             return Vec::new();
         };
@@ -103,8 +174,8 @@ impl Attempt<'_> {
         limits.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Describes the obstacles of a stage and removes them.
-    fn remove(&mut self, stage: &RejectionStage) -> Vec<Obstacle> {
+    /// Describes the obstacle of a stage, with changes that may remove it.
+    fn draft(&self, stage: &RejectionStage) -> Draft {
         if matches!(stage, RejectionStage::Resources(_) | RejectionStage::Requirements) {
             let limits = self.limits_in_the_way();
             if !limits.is_empty() {
@@ -112,56 +183,73 @@ impl Attempt<'_> {
             }
         }
         match stage {
-            RejectionStage::Static => vec![self.static_pool()],
+            RejectionStage::Static => self.static_pool(),
             RejectionStage::Invalid(problem) => {
                 let reason = format!("Karpenter rejects the NodePool: {problem}");
-                vec![self.of_pool("invalid", reason, &self.object.path(&["metadata", "name"]))]
+                self.of_pool("invalid", reason, &self.object.path(&["metadata", "name"]))
             }
-            RejectionStage::NoTypes(why) => vec![self.no_types(why.as_ref())],
-            RejectionStage::Taint(taint) => vec![self.taint(taint)],
-            RejectionStage::Label(clash) => vec![self.label(clash)],
-            RejectionStage::NodesLimit => vec![self.nodes_limit()],
+            RejectionStage::NoTypes(why) => self.no_types(why.as_ref()),
+            RejectionStage::Taint(taint) => self.taint(taint),
+            RejectionStage::Label(clash) => self.label(clash),
+            RejectionStage::NodesLimit => self.nodes_limit(),
             RejectionStage::Limits(names) => self.limits(names),
-            RejectionStage::Requirements => vec![self.requirements()],
-            RejectionStage::HostPort => vec![self.host_port()],
+            RejectionStage::Volumes(clash) => self.volumes(clash),
+            RejectionStage::Topology { kind, key } => self.topology(*kind, key),
+            RejectionStage::Requirements => self.requirements(),
+            RejectionStage::HostPort => self.host_port(),
             RejectionStage::Resources(names) => self.resources(names),
-            RejectionStage::MinValues { key, wanted, found } => vec![self.min_values(key, *wanted, *found)],
+            RejectionStage::MinValues { key, wanted, found } => self.min_values(key, *wanted, *found),
         }
     }
 
-    fn of_pool(&self, stage: &'static str, reason: String, node: &Node<'_>) -> Obstacle {
+    fn of_pool(&self, stage: &'static str, reason: String, node: &Node<'_>) -> Draft {
         let places = vec![Place::new(self.object, node, "this NodePool")];
-        Obstacle { stage, reason, places, changes: Vec::new() }
+        let obstacle = Obstacle { stage, reason, places, changes: Vec::new() };
+        Draft { obstacle, remedies: Vec::new(), without: edit(|_, _| ()) }
     }
 
     fn pool_spec(&self) -> Node<'_> {
         self.object.path(&["spec", "template", "spec"])
     }
 
-    fn change_pod(&self, node: &Node<'_>, text: String) -> Change {
-        Change { side: Side::Pod, place: Place::new(self.workload, node, "here"), text }
+    pub(super) fn of_pod(
+        &self,
+        node: &Node<'_>,
+        text: String,
+        change: impl Fn(&mut Pod, &mut Pool) + 'static,
+    ) -> Remedy {
+        let change_to = Change { side: Side::Pod, place: Place::new(self.workload, node, "here"), text };
+        Remedy { change: change_to, edit: edit(change) }
     }
 
-    fn change_pool(&self, node: &Node<'_>, text: String) -> Change {
-        Change { side: Side::Pool, place: Place::new(self.object, node, "here"), text }
+    pub(super) fn in_pool(
+        &self,
+        node: &Node<'_>,
+        text: String,
+        change: impl Fn(&mut Pod, &mut Pool) + 'static,
+    ) -> Remedy {
+        let change_to = Change { side: Side::Pool, place: Place::new(self.object, node, "here"), text };
+        Remedy { change: change_to, edit: edit(change) }
     }
 
-    fn static_pool(&self) -> Obstacle {
+    fn static_pool(&self) -> Draft {
         let node = self.object.path(&["spec", "replicas"]);
-        let mut obstacle =
-            self.of_pool("static", "the pool has `replicas`: it takes no pending pods".to_owned(), &node);
-        obstacle.changes.push(self.change_pool(&node, "remove `replicas`".to_owned()));
-        obstacle
+        let reason = "the pool has `replicas`: it takes no pending pods".to_owned();
+        let mut draft = self.of_pool("static", reason, &node);
+        draft
+            .remedies
+            .push(self.in_pool(&node, "remove `replicas`".to_owned(), |_, pool| pool.replicas = false));
+        draft
     }
 
-    fn no_types(&self, why: Option<&crate::karpenter::scheduling::Conflict>) -> Obstacle {
+    fn no_types(&self, why: Option<&crate::karpenter::scheduling::Conflict>) -> Draft {
         let reason = why.map_or_else(|| "the pool admits no instance type".to_owned(), conflict);
         let node = why.and_then(|why| self.pool_keys(&why.key).into_iter().next());
         let node = node.unwrap_or_else(|| self.pool_spec().get("requirements"));
         self.of_pool("no-types", reason, &node)
     }
 
-    fn taint(&mut self, taint: &Taint) -> Obstacle {
+    fn taint(&self, taint: &Taint) -> Draft {
         let written = display(taint);
         let spec = self.pool_spec();
         let of_taint = |node: &Node<'_>| {
@@ -177,22 +265,26 @@ impl Attempt<'_> {
             places.push(Place::new(self.workload, near, "this toleration is for another value or effect"));
         }
         let at = near.unwrap_or(tolerations);
-        let changes = vec![
-            self.change_pod(&at, format!("tolerate `{written}`")),
-            self.change_pool(&node, format!("remove the taint `{written}`")),
-        ];
-        let reason = format!("the pod does not tolerate the taint `{written}`");
-        self.pod.tolerations.push(Toleration {
+        let toleration = Toleration {
             key: taint.key.clone(),
             operator: "Exists".to_owned(),
             value: String::new(),
             effect: taint.effect.clone(),
-        });
-        Obstacle { stage: "taint", reason, places, changes }
+        };
+        let tolerate = move |pod: &mut Pod, _: &mut Pool| pod.tolerations.push(toleration.clone());
+        let removed = taint.clone();
+        let remove = move |_: &mut Pod, pool: &mut Pool| pool.taints.retain(|other| *other != removed);
+        let remedies = vec![
+            self.of_pod(&at, format!("tolerate `{written}`"), tolerate.clone()),
+            self.in_pool(&node, format!("remove the taint `{written}`"), remove),
+        ];
+        let reason = format!("the pod does not tolerate the taint `{written}`");
+        let obstacle = Obstacle { stage: "taint", reason, places, changes: Vec::new() };
+        Draft { obstacle, remedies, without: edit(tolerate) }
     }
 
     /// The fields of the pool that restrict a label.
-    fn pool_keys(&self, key: &str) -> Vec<Node<'_>> {
+    pub(super) fn pool_keys(&self, key: &str) -> Vec<Node<'_>> {
         let is = |node: &Node<'_>| node.get("key").text().is_some_and(|text| normalise(text) == key);
         let mut nodes: Vec<Node<'_>> = self.pool_spec().get("requirements").items().filter(is).collect();
         let labels = self.object.path(&["spec", "template", "metadata", "labels"]).entries();
@@ -214,108 +306,169 @@ impl Attempt<'_> {
         nodes
     }
 
-    fn label(&mut self, clash: &Clash) -> Obstacle {
-        let key = &clash.key;
-        let mut places: Vec<Place> = self
-            .pod_keys(key)
-            .iter()
-            .map(|node| Place::new(self.workload, node, "what the pod asks for"))
-            .collect();
-        let pool_nodes = self.pool_keys(key);
-        places.extend(pool_nodes.iter().map(|node| Place::new(self.object, node, "what the pool has")));
-        let pod_node =
-            self.pod_keys(key).into_iter().next().unwrap_or_else(|| self.template.spec.get("affinity"));
-        let wanted = (clash.theirs.operator() == Operator::In).then(|| clash.theirs.values.join(", "));
-        let mut changes = Vec::new();
+    fn label(&self, clash: &Clash) -> Draft {
+        let key = clash.key.clone();
+        let asks = self.pod_keys(&key);
+        let has = self.pool_keys(&key);
+        let mut places: Vec<Place> =
+            asks.iter().map(|node| Place::new(self.workload, node, "what the pod asks for")).collect();
+        places.extend(has.iter().map(|node| Place::new(self.object, node, "what the pool has")));
+        let pod_node = asks.first().cloned().unwrap_or_else(|| self.template.spec.get("affinity"));
+        let wanted: Vec<String> = match clash.theirs.operator() {
+            Operator::In => clash.theirs.values.iter().cloned().collect(),
+            _ => Vec::new(),
+        };
+        let ask_for = |value: String| {
+            let key = key.clone();
+            move |pod: &mut Pod, _: &mut Pool| {
+                drop_key(pod, &key);
+                pod.node_selector.push((key.clone(), value.clone()));
+            }
+        };
+        let dropped = key.clone();
+        let do_not_ask = move |pod: &mut Pod, _: &mut Pool| drop_key(pod, &dropped);
+        let mut remedies = Vec::new();
         let reason = match &clash.ours {
             _ if key == NODEPOOL_LABEL => {
-                changes
-                    .push(self.change_pod(&pod_node, format!("ask for the NodePool `{}`", self.pool.name)));
+                let name = self.pool.name.clone();
+                remedies.push(self.of_pod(
+                    &pod_node,
+                    format!("ask for the NodePool `{name}`"),
+                    ask_for(name),
+                ));
                 format!("the pod asks for another NodePool: `{key}` {}", clash.theirs)
             }
             None => {
-                changes.push(self.change_pod(&pod_node, format!("do not ask for `{key}`")));
+                remedies.push(self.of_pod(&pod_node, format!("do not ask for `{key}`"), do_not_ask.clone()));
                 let labels = self.object.path(&["spec", "template", "metadata", "labels"]);
-                let text = match &wanted {
-                    Some(values) => format!("add the label `{key}: {values}`"),
+                let value = wanted.first().cloned();
+                let text = match &value {
+                    Some(value) => format!("add the label `{key}: {value}`"),
                     None => format!("add the label `{key}`"),
                 };
-                changes.push(self.change_pool(&labels, text));
+                let bound = clash.theirs.gte.or(clash.theirs.lte).map(|bound| bound.to_string());
+                let label = (key.clone(), value.or(bound).unwrap_or_else(|| "true".to_owned()));
+                remedies.push(self.in_pool(&labels, text, move |_, pool| pool.labels.push(label.clone())));
                 format!("the nodes of the pool have no label `{key}`; the pod asks for it: {}", clash.theirs)
             }
             Some(ours) => {
-                let text = match ours.values.iter().next() {
-                    Some(value) if !ours.complement => format!("ask for `{value}` in `{key}`"),
-                    _ => format!("do not ask for `{key}`"),
-                };
-                changes.push(self.change_pod(&pod_node, text));
-                if let (Some(values), Some(node)) = (&wanted, pool_nodes.first()) {
-                    changes.push(self.change_pool(node, format!("allow {values} in `{key}`")));
+                for value in ours.values.iter().filter(|_| !ours.complement).take(MAX_VALUES) {
+                    let text = format!("ask for `{value}` in `{key}`");
+                    remedies.push(self.of_pod(&pod_node, text, ask_for(value.clone())));
+                }
+                remedies.push(self.of_pod(&pod_node, format!("do not ask for `{key}`"), do_not_ask.clone()));
+                if let Some(node) = has.first().filter(|_| !wanted.is_empty()) {
+                    let text = format!("allow {} in `{key}`", wanted.join(", "));
+                    let (key, values) = (key.clone(), wanted.clone());
+                    remedies.push(self.in_pool(node, text, move |_, pool| allow(pool, &key, &values)));
                 }
                 format!("`{key}`: the pool has {ours}, the pod asks for {}", clash.theirs)
             }
         };
-        self.drop_key(&clash.key);
-        Obstacle { stage: "label", reason, places, changes }
+        let obstacle = Obstacle { stage: "label", reason, places, changes: Vec::new() };
+        Draft { obstacle, remedies, without: edit(do_not_ask) }
     }
 
-    /// Removes all requirements of the pod on a label.
-    fn drop_key(&mut self, key: &str) {
-        self.pod.node_selector.retain(|(name, _)| normalise(name) != key);
-        let preferred = self.pod.preferences.iter_mut().map(|preference| &mut preference.term);
-        for term in self.pod.terms.iter_mut().chain(preferred) {
-            term.expressions.retain(|expression| normalise(&expression.key) != key);
+    fn volumes(&self, clash: &Clash) -> Draft {
+        let volumes = self.template.spec.get("volumes");
+        let node = if volumes.is_set() { volumes } else { self.template.spec.clone() };
+        let mut places = vec![Place::new(self.workload, &node, "the volumes of the pod")];
+        let pool_nodes = self.pool_keys(&clash.key);
+        places.extend(pool_nodes.iter().map(|node| Place::new(self.object, node, "what the pool has")));
+        let values: Vec<String> = clash.theirs.values.iter().cloned().collect();
+        let mut remedies = Vec::new();
+        if let Some(node) = pool_nodes.first().filter(|_| !values.is_empty()) {
+            let text = format!("allow {} in `{}`, where the volumes are", values.join(", "), clash.key);
+            let key = clash.key.clone();
+            remedies.push(self.in_pool(node, text, move |_, pool| allow(pool, &key, &values)));
         }
+        let ours = clash.ours.as_ref().map_or_else(|| "no such label".to_owned(), ToString::to_string);
+        let reason =
+            format!("the volumes of the pod need `{}` {}; the nodes have {ours}", clash.key, clash.theirs);
+        let obstacle = Obstacle { stage: "volumes", reason, places, changes: Vec::new() };
+        Draft { obstacle, remedies, without: edit(|pod, _| pod.volumes.clear()) }
     }
 
-    fn nodes_limit(&mut self) -> Obstacle {
+    fn topology(&self, kind: TopologyKind, key: &str) -> Draft {
+        let is_it = |(of, _, node): &(TopologyKind, bool, Node<'_>)| {
+            *of == kind && node.get("topologyKey").text() == Some(key)
+        };
+        let node =
+            rules_of(self.template).into_iter().find(is_it).map(|(_, _, node)| node.get("topologyKey"));
+        let node = node.unwrap_or_else(|| self.template.spec.clone());
+        let places = vec![Place::new(self.workload, &node, "this rule")];
+        let key = key.to_owned();
+        let mut remedies = Vec::new();
+        if kind != TopologyKind::Affinity {
+            let labels = self.object.path(&["spec", "template", "metadata", "labels"]);
+            let label = (key.clone(), "a".to_owned());
+            remedies.push(self.in_pool(&labels, format!("add the label `{key}`"), move |_, pool| {
+                pool.labels.push(label.clone());
+            }));
+        }
+        let obstacle =
+            Obstacle { stage: "topology", reason: unsatisfied(kind, &key), places, changes: Vec::new() };
+        let without = edit(move |pod, _| pod.topology.retain(|rule| rule.kind != kind || rule.key != key));
+        Draft { obstacle, remedies, without }
+    }
+
+    fn nodes_limit(&self) -> Draft {
         let node = self.object.path(&["spec", "limits", "nodes"]);
-        self.pool.limits.retain(|(name, _)| name != "nodes");
-        let changes = vec![self.change_pool(&node, "raise `limits.nodes`".to_owned())];
+        let raise = |_: &mut Pod, pool: &mut Pool| pool.limits.retain(|(name, _)| name != "nodes");
+        let remedies = vec![self.in_pool(&node, "raise `limits.nodes`".to_owned(), raise)];
         let places = vec![Place::new(self.object, &node, "this limit")];
         let reason = "`limits.nodes` is 0: the pool starts no nodes".to_owned();
-        Obstacle { stage: "nodes-limit", reason, places, changes }
+        let obstacle = Obstacle { stage: "nodes-limit", reason, places, changes: Vec::new() };
+        Draft { obstacle, remedies, without: edit(raise) }
     }
 
-    fn limits(&mut self, names: &[String]) -> Vec<Obstacle> {
-        let limits: Vec<(String, i128)> =
-            self.pool.limits.iter().filter(|(name, _)| names.contains(name)).cloned().collect();
-        self.pool.limits.retain(|(name, _)| !names.contains(name));
-        // The resources that the smallest possible node for the pod needs.
-        let types = self.types_for_pod();
-        let class = self.pool.class.as_ref();
-        let options = &self.situation.options;
-        limits
-            .into_iter()
-            .map(|(name, limit)| {
-                let node = self.object.path(&["spec", "limits"]).get(&name);
-                let size = |t: &'static InstanceType| (capacity(t, class, options).get(&name), t.name);
-                let least = types.iter().map(size).min();
-                let written = amount(&name, limit);
-                let (reason, text) = match least {
-                    Some((least, instance)) if least > limit => (
-                        format!(
-                            "the limit {written} of `{name}` is below one node: {instance} has {}",
-                            amount(&name, least)
-                        ),
-                        format!("raise the limit of `{name}` to {}", amount(&name, least)),
-                    ),
-                    _ => (
-                        format!("the limit {written} of `{name}` excludes the types that the pod needs"),
-                        format!("raise the limit of `{name}`"),
-                    ),
-                };
-                let places = vec![Place::new(self.object, &node, "this limit")];
-                let changes = vec![self.change_pool(&node, text)];
-                Obstacle { stage: "limit", reason, places, changes }
-            })
-            .collect()
+    /// The first of the limits that leave no type for the pod.
+    fn limits(&self, names: &[String]) -> Draft {
+        let name = names.first().cloned().unwrap_or_default();
+        let limit = self.pool.limits.iter().find(|(key, _)| *key == name).map_or(0, |(_, limit)| *limit);
+        let node = self.object.path(&["spec", "limits"]).get(&name);
+        let open = name.clone();
+        let without = edit(move |_, pool| pool.limits.retain(|(key, _)| *key != open));
+        // The resources that the smallest possible node for the pod needs, within the other limits or else without them.
+        let mut types = self.with(&without).types_for_pod();
+        if types.is_empty() {
+            let all = names.to_vec();
+            types = self
+                .with(&edit(move |_, pool| pool.limits.retain(|(key, _)| !all.contains(key))))
+                .types_for_pod();
+        }
+        let (class, options) = (self.pool.class.as_ref(), &self.situation.options);
+        let least = types.iter().map(|t| (capacity(t, class, options).get(&name), t.name)).min();
+        let written = amount(&name, limit);
+        let (reason, text, raised) = match least {
+            Some((least, instance)) if least > limit => (
+                format!(
+                    "the limit {written} of `{name}` is below one node: {instance} has {}",
+                    amount(&name, least)
+                ),
+                format!("raise the limit of `{name}` to {}", amount(&name, least)),
+                Some(least),
+            ),
+            _ => (
+                format!("the limit {written} of `{name}` excludes the types that the pod needs"),
+                format!("raise the limit of `{name}`"),
+                None,
+            ),
+        };
+        let places = vec![Place::new(self.object, &node, "this limit")];
+        let remedy = self.in_pool(&node, text, move |_, pool| match raised {
+            Some(least) => {
+                pool.limits.iter_mut().filter(|(key, _)| *key == name).for_each(|(_, limit)| *limit = least)
+            }
+            None => pool.limits.retain(|(key, _)| *key != name),
+        });
+        let obstacle = Obstacle { stage: "limit", reason, places, changes: Vec::new() };
+        Draft { obstacle, remedies: vec![remedy], without }
     }
 
     /// The types that the pool, with its changes so far, admits for the pod.
-    fn types_for_pod(&self) -> TypeSet {
-        let pools = std::slice::from_ref(&self.pool);
-        let scheduler = Scheduler::new(pools, &self.situation.daemonsets, &self.situation.options);
+    pub(super) fn types_for_pod(&self) -> TypeSet {
+        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
         match scheduler.survey(&self.pod).into_iter().next() {
             Some((_, Outcome::Admits(admission))) => admission.types,
             _ => TypeSet::EMPTY,
@@ -334,7 +487,7 @@ impl Attempt<'_> {
         wanted
     }
 
-    fn requirements(&mut self) -> Obstacle {
+    fn requirements(&self) -> Draft {
         let options = &self.situation.options;
         let class = self.pool.class.as_ref();
         let own = pool_requirements(&self.pool);
@@ -360,79 +513,34 @@ impl Attempt<'_> {
             .filter_map(|key| wanted.get(key).map(|requirement| format!("`{key}` {requirement}")))
             .collect();
         let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
-        let mut places = Vec::new();
-        let mut changes = Vec::new();
-        for key in &keys {
-            for node in self.pod_keys(key) {
-                places.push(Place::new(self.workload, &node, "what the pod asks for"));
-            }
-        }
-        if let Some(place) = places.first().cloned() {
-            let text = format!("do not ask for {}", quoted(&keys));
-            changes.push(Change { side: Side::Pod, place, text });
-        }
-        changes.extend(self.wider_pool(&wanted));
+        let places: Vec<Place> = keys
+            .iter()
+            .flat_map(|key| self.pod_keys(key))
+            .map(|node| Place::new(self.workload, &node, "what the pod asks for"))
+            .collect();
         let reason = match asked.len() {
             0 => "no instance type of the pool meets what the pod asks for".to_owned(),
             _ => format!("no instance type of the pool has {}", asked.join(" and ")),
         };
-        if keys.is_empty() {
-            self.pod.node_selector.clear();
-            self.pod.terms.clear();
-        }
-        for key in &keys {
-            self.drop_key(key);
-        }
-        Obstacle { stage: "types", reason, places, changes }
-    }
-
-    /// The change that lets the pool admit the cheapest suitable type which it excludes now.
-    fn wider_pool(&self, wanted: &Requirements) -> Option<Change> {
-        let options = &self.situation.options;
-        let class = self.pool.class.as_ref();
-        let need = pod_requests(&self.pod);
-        let mut fitting = TypeSet::full().without(retired());
-        for (key, requirement) in wanted.iter() {
-            if let Some(set) = matching(key, requirement, class, options) {
-                fitting = fitting.and(&set);
+        let text = format!("do not ask for {}", quoted(&keys));
+        let do_not_ask = move |pod: &mut Pod, _: &mut Pool| {
+            if keys.is_empty() {
+                pod.node_selector.clear();
+                pod.terms.clear();
             }
+            keys.iter().for_each(|key| drop_key(pod, key));
+        };
+        let without = edit(do_not_ask);
+        let mut remedies = Vec::new();
+        if let Some(place) = places.first().cloned() {
+            remedies.push(Remedy { change: Change { side: Side::Pod, place, text }, edit: without.clone() });
         }
-        let roomy = |t: &&'static InstanceType| {
-            let node = allocatable(t, class, options);
-            !node.is_negative() && node.insufficient(&need).next().is_none()
-        };
-        let plain = |t: &&'static InstanceType| !t.is_metal();
-        let candidates: Vec<&'static InstanceType> = fitting.iter().filter(roomy).collect();
-        let region = options.region.as_deref();
-        let cheapest = cheapest_first(candidates.iter().copied().filter(plain), region);
-        let best =
-            cheapest.first().copied().or_else(|| cheapest_first(candidates, region).first().copied())?;
-        let own = pool_requirements(&self.pool);
-        let excludes = own.iter().find(|(key, requirement)| {
-            is_well_known(key)
-                && matching(key, requirement, class, options).is_some_and(|set| !set.contains(best))
-        });
-        let Some((key, _)) = excludes else {
-            return self.higher_limit(best);
-        };
-        let node = self.pool_keys(key).into_iter().next()?;
-        let price = best.list_price(region);
-        let price = price.map_or(String::new(), |price| format!(", ${:.2} an hour", price.dollars()));
-        Some(self.change_pool(&node, format!("admit {} or a larger type in `{key}`{price}", best.name)))
+        remedies.extend(self.wider_pool(&RejectionStage::Requirements));
+        let obstacle = Obstacle { stage: "types", reason, places, changes: Vec::new() };
+        Draft { obstacle, remedies, without }
     }
 
-    fn higher_limit(&self, instance: &'static InstanceType) -> Option<Change> {
-        let node = capacity(instance, self.pool.class.as_ref(), &self.situation.options);
-        let (name, _) = self.pool.limits.iter().find(|(name, limit)| node.get(name) > *limit)?;
-        let least = amount(name, node.get(name));
-        let field = self.object.path(&["spec", "limits"]).get(name);
-        Some(self.change_pool(
-            &field,
-            format!("raise the limit of `{name}` to {least}: {} has as much", instance.name),
-        ))
-    }
-
-    fn host_port(&mut self) -> Obstacle {
+    fn host_port(&self) -> Draft {
         let spec = &self.template.spec;
         let mut reason = "a DaemonSet of the pool's nodes uses a host port of the pod".to_owned();
         let mut places = Vec::new();
@@ -456,108 +564,86 @@ impl Attempt<'_> {
                 }
             }
         }
-        let changes = places
-            .first()
-            .map(|place| Change {
-                side: Side::Pod,
-                place: place.clone(),
-                text: "use another host port, or none".to_owned(),
-            })
-            .into_iter()
-            .collect();
-        self.pod.containers.iter_mut().for_each(|container| container.host_ports.clear());
-        Obstacle { stage: "host-port", reason, places, changes }
+        let without = edit(|pod, _| pod.containers.iter_mut().for_each(|one| one.host_ports.clear()));
+        let text = "use another host port, or none".to_owned();
+        let remedy = places.first().map(|place| Remedy {
+            change: Change { side: Side::Pod, place: place.clone(), text },
+            edit: without.clone(),
+        });
+        let obstacle = Obstacle { stage: "host-port", reason, places, changes: Vec::new() };
+        Draft { obstacle, remedies: remedy.into_iter().collect(), without }
     }
 
-    fn resources(&mut self, names: &[String]) -> Vec<Obstacle> {
+    /// The first resource that no type has enough of, or all of them where only their combination is too much.
+    fn resources(&self, names: &[String]) -> Draft {
         let need = pod_requests(&self.pod);
-        let wanted = self.wanted();
-        let wider = self.wider_pool(&wanted);
-        let before = self.pod.clone();
-        let clear = |pod: &mut Pod, name: Option<&String>| {
-            let containers = pod.containers.iter_mut().chain(&mut pod.init_containers);
-            let lists = containers.flat_map(|c| [&mut c.requests, &mut c.limits]);
-            for list in lists.chain([&mut pod.requests, &mut pod.overhead]) {
-                list.retain(|key, _| name.is_some_and(|name| key != name));
-            }
-        };
-        // The types that would remain if the pod had no requirements.
-        clear(&mut self.pod, None);
-        let types = self.types_for_pod();
-        self.pod = before;
-        let pools = std::slice::from_ref(&self.pool);
-        let scheduler = Scheduler::new(pools, &self.situation.daemonsets, &self.situation.options);
-        let most = |name: &str| {
-            types.iter().map(|t| (scheduler.room(t, name), t.name)).max_by_key(|(room, _)| *room)
-        };
-        let mut out = Vec::new();
-        for name in names {
-            let asked = need.get(name).copied().unwrap_or(0);
-            let node = self.request_node(name);
-            let places = vec![Place::new(self.workload, &node, "this request")];
-            let mut changes = Vec::new();
-            let reason = match most(name) {
-                Some((room, _)) if room <= 0 => {
-                    if name != "pods" {
-                        changes.push(self.change_pod(&node, format!("do not ask for `{name}`")));
+        // The types that would remain if the pod requested nothing.
+        let types = self.with(&edit(|pod, _| clear(pod, None))).types_for_pod();
+        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
+        let stage = RejectionStage::Resources(names.to_vec());
+        let mut remedies = self.changed_class(names);
+        let (reason, node) = match names.first() {
+            Some(name) => {
+                let asked = amount(name, need.get(name).copied().unwrap_or(0));
+                let node = self.request_node(name);
+                let most =
+                    types.iter().map(|t| (scheduler.room(t, name), t.name)).max_by_key(|(room, _)| *room);
+                let reason = match most {
+                    Some((room, _)) if room <= 0 => {
+                        if name != "pods" {
+                            let (text, name) = (format!("do not ask for `{name}`"), name.clone());
+                            remedies.push(self.of_pod(&node, text, move |pod, _| clear(pod, Some(&name))));
+                        }
+                        format!("no instance type of the pool has `{name}`; the pod asks for {asked}")
                     }
-                    format!(
-                        "no instance type of the pool has `{name}`; the pod asks for {}",
-                        amount(name, asked)
-                    )
-                }
-                Some((room, instance)) => {
-                    let room = amount(name, room);
-                    changes.push(self.change_pod(&node, format!("ask for at most {room} of `{name}`")));
-                    format!(
-                        "the pod needs {} of `{name}`; {instance}, which has most, has {room} left",
-                        amount(name, asked)
-                    )
-                }
-                None => format!("no instance type of the pool has {} of `{name}`", amount(name, asked)),
-            };
-            changes.extend(wider.clone());
-            out.push(Obstacle { stage: "resources", reason, places, changes });
-        }
-        if names.is_empty() {
-            let shortest = types
-                .iter()
-                .map(|t| {
-                    let short = need.iter().filter(|(name, asked)| **asked > scheduler.room(t, name));
-                    (short.map(|(name, _)| name.clone()).collect::<Vec<_>>(), t.name)
-                })
-                .min_by_key(|(short, _)| short.len());
-            let node = self.template.spec.get("containers");
-            let reason = match &shortest {
-                Some((short, instance)) => format!(
-                    "no instance type of the pool has enough of everything; {instance} has too little {}",
-                    quoted(short)
-                ),
-                None => "no instance type of the pool has enough of everything".to_owned(),
-            };
-            let mut changes = Vec::new();
-            if let Some((short, instance)) = &shortest {
-                let of = |name: &String| {
-                    let t = types.iter().find(|t| t.name == *instance);
-                    let room = t.map_or(0, |t| scheduler.room(t, name));
-                    format!("at most {} of `{name}`", amount(name, room))
+                    Some((room, instance)) => {
+                        remedies.extend(self.fewer(&node, vec![(name.clone(), room)]));
+                        let room = amount(name, room);
+                        format!(
+                            "the pod needs {asked} of `{name}`; {instance}, which has most, has {room} left"
+                        )
+                    }
+                    None => format!("no instance type of the pool has {asked} of `{name}`"),
                 };
-                let all: Vec<String> = short.iter().map(of).collect();
-                changes.push(self.change_pod(&node, format!("ask for {}", all.join(" and "))));
+                (reason, node)
             }
-            changes.extend(wider);
-            let places = vec![Place::new(self.workload, &node, "these requests")];
-            out.push(Obstacle { stage: "resources", reason, places, changes });
-            clear(&mut self.pod, None);
-        }
-        for name in names {
-            clear(&mut self.pod, Some(name));
-        }
-        if names.iter().any(|name| name == "pods") {
-            // A pod counts towards the maximum number of pods of a node, independent of its requests.
-            self.pool.class = None;
-        }
-        out
+            None => {
+                let shortest = types
+                    .iter()
+                    .map(|t| {
+                        let short = need.iter().filter(|(name, asked)| **asked > scheduler.room(t, name));
+                        (short.map(|(name, _)| name.clone()).collect::<Vec<_>>(), t)
+                    })
+                    .min_by_key(|(short, _)| short.len());
+                let node = self.template.spec.get("containers");
+                let reason = match shortest {
+                    Some((short, instance)) => {
+                        let rooms = short.iter().map(|name| (name.clone(), scheduler.room(instance, name)));
+                        remedies.extend(self.fewer(&node, rooms.collect()));
+                        format!(
+                            "no instance type of the pool has enough of everything; {} has too little {}",
+                            instance.name,
+                            quoted(&short)
+                        )
+                    }
+                    None => "no instance type of the pool has enough of everything".to_owned(),
+                };
+                (reason, node)
+            }
+        };
+        remedies.extend(self.wider_pool(&stage));
+        let text = if names.is_empty() { "these requests" } else { "this request" };
+        let places = vec![Place::new(self.workload, &node, text)];
+        let obstacle = Obstacle { stage: "resources", reason, places, changes: Vec::new() };
+        let first = names.first().cloned();
+        let without = edit(move |pod, pool| {
+            clear(pod, first.as_ref());
+            if first.as_deref() == Some("pods") {
+                // A pod counts towards the maximum number of pods of a node, independent of its requests.
+                pool.class = None;
+            }
+        });
+        Draft { obstacle, remedies, without }
     }
 
     /// The field in which the pod requests a resource.
@@ -580,17 +666,65 @@ impl Attempt<'_> {
         spec.get("containers")
     }
 
-    fn min_values(&mut self, key: &str, wanted: u32, found: usize) -> Obstacle {
+    fn min_values(&self, key: &str, wanted: u32, found: usize) -> Draft {
         let node = self.pool_keys(key).into_iter().find(|node| node.get("minValues").is_set());
         let node = node.map_or_else(|| self.pool_spec().get("requirements"), |node| node.get("minValues"));
         let places = vec![Place::new(self.object, &node, "this minValues")];
-        let changes = vec![self.change_pool(&node, format!("lower `minValues` of `{key}` to {found}"))];
+        let (lowered, fewer) = (key.to_owned(), u32::try_from(found).ok().filter(|found| *found > 0));
+        let lower = move |_: &mut Pod, pool: &mut Pool| {
+            for spec in pool.requirements.iter_mut().filter(|spec| normalise(&spec.key) == lowered) {
+                spec.min_values = spec.min_values.and(fewer);
+            }
+        };
+        let text = format!("lower `minValues` of `{key}` to {found}");
+        let remedies = vec![self.in_pool(&node, text, lower.clone())];
         let reason =
             format!("`minValues: {wanted}` of `{key}`: the types that are left for the pod have {found}");
-        for spec in self.pool.requirements.iter_mut().filter(|spec| normalise(&spec.key) == key) {
-            spec.min_values = None;
+        let obstacle = Obstacle { stage: "min-values", reason, places, changes: Vec::new() };
+        Draft { obstacle, remedies, without: edit(lower) }
+    }
+}
+
+pub(super) fn edit(change: impl Fn(&mut Pod, &mut Pool) + 'static) -> Edit {
+    Rc::new(change)
+}
+
+/// Removes all requirements of the pod on a label.
+fn drop_key(pod: &mut Pod, key: &str) {
+    pod.node_selector.retain(|(name, _)| normalise(name) != key);
+    let preferred = pod.preferences.iter_mut().map(|preference| &mut preference.term);
+    for term in pod.terms.iter_mut().chain(preferred) {
+        term.expressions.retain(|expression| normalise(&expression.key) != key);
+    }
+}
+
+/// Adds values to what a pool allows for a label.
+pub(super) fn allow(pool: &mut Pool, key: &str, values: &[String]) {
+    for spec in pool.requirements.iter_mut().filter(|spec| normalise(&spec.key) == key) {
+        match spec.op {
+            Operator::In => spec.values.extend(values.iter().cloned()),
+            Operator::NotIn => spec.values.retain(|value| !values.contains(value)),
+            _ => {
+                let is_allowed = |value: &String| Requirement::new(spec.op, &spec.values, None).has(value);
+                if !values.iter().any(is_allowed) {
+                    (spec.op, spec.values) = (Operator::In, values.to_vec());
+                }
+            }
         }
-        Obstacle { stage: "min-values", reason, places, changes }
+    }
+    for (_, label) in pool.labels.iter_mut().filter(|(name, _)| normalise(name) == key) {
+        if let Some(value) = values.first() {
+            label.clone_from(value);
+        }
+    }
+}
+
+/// Removes the requests of a pod, or those of one resource.
+pub(super) fn clear(pod: &mut Pod, name: Option<&String>) {
+    let containers = pod.containers.iter_mut().chain(&mut pod.init_containers);
+    let lists = containers.flat_map(|c| [&mut c.requests, &mut c.limits]);
+    for list in lists.chain([&mut pod.requests, &mut pod.limits, &mut pod.overhead]) {
+        list.retain(|key, _| name.is_some_and(|name| key != name));
     }
 }
 

@@ -108,7 +108,7 @@ pub struct PoolOverview {
     pub undecided: Vec<(Object, Vec<Uncertainty>)>,
 }
 
-impl Situation {
+impl Situation<'_> {
     /// The summaries of the pools, with the workloads of a cluster.
     pub fn overview(&self, cluster: &Cluster, platform: &Platform) -> PoolOverview {
         let scheduler = self.scheduler();

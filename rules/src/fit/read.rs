@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::cluster::Cluster;
 use crate::cluster::together::company;
 use crate::facts::quantity::Quantity;
+use crate::fit::{expressions, settings, surroundings};
 use crate::karpenter::kubelet;
 use crate::karpenter::minors::has_open_kubelet;
 use crate::karpenter::node_class::Ec2NodeClass;
@@ -13,11 +14,11 @@ use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
     BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NodeClass, Overlay, Pod, Pool, RequirementSpec,
-    ResourceList, Toleration, Uncertainty,
+    Reservation, Reservations, ResourceList, Toleration, Uncertainty, Zone,
 };
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::platform::Version;
+use crate::platform::Platform;
 use crate::tree::node::Node;
 use crate::workload::template::{Template, templates};
 
@@ -40,16 +41,17 @@ pub(super) fn objects(cluster: &Cluster, kind: Kind, near: Option<&Object>) -> V
 }
 
 /// Why a pool never starts nodes for pods.
-pub(super) fn left_out(object: &Object, cluster: &Cluster, karpenter: Version) -> Option<String> {
+pub(super) fn left_out(object: &Object, cluster: &Cluster, platform: &Platform) -> Option<String> {
     if object.path(&["metadata", "deletionTimestamp"]).is_set() {
         return Some("it is being deleted".to_owned());
     }
     let reference = object.path(&["spec", "template", "spec", "nodeClassRef"]);
     let kind = reference.get("kind").text()?;
     let name = reference.get("name").text()?;
-    if let Some(class) = class_object(object, cluster).filter(|_| has_open_kubelet(karpenter))
+    if let Some(class) = class_object(object, cluster).filter(|_| has_open_kubelet(platform.karpenter))
         && let Some(view) = Ec2NodeClass::new(&class)
-        && let Some(rejected) = kubelet::rejected(&view)
+        && let Some(rejected) =
+            kubelet::rejected(&view).or_else(|| refused_expression(&view, cluster, platform))
     {
         let field = rejected.pointer().to_string().trim_start_matches('/').replace('/', ".");
         return Some(format!("its EC2NodeClass `{name}` is not Ready: Karpenter rejects `{field}`"));
@@ -61,8 +63,18 @@ pub(super) fn left_out(object: &Object, cluster: &Cluster, karpenter: Version) -
     missing.then(|| format!("its EC2NodeClass `{name}` does not exist"))
 }
 
+/// An expression of a class where the gate for it is off.
+fn refused_expression<'a>(
+    class: &Ec2NodeClass<'a>,
+    cluster: &Cluster,
+    platform: &Platform,
+) -> Option<Node<'a>> {
+    let expression = kubelet::expressions(class).into_iter().next()?;
+    (settings::gate("NodeClassCEL", platform, cluster) == Some(false)).then_some(expression)
+}
+
 /// A pool with its node class. A field that cannot be read becomes an uncertainty.
-pub(super) fn pool(object: &Object, cluster: &Cluster) -> Pool {
+pub(super) fn pool(object: &Object, cluster: &Cluster, platform: &Platform) -> Pool {
     let unreadable = || Uncertainty::UnreadablePool(object.name().to_owned());
     let Some(view) = NodePool::new(object) else {
         let name = object.name().to_owned();
@@ -78,7 +90,20 @@ pub(super) fn pool(object: &Object, cluster: &Cluster) -> Pool {
     if unknown {
         pool.uncertainties.push(unreadable());
     }
-    pool.class = class_object(object, cluster).and_then(|class| node_class(&class));
+    let Some(class) = class_object(object, cluster) else {
+        return pool;
+    };
+    pool.class = node_class(&class);
+    let has_expressions =
+        || Ec2NodeClass::new(&class).is_some_and(|class| !kubelet::expressions(&class).is_empty());
+    if has_open_kubelet(platform.karpenter) && has_expressions() {
+        let is_on = settings::gate("NodeClassCEL", platform, cluster) == Some(true);
+        let settings = class.path(&["spec", "kubelet"]);
+        let computed = pool.class.as_mut().filter(|_| is_on);
+        if computed.and_then(|class| expressions::compute(&settings, class)).is_none() {
+            pool.uncertainties.push(Uncertainty::KubeletExpressions(class.name().to_owned()));
+        }
+    }
     pool
 }
 
@@ -108,7 +133,8 @@ fn node_class(object: &Object) -> Option<NodeClass> {
         block_devices: class.block_devices().map(|node| block_device(&node)).collect::<Option<_>>()?,
         instance_store_raid0: class.raid0()?,
         network_interfaces_efa: interfaces.items().next().and_then(|_| u32::try_from(efa).ok()),
-        capacity_reservations: class.get("capacityReservationSelectorTerms").items().next().is_some(),
+        reservations: reservations(&class, object)?,
+        zones: zones(object),
         placement_group: class.get("placementGroupSelector").is_set(),
         connection_tracking: class.get("connectionTracking").is_set(),
         cpu_options: class.spec().path(&["cpuOptions", "nestedVirtualization"]).is_set()
@@ -117,16 +143,56 @@ fn node_class(object: &Object) -> Option<NodeClass> {
     })
 }
 
+/// The reservations of a class: those of its status, if it has one. `None` if an entry cannot be read.
+fn reservations(class: &Ec2NodeClass<'_>, object: &Object) -> Option<Reservations> {
+    if class.get("capacityReservationSelectorTerms").items().next().is_none() {
+        return Some(Reservations::None);
+    }
+    let listed = object.path(&["status", "capacityReservations"]);
+    if !listed.is_set() {
+        return Some(Reservations::Unknown);
+    }
+    let text = |node: &Node<'_>, name: &str| node.get(name).text().map(str::to_owned);
+    let reservation = |node: Node<'_>| {
+        Some(Reservation {
+            id: text(&node, "id")?,
+            instance_type: text(&node, "instanceType")?,
+            zone: text(&node, "availabilityZone")?,
+            reservation_type: text(&node, "reservationType").unwrap_or_else(|| "default".to_owned()),
+            interruptible: node.get("interruptible").bool() == Some(true),
+            expiring: text(&node, "state").as_deref() == Some("expiring"),
+        })
+    };
+    Some(Reservations::Known(listed.items().map(reservation).collect::<Option<_>>()?))
+}
+
+/// The zones of the subnets that the controller found for a class.
+fn zones(object: &Object) -> Vec<Zone> {
+    let zone = |node: Node<'_>| {
+        let id = node.get("zoneID").text().unwrap_or_default().to_owned();
+        Some(Zone { name: node.get("zone").text()?.to_owned(), id })
+    };
+    let mut zones: Vec<Zone> = object.path(&["status", "subnets"]).items().filter_map(zone).collect();
+    zones.sort_by(|a, b| a.name.cmp(&b.name));
+    zones.dedup();
+    zones
+}
+
 fn kubelet(node: &Node<'_>) -> Option<Kubelet> {
     let count = |name: &str| -> Option<Option<u32>> {
         let node = node.get(name);
-        if !node.is_set() {
+        // A text is an expression.
+        if !node.is_set() || name == "maxPods" && node.text().is_some() {
             return Some(None);
         }
         u32::try_from(node.int()?).ok().map(Some)
     };
     let amounts = |name: &str| -> Option<Vec<(String, i128)>> {
-        Some(quantities(&node.get(name))?.into_iter().collect())
+        let entries = node.get(name).entries().into_iter();
+        let is_expression =
+            |value: &Node<'_>| value.text().is_some_and(|text| Quantity::decode(text).is_err());
+        let written = entries.filter(|(_, value)| !is_expression(value));
+        written.map(|(name, value)| Some((name.to_owned(), Quantity::at(&value)?.milli()))).collect()
     };
     let thresholds = node.get("evictionHard").entries().into_iter().map(|(signal, value)| {
         let text = value.string_or_number()?;
@@ -145,6 +211,7 @@ fn kubelet(node: &Node<'_>) -> Option<Kubelet> {
         kube_reserved: amounts("kubeReserved")?,
         system_reserved: amounts("systemReserved")?,
         eviction_hard: thresholds.collect::<Option<_>>()?,
+        computed: BTreeMap::new(),
     })
 }
 
@@ -181,13 +248,6 @@ pub(super) fn runtime_classes(cluster: &Cluster, near: Option<&Object>) -> Runti
     all.iter().map(|object| (object.name().to_owned(), runtime_class(object))).collect()
 }
 
-/// The RuntimeClass that a template names, by name.
-pub(super) fn runtime_class_of(template: &Template<'_>, cluster: &Cluster) -> RuntimeClasses {
-    let name = template.spec.get("runtimeClassName");
-    let named = name.text().into_iter().flat_map(|name| cluster.written_as(Kind::RUNTIME_CLASS, name));
-    named.map(|object| (object.name().to_owned(), runtime_class(object))).collect()
-}
-
 fn runtime_class(object: &Object) -> Option<RuntimeClass> {
     let (overhead, scheduling) = (object.path(&["overhead", "podFixed"]), object.get("scheduling"));
     if overhead.has_unknown() || scheduling.has_unknown() {
@@ -205,8 +265,9 @@ fn runtime_class(object: &Object) -> Option<RuntimeClass> {
 
 /// The pod of a template, with the additions of its RuntimeClass. `None` if a field that decides cannot be
 /// read.
-pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses) -> Option<Pod> {
+pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses, cluster: &Cluster) -> Option<Pod> {
     let mut pod = to_scheduling_pod(template)?;
+    surroundings::resolve(&mut pod, template, cluster);
     let class = template.spec.get("runtimeClassName");
     if let Some(class) = class.text().and_then(|name| classes.get(name)) {
         let class = class.as_ref()?;
@@ -223,15 +284,19 @@ pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses) -> Option<P
 }
 
 /// The DaemonSet as input of the scheduler, or `Err` with its name if it cannot be read.
-pub(super) fn daemonset(object: &Object, classes: &RuntimeClasses) -> Result<DaemonSet, String> {
+pub(super) fn daemonset(
+    object: &Object,
+    classes: &RuntimeClasses,
+    cluster: &Cluster,
+) -> Result<DaemonSet, String> {
     let name = object.name().to_owned();
-    match templates(object).first().and_then(|template| pod(template, classes)) {
+    match templates(object).first().and_then(|template| pod(template, classes, cluster)) {
         Some(pod) => Ok(DaemonSet { name, pod }),
         None => Err(name),
     }
 }
 
-/// A NodeOverlay that adds resources to types. `None` if it cannot be read.
+/// A NodeOverlay. `None` if it cannot be read.
 pub(super) fn overlay(object: &Object) -> Option<Overlay> {
     let spec = object.get("spec");
     let requirement = |node: Node<'_>| {
@@ -245,5 +310,6 @@ pub(super) fn overlay(object: &Object) -> Option<Overlay> {
         weight: spec.get("weight").int().unwrap_or(0),
         requirements: spec.get("requirements").items().map(requirement).collect::<Option<_>>()?,
         capacity: quantities(&spec.get("capacity"))?,
+        prices: spec.get("price").is_set() || spec.get("priceAdjustment").is_set(),
     })
 }

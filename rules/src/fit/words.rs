@@ -1,7 +1,7 @@
 //! The text of the scheduler's answers.
 
 use crate::fit::Ignored;
-use crate::karpenter::scheduling::{Cause, Conflict, IgnoreReason, Uncertainty};
+use crate::karpenter::scheduling::{Cause, Conflict, IgnoreReason, TopologyKind, Uncertainty};
 
 /// Formats a quantity in thousandths as in a manifest. Large numbers of bytes are rounded down to whole KiB.
 pub fn amount(resource: &str, milli: i128) -> String {
@@ -25,6 +25,7 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::Reservations => "capacity-reservations",
         Uncertainty::PlacementGroup => "placement-group",
         Uncertainty::Region => "region",
+        Uncertainty::Subnets(_) => "subnets",
         Uncertainty::ZonePair => "zone-pair",
         Uncertainty::MinValuesOf(_) => "min-values-of-zones",
         Uncertainty::MinValuesCut => "min-values-of-many-types",
@@ -33,6 +34,8 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::OtherProvider(_) => "other-provider",
         Uncertainty::Windows => "windows",
         Uncertainty::ClassNarrows(_) => "node-class-narrows",
+        Uncertainty::KubeletExpressions(_) => "kubelet-expressions",
+        Uncertainty::LabelValues(_) => "label-values",
         Uncertainty::UnreadablePod => "unreadable-pod",
         Uncertainty::UnreadablePool(_) => "unreadable-pool",
         Uncertainty::UnreadableDaemonSet(_) => "unreadable-daemonset",
@@ -58,6 +61,11 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
         Uncertainty::Reservations => "which capacity reservations the class selects is not known".to_owned(),
         Uncertainty::PlacementGroup => "which placement group the class selects is not known".to_owned(),
         Uncertainty::Region => "the region of the cluster is not known (`platform.region`)".to_owned(),
+        Uncertainty::Subnets(zone) => {
+            format!(
+                "no NodePool names the zone {zone}: whether the node class has a subnet there is not known"
+            )
+        }
         Uncertainty::ZonePair => "whether the zone and the zone id belong together is not known".to_owned(),
         Uncertainty::MinValuesOf(key) => format!("how many values `{key}` has in the cluster is not known"),
         Uncertainty::MinValuesCut => {
@@ -78,6 +86,12 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
         Uncertainty::Windows => "the nodes run Windows".to_owned(),
         Uncertainty::ClassNarrows(name) => {
             format!("the EC2NodeClass `{name}` leaves out types by properties that the catalogue lacks")
+        }
+        Uncertainty::KubeletExpressions(name) => format!(
+            "what the expressions of the EC2NodeClass `{name}` give is not known (feature gate `NodeClassCEL`)"
+        ),
+        Uncertainty::LabelValues(key) => {
+            format!("the catalogue does not know the label `{key}` of the types that are left")
         }
         Uncertainty::UnreadablePod => "a placeholder or an unreadable value of the pod decides".to_owned(),
         Uncertainty::UnreadablePool(name) => {
@@ -134,11 +148,22 @@ pub(super) fn ignored(reason: &IgnoreReason) -> Ignored {
             "no-node-pool",
             "the pod asks for nodes that belong to no NodePool: Karpenter ignores such pods".to_owned(),
         ),
+        IgnoreReason::Volumes(fault) => ("volumes", format!("{fault}: Karpenter ignores such pods")),
         IgnoreReason::ResourceClaims => {
             ("resource-claims", "Karpenter starts no node for a pod with resource claims".to_owned())
         }
     };
     Ignored { code, text, place: None }
+}
+
+/// Why a rule of spread or pod affinity keeps a pod from a pool.
+pub(super) fn unsatisfied(kind: TopologyKind, key: &str) -> String {
+    match kind {
+        TopologyKind::Affinity => format!("no pod is there that its required pod affinity names (`{key}`)"),
+        TopologyKind::AntiAffinity | TopologyKind::Spread => {
+            format!("its pods spread over `{key}`, for which the nodes of the pool have no value")
+        }
+    }
 }
 
 /// Why a pool admits no type.

@@ -4,7 +4,7 @@
 use crate::karpenter::minors::{Gate, GateList, gates};
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::platform::Version;
+use crate::platform::{MinValuesPolicy, Version};
 use crate::tree::node::Node;
 use crate::workload::template::{Template, templates};
 
@@ -41,6 +41,18 @@ impl GateList {
 /// What an installation says of a gate. `None` if the object installs something else, or does not tell.
 pub(crate) fn setting<'a>(object: &'a Object, gate: &Gate) -> Option<GateSetting<'a>> {
     setting_in(object, gate, gate.list)
+}
+
+/// The policy for `minValues` that an installation sets.
+pub(crate) fn min_values_policy(object: &Object) -> Option<MinValuesPolicy> {
+    if !object.is(Kind::DEPLOYMENT) {
+        return MinValuesPolicy::parse(values(object)?.path(&["settings", "minValuesPolicy"]).text()?);
+    }
+    let templates = templates(object);
+    let containers = templates.iter().flat_map(Template::containers);
+    let variables = containers.into_iter().filter(is_karpenter).flat_map(|c| c.get("env").items());
+    let mut policies = variables.filter(|entry| entry.get("name").text() == Some("MIN_VALUES_POLICY"));
+    MinValuesPolicy::parse(policies.next()?.get("value").text()?)
 }
 
 /// A gate that is set in the other list, where it has no effect.

@@ -6,16 +6,13 @@
 use crate::facts::quantity::Quantity;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
-    Container, HostPort, Pod, Preference, RequirementSpec, ResourceList, Term, Toleration, Uncertainty,
+    Container, HostPort, Pod, Preference, RequirementSpec, ResourceList, Selected, Term, Toleration,
+    TopologyKind, TopologyRule, Uncertainty,
 };
 use crate::steps;
 use crate::tree::node::Node;
 use crate::workload::selector::matches;
 use crate::workload::template::Template;
-
-/// Topology keys whose domains are known in every cluster.
-const KNOWN_TOPOLOGY_KEYS: [&str; 3] =
-    ["topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/capacity-type"];
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -41,7 +38,7 @@ pub fn to_scheduling_pod(template: &Template<'_>) -> Option<Pod> {
         preferences
             .push(Preference { weight: item.get("weight").int()?, term: term(&item.get("preference"))? });
     }
-    let around = affinity.get("podAffinity");
+    let claims = |volume: Node<'_>| volume.get("persistentVolumeClaim").is_set();
     let containers =
         |name: &str| -> Option<Vec<Container>> { spec.get(name).items().map(|c| container(&c)).collect() };
     Some(Pod {
@@ -52,12 +49,19 @@ pub fn to_scheduling_pod(template: &Template<'_>) -> Option<Pod> {
         containers: containers("containers")?,
         init_containers: containers("initContainers")?,
         requests: amounts(&spec.path(&["resources", "requests"]))?,
+        limits: amounts(&spec.path(&["resources", "limits"]))?,
         overhead: amounts(&spec.get("overhead"))?,
         resource_claims: has_items(spec, "resourceClaims"),
-        preferred_pod_affinity: around
-            .items_at(&[PREFERRED])
-            .any(|item| !selects_itself(&item.get("podAffinityTerm"), template)),
-        uncertainties: uncertainties(template, &around),
+        volumes: Vec::new(),
+        volume_fault: None,
+        topology: topology(template, &|_| true),
+        uncertainties: spec
+            .get("volumes")
+            .items()
+            .any(claims)
+            .then_some(Uncertainty::Volumes)
+            .into_iter()
+            .collect(),
     })
 }
 
@@ -65,35 +69,53 @@ fn has_items(node: &Node<'_>, list: &str) -> bool {
     node.items_at(&[list]).next().is_some()
 }
 
-/// Constraints that can only be evaluated in the cluster and may prevent the pod from being scheduled.
-fn uncertainties(template: &Template<'_>, around: &Node<'_>) -> Vec<Uncertainty> {
-    let spec = &template.spec;
-    let mut out = Vec::new();
-    let claims = |v: Node<'_>| v.get("persistentVolumeClaim").is_set();
-    if spec.get("volumes").items().any(claims) {
-        out.push(Uncertainty::Volumes);
-    }
-    if around.items_at(&[REQUIRED]).any(|term| !selects_itself(&term, template)) {
-        out.push(Uncertainty::PodAffinity);
-    }
-    let custom = |c: Node<'_>| {
-        c.get("whenUnsatisfiable").text() != Some("ScheduleAnyway")
-            && c.get("topologyKey").text().is_none_or(|key| !KNOWN_TOPOLOGY_KEYS.contains(&key))
+/// The rules of spread, pod affinity and anti-affinity of a template, in the order of [`rules_of`]. `exist` says of a term that does not
+/// select the pod itself whether other pods that it selects may exist.
+pub(crate) fn topology(template: &Template<'_>, exist: &dyn Fn(&Node<'_>) -> bool) -> Vec<TopologyRule> {
+    let rule = |(kind, required, node): (TopologyKind, bool, Node<'_>)| {
+        let key = node.get("topologyKey").text().unwrap_or_default().to_owned();
+        TopologyRule { kind, key, required, selects: selected(&node, template, exist) }
     };
-    if spec.get("topologySpreadConstraints").items().any(custom) {
-        out.push(Uncertainty::TopologySpread);
-    }
-    out
+    rules_of(template).into_iter().map(rule).collect()
 }
 
-/// Whether the first pod of a template satisfies a term of pod affinity by itself: the term selects it, in its own
-/// namespace, and every new node has the topology key.
-fn selects_itself(term: &Node<'_>, template: &Template<'_>) -> bool {
-    let known = term.get("topologyKey").text().is_some_and(|key| KNOWN_TOPOLOGY_KEYS.contains(&key));
+/// The nodes of the rules of spread, pod affinity and anti-affinity of a template that have a topology key, and whether each is
+/// required: these first, then the others in the order in which Karpenter drops them (`Preferences.Relax`).
+pub(crate) fn rules_of<'a>(template: &Template<'a>) -> Vec<(TopologyKind, bool, Node<'a>)> {
+    let spec = &template.spec;
+    let mut rules = Vec::new();
+    for (kind, name) in
+        [(TopologyKind::Affinity, "podAffinity"), (TopologyKind::AntiAffinity, "podAntiAffinity")]
+    {
+        rules.extend(affinity_terms(spec, name).map(|(term, required)| (kind, required, term)));
+    }
+    for constraint in spec.get("topologySpreadConstraints").items() {
+        let required = constraint.get("whenUnsatisfiable").text() != Some("ScheduleAnyway");
+        rules.push((TopologyKind::Spread, required, constraint));
+    }
+    rules.retain(|(_, _, node)| node.get("topologyKey").text().is_some());
+    rules.sort_by_key(|(kind, required, _)| (!required, *kind));
+    rules
+}
+
+/// The terms of pod affinity or anti-affinity, those with the highest weight first, and whether each is required.
+pub(crate) fn affinity_terms<'a>(spec: &Node<'a>, name: &str) -> impl Iterator<Item = (Node<'a>, bool)> {
+    let affinity = spec.path(&["affinity", name]);
+    let required: Vec<Node<'a>> = affinity.items_at(&[REQUIRED]).collect();
+    let mut preferred: Vec<Node<'a>> = affinity.items_at(&[PREFERRED]).collect();
+    preferred.sort_by_key(|item| std::cmp::Reverse(item.get("weight").int().unwrap_or(0)));
+    let preferred = preferred.into_iter().map(|item| (item.get("podAffinityTerm"), false));
+    required.into_iter().map(|term| (term, true)).chain(preferred)
+}
+
+fn selected(term: &Node<'_>, template: &Template<'_>, exist: &dyn Fn(&Node<'_>) -> bool) -> Selected {
     let elsewhere = ["namespaces", "namespaceSelector", "matchLabelKeys", "mismatchLabelKeys"];
-    known
-        && !elsewhere.iter().any(|name| term.get(name).is_set())
-        && matches(&term.get("labelSelector"), &template.labels()) == Some(true)
+    let here = !elsewhere.iter().any(|name| term.get(name).is_set());
+    match matches(&term.get("labelSelector"), &template.labels()) {
+        Some(true) if here => Selected::Itself,
+        _ if exist(term) => Selected::Others,
+        _ => Selected::Nothing,
+    }
 }
 
 fn term(node: &Node<'_>) -> Option<Term> {
@@ -163,7 +185,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::to_scheduling_pod;
-    use crate::karpenter::scheduling::Uncertainty;
+    use crate::karpenter::scheduling::{Selected, Uncertainty};
     use crate::object::Object;
     use crate::workload::template::templates;
 
@@ -208,11 +230,10 @@ mod tests {
                     {"topologyKey": key, "labelSelector": {"matchLabels": {"app": label}}}]}}},
             }))
             .expect("it is an object");
-            to_scheduling_pod(&templates(&object)[0]).expect("it can be read").uncertainties
+            to_scheduling_pod(&templates(&object)[0]).expect("it can be read").topology[0].selects
         };
-        assert_eq!(read("a", "kubernetes.io/hostname"), []);
-        assert_eq!(read("b", "kubernetes.io/hostname"), [Uncertainty::PodAffinity]);
-        assert_eq!(read("a", "example.com/rack"), [Uncertainty::PodAffinity]);
+        assert_eq!(read("a", "kubernetes.io/hostname"), Selected::Itself);
+        assert_eq!(read("b", "kubernetes.io/hostname"), Selected::Others);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gpulint_rules::fit::{FitVerdict, Situation};
 use gpulint_rules::karpenter::drift::{Drift, of_pool};
-use gpulint_rules::platform::{Platform, Product};
+use gpulint_rules::platform::{MinValuesPolicy, Platform, Product};
 use gpulint_rules::{Cluster, Kind};
 use gpulint_testing::{objects, values};
 use serde_json::Value;
@@ -49,11 +49,28 @@ fn drift_is_that_of_karpenter() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Cases with another answer, and why.
+const DIFFERENT: [(&str, &str); 1] = [(
+    "k0827",
+    "the client of the program that made the cases finds no PersistentVolume, since Karpenter looks it up with the namespace of the pod, \
+     which an API server ignores: zones of volumes do not count there (as in k0822, whose `zones` are all four)",
+)];
+
+/// The platform of a case with Karpenter's settings.
+fn platform_of(settings: &Value) -> Platform {
+    let gates = settings["featureGates"].as_object().into_iter().flatten();
+    Platform {
+        region: Some("us-east-1".to_owned()),
+        feature_gates: gates.map(|(name, on)| (name.clone(), *on == true)).collect(),
+        min_values_policy: settings["minValuesPolicy"].as_str().and_then(MinValuesPolicy::parse),
+        ..Platform::default()
+    }
+}
+
 /// What is certain about the pod of each case is what Karpenter decides.
 #[test]
 fn placement_is_that_of_karpenter() {
-    let platform = Platform { region: Some("us-east-1".to_owned()), ..Platform::default() };
-    let (mut wrong, mut unknown, mut unstated, mut right) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut wrong, mut unknown, mut right) = (Vec::new(), Vec::new(), 0);
     for case in cases("fit15.jsonl") {
         let id = case["id"].as_str().expect("an id");
         let objects = objects(case["manifests"].as_str().expect("manifests"));
@@ -64,6 +81,7 @@ fn placement_is_that_of_karpenter() {
             .iter()
             .find(|o| o.name() == name && (o.is(Kind::DEPLOYMENT) || o.is(Kind::STATEFUL_SET)))
             .expect("the workload");
+        let platform = platform_of(&case["settings"]);
         let situation = Situation::read(&cluster, &platform, Some(workload));
         let explanations = situation.explain(workload);
         let answer = explanations.first().expect("a template");
@@ -79,14 +97,7 @@ fn placement_is_that_of_karpenter() {
             "{id} {} {}: {} {}, not {found} {pool:?} {:?}",
             case["scenario"], case["settings"], expected["verdict"], expected["pool"], answer.uncertainties
         );
-        // A zone in which a class has no subnet, and settings of Karpenter, are not in the manifests.
-        let has =
-            |tag: &str| case["tags"].as_array().is_some_and(|tags| tags.iter().any(|other| other == tag));
-        if !case["settings"].is_null()
-            || (has("zone-outside") && expected["verdict"] == "none" && found == "fits")
-        {
-            unstated.push(shown);
-        } else if found == "unknown" {
+        if found == "unknown" {
             unknown.push(shown);
         } else if expected["verdict"] != found || found == "fits" && expected["pool"].as_str() != pool {
             wrong.push(shown);
@@ -94,7 +105,8 @@ fn placement_is_that_of_karpenter() {
             right += 1;
         }
     }
+    wrong.retain(|shown| !DIFFERENT.iter().any(|(id, _)| shown.starts_with(id)));
     println!("{right} right, {} unknown:\n{}", unknown.len(), unknown.join("\n"));
-    println!("{} with what no manifest states:\n{}", unstated.len(), unstated.join("\n"));
+    assert!(unknown.len() * 20 <= right, "more than 5 % are unknown:\n{}", unknown.join("\n"));
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -30,7 +30,7 @@ const STEPS_PER_DECISION: u64 = 200_000;
 
 /// The requirements of a pod on nodes.
 pub(super) struct PodShape {
-    /// The pod without its uncertainties: volumes and other pods may or may not prevent scheduling.
+    /// The pod without its uncertainties and its rules about other pods: these may or may not prevent scheduling.
     pod: Pod,
     alternatives: Vec<Requirements>,
     /// Whether the pod selects pools by name.
@@ -42,7 +42,7 @@ pub(super) struct PodShape {
 
 impl PodShape {
     pub(super) fn new(pod: Pod) -> PodShape {
-        let pod = Pod { uncertainties: Vec::new(), ..pod };
+        let pod = Pod { uncertainties: Vec::new(), topology: Vec::new(), ..pod };
         let alternatives = alternatives(&pod);
         let pool = |selected: &Requirements| selected.get(NODEPOOL_LABEL).is_some();
         PodShape {
@@ -63,6 +63,7 @@ impl PodShape {
 /// for them.
 fn without_amounts(mut pod: Pod) -> Pod {
     pod.requests.clear();
+    pod.limits.clear();
     pod.overhead.clear();
     for container in pod.containers.iter_mut().chain(&mut pod.init_containers) {
         let amounts = container.requests.iter_mut().chain(container.limits.iter_mut());

@@ -286,8 +286,7 @@ fn what_is_remembered_is_what_the_scheduler_decides() {
             cluster.apply(object);
         }
         let all = cluster.table::<CandidatePools>().get(&PoolKey::All);
-        for (number, pod) in pods.into_iter().enumerate() {
-            let pod = Pod { preferred_pod_affinity: number % 3 == 1, ..pod };
+        for pod in pods {
             for eks in [true, false] {
                 let key = FeasibleKey { shape: Arc::new(PodShape::new(pod.clone())), eks };
                 let evaluation = Evaluation::new(&cluster, &key);

@@ -7,13 +7,17 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use super::super::requirement::{Operator, Requirement, Requirements};
+use super::super::requirement::{Operator, Requirements};
+use super::overlay::{AppliedOverlay, EffectiveOverlay, of_pool, overlaid};
 use super::resources::{POD_ENI, add, allocatable, capacity, pod_requests};
+use super::topology::{Domains, narrow_to_domains, with_volumes};
 use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty, sorted_unique};
-use crate::catalog::{CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, REGION, TypeSet, ZONE, ZONE_ID};
+use crate::catalog::{
+    CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, index,
+};
 use crate::karpenter::scheduling::input::{
-    AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass, Overlay, Pod, Pool,
-    ResourceList, SchedulerOptions, Taint, Term, Toleration,
+    AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass, Pod, Pool,
+    Reservations, ResourceList, SchedulerOptions, Taint, Term, Toleration,
 };
 use crate::karpenter::scheduling::instance_types::{
     Admitted, admitted, all_retired, crashing_keys, filter_types, launch_order, pool_requirements,
@@ -34,8 +38,15 @@ pub(super) struct Candidate<'a> {
     pub(super) daemons: Vec<DaemonPod<'a>>,
     /// The types of the pool by what DaemonSets request on them.
     daemon_requests: Vec<(TypeSet, ResourceList)>,
-    /// The overlays for the types of the pool, lowest priority first.
-    overlays: Vec<(TypeSet, &'a ResourceList)>,
+    /// The overlays for the types of the pool, highest weight first.
+    overlays: Vec<AppliedOverlay<'a>>,
+}
+
+/// What decides about a pod besides the pool: settings, and the values that all pools list for labels.
+#[derive(Clone, Copy)]
+pub(super) struct Conditions<'s> {
+    pub(super) settings: &'s SchedulerOptions,
+    pub(super) domains: &'s Domains,
 }
 
 pub(super) struct PoolNodes {
@@ -73,7 +84,11 @@ pub(super) enum NotAdmitted {
 impl PoolNodes {
     /// # Errors
     /// The pool starts no nodes for pending pods.
-    fn new(pool: &Pool, overlays: &[&Overlay], settings: &SchedulerOptions) -> Result<Self, RejectionStage> {
+    fn new(
+        pool: &Pool,
+        overlays: &[EffectiveOverlay<'_>],
+        settings: &SchedulerOptions,
+    ) -> Result<Self, RejectionStage> {
         // `Provisioner.NewScheduler` leaves out static pools and those that are not Ready. A pool with placeholders may be
         // valid once they are filled in.
         if pool.replicas {
@@ -100,7 +115,7 @@ impl PoolNodes {
         if uncertainties.is_empty() && conflict.is_some() {
             return Err(RejectionStage::NoTypes(conflict));
         }
-        let overlays = overlays_of(overlays, &requirements, class, settings);
+        let overlays = of_pool(overlays, pool);
         let affordable = types.iter().filter(|instance| {
             let node = capacity(instance, class, settings);
             let of = |name: &str| overlaid(&overlays, instance, name).unwrap_or_else(|| node.get(name));
@@ -116,13 +131,13 @@ impl<'a> Candidate<'a> {
         position: usize,
         pool: &'a Pool,
         daemonsets: &[&'a DaemonSet],
-        overlays: &[&'a Overlay],
+        overlays: &[EffectiveOverlay<'a>],
         settings: &SchedulerOptions,
     ) -> Result<Self, RejectionStage> {
         let nodes = PoolNodes::new(pool, overlays, settings)?;
-        let of_pool = |set: &&'a DaemonSet| DaemonPod::new(set, pool, &nodes.requirements, settings);
-        let daemons = daemonsets.iter().filter_map(of_pool).collect();
-        let overlays = overlays_of(overlays, &nodes.requirements, pool.class.as_ref(), settings);
+        let runs = |set: &&'a DaemonSet| DaemonPod::new(set, pool, &nodes.requirements, settings);
+        let daemons = daemonsets.iter().filter_map(runs).collect();
+        let overlays = of_pool(overlays, pool);
         Ok(Self::of_nodes(position, pool, Arc::new(nodes), daemons, overlays))
     }
 
@@ -131,7 +146,7 @@ impl<'a> Candidate<'a> {
         pool: &'a Pool,
         nodes: Arc<PoolNodes>,
         daemons: Vec<DaemonPod<'a>>,
-        overlays: Vec<(TypeSet, &'a ResourceList)>,
+        overlays: Vec<AppliedOverlay<'a>>,
     ) -> Self {
         let mut daemon_requests = vec![(nodes.types, ResourceList::new())];
         for daemon in daemons.iter().filter(|daemon| !daemon.requests.is_empty()) {
@@ -160,12 +175,12 @@ impl<'a> Candidate<'a> {
         states: &[Relaxation],
         tolerations: &[Toleration],
         need: &ResourceList,
-        settings: &SchedulerOptions,
+        conditions: Conditions<'_>,
     ) -> Outcome {
         let mut uncertainties = Vec::new();
         let mut deepest: Option<RejectionStage> = None;
         for (relaxations, state) in states.iter().enumerate() {
-            match self.admit(pod, state, tolerations, need, settings) {
+            match self.admit(pod, state, tolerations, need, conditions) {
                 // A pod that is scheduled is not relaxed further (`Scheduler.trySchedule`).
                 Ok(types) => {
                     let mut both = self.nodes.requirements.clone();
@@ -194,9 +209,36 @@ impl<'a> Candidate<'a> {
         state: &Relaxation,
         tolerations: &[Toleration],
         need: &ResourceList,
-        settings: &SchedulerOptions,
+        conditions: Conditions<'_>,
     ) -> Result<TypeSet, NotAdmitted> {
         let both = self.constrained(pod, state, tolerations)?;
+        if pod.volumes.is_empty() {
+            return self.admit_with(pod, state, both, need, conditions);
+        }
+        // `tryVolumeAlternative` for one alternative after the other.
+        let mut last = None;
+        for volumes in &pod.volumes {
+            let required = with_volumes(both.clone(), volumes);
+            match required.and_then(|both| self.admit_with(pod, state, both, need, conditions)) {
+                Ok(types) => return Ok(types),
+                Err(why) if matches!(last, Some(NotAdmitted::Undecided(_))) => drop(why),
+                Err(why) => last = Some(why),
+            }
+        }
+        Err(last.unwrap_or(NotAdmitted::Undecided(vec![Uncertainty::Volumes])))
+    }
+
+    /// The types of a new node that meets requirements, those of the pod and of its volumes included.
+    fn admit_with(
+        &self,
+        pod: &Pod,
+        state: &Relaxation,
+        mut both: Requirements,
+        need: &ResourceList,
+        conditions: Conditions<'_>,
+    ) -> Result<TypeSet, NotAdmitted> {
+        let settings = conditions.settings;
+        let mut uncertainties = narrow_to_domains(&mut both, pod, state, conditions.domains)?;
         let class = self.pool.class.as_ref();
         let types = match self.remaining_types(pod, &both, need, class, settings) {
             Ok(types) => types,
@@ -219,11 +261,26 @@ impl<'a> Candidate<'a> {
             let stage = RejectionStage::MinValues { key: key.to_owned(), wanted, found };
             return Err(NotAdmitted::Rejected(stage));
         }
-        let mut uncertainties = cluster_uncertainties(self.pool, &both, &types, settings);
+        uncertainties.extend(cluster_uncertainties(self.pool, &both, &types, settings));
+        uncertainties.extend(self.unknown_zone(pod, state, conditions.domains));
         if need.get(POD_ENI).is_some_and(|amount| *amount > 0) && types.iter().any(|t| t.pod_eni.is_none()) {
             uncertainties.push(Uncertainty::BranchInterfaces);
         }
-        if uncertainties.is_empty() { Ok(types) } else { Err(NotAdmitted::Undecided(uncertainties)) }
+        match with_known_labels(&types, &both) {
+            Ok(types) if uncertainties.is_empty() => return Ok(types),
+            Ok(_) => {}
+            Err(unknown) => uncertainties.push(unknown),
+        }
+        Err(NotAdmitted::Undecided(uncertainties))
+    }
+
+    /// A zone of the pod in which the class may have no subnet: pools name zones of the cluster, and none names this one.
+    fn unknown_zone(&self, pod: &Pod, state: &Relaxation, domains: &Domains) -> Option<Uncertainty> {
+        let (listed, required) = (domains.get(ZONE)?, pod_requirements(pod, state));
+        let wanted = required.get(ZONE).filter(|wanted| wanted.operator() == Operator::In)?;
+        let is_known = self.pool.class.as_ref().is_some_and(|class| !class.zones.is_empty())
+            || wanted.values.iter().any(|zone| listed.contains(zone));
+        (!is_known).then(|| Uncertainty::Subnets(wanted.values.join(", ")))
     }
 
     /// What the pool and the pod require of a node together, or what stops the pod before instance types are looked at.
@@ -289,6 +346,7 @@ impl<'a> Candidate<'a> {
             return (types, true);
         }
         let is_certain = cluster_uncertainties(self.pool, &both, &types, settings).is_empty();
+        let types = with_known_labels(&types, &both).unwrap_or(TypeSet::EMPTY);
         (if is_certain { types } else { TypeSet::EMPTY }, false)
     }
 
@@ -361,6 +419,22 @@ impl<'a> Candidate<'a> {
         if room.is_empty() { Err(RejectionStage::Resources(lacking.unwrap_or_default())) } else { Ok(room) }
     }
 
+    /// What a new node of a type counts towards the limit of a resource, overlays included.
+    pub(super) fn capacity(
+        &self,
+        instance: &'static InstanceType,
+        resource: &str,
+        settings: &SchedulerOptions,
+    ) -> i128 {
+        overlaid(&self.overlays, instance, resource)
+            .unwrap_or_else(|| capacity(instance, self.pool.class.as_ref(), settings).get(resource))
+    }
+
+    /// What overlays give a type of a resource, in thousandths.
+    pub(super) fn overlaid(&self, instance: &InstanceType, resource: &str) -> Option<i128> {
+        overlaid(&self.overlays, instance, resource)
+    }
+
     /// The limits that exclude some of the types.
     fn exceeded(&self, types: &TypeSet, settings: &SchedulerOptions) -> Vec<String> {
         let class = self.pool.class.as_ref();
@@ -375,29 +449,21 @@ impl<'a> Candidate<'a> {
     }
 }
 
-fn overlays_of<'a>(
-    overlays: &[&'a Overlay],
-    requirements: &Requirements,
-    class: Option<&NodeClass>,
-    settings: &SchedulerOptions,
-) -> Vec<(TypeSet, &'a ResourceList)> {
-    let mut out = Vec::new();
-    for overlay in overlays {
-        let mut wanted = Requirements::new();
-        for spec in &overlay.requirements {
-            wanted.add(&spec.key, Requirement::new(spec.op, &spec.values, None));
-        }
-        if requirements.compatible(&wanted).is_ok() {
-            out.push((filter_types(TypeSet::full(), &wanted, class, settings), &overlay.capacity));
+/// The types of a set whose labels are known to meet the requirements.
+///
+/// # Errors
+/// There are none: whether the others meet them is not known.
+fn with_known_labels(types: &TypeSet, requirements: &Requirements) -> Result<TypeSet, Uncertainty> {
+    let mut certain = *types;
+    for (key, requirement) in requirements.iter() {
+        let is_met_by_any = requirement.operator() == Operator::Exists && !requirement.is_bounded();
+        let Some(index) = index(key).filter(|_| !is_met_by_any) else { continue };
+        certain = certain.without(index.unknown());
+        if certain.is_empty() {
+            return Err(Uncertainty::LabelValues(key.to_owned()));
         }
     }
-    out
-}
-
-/// What overlays give a type of a resource, in thousandths. [`None`] if none says anything.
-fn overlaid(overlays: &[(TypeSet, &ResourceList)], instance: &InstanceType, resource: &str) -> Option<i128> {
-    let mut of = overlays.iter().rev().filter(|(types, _)| types.contains(instance));
-    of.find_map(|(_, capacity)| capacity.get(resource)).copied()
+    Ok(certain)
 }
 
 /// A class that leaves pods the most resources, for pools whose class is not in the input.
@@ -418,7 +484,7 @@ fn most_permissive_class() -> &'static NodeClass {
             ami_family: AmiFamily::Al2,
             kubelet: Kubelet { max_pods, kube_reserved: none, eviction_hard, ..Kubelet::default() },
             block_devices: vec![disk],
-            capacity_reservations: true,
+            reservations: Reservations::Unknown,
             ..NodeClass::default()
         }
     });
@@ -439,10 +505,11 @@ fn cluster_uncertainties(
     if settings.region.is_none() && both.get(REGION).is_some_and(|r| r.operator() != Operator::Exists) {
         uncertainties.push(Uncertainty::Region);
     }
-    if both.get(ZONE).is_some() && both.get(ZONE_ID).is_some() {
+    let has_ids = has(|class| class.zones.iter().any(|zone| !zone.id.is_empty()));
+    if both.get(ZONE).is_some() && both.get(ZONE_ID).is_some() && !has_ids {
         uncertainties.push(Uncertainty::ZonePair);
     }
-    if has(|class| class.capacity_reservations) {
+    if has(|class| class.reservations == Reservations::Unknown) {
         let keys =
             ["id", "type", "interruptible"].map(|end| format!("{AWS_GROUP}/capacity-reservation-{end}"));
         let only = both.get(CAPACITY_TYPE).is_some_and(|r| !r.has("on-demand") && !r.has("spot"));
@@ -460,8 +527,9 @@ fn cluster_uncertainties(
             continue;
         }
         if matches!(key, ZONE | ZONE_ID | REGION) {
-            uncertainties.push(Uncertainty::MinValuesOf(key.to_owned()));
-        } else if types.len() > 600 {
+            let is_known = key != REGION && has(|class| !class.zones.is_empty());
+            uncertainties.extend((!is_known).then(|| Uncertainty::MinValuesOf(key.to_owned())));
+        } else if types.len() > MOST_TYPES && !holds_for_any(key, wanted, types) {
             uncertainties.push(Uncertainty::MinValuesCut);
         }
     }
@@ -478,6 +546,27 @@ fn cluster_uncertainties(
         uncertainties.push(Uncertainty::ClassNarrows(pool.node_class.name.clone()));
     }
     uncertainties
+}
+
+/// The number of types that Karpenter keeps for a node, the cheapest.
+const MOST_TYPES: usize = 600;
+
+/// Whether any of the types that Karpenter may keep have so many values of a key, whatever their prices.
+fn holds_for_any(key: &str, wanted: u32, types: &TypeSet) -> bool {
+    let Some(index) = index(key) else {
+        // Almost every type has on-demand and Spot capacity, and every one has both tenancies.
+        return matches!(key, CAPACITY_TYPE | TENANCY) && wanted <= 2;
+    };
+    let mut sizes: Vec<usize> = index.groups(types).collect();
+    sizes.sort_unstable_by_key(|size| std::cmp::Reverse(*size));
+    // The fewest values are left if the most frequent ones fill the list.
+    let mut left = MOST_TYPES;
+    let fewest = sizes.iter().take_while(|size| {
+        let more = left > 0;
+        left = left.saturating_sub(**size);
+        more
+    });
+    fewest.count() >= wanted as usize
 }
 
 impl<'a> DaemonPod<'a> {
@@ -505,7 +594,13 @@ impl<'a> DaemonPod<'a> {
         for term in terms {
             let required = pod_requirements(
                 pod,
-                &Relaxation { term, last_term: true, preference: None, tolerate_prefer_no_schedule: true },
+                &Relaxation {
+                    term,
+                    last_term: true,
+                    preference: None,
+                    dropped_rules: 0,
+                    tolerate_prefer_no_schedule: true,
+                },
             );
             if requirements.compatible(&required).is_ok() {
                 types = types.or(&filter_types(TypeSet::full(), &required, pool.class.as_ref(), settings));

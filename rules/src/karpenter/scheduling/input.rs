@@ -3,6 +3,8 @@
 //! Quantities are in thousandths (`1` cpu is 1000, `1Ki` of memory 1,024,000), so that comparisons are exact.
 //! The caller reads the manifests and applies the defaults of the API server.
 
+use std::collections::BTreeMap;
+
 use litemap::LiteMap;
 
 use super::super::requirement::Operator;
@@ -72,7 +74,7 @@ pub struct Pool {
     pub uncertainties: Vec<Uncertainty>,
 }
 
-/// A NodeOverlay that gives types more or less of a resource. Karpenter applies it only if its feature gate is on.
+/// A NodeOverlay, which gives types resources or prices. Karpenter applies it only if its feature gate is on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Overlay {
     pub name: String,
@@ -82,6 +84,8 @@ pub struct Overlay {
     pub requirements: Vec<RequirementSpec>,
     /// `spec.capacity` in thousandths.
     pub capacity: ResourceList,
+    /// Whether it sets prices.
+    pub prices: bool,
 }
 
 /// The AMI family: `spec.amiFamily`, otherwise the alias up to `@`, otherwise custom.
@@ -120,13 +124,47 @@ pub struct NodeClass {
     pub instance_store_raid0: bool,
     /// The number of efa-only interfaces, if `spec.networkInterfaces` is set.
     pub network_interfaces_efa: Option<u32>,
-    /// Whether `spec.capacityReservationSelectorTerms` has an entry.
-    pub capacity_reservations: bool,
+    pub reservations: Reservations,
+    /// The zones of `status.subnets`, by name and id. Empty if they are not known.
+    pub zones: Vec<Zone>,
     pub placement_group: bool,
     /// Whether `spec.connectionTracking` is set: only types with the nitro hypervisor are used.
     pub connection_tracking: bool,
     /// Whether `spec.cpuOptions` restricts the types by properties that are not in the catalogue.
     pub cpu_options: bool,
+}
+
+/// The capacity reservations that a class selects.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
+pub enum Reservations {
+    /// It selects none.
+    #[default]
+    None,
+    /// It selects some, and its status does not say which.
+    Unknown,
+    /// Those of its status.
+    Known(Vec<Reservation>),
+}
+
+/// An entry of `status.capacityReservations`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
+pub struct Reservation {
+    pub id: String,
+    pub instance_type: String,
+    pub zone: String,
+    /// `default` or `capacity-block`.
+    pub reservation_type: String,
+    pub interruptible: bool,
+    /// Whether it ends soon, so that Karpenter starts nothing in it.
+    pub expiring: bool,
+}
+
+/// A zone in which a class has a subnet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
+pub struct Zone {
+    pub name: String,
+    /// The zone id; empty if it is not known.
+    pub id: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
@@ -139,6 +177,18 @@ pub struct Kubelet {
     pub system_reserved: Vec<(String, i128)>,
     /// `evictionHard` by signal name.
     pub eviction_hard: Vec<(String, EvictionThreshold)>,
+    /// What expressions give for each type, by its name. Empty without expressions.
+    pub computed: BTreeMap<&'static str, ComputedKubelet>,
+}
+
+/// The kubelet settings of a type that expressions give.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
+pub struct ComputedKubelet {
+    pub max_pods: Option<u32>,
+    /// `kubeReserved`, in thousandths.
+    pub kube_reserved: Vec<(String, i128)>,
+    /// `systemReserved`, in thousandths.
+    pub system_reserved: Vec<(String, i128)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -174,14 +224,49 @@ pub struct Pod {
     pub init_containers: Vec<Container>,
     /// `spec.resources.requests`, at the level of the pod.
     pub requests: ResourceList,
+    /// `spec.resources.limits`, at the level of the pod.
+    pub limits: ResourceList,
     pub overhead: ResourceList,
     /// Whether `spec.resourceClaims` has an entry.
     pub resource_claims: bool,
-    /// Whether there is preferred pod affinity that an empty cluster does not satisfy.
-    pub preferred_pod_affinity: bool,
-    /// Other constraints that can only be evaluated in the cluster and may prevent scheduling (volumes, pod
-    /// affinity, spread over custom keys).
+    /// What the volumes require of nodes: one of the alternatives must be met. Empty: no requirement.
+    pub volumes: Vec<Vec<RequirementSpec>>,
+    /// Why Karpenter ignores the pod because of its volumes.
+    pub volume_fault: Option<String>,
+    /// Spread, pod affinity and anti-affinity: the required ones, then the others in the order in which Karpenter drops them.
+    pub topology: Vec<TopologyRule>,
+    /// Other constraints that can only be evaluated in the cluster and may prevent scheduling (volumes).
     pub uncertainties: Vec<Uncertainty>,
+}
+
+/// Spread over a label of nodes, or affinity to pods of nodes with the same value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TopologyRule {
+    pub kind: TopologyKind,
+    /// `topologyKey`.
+    pub key: String,
+    /// Whether it is `DoNotSchedule` or required.
+    pub required: bool,
+    /// Which pods it selects.
+    pub selects: Selected,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TopologyKind {
+    Affinity,
+    AntiAffinity,
+    Spread,
+}
+
+/// The pods that a rule selects, as far as one new pod in an empty cluster needs to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Selected {
+    /// The pod itself, and perhaps others.
+    Itself,
+    /// Other pods, which may exist.
+    Others,
+    /// No pod of the cluster.
+    Nothing,
 }
 
 /// A term of required node affinity, or the term of a preference.

@@ -14,7 +14,8 @@ use crate::catalog::{
 };
 use crate::facts::names::{is_label_value, is_qualified_name};
 use crate::karpenter::scheduling::input::{
-    AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, SchedulerOptions, Taint,
+    AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, Reservation, Reservations, SchedulerOptions, Taint,
+    Zone,
 };
 use crate::steps;
 
@@ -61,6 +62,14 @@ fn admitted_for_class(
         if rest.is_empty() && conflict.is_none() {
             let cause = if matching.is_empty() { Cause::Alone } else { Cause::Together };
             conflict = Some(Conflict { key: key.to_owned(), requirement: requirement.clone(), cause });
+        }
+        types = rest;
+    }
+    if let Some(offered) = offered(requirements, class, settings) {
+        let rest = types.and(&offered);
+        if rest.is_empty() && conflict.is_none() {
+            let requirement = requirements.get(CAPACITY_TYPE).cloned().unwrap_or_default();
+            conflict = Some(Conflict { key: CAPACITY_TYPE.to_owned(), requirement, cause: Cause::Together });
         }
         types = rest;
     }
@@ -167,7 +176,9 @@ pub fn matching(
 ) -> Option<TypeSet> {
     let when = |holds: bool| Some(if holds { TypeSet::full() } else { TypeSet::EMPTY });
     let windows = class.is_some_and(|class| class.ami_family == AmiFamily::Windows);
-    let reservations = class.is_some_and(|class| class.capacity_reservations);
+    let none = Reservations::None;
+    let reservations = class.map_or(&none, |class| &class.reservations);
+    let zones = class.map_or(&[][..], |class| class.zones.as_slice());
     // Whether an unknown string could match: the label must not be required to be absent or to be an integer.
     let unknown = requirement.operator() != Operator::DoesNotExist && !requirement.is_bounded();
     match key {
@@ -181,12 +192,21 @@ pub fn matching(
         }
         OS => when(requirement.has("linux")),
         CAPACITY_TYPE => {
-            let always = requirement.has("on-demand") || (reservations && requirement.has("reserved"));
-            let spot = requirement.has("spot");
-            if spot && !always && settings.listed_spot { Some(*listed_spot()) } else { when(always || spot) }
+            let mut types = when(requirement.has("on-demand"))?;
+            if requirement.has("spot") {
+                types = types.or(&if settings.listed_spot { *listed_spot() } else { TypeSet::full() });
+            }
+            if requirement.has("reserved") {
+                types = types.or(&reserved_types(reservations, |_| true));
+            }
+            Some(types)
         }
         TENANCY => when(requirement.has("default") || requirement.has("dedicated")),
         REGION => when(settings.region.as_ref().map_or(unknown, |region| requirement.has(region))),
+        ZONE if !zones.is_empty() => when(zones.iter().any(|zone| requirement.has(&zone.name))),
+        ZONE_ID if zones.iter().any(|zone| !zone.id.is_empty()) => {
+            when(zones.iter().any(|zone| requirement.has(&zone.id)))
+        }
         ZONE if requirement.operator() == Operator::In => {
             let region = settings.region.as_deref().unwrap_or_default();
             when(unknown && requirement.values.iter().any(|zone| zone.starts_with(region)))
@@ -195,13 +215,84 @@ pub fn matching(
         "node.kubernetes.io/windows-build" => {
             when(if windows { unknown } else { requirement.allows_absence() })
         }
-        "karpenter.k8s.aws/capacity-reservation-id"
-        | "karpenter.k8s.aws/capacity-reservation-type"
-        | "karpenter.k8s.aws/capacity-reservation-interruptible" => {
-            when(reservations || requirement.allows_absence())
+        RESERVATION_ID | RESERVATION_TYPE | RESERVATION_INTERRUPTIBLE => {
+            let matching =
+                reserved_types(reservations, |reservation| requirement.has(label_of(reservation, key)));
+            if !requirement.allows_absence() {
+                return Some(matching);
+            }
+            // The label of a type lists all reservations for it (`computeRequirements`), on demand as well.
+            let has_label = match reservations {
+                Reservations::Known(_) => reserved_types(reservations, |_| true),
+                Reservations::None | Reservations::Unknown => TypeSet::EMPTY,
+            };
+            Some(has_label.complement().or(&matching))
         }
         _ => matching_in_catalogue(key, requirement),
     }
+}
+
+pub(super) const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+const RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
+const RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
+
+/// The value of one of the labels of a reservation.
+fn label_of<'r>(reservation: &'r Reservation, key: &str) -> &'r str {
+    match key {
+        RESERVATION_ID => &reservation.id,
+        RESERVATION_TYPE => &reservation.reservation_type,
+        _ if reservation.interruptible => "true",
+        _ => "false",
+    }
+}
+
+/// The types of the reservations that pass a test; all types if the reservations are not known.
+fn reserved_types(reservations: &Reservations, test: impl Fn(&Reservation) -> bool) -> TypeSet {
+    match reservations {
+        Reservations::None => TypeSet::EMPTY,
+        Reservations::Unknown => TypeSet::full(),
+        Reservations::Known(list) => {
+            let passing = list.iter().filter(|reservation| test(reservation));
+            passing.filter_map(|reservation| find(&reservation.instance_type)).collect()
+        }
+    }
+}
+
+/// The types with an offering that meets all requirements at once, where it matters that one does: capacity type, zone and reservation of
+/// an offering go together. [`None`] if each requirement by itself decides.
+fn offered(
+    requirements: &Requirements,
+    class: Option<&NodeClass>,
+    settings: &SchedulerOptions,
+) -> Option<TypeSet> {
+    let class = class?;
+    let has = |key: &str, value: &str| requirements.get(key).is_none_or(|requirement| requirement.has(value));
+    let zones = || class.zones.iter().filter(|zone| has(ZONE, &zone.name) && has(ZONE_ID, &zone.id));
+    let has_ids = class.zones.iter().all(|zone| !zone.id.is_empty());
+    let has_zone = class.zones.is_empty() || !has_ids || zones().next().is_some();
+    let Reservations::Known(reservations) = &class.reservations else {
+        return (!has_zone).then_some(TypeSet::EMPTY);
+    };
+    let keys = [RESERVATION_ID, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE];
+    let may_be_unreserved =
+        keys.iter().all(|key| requirements.get(key).is_none_or(Requirement::allows_absence));
+    let mut types = TypeSet::EMPTY;
+    if may_be_unreserved && has_zone {
+        types = if has(CAPACITY_TYPE, "on-demand") { TypeSet::full() } else { types };
+        if has(CAPACITY_TYPE, "spot") {
+            types = types.or(&if settings.listed_spot { *listed_spot() } else { TypeSet::full() });
+        }
+    }
+    let is_offered = |reservation: &Reservation| {
+        let in_subnet = || class.zones.iter().any(|zone| zone.name == reservation.zone);
+        !reservation.expiring
+            && has(CAPACITY_TYPE, "reserved")
+            && has(ZONE, &reservation.zone)
+            && (class.zones.is_empty() || in_subnet())
+            && keys.iter().all(|key| has(key, label_of(reservation, key)))
+    };
+    let reserved = reservations.iter().filter(|reservation| is_offered(reservation));
+    Some(types.or(&reserved.filter_map(|reservation| find(&reservation.instance_type)).collect()))
 }
 
 fn matching_in_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet> {
@@ -210,7 +301,7 @@ fn matching_in_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet
     let named = requirement.values.iter().filter_map(|value| index.with(value));
     let named = named.fold(TypeSet::EMPTY, |set, types| set.or(types));
     Some(match (requirement.operator(), requirement.is_bounded()) {
-        (Operator::DoesNotExist, _) => *index.absent(),
+        (Operator::DoesNotExist, _) => index.absent().or(index.unknown()),
         (Operator::In, _) => named.or(index.unknown()),
         (Operator::Exists, false) => index.absent().complement(),
         (Operator::NotIn, false) => named.complement(),
@@ -235,7 +326,8 @@ pub(super) fn launch_order(
 ) -> Vec<&'static str> {
     let allowed = |capacity: &str| requirements.get(CAPACITY_TYPE).is_none_or(|r| r.has(capacity));
     let mut order = Vec::new();
-    if class.is_some_and(|class| class.capacity_reservations) && allowed("reserved") {
+    let reserved = class.map(|class| reserved_types(&class.reservations, |_| true));
+    if reserved.is_some_and(|reserved| !types.is_disjoint(&reserved)) && allowed("reserved") {
         order.push("reserved");
     }
     if allowed("spot") && !types.is_disjoint(listed_spot()) {
@@ -259,10 +351,11 @@ pub(super) fn filter_types(
     class: Option<&NodeClass>,
     settings: &SchedulerOptions,
 ) -> TypeSet {
-    requirements
+    let types = requirements
         .iter()
         .filter_map(|(key, requirement)| matching(key, requirement, class, settings))
-        .fold(types, |types, matching| types.and(&matching))
+        .fold(types, |types, matching| types.and(&matching));
+    offered(requirements, class, settings).map_or(types, |offered| types.and(&offered))
 }
 
 /// The types that nodes of a class can have, before any requirement is applied.
@@ -329,6 +422,13 @@ pub(super) fn unmet_min_values<'a>(
         let wanted = requirement.min_values?;
         let found = match key {
             _ if types.is_empty() => 0,
+            ZONE | ZONE_ID if class.is_some_and(|class| !class.zones.is_empty()) => {
+                let zones = class.map_or(&[][..], |class| class.zones.as_slice());
+                let name = |zone: &Zone| if key == ZONE { zone.name.clone() } else { zone.id.clone() };
+                let values: BTreeSet<String> =
+                    zones.iter().map(name).filter(|name| allowed(requirement, name)).collect();
+                values.len()
+            }
             // How many zones there are is not known, but a list of them is the most that can count.
             ZONE | ZONE_ID | REGION
                 if !settings.all_values_count && requirement.operator() == Operator::In =>
@@ -336,9 +436,23 @@ pub(super) fn unmet_min_values<'a>(
                 requirement.values.len()
             }
             ZONE | ZONE_ID | REGION => return None,
-            CAPACITY_TYPE => capacity_types(class.is_some_and(|class| class.capacity_reservations))
-                .filter(|capacity| allowed(requirement, capacity))
-                .count(),
+            CAPACITY_TYPE => {
+                let reserved =
+                    class.map_or(TypeSet::EMPTY, |class| reserved_types(&class.reservations, |_| true));
+                let of_types = capacity_types(!types.is_disjoint(&reserved));
+                of_types.filter(|capacity| allowed(requirement, capacity)).count()
+            }
+            RESERVATION_ID | RESERVATION_TYPE | RESERVATION_INTERRUPTIBLE => {
+                let list = match class.map(|class| &class.reservations) {
+                    Some(Reservations::Known(list)) => list.as_slice(),
+                    Some(Reservations::Unknown) => return None,
+                    Some(Reservations::None) | None => &[],
+                };
+                let of_types =
+                    list.iter().filter(|one| find(&one.instance_type).is_some_and(|t| types.contains(t)));
+                let values: BTreeSet<&str> = of_types.map(|one| label_of(one, key)).collect();
+                values.into_iter().filter(|value| allowed(requirement, value)).count()
+            }
             TENANCY => {
                 ["default", "dedicated"].iter().filter(|tenancy| allowed(requirement, tenancy)).count()
             }

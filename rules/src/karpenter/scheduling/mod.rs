@@ -7,6 +7,7 @@
 mod candidate;
 mod input;
 mod instance_types;
+mod overlay;
 mod packing;
 mod pod_requirements;
 mod resources;
@@ -14,13 +15,14 @@ mod room;
 mod scheduler;
 #[cfg(test)]
 mod tests;
+mod topology;
 mod verdict;
 
 pub use candidate::PreparedPool;
 pub use input::{
-    AmiFamily, BlockDevice, Container, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass,
-    NodeClassRef, Overlay, Pod, Pool, Preference, RequirementSpec, ResourceList, SchedulerOptions, Taint,
-    Term, Toleration,
+    AmiFamily, BlockDevice, ComputedKubelet, Container, DaemonSet, EvictionThreshold, HostPort, Kubelet,
+    NodeClass, NodeClassRef, Overlay, Pod, Pool, Preference, RequirementSpec, Reservation, Reservations,
+    ResourceList, SchedulerOptions, Selected, Taint, Term, Toleration, TopologyKind, TopologyRule, Zone,
 };
 pub use instance_types::{
     Admitted, admitted, admitted_types, admitted_without_class, crashing_keys, matching, pool_requirements,

@@ -5,7 +5,9 @@ use super::super::requirement::{Operator, Requirement, Requirements, is_restrict
 use super::resources::effective_requests;
 use super::verdict::IgnoreReason;
 use crate::facts::names::{is_label_value, is_qualified_name};
-use crate::karpenter::scheduling::input::{HostPort, Pod, SchedulerOptions, Taint, Term, Toleration};
+use crate::karpenter::scheduling::input::{
+    HostPort, Pod, SchedulerOptions, Taint, Term, Toleration, TopologyRule,
+};
 use crate::karpenter::scheduling::instance_types::{is_bound, valid_values};
 use crate::steps;
 
@@ -16,7 +18,21 @@ pub(super) struct Relaxation<'p> {
     pub(super) term: Option<&'p Term>,
     pub(super) last_term: bool,
     pub(super) preference: Option<&'p Term>,
+    /// How many of the rules of spread and pod affinity that are not required are dropped, from the first.
+    pub(super) dropped_rules: usize,
     pub(super) tolerate_prefer_no_schedule: bool,
+}
+
+impl Relaxation<'_> {
+    /// The rules of spread and pod affinity that are left, with their positions in the pod.
+    pub(super) fn rules<'p>(
+        &self,
+        pod: &'p Pod,
+    ) -> impl Iterator<Item = (usize, &'p TopologyRule)> + use<'p> {
+        let required = pod.topology.iter().take_while(|rule| rule.required).count();
+        let kept = required + self.dropped_rules;
+        pod.topology.iter().enumerate().filter(move |(at, rule)| rule.required || *at >= kept)
+    }
 }
 
 /// What a pod requires of nodes at a level of relaxation: selector, remaining preference with the highest
@@ -87,11 +103,15 @@ pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<Ig
             term: pod.terms.first(),
             last_term: false,
             preference,
+            dropped_rules: 0,
             tolerate_prefer_no_schedule: false,
         },
     );
     if first.get("karpenter.sh/nodepool").is_some_and(|r| r.operator() == Operator::DoesNotExist) {
         return Some(IgnoreReason::NoNodePool);
+    }
+    if let Some(fault) = &pod.volume_fault {
+        return Some(IgnoreReason::Volumes(fault.clone()));
     }
     (pod.resource_claims && settings.ignore_dra_requests).then_some(IgnoreReason::ResourceClaims)
 }

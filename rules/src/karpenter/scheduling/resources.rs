@@ -90,11 +90,14 @@ pub fn allocatable(
         AmiFamily::Bottlerocket | AmiFamily::Windows => node.pods / 1000,
     };
     let kubelet = class.map(|class| &class.kubelet);
+    let computed = kubelet.and_then(|kubelet| kubelet.computed.get(instance.name));
     let reserved = |name: &str, default: i128| {
         let find =
             |list: &[(String, i128)]| list.iter().find(|(key, _)| key == name).map(|(_, amount)| *amount);
-        let kube = kubelet.and_then(|kubelet| find(&kubelet.kube_reserved)).unwrap_or(default);
-        kube + kubelet.and_then(|kubelet| find(&kubelet.system_reserved)).unwrap_or(0)
+        let kube = kubelet.and_then(|kubelet| find(&kubelet.kube_reserved));
+        let kube = kube.or_else(|| find(&computed?.kube_reserved)).unwrap_or(default);
+        let system = kubelet.and_then(|kubelet| find(&kubelet.system_reserved));
+        kube + system.or_else(|| find(&computed?.system_reserved)).unwrap_or(0)
     };
     let evicted = |signal: &str, capacity: i128, default: EvictionThreshold| {
         let set = kubelet.and_then(|kubelet| kubelet.eviction_hard.iter().find(|(name, _)| name == signal));
@@ -132,10 +135,12 @@ fn threshold(threshold: EvictionThreshold, capacity: i128) -> i128 {
 fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &SchedulerOptions) -> u32 {
     let family = class.map(|class| class.ami_family).unwrap_or_default();
     let kubelet = class.map(|class| &class.kubelet);
-    let count = kubelet.and_then(|kubelet| kubelet.max_pods).unwrap_or_else(|| match family {
-        AmiFamily::Windows => 110,
-        _ => instance.eni_pods(settings.reserved_enis),
-    });
+    let computed = || kubelet?.computed.get(instance.name)?.max_pods;
+    let count =
+        kubelet.and_then(|kubelet| kubelet.max_pods).or_else(computed).unwrap_or_else(|| match family {
+            AmiFamily::Windows => 110,
+            _ => instance.eni_pods(settings.reserved_enis),
+        });
     match kubelet.and_then(|kubelet| kubelet.pods_per_core) {
         Some(each) if each > 0 && family != AmiFamily::Bottlerocket => {
             count.min(each.saturating_mul(instance.vcpu))
@@ -211,7 +216,15 @@ pub fn pod_requests(pod: &Pod) -> ResourceList {
         add(&mut total, &effective_requests(container));
     }
     raise_to(&mut total, &peak);
-    for (name, amount) in &pod.requests {
+    // The API server makes a limit of the pod its request where no container requests the resource
+    // (`setDefaultPodLevelRequests`).
+    let requested = |name: &str| {
+        let containers = pod.containers.iter().chain(&pod.init_containers);
+        pod.requests.contains_key(name)
+            || containers.into_iter().any(|c| effective_requests(c).contains_key(name))
+    };
+    let defaulted = pod.limits.iter().filter(|(name, _)| !requested(name));
+    for (name, amount) in defaulted.chain(&pod.requests) {
         if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
             total.insert(name.clone(), *amount);
         }

@@ -6,11 +6,17 @@
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use super::candidate::{Candidate, NotAdmitted, PREFER_NO_SCHEDULE, PreparedPool};
+use super::super::requirement::Operator;
+use super::candidate::{Candidate, Conditions, NotAdmitted, PREFER_NO_SCHEDULE, PreparedPool};
+use super::overlay::effective_overlays;
 use super::resources::{allocatable, crashes, pod_requests};
+use super::topology::Domains;
 use super::verdict::{Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict, sorted_unique};
 use crate::catalog::{InstanceType, TypeSet, retired};
-use crate::karpenter::scheduling::input::{DaemonSet, Overlay, Pod, Pool, ResourceList, SchedulerOptions};
+use crate::karpenter::scheduling::input::{
+    DaemonSet, Overlay, Pod, Pool, ResourceList, SchedulerOptions, Selected, Taint, TopologyKind,
+    TopologyRule,
+};
 use crate::karpenter::scheduling::instance_types::launch_order;
 use crate::karpenter::scheduling::pod_requirements::{
     Relaxation, effective_tolerations, ignore_reason, preferences,
@@ -21,7 +27,7 @@ pub struct Scheduler<'a> {
     pools: &'a [Pool],
     daemonsets: Vec<&'a DaemonSet>,
     pub(super) settings: SchedulerOptions,
-    /// The overlays that count, lowest priority first.
+    /// The overlays that count, highest weight first.
     overlays: Vec<&'a Overlay>,
     /// In the order in which Karpenter tries them.
     pub(super) candidates: Vec<Candidate<'a>>,
@@ -33,8 +39,10 @@ pub struct Scheduler<'a> {
     without_multi_term_daemonsets: OnceLock<Box<Scheduler<'a>>>,
     /// A scheduler whose nodes have all the memory that EC2 states, built for the first pod that needs it.
     without_memory_overhead: OnceLock<Box<Scheduler<'a>>>,
-    /// A scheduler with overlays, if there are any that give types resources.
-    with_overlays: Option<Box<Scheduler<'a>>>,
+    /// The values of labels that pools list, by key: the domains of spread and pod affinity over labels of one's own.
+    domains: Domains,
+    /// A scheduler in which overlays count, where that is not known and there are any that give types resources.
+    other: Option<Box<Scheduler<'a>>>,
 }
 
 /// Which instance types of a pool can take a pod, apart from the amounts of resources that it needs. The sets are shared,
@@ -61,14 +69,19 @@ impl<'a> Scheduler<'a> {
     /// A scheduler in which overlays may count: their feature gate is off unless it is switched on. A verdict that
     /// depends on them is unknown.
     pub fn or_with_overlays(mut self, overlays: &'a [Overlay]) -> Self {
-        let mut sorted: Vec<&Overlay> =
-            overlays.iter().filter(|overlay| !overlay.capacity.is_empty()).collect();
-        sorted.sort_by_key(|overlay| (overlay.weight, &overlay.name));
-        if !sorted.is_empty() {
-            let with = Self::with(self.pools, self.daemonsets.clone(), sorted, self.settings.clone());
-            self.with_overlays = Some(Box::new(with));
+        if overlays.iter().any(|overlay| !overlay.capacity.is_empty()) {
+            let plain = Self::with(self.pools, self.daemonsets.clone(), Vec::new(), self.settings.clone());
+            self.other = Some(Box::new(plain.with_overlays(overlays)));
         }
         self
+    }
+
+    /// A scheduler in which overlays count.
+    pub fn with_overlays(self, overlays: &'a [Overlay]) -> Self {
+        let mut sorted: Vec<&Overlay> = overlays.iter().collect();
+        // `OrderByWeight`: an overlay that contradicts an earlier one of the same weight is not applied.
+        sorted.sort_by_key(|overlay| std::cmp::Reverse((overlay.weight, &overlay.name)));
+        Self::with(self.pools, self.daemonsets, sorted, self.settings)
     }
 
     pub fn for_pool(pool: &'a Pool, prepared: &PreparedPool, settings: &SchedulerOptions) -> Self {
@@ -93,7 +106,8 @@ impl<'a> Scheduler<'a> {
             crash,
             without_multi_term_daemonsets: OnceLock::new(),
             without_memory_overhead: OnceLock::new(),
-            with_overlays: None,
+            domains: Domains::new(),
+            other: None,
         }
     }
 
@@ -101,11 +115,11 @@ impl<'a> Scheduler<'a> {
     pub fn suited_types(&self, pod: &Pod) -> SuitedTypes {
         let is_simple = self.crash.is_empty()
             && self.daemonsets.is_empty()
-            && self.with_overlays.is_none()
+            && self.other.is_none()
             && self.candidates.len() < 2
             && pod.uncertainties.is_empty()
-            // As in `fits`: preferred pod affinity matters only between several terms.
-            && !(pod.preferred_pod_affinity && pod.terms.len() > 1);
+            && pod.volumes.is_empty()
+            && pod.topology.is_empty();
         if !is_simple {
             return SuitedTypes::Undecided;
         }
@@ -149,16 +163,18 @@ impl<'a> Scheduler<'a> {
         let mut order: Vec<(usize, &Pool)> = pools.iter().enumerate().collect();
         order.sort_by(|(_, a), (_, b)| self::order(a, b));
         let (mut candidates, mut excluded, mut crash) = (Vec::new(), Vec::new(), Vec::new());
+        let effective = effective_overlays(&overlays, pools, &settings);
         for (position, pool) in order {
             if pool.class.as_ref().is_some_and(crashes) {
                 crash.push(Uncertainty::Crash(pool.node_class.name.clone()));
             }
-            match Candidate::new(position, pool, &daemonsets, &overlays, &settings) {
+            match Candidate::new(position, pool, &daemonsets, &effective, &settings) {
                 Ok(candidate) => candidates.push(candidate),
                 Err(stage) => excluded.push((position, stage)),
             }
         }
         let (without_multi_term_daemonsets, without_memory_overhead) = (OnceLock::new(), OnceLock::new());
+        let domains = listed_domains(&candidates);
         Self {
             pools,
             daemonsets,
@@ -169,7 +185,8 @@ impl<'a> Scheduler<'a> {
             crash,
             without_multi_term_daemonsets,
             without_memory_overhead,
-            with_overlays: None,
+            domains,
+            other: None,
         }
     }
 
@@ -203,7 +220,7 @@ impl<'a> Scheduler<'a> {
     fn schedule_with_overlays(&self, pod: &Pod) -> Verdict {
         let verdict = self.schedule_once(pod);
         // NodeOverlays are behind a feature gate that is off by default: without any, nothing depends on it.
-        let Some(other) = &self.with_overlays else {
+        let Some(other) = &self.other else {
             return verdict;
         };
         let with = other.schedule_once(pod);
@@ -236,7 +253,7 @@ impl<'a> Scheduler<'a> {
         let need = pod_requests(pod);
         let states = self.relaxations(pod);
         let tried = self.candidates.iter().map(|candidate| {
-            (candidate.position, candidate.outcome(pod, &states, &tolerations, &need, &self.settings))
+            (candidate.position, candidate.outcome(pod, &states, &tolerations, &need, self.conditions()))
         });
         let excluded =
             self.excluded.iter().map(|(position, stage)| (*position, Outcome::Rejects(stage.clone())));
@@ -333,7 +350,7 @@ impl<'a> Scheduler<'a> {
         let mut stages: Vec<Option<RejectionStage>> = vec![None; self.candidates.len()];
         for state in self.relaxations(pod) {
             for (candidate, deepest) in self.candidates.iter().zip(&mut stages) {
-                match candidate.admit(pod, &state, &tolerations, &need, &self.settings) {
+                match candidate.admit(pod, &state, &tolerations, &need, self.conditions()) {
                     // `addToNewNodeClaim` takes the first pool in order, and `trySchedule` relaxes the pod only after
                     // all pools have rejected it: neither a later pool nor a later relaxation is tried.
                     Ok(types) => return fits(pod, &state, candidate, types, uncertainties),
@@ -355,43 +372,62 @@ impl<'a> Scheduler<'a> {
         Verdict::DoesNotFit(Box::new(Unschedulable { pools, ..Unschedulable::default() }))
     }
 
-    /// The relaxations in the order in which Karpenter tries them (`Preferences.Relax`): required terms but the last, then
-    /// preferred node affinity by descending weight, then `PreferNoSchedule` taints if any pool has one. A constraint that
-    /// is dropped is not added again.
+    /// The relaxations in the order in which Karpenter tries them (`Preferences.Relax`): required terms but the last, preferred
+    /// pod affinity and anti-affinity, preferred node affinity by descending weight, spread with `ScheduleAnyway`, then
+    /// `PreferNoSchedule` taints if any pool has one. A constraint that is dropped is not added again.
     pub(super) fn relaxations<'p>(&self, pod: &'p Pod) -> Vec<Relaxation<'p>> {
         let preferences = preferences(pod, &self.settings);
-        let heaviest = preferences.first().copied();
-        let state = |term, last_term, preference| Relaxation {
-            term,
-            last_term,
-            preference,
+        let soft: Vec<TopologyKind> =
+            pod.topology.iter().filter(|rule| !rule.required).map(|rule| rule.kind).collect();
+        let around = soft.iter().filter(|kind| **kind != TopologyKind::Spread).count();
+        let mut state = Relaxation {
+            term: pod.terms.first(),
+            last_term: pod.terms.len() < 2,
+            preference: preferences.first().copied(),
+            dropped_rules: if self.settings.ignore_preferences { soft.len() } else { 0 },
             tolerate_prefer_no_schedule: false,
         };
-        let mut states = Vec::new();
-        match pod.terms.split_last() {
-            None => states.push(state(None, true, heaviest)),
-            Some((last, earlier)) => {
-                states.extend(earlier.iter().map(|term| state(Some(term), false, heaviest)));
-                states.push(state(Some(last), true, heaviest));
-            }
+        let mut states = vec![state];
+        for at in 1..pod.terms.len() {
+            state = Relaxation { term: pod.terms.get(at), last_term: at + 1 == pod.terms.len(), ..state };
+            states.push(state);
         }
-        let last = pod.terms.last();
-        let rest = preferences.iter().skip(1).map(|term| Some(*term)).chain([None]);
-        states.extend(rest.take(preferences.len()).map(|preference| state(last, true, preference)));
-        if self
-            .candidates
-            .iter()
-            .any(|c| c.pool.taints.iter().any(|taint| taint.effect == PREFER_NO_SCHEDULE))
+        while state.dropped_rules < around {
+            state.dropped_rules += 1;
+            states.push(state);
+        }
+        for preference in preferences.iter().skip(1).copied().map(Some).chain([None]).take(preferences.len())
         {
-            states.push(Relaxation {
-                term: last,
-                last_term: true,
-                preference: None,
-                tolerate_prefer_no_schedule: true,
-            });
+            state.preference = preference;
+            states.push(state);
+        }
+        while state.dropped_rules < soft.len() {
+            state.dropped_rules += 1;
+            states.push(state);
+        }
+        let is_soft = |taint: &Taint| taint.effect == PREFER_NO_SCHEDULE;
+        if self.candidates.iter().any(|candidate| candidate.pool.taints.iter().any(is_soft)) {
+            states.push(Relaxation { tolerate_prefer_no_schedule: true, ..state });
         }
         states
     }
+
+    /// What decides about pods besides a pool.
+    pub(super) fn conditions(&self) -> Conditions<'_> {
+        Conditions { settings: &self.settings, domains: &self.domains }
+    }
+}
+
+/// The values that pools list for labels, by key (`buildDomainGroups`). Labels of instance types have more.
+fn listed_domains(candidates: &[Candidate<'_>]) -> Domains {
+    let mut domains = Domains::new();
+    for candidate in candidates {
+        let listed = candidate.nodes.requirements.iter();
+        for (key, requirement) in listed.filter(|(_, requirement)| requirement.operator() == Operator::In) {
+            domains.entry(key.to_owned()).or_default().extend(requirement.values.iter().cloned());
+        }
+    }
+    domains
 }
 
 /// The order in which Karpenter tries pools: by weight, then by name, both descending (`OrderByWeight` in
@@ -410,7 +446,10 @@ fn fits(
     let mut of_pod: Vec<Uncertainty> = pod.uncertainties.clone();
     // Preferred pod affinity that the cluster does not satisfy costs the pod this term: `Preferences.Relax` removes required
     // terms before it.
-    if pod.preferred_pod_affinity && !state.last_term {
+    let hopes_for_others = |rule: &TopologyRule| {
+        !rule.required && rule.kind == TopologyKind::Affinity && rule.selects == Selected::Others
+    };
+    if pod.topology.iter().any(hopes_for_others) && !state.last_term {
         of_pod.push(Uncertainty::PreferredPodAffinity);
     }
     // Volumes and other pods may rule out every pool.

@@ -2,7 +2,7 @@
 
 use super::super::requirement::{Clash, Requirement};
 use crate::catalog::TypeSet;
-use crate::karpenter::scheduling::input::Taint;
+use crate::karpenter::scheduling::input::{Taint, TopologyKind};
 
 /// Whether Karpenter starts a node for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub enum IgnoreReason {
     NoValidValue(String),
     /// The pod requires a node that does not belong to a NodePool.
     NoNodePool,
+    /// A claim, class or volume of the pod does not exist.
+    Volumes(String),
     /// The pod has resource claims, and dynamic resource allocation is off.
     ResourceClaims,
 }
@@ -84,6 +86,13 @@ pub enum RejectionStage {
     NodesLimit,
     /// The limits exclude every suitable type; contains the keys of the limits that exclude some.
     Limits(Vec<String>),
+    /// What the volumes of the pod require of nodes contradicts the pool or the pod.
+    Volumes(Box<Clash>),
+    /// No node of the pool can satisfy a rule of spread or pod affinity on this key.
+    Topology {
+        kind: TopologyKind,
+        key: String,
+    },
     /// The pod's requirements exclude all types of the pool.
     Requirements,
     /// A DaemonSet uses a host port of the pod on every type.
@@ -109,11 +118,13 @@ impl RejectionStage {
             Self::Taint(_) => 1,
             Self::Label(_) => 2,
             Self::NodesLimit => 3,
-            Self::Requirements => 4,
-            Self::Limits(_) => 5,
-            Self::HostPort => 6,
-            Self::Resources(_) => 7,
-            Self::MinValues { .. } => 8,
+            Self::Volumes(_) => 4,
+            Self::Topology { .. } => 5,
+            Self::Requirements => 6,
+            Self::Limits(_) => 7,
+            Self::HostPort => 8,
+            Self::Resources(_) => 9,
+            Self::MinValues { .. } => 10,
         }
     }
 }
@@ -159,6 +170,8 @@ pub enum Uncertainty {
     /// Which placement group the class selects.
     PlacementGroup,
     Region,
+    /// Whether the class has a subnet in a zone that only the pod names.
+    Subnets(String),
     ZonePair,
     /// The number of zones or regions, for `minValues` on this key.
     MinValuesOf(String),
@@ -173,6 +186,10 @@ pub enum Uncertainty {
     Windows,
     /// A node class that restricts the types by network cards or processor features.
     ClassNarrows(String),
+    /// The named class computes kubelet settings with expressions, and whether the feature gate for them is on is not known.
+    KubeletExpressions(String),
+    /// The value of this label is not known for the types that remain.
+    LabelValues(String),
     /// The pod contains a placeholder or an unreadable value.
     UnreadablePod,
     /// A NodePool that contains a placeholder or an unreadable value.

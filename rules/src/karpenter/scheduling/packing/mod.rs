@@ -20,7 +20,6 @@ use crate::karpenter::scheduling::candidate::Candidate;
 use crate::karpenter::scheduling::input::Pod;
 use crate::karpenter::scheduling::instance_types::launch_order;
 use crate::karpenter::scheduling::pod_requirements::host_ports_conflict;
-use crate::karpenter::scheduling::resources::capacity;
 use crate::karpenter::scheduling::scheduler::Scheduler;
 use crate::karpenter::scheduling::verdict::Uncertainty;
 
@@ -39,12 +38,10 @@ const NODES: &str = "nodes";
 pub struct PodGroup<'a> {
     pub pod: &'a Pod,
     pub count: u64,
-    /// Which pods must not share a node with one of these.
-    pub required: Vec<HostRule>,
-    /// Preferred anti-affinity, in the order in which Karpenter drops it: before preferred node affinity.
-    pub anti_affinity: Vec<HostRule>,
-    /// Spread with `ScheduleAnyway`, which Karpenter drops after preferred node affinity.
-    pub spread: Vec<HostRule>,
+    /// For each rule of spread and pod affinity of the pod, its bound on pods that share a node, if it is about the host name.
+    pub on_host: Vec<Option<HostRule>>,
+    /// The bounds by ports of the host, which the packer adds.
+    pub ports: Vec<HostRule>,
 }
 
 /// A bound on pods that share a node.
@@ -100,7 +97,7 @@ pub struct FullPool {
 }
 
 impl Scheduler<'_> {
-    /// The nodes that Karpenter starts for pods, beginning with none. NodeOverlays do not count.
+    /// The nodes that Karpenter starts for pods, beginning with none.
     pub fn pack(&self, groups: &[PodGroup<'_>], region: Option<&str>) -> Packing {
         Packer::new(self, groups, region).run()
     }
@@ -116,7 +113,7 @@ struct Packer<'s, 'a> {
     /// The rest of the limits of each candidate, after the nodes so far.
     remaining: Vec<Vec<(String, i128)>>,
     /// The resources of a new node for pods, by candidate and type: they are read for each pod and node.
-    free: RefCell<HashMap<(usize, &'static str), Rc<FreeResources>>>,
+    free: RefCell<HashMap<(usize, &'static str), Rc<FreeResources<'s, 'a>>>>,
     open: Vec<OpenNodes>,
 }
 
@@ -152,7 +149,7 @@ impl<'s, 'a> Packer<'s, 'a> {
                 ports.iter().any(|port| own.iter().any(|mine| host_ports_conflict(mine, port)))
             };
             let counts: Vec<usize> = with_ports.iter().filter(clashes).copied().collect();
-            self.pods[*at].group.required.push(HostRule { counts, before: 0, mutual: false });
+            self.pods[*at].group.ports.push(HostRule { counts, before: 0, mutual: false });
         }
     }
 
@@ -326,10 +323,10 @@ impl<'s, 'a> Packer<'s, 'a> {
         if remaining.is_empty() {
             return *types;
         }
-        let class = self.scheduler.candidates[candidate].pool.class.as_ref();
+        let (from, settings) = (&self.scheduler.candidates[candidate], &self.scheduler.settings);
         let fits = |instance: &&'static InstanceType| {
-            let node = capacity(instance, class, &self.scheduler.settings);
-            remaining.iter().all(|(name, left)| name == NODES || node.get(name) <= *left)
+            let is_left = |(name, left): &(String, i128)| from.capacity(instance, name, settings) <= *left;
+            remaining.iter().all(|limit| limit.0 == NODES || is_left(limit))
         };
         types.iter().filter(fits).collect()
     }
@@ -337,12 +334,12 @@ impl<'s, 'a> Packer<'s, 'a> {
     /// For each limit of a candidate, the most that one of the types counts towards it (`subtractMax`). `node` is what a node
     /// counts towards the limit of nodes, in thousandths.
     fn most_of_limits(&self, candidate: usize, types: &TypeSet, node: i128) -> Vec<i128> {
-        let class = self.scheduler.candidates[candidate].pool.class.as_ref();
+        let (from, settings) = (&self.scheduler.candidates[candidate], &self.scheduler.settings);
         let mut most = vec![0; self.remaining[candidate].len()];
         for instance in types.iter() {
-            let resources = capacity(instance, class, &self.scheduler.settings);
             for (most, (name, _)) in most.iter_mut().zip(&self.remaining[candidate]) {
-                *most = (*most).max(if name == NODES { node } else { resources.get(name) });
+                let counts = || from.capacity(instance, name, settings);
+                *most = (*most).max(if name == NODES { node } else { counts() });
             }
         }
         most
@@ -390,14 +387,9 @@ impl<'s, 'a> Packer<'s, 'a> {
             let Some(types) = pod.admitted.iter().rev().find_map(|state| state[number].as_ref()) else {
                 continue;
             };
-            let class = candidate.pool.class.as_ref();
             let over = |instance: &&'static InstanceType, name: &str, left: i128| {
-                let amount = if name == NODES {
-                    1000
-                } else {
-                    capacity(instance, class, &self.scheduler.settings).get(name)
-                };
-                amount > left
+                let counts = || candidate.capacity(instance, name, &self.scheduler.settings);
+                left < if name == NODES { 1000 } else { counts() }
             };
             let types = types.and(&self.types[number]);
             let remaining = &self.remaining[number];

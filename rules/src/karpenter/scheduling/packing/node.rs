@@ -4,24 +4,26 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Packer;
-use super::pods::RelaxedPods;
 use crate::catalog::{InstanceType, TypeSet};
 use crate::karpenter::requirement::Requirements;
+use crate::karpenter::scheduling::candidate::Candidate;
 use crate::karpenter::scheduling::input::{HostPort, ResourceList};
 use crate::karpenter::scheduling::instance_types::{filter_types, unmet_min_values};
-use crate::karpenter::scheduling::pod_requirements::{host_ports_conflict, pod_requirements};
+use crate::karpenter::scheduling::pod_requirements::{Relaxation, host_ports_conflict, pod_requirements};
 use crate::karpenter::scheduling::resources::{NodeResources, POD_ENI, add, allocatable};
 
 /// The resources of a new node of a type for pods.
-pub(super) struct FreeResources {
+pub(super) struct FreeResources<'s, 'a> {
+    from: &'s Candidate<'a>,
     node: NodeResources,
     /// The requests of the DaemonSets on it.
     daemons: ResourceList,
 }
 
-impl FreeResources {
+impl FreeResources<'_, '_> {
     fn get(&self, resource: &str) -> i128 {
-        self.node.get(resource) - self.daemons.get(resource).copied().unwrap_or(0)
+        let whole = self.from.overlaid(self.node.instance, resource);
+        whole.unwrap_or_else(|| self.node.get(resource)) - self.daemons.get(resource).copied().unwrap_or(0)
     }
 }
 
@@ -47,7 +49,7 @@ pub(super) struct NodeRoom {
     pub(super) types: TypeSet,
 }
 
-impl<'s> Packer<'s, '_> {
+impl<'s, 'a> Packer<'s, 'a> {
     /// A new node of a candidate within what is left of its limits, and its room for pods of a group.
     pub(super) fn new_node(
         &self,
@@ -86,7 +88,7 @@ impl<'s> Packer<'s, '_> {
         }
         let candidate = &self.scheduler.candidates[node.candidate];
         let class = candidate.pool.class.as_ref();
-        let required = pod_requirements(pod.group.pod, &pod.states[state].relaxation);
+        let required = pod_requirements(pod.group.pod, &pod.states[state]);
         let mut requirements = node.requirements.clone();
         let mut types = node.types;
         if required.iter().next().is_some() {
@@ -104,7 +106,10 @@ impl<'s> Packer<'s, '_> {
         }
         let mut pods = types.iter().map(|instance| self.room_on(node, instance, at)).max()?.min(bound);
         let settings = &self.scheduler.settings;
-        let unmet = |types: &TypeSet| unmet_min_values(&requirements, types, class, settings).is_some();
+        let unmet = |types: &TypeSet| {
+            !settings.best_effort_min_values
+                && unmet_min_values(&requirements, types, class, settings).is_some()
+        };
         // Each pod narrows the types, and `SatisfiesMinValues` rejects the one that leaves too few values.
         if unmet(&self.types_with_room(node, at, &types, pods)) {
             let (mut low, mut high) = (0, pods);
@@ -123,12 +128,11 @@ impl<'s> Packer<'s, '_> {
     }
 
     /// The number of pods of a group that anti-affinity and spread allow on a node.
-    fn host_bound(&self, node: &OpenNodes, at: usize, state: &RelaxedPods<'_>) -> u64 {
+    fn host_bound(&self, node: &OpenNodes, at: usize, state: &Relaxation<'_>) -> u64 {
         let pod = &self.pods[at].group;
-        let preferred = pod.anti_affinity.iter().skip(state.dropped_anti_affinity);
-        let spread = pod.spread.iter().skip(state.dropped_spread);
+        let kept = state.rules(pod.pod).filter_map(|(rule, _)| pod.on_host.get(rule)?.as_ref());
         let mut bound = u64::MAX;
-        for rule in pod.required.iter().chain(preferred).chain(spread) {
+        for rule in pod.ports.iter().chain(kept) {
             let there: u64 = rule.counts.iter().filter_map(|other| node.pods.get(other)).sum();
             let more = (rule.before + 1).saturating_sub(there);
             bound = bound.min(match (more, rule.counts.contains(&at)) {
@@ -138,8 +142,8 @@ impl<'s> Packer<'s, '_> {
             });
         }
         let keeps_out = |other: &usize| {
-            let rules = &self.pods[*other].group.required;
-            rules.iter().any(|rule| rule.mutual && rule.counts.contains(&at))
+            let mut rules = self.pods[*other].group.on_host.iter().flatten();
+            rules.any(|rule| rule.mutual && rule.counts.contains(&at))
         };
         if node.pods.keys().any(|other| *other != at && keeps_out(other)) { 0 } else { bound }
     }
@@ -159,16 +163,16 @@ impl<'s> Packer<'s, '_> {
     }
 
     /// The resources of a new node of a type for pods.
-    fn free_of(&self, candidate: usize, instance: &'static InstanceType) -> Rc<FreeResources> {
+    fn free_of(&self, candidate: usize, instance: &'static InstanceType) -> Rc<FreeResources<'s, 'a>> {
         let mut known = self.free.borrow_mut();
         let free = known.entry((candidate, instance.name)).or_insert_with(|| {
-            let from = &self.scheduler.candidates[candidate];
+            let from: &'s Candidate<'a> = &self.scheduler.candidates[candidate];
             let mut daemons = ResourceList::new();
             for daemon in from.daemons.iter().filter(|daemon| daemon.types.contains(instance)) {
                 add(&mut daemons, &daemon.requests);
             }
             let node = allocatable(instance, from.pool.class.as_ref(), &self.scheduler.settings);
-            Rc::new(FreeResources { node, daemons })
+            Rc::new(FreeResources { from, node, daemons })
         });
         Rc::clone(free)
     }

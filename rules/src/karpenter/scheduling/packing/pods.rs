@@ -15,33 +15,26 @@ pub(super) struct PendingPods<'s> {
     pub(super) left: u64,
     pub(super) need: ResourceList,
     pub(super) ports: Vec<&'s HostPort>,
-    pub(super) states: Vec<RelaxedPods<'s>>,
+    pub(super) states: Vec<Relaxation<'s>>,
     /// The types that each candidate has for such a pod on an empty node, by state; `None` if it does not admit the pod.
     pub(super) admitted: Vec<Vec<Option<TypeSet>>>,
     pub(super) uncertainties: Vec<Uncertainty>,
-}
-
-/// A state of relaxation of the pods.
-pub(super) struct RelaxedPods<'s> {
-    pub(super) relaxation: Relaxation<'s>,
-    pub(super) dropped_anti_affinity: usize,
-    pub(super) dropped_spread: usize,
 }
 
 impl<'s> PendingPods<'s> {
     pub(super) fn new(scheduler: &Scheduler<'_>, group: &PodGroup<'s>) -> Self {
         let need = pod_requests(group.pod);
         let tolerations = effective_tolerations(group.pod, &scheduler.settings);
-        let states = states(scheduler, group);
+        let states = scheduler.relaxations(group.pod);
         let mut uncertainties = Vec::new();
         let mut admitted = Vec::new();
         for state in &states {
             let of = |candidate: &Candidate<'_>| match candidate.admit(
                 group.pod,
-                &state.relaxation,
+                state,
                 &tolerations,
                 &need,
-                &scheduler.settings,
+                scheduler.conditions(),
             ) {
                 Ok(types) => Some(types),
                 Err(NotAdmitted::Rejected(_)) => None,
@@ -64,28 +57,4 @@ impl<'s> PendingPods<'s> {
             group: group.clone(),
         }
     }
-}
-
-/// The states of relaxation, with preferences about other pods on the node: anti-affinity is dropped before preferred node
-/// affinity, spread after it (`Preferences.Relax`).
-fn states<'s>(scheduler: &Scheduler<'_>, group: &PodGroup<'s>) -> Vec<RelaxedPods<'s>> {
-    let all = scheduler.relaxations(group.pod);
-    let terms = group.pod.terms.len().max(1);
-    let (anti_affinity, spread) = (group.anti_affinity.len(), group.spread.len());
-    let mut out = Vec::new();
-    let mut push = |relaxation: Relaxation<'s>, dropped_anti_affinity, dropped_spread| {
-        out.push(RelaxedPods { relaxation, dropped_anti_affinity, dropped_spread });
-    };
-    let hard = all.iter().filter(|state| !state.tolerate_prefer_no_schedule).count();
-    for (at, relaxation) in all.iter().enumerate() {
-        let dropped = if at < terms { 0 } else { anti_affinity };
-        push(*relaxation, dropped, if at < hard { 0 } else { spread });
-        if at + 1 == terms {
-            (1..=anti_affinity).for_each(|dropped| push(*relaxation, dropped, 0));
-        }
-        if at + 1 == hard {
-            (1..=spread).for_each(|dropped| push(*relaxation, anti_affinity, dropped));
-        }
-    }
-    out
 }

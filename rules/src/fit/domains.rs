@@ -1,0 +1,165 @@
+//! How many pods the rules of spread and anti-affinity allow in all, where the domains that they count are known.
+
+use std::collections::BTreeSet;
+
+use crate::catalog::{CAPACITY_TYPE, TypeSet, ZONE, index};
+use crate::fit::Situation;
+use crate::fit::capacity::HOSTNAME;
+use crate::karpenter::pod::rules_of;
+use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
+use crate::karpenter::scheduling::{
+    Outcome, Pod, RejectionStage, Reservations, Scheduler, TopologyKind, pool_requirements,
+};
+use crate::tree::node::Node;
+use crate::workload::selector::matches;
+use crate::workload::template::Template;
+
+/// The most pods that a rule allows.
+pub(super) enum Bound {
+    /// This many, because of the rule on this key.
+    Most(u64, String),
+    /// It is not known how many.
+    Unknown,
+}
+
+/// The values of a label on nodes; `None` if they are not known.
+type Domains = Option<BTreeSet<String>>;
+
+impl Situation<'_> {
+    /// The smallest bound of the required rules that count the pods of the template itself. `None` if they set none.
+    pub(super) fn bound_by_domains(
+        &self,
+        scheduler: &Scheduler<'_>,
+        template: &Template<'_>,
+        pod: &Pod,
+    ) -> Option<Bound> {
+        let counts_itself =
+            |node: &Node<'_>| matches(&node.get("labelSelector"), &template.labels()) != Some(false);
+        let mut least: Option<Bound> = None;
+        for (kind, required, node) in rules_of(template) {
+            let key = node.get("topologyKey");
+            let Some(key) = key.text().filter(|key| *key != HOSTNAME) else { continue };
+            if !required || !counts_itself(&node) {
+                continue;
+            }
+            let reach = self.reach(scheduler, pod, key, &node);
+            let bound = match kind {
+                TopologyKind::Affinity => continue,
+                TopologyKind::AntiAffinity => match reach.reachable {
+                    Some(values) => Bound::Most(values.len() as u64, key.to_owned()),
+                    None => return Some(Bound::Unknown),
+                },
+                TopologyKind::Spread => match reach.spread(&node) {
+                    Some(most) => Bound::Most(most, key.to_owned()),
+                    None => continue,
+                },
+            };
+            least = match (least, bound) {
+                (Some(Bound::Most(a, _)), Bound::Most(b, key)) if b < a => Some(Bound::Most(b, key)),
+                (None, bound) => Some(bound),
+                (least, _) => least,
+            };
+        }
+        least
+    }
+
+    /// The domains of a key that count for a pod, and those that it can reach.
+    fn reach(&self, scheduler: &Scheduler<'_>, pod: &Pod, key: &str, rule: &Node<'_>) -> Reach {
+        let key = normalise(key);
+        let own = own_requirement(pod, key);
+        let honors_taints = rule.get("nodeTaintsPolicy").text() == Some("Honor");
+        let (mut all, mut reachable) = (Some(BTreeSet::new()), Some(BTreeSet::new()));
+        let add = |known: &mut Domains, more: Domains| {
+            let allowed = |value: &String| own.as_ref().is_none_or(|own| own.has(value));
+            match (known.as_mut(), more) {
+                (Some(known), Some(more)) => known.extend(more.into_iter().filter(allowed)),
+                _ => *known = None,
+            }
+        };
+        for (position, outcome) in scheduler.survey(pod) {
+            let Ok((types, _)) = scheduler.admitted(position) else { continue };
+            if !(honors_taints && matches!(outcome, Outcome::Rejects(RejectionStage::Taint(_)))) {
+                add(&mut all, self.values(position, &types, key));
+            }
+            match outcome {
+                Outcome::Admits(admission) => {
+                    add(&mut reachable, self.values(position, &admission.types, key))
+                }
+                Outcome::Undecided(_) => reachable = None,
+                Outcome::Rejects(_) => {}
+            }
+        }
+        let listed = own.filter(|own| own.operator() == Operator::In).map(|own| own.values.len() as u64);
+        Reach { all, reachable, listed }
+    }
+
+    /// The values of a label on nodes of a pool.
+    fn values(&self, position: usize, types: &TypeSet, key: &str) -> Domains {
+        let pool = &self.pools[position];
+        let requirements = pool_requirements(pool);
+        let required = requirements.get(key);
+        let allowed = |value: &&str| required.is_none_or(|required| required.has(value));
+        let zones = pool.class.as_ref().map_or(&[][..], |class| class.zones.as_slice());
+        if key == CAPACITY_TYPE {
+            let reserved = pool.class.as_ref().is_some_and(|class| class.reservations != Reservations::None);
+            let spot = types.iter().any(|t| t.spot);
+            let all = [("on-demand", true), ("spot", spot), ("reserved", reserved)];
+            let offered = all.into_iter().filter(|(_, is_offered)| *is_offered).map(|(name, _)| name);
+            return Some(offered.filter(allowed).map(str::to_owned).collect());
+        }
+        if key == ZONE && !zones.is_empty() {
+            return Some(
+                zones.iter().map(|zone| zone.name.as_str()).filter(allowed).map(str::to_owned).collect(),
+            );
+        }
+        if let Some(index) = index(key) {
+            let on_types = |value: &&&str| index.with(value).is_some_and(|with| !with.is_disjoint(types));
+            return Some(index.values().iter().filter(on_types).map(|value| (*value).to_owned()).collect());
+        }
+        match required {
+            Some(required) if required.operator() == Operator::In => {
+                Some(required.values.iter().cloned().collect())
+            }
+            None if !is_well_known(key) => Some(BTreeSet::new()),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of the domains of a rule.
+struct Reach {
+    all: Domains,
+    reachable: Domains,
+    /// The number of domains that the pod lists itself.
+    listed: Option<u64>,
+}
+
+impl Reach {
+    /// The most pods that spread allows: without a pod in a domain that counts, each of the others takes `maxSkew` of them. `None` if
+    /// there is no such domain, or if that is not known.
+    fn spread(&self, rule: &Node<'_>) -> Option<u64> {
+        let whole = |name: &str| rule.get(name).int().and_then(|number| u64::try_from(number).ok());
+        let skew = whole("maxSkew").unwrap_or(1).max(1);
+        let wanted = whole("minDomains").unwrap_or(0);
+        match (&self.all, &self.reachable) {
+            (Some(all), Some(reachable)) => {
+                let has_empty = all != reachable || (all.len() as u64) < wanted;
+                has_empty.then(|| skew * reachable.len() as u64)
+            }
+            // Fewer domains than the rule wants, whichever of them there are.
+            _ => self.listed.filter(|listed| *listed < wanted).map(|listed| skew * listed),
+        }
+    }
+}
+
+/// What the selector and the last required term of a pod say of a label.
+fn own_requirement(pod: &Pod, key: &str) -> Option<Requirement> {
+    let mut set = Requirements::new();
+    for (name, value) in &pod.node_selector {
+        set.add(name, Requirement::is(value));
+    }
+    for spec in pod.terms.last().iter().flat_map(|term| &term.expressions) {
+        set.add(&spec.key, Requirement::new(spec.op, &spec.values, None));
+    }
+    set.get(key).cloned()
+}

@@ -1,0 +1,197 @@
+//! The changes for a pod that is too large for the types of a pool: a larger type, other settings of the class, or fewer requests.
+
+use crate::catalog::{ARCH, INSTANCE_TYPE, InstanceType, Label, cheapest_first, index, retired};
+use crate::fit::obstacles::{Attempt, Remedy, allow, clear, edit};
+use crate::fit::words::amount;
+use crate::fit::{Change, Place, Side, read};
+use crate::karpenter::requirement::normalise;
+use crate::karpenter::scheduling::{
+    NodeClass, Pool, RejectionStage, admitted, capacity, matching, pool_requirements,
+};
+use crate::object::Object;
+use crate::tree::node::Node;
+
+/// Maximum number of larger types that are tried.
+const MAX_TYPES: usize = 6;
+/// Maximum number of requirements of a pool that are changed for one type.
+const MAX_KEYS: usize = 3;
+
+impl Attempt<'_> {
+    /// The change that lets the pool admit a suitable type which it excludes now: one of its own families before others, one that
+    /// needs few changes, and the cheapest of those. Its architecture stays.
+    pub(super) fn wider_pool(&self, stage: &RejectionStage) -> Option<Remedy> {
+        let own = pool_requirements(&self.pool);
+        let options = &self.situation.options;
+        let (class, region) = (self.pool.class.as_ref(), options.region.as_deref());
+        let families: Vec<&str> =
+            admitted(&self.pool, &own, options).types.iter().map(InstanceType::family).collect();
+        let open = self.with(&edit(|_, pool| {
+            pool.requirements.retain(|spec| !is_of_types(normalise(&spec.key)));
+            pool.labels.retain(|(key, _)| !is_of_types(normalise(key)));
+            pool.limits.clear();
+        }));
+        let excluding = |t: &'static InstanceType| -> Vec<&str> {
+            let excludes = own.iter().filter(|(key, requirement)| {
+                is_of_types(key)
+                    && matching(key, requirement, class, options).is_some_and(|set| !set.contains(t))
+            });
+            excludes.map(|(key, _)| key).collect()
+        };
+        let types = cheapest_first(open.types_for_pod().without(retired()).iter(), region);
+        let mut ranked: Vec<(bool, bool, Vec<&str>, &'static InstanceType)> = types
+            .into_iter()
+            .map(|t| (!families.contains(&t.family()), t.is_metal(), excluding(t), t))
+            .filter(|(_, _, keys, t)| {
+                keys.len() <= MAX_KEYS && keys.iter().all(|key| matches!(t.label(key), Label::Is(_)))
+            })
+            .collect();
+        ranked.sort_by_key(|(other, metal, keys, _)| (*other, *metal, keys.len()));
+        ranked.into_iter().take(MAX_TYPES).find_map(|(_, _, keys, t)| {
+            let remedy = self.admit_type(t, &keys)?;
+            self.with(&remedy.edit).is_past(stage).then_some(remedy)
+        })
+    }
+
+    /// The change of a pool that admits a type: of the requirements that exclude it, or of the limits.
+    fn admit_type(&self, t: &'static InstanceType, keys: &[&str]) -> Option<Remedy> {
+        let options = &self.situation.options;
+        let node = capacity(t, self.pool.class.as_ref(), options);
+        let limits: Vec<(String, i128)> = self
+            .pool
+            .limits
+            .iter()
+            .filter(|(name, limit)| node.get(name) > *limit)
+            .map(|(name, _)| (name.clone(), node.get(name)))
+            .collect();
+        let mut values: Vec<(String, String)> = Vec::new();
+        let mut texts: Vec<String> = Vec::new();
+        for key in keys {
+            let Label::Is(value) = t.label(key) else { return None };
+            values.push(((*key).to_owned(), value.to_owned()));
+            texts.push(format!("allow `{value}` in `{key}`"));
+        }
+        for (name, least) in &limits {
+            texts.push(format!("raise the limit of `{name}` to {}", amount(name, *least)));
+        }
+        let place = match keys.first() {
+            Some(key) => self.pool_keys(key).into_iter().next()?,
+            None => self.object.path(&["spec", "limits"]).get(&limits.first()?.0),
+        };
+        let price = t.list_price(options.region.as_deref());
+        let price = price.map_or(String::new(), |price| format!(", ${:.2} an hour", price.dollars()));
+        let named = if keys == [INSTANCE_TYPE] { String::new() } else { format!(" for {}", t.name) };
+        Some(self.in_pool(&place, format!("{}{named}{price}", texts.join(" and ")), move |_, pool| {
+            values.iter().for_each(|(key, value)| allow(pool, key, std::slice::from_ref(value)));
+            raise(pool, &limits);
+        }))
+    }
+
+    /// The change of a pod that requests as much as is left.
+    pub(super) fn fewer(&self, node: &Node<'_>, rooms: Vec<(String, i128)>) -> Option<Remedy> {
+        if rooms.is_empty() || rooms.iter().any(|(name, room)| *room <= 0 || name == "pods") {
+            return None;
+        }
+        let each = |(name, room): &(String, i128)| format!("at most {} of `{name}`", amount(name, *room));
+        let text = format!("ask for {}", rooms.iter().map(each).collect::<Vec<_>>().join(" and "));
+        Some(self.of_pod(node, text, move |pod, _| {
+            for (name, room) in &rooms {
+                let overhead = pod.overhead.get(name).copied().unwrap_or(0);
+                let at_level = pod.requests.contains_key(name);
+                clear(pod, Some(name));
+                let list = match pod.containers.first_mut() {
+                    Some(first) if !at_level => &mut first.requests,
+                    _ => &mut pod.requests,
+                };
+                list.insert(name.clone(), room - overhead);
+                if overhead > 0 {
+                    pod.overhead.insert(name.clone(), overhead);
+                }
+            }
+        }))
+    }
+
+    /// The changes of the node class, where its settings leave too little.
+    pub(super) fn changed_class(&self, names: &[String]) -> Vec<Remedy> {
+        let (Some(class), Some(object)) =
+            (self.pool.class.as_ref(), read::class_object(self.object, self.situation.cluster))
+        else {
+            return Vec::new();
+        };
+        let spec = object.get("spec");
+        let kubelet = spec.get("kubelet");
+        let lacks = |name: &str| names.is_empty() || names.iter().any(|lacking| lacking == name);
+        let mut remedies = Vec::new();
+        let mut add = |node: &Node<'_>, text: String, change: fn(&mut NodeClass, i128), amount: i128| {
+            remedies.push(in_class(&object, node, text, change, amount));
+        };
+        if lacks("pods") && class.kubelet.max_pods.is_some() {
+            let least = self.pods_per_node();
+            let text = format!("raise `maxPods` to {least}");
+            add(
+                &kubelet.get("maxPods"),
+                text,
+                |class, least| {
+                    class.kubelet.max_pods = u32::try_from(least).ok();
+                },
+                least,
+            );
+        }
+        if lacks("pods") && class.kubelet.pods_per_core.is_some() {
+            let text = "remove `podsPerCore`".to_owned();
+            add(&kubelet.get("podsPerCore"), text, |class, _| class.kubelet.pods_per_core = None, 0);
+        }
+        for field in ["kubeReserved", "systemReserved", "evictionHard"] {
+            if kubelet.get(field).is_set()
+                && ["cpu", "memory", "ephemeral-storage"].iter().any(|name| lacks(name))
+            {
+                let change: fn(&mut NodeClass, i128) = match field {
+                    "kubeReserved" => |class, _| class.kubelet.kube_reserved.clear(),
+                    "systemReserved" => |class, _| class.kubelet.system_reserved.clear(),
+                    _ => |class, _| class.kubelet.eviction_hard.clear(),
+                };
+                add(&kubelet.get(field), format!("remove `{field}`"), change, 0);
+            }
+        }
+        if lacks("ephemeral-storage") && !class.instance_store_raid0 {
+            let text = "set `instanceStorePolicy: RAID0`".to_owned();
+            add(&spec.get("instanceStorePolicy"), text, |class, _| class.instance_store_raid0 = true, 0);
+        }
+        remedies
+    }
+
+    /// The number of pods on a node of the pool with the fewest DaemonSets, the pod included.
+    fn pods_per_node(&self) -> i128 {
+        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
+        let types = admitted(&self.pool, &pool_requirements(&self.pool), &self.situation.options).types;
+        let class = self.pool.class.as_ref();
+        let taken = |t: &'static InstanceType| {
+            capacity(t, class, &self.situation.options).get("pods") - scheduler.room(t, "pods")
+        };
+        types.iter().map(taken).min().unwrap_or(0) / 1000 + 1
+    }
+}
+
+fn in_class(
+    object: &Object,
+    node: &Node<'_>,
+    text: String,
+    change: fn(&mut NodeClass, i128),
+    amount: i128,
+) -> Remedy {
+    let place = Place::new(object, node, "here");
+    let apply = move |pool: &mut Pool| pool.class.iter_mut().for_each(|class| change(class, amount));
+    Remedy { change: Change { side: Side::Other, place, text }, edit: edit(move |_, pool| apply(pool)) }
+}
+
+fn raise(pool: &mut Pool, limits: &[(String, i128)]) {
+    for (name, limit) in &mut pool.limits {
+        if let Some((_, least)) = limits.iter().find(|(key, _)| key == name) {
+            *limit = *least;
+        }
+    }
+}
+
+/// Whether a key is a label of instance types that a pool may open: all but the architecture, for which images are built.
+fn is_of_types(key: &str) -> bool {
+    key != ARCH && index(key).is_some()
+}

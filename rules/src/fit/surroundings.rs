@@ -1,0 +1,252 @@
+//! What a pod requires of nodes through other objects: its volumes, and the pods that its affinity names.
+//!
+//! The volumes are read as `VolumeTopology` of Karpenter 1.15 does (`pkg/controllers/provisioning/scheduling/volumetopology.go`).
+
+use crate::cluster::Cluster;
+use crate::cluster::objects::Lookup;
+use crate::karpenter::pod::topology;
+use crate::karpenter::requirement::{Operator, Requirement, Requirements};
+use crate::karpenter::scheduling::{Pod, RequirementSpec, Uncertainty};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::selector::matches;
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
+
+const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
+const VOLUME: Kind = Kind::new("", "PersistentVolume");
+const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
+/// The kinds that are read for volumes.
+pub(crate) const VOLUME_KINDS: [Kind; 3] = [CLAIM, VOLUME, STORAGE_CLASS];
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+
+/// The alternatives that a volume leaves, each with requirements that must all be met. Empty: it requires nothing.
+type Alternatives = Vec<Vec<RequirementSpec>>;
+
+/// What is known of a volume.
+enum Claimed {
+    Requires(Alternatives),
+    /// Karpenter ignores the pod.
+    Fault(String),
+    /// It may require anything.
+    Unknown,
+}
+
+/// Looks an object up. It is only known not to exist where the input is everything there is: claims and classes are often applied apart.
+fn look_up<'c>(cluster: &'c Cluster, kind: Kind, namespace: &str, name: &str) -> Lookup<'c> {
+    match cluster.find(kind, namespace, name) {
+        Lookup::Missing if !cluster.is_complete() => Lookup::Unknown,
+        found => found,
+    }
+}
+
+/// Adds what the volumes of a pod require, and whether the pods exist that its rules name.
+pub(super) fn resolve(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster) {
+    if cluster.is_complete() && !pod.topology.is_empty() {
+        pod.topology = topology(template, &|term| pods_may_exist(term, template, cluster));
+    }
+    let claims = claims(template, cluster);
+    pod.uncertainties.retain(|uncertainty| *uncertainty != Uncertainty::Volumes);
+    for claimed in claims {
+        match claimed {
+            Claimed::Requires(alternatives) => pod.volumes = merged(&pod.volumes, alternatives),
+            Claimed::Fault(text) => pod.volume_fault = Some(text),
+            Claimed::Unknown => pod.uncertainties.push(Uncertainty::Volumes),
+        }
+    }
+    pod.uncertainties.sort();
+    pod.uncertainties.dedup();
+}
+
+/// Whether a workload of a complete cluster has pods that a term of affinity selects.
+fn pods_may_exist(term: &Node<'_>, template: &Template<'_>, cluster: &Cluster) -> bool {
+    let (owner, _) = template.place;
+    let named: Vec<&str> = term.get("namespaces").items().filter_map(|name| name.text()).collect();
+    let anywhere = term.get("namespaceSelector").is_set();
+    let in_reach = |namespace: &str| {
+        anywhere
+            || named.contains(&namespace)
+            || named.is_empty() && namespace == owner.namespace_or_default()
+    };
+    let selector = term.get("labelSelector");
+    let all = WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind));
+    let mut others = all.filter(|object| in_reach(object.namespace_or_default()));
+    others.any(|object| {
+        templates(object).iter().any(|other| matches(&selector, &other.labels()) != Some(false))
+    })
+}
+
+fn claims(template: &Template<'_>, cluster: &Cluster) -> Vec<Claimed> {
+    let (object, _) = template.place;
+    let namespace = object.namespace_or_default();
+    let mut found = Vec::new();
+    for volume in template.spec.get("volumes").items() {
+        let claim = volume.path(&["persistentVolumeClaim", "claimName"]);
+        let template = volume.path(&["ephemeral", "volumeClaimTemplate", "spec"]);
+        if volume.get("persistentVolumeClaim").is_set() {
+            found.push(claim.text().map_or(Claimed::Unknown, |name| named_claim(name, namespace, cluster)));
+        } else if template.is_set() {
+            found.push(new_claim(&template, cluster));
+        }
+    }
+    let own = object.path(&["spec", "volumeClaimTemplates"]).items();
+    found.extend(own.map(|claim| new_claim(&claim.get("spec"), cluster)));
+    found
+}
+
+fn named_claim(name: &str, namespace: &str, cluster: &Cluster) -> Claimed {
+    let claim = match look_up(cluster, CLAIM, namespace, name) {
+        Lookup::Found(claim) => claim,
+        Lookup::Missing => {
+            return Claimed::Fault(format!("the PersistentVolumeClaim `{name}` does not exist"));
+        }
+        Lookup::Unknown => return Claimed::Unknown,
+    };
+    let spec = claim.get("spec");
+    if claim.is_partial() || spec.has_unknown() {
+        return Claimed::Unknown;
+    }
+    let volume = spec.get("volumeName");
+    match volume.text().filter(|name| !name.is_empty()) {
+        Some(volume) => bound(volume, cluster),
+        None => match unbound(&spec, cluster) {
+            // A claim in a repository is bound once it is applied, to a volume that is not known.
+            Claimed::Fault(_) if !cluster.is_complete() => Claimed::Unknown,
+            claimed => claimed,
+        },
+    }
+}
+
+/// The claim of a pod that is created with it. Without its class in the input it is taken to require nothing, as most do.
+fn new_claim(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
+    if spec.has_unknown() {
+        return Claimed::Unknown;
+    }
+    match unbound(spec, cluster) {
+        Claimed::Unknown if !cluster.is_complete() => Claimed::Requires(Vec::new()),
+        claimed => claimed,
+    }
+}
+
+/// A claim that is bound to a volume: the terms of its node affinity are alternatives.
+fn bound(name: &str, cluster: &Cluster) -> Claimed {
+    let volume = match look_up(cluster, VOLUME, "default", name) {
+        Lookup::Found(volume) => volume,
+        Lookup::Missing => return Claimed::Fault(format!("the PersistentVolume `{name}` does not exist")),
+        Lookup::Unknown => return Claimed::Unknown,
+    };
+    let spec = volume.get("spec");
+    let terms = spec.path(&["nodeAffinity", "required", "nodeSelectorTerms"]);
+    if volume.is_partial() || terms.has_unknown() {
+        return Claimed::Unknown;
+    }
+    // A new node has another host name, so that Karpenter leaves it out.
+    let is_local = spec.get("local").is_set() || spec.get("hostPath").is_set();
+    let mut alternatives = Vec::new();
+    for term in terms.items() {
+        let Some(mut all) = expressions(&term) else {
+            return Claimed::Unknown;
+        };
+        if is_local && !all.is_empty() {
+            all.retain(|expression| expression.key != "kubernetes.io/hostname");
+            alternatives.push(all);
+        } else if !all.is_empty() {
+            alternatives.push(all);
+        }
+    }
+    Claimed::Requires(alternatives)
+}
+
+fn expressions(term: &Node<'_>) -> Option<Vec<RequirementSpec>> {
+    let expression = |node: Node<'_>| {
+        Some(RequirementSpec {
+            key: node.get("key").text()?.to_owned(),
+            op: node.get("operator").text()?.parse::<Operator>().ok()?,
+            values: values(&node)?,
+            min_values: None,
+        })
+    };
+    term.get("matchExpressions").items().map(expression).collect()
+}
+
+fn values(node: &Node<'_>) -> Option<Vec<String>> {
+    node.get("values").items().map(|value| value.text().map(str::to_owned)).collect()
+}
+
+/// A claim that is not bound: the topologies that its class allows are alternatives.
+fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
+    let name = spec.get("storageClassName");
+    let class = match name.text() {
+        Some(name) if !name.is_empty() => match look_up(cluster, STORAGE_CLASS, "default", name) {
+            Lookup::Found(class) => class,
+            Lookup::Missing => return Claimed::Fault(format!("the StorageClass `{name}` does not exist")),
+            Lookup::Unknown => return Claimed::Unknown,
+        },
+        // An empty name asks for a volume without a class.
+        Some(_) => return Claimed::Unknown,
+        // The API server writes the default class into the claim.
+        None => {
+            let is_default = |class: &&Object| {
+                class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
+            };
+            match cluster.of(STORAGE_CLASS).find(is_default) {
+                Some(class) => class,
+                None if cluster.is_complete() => {
+                    let text = "its volume has no StorageClass, and there is no default one";
+                    return Claimed::Fault(text.to_owned());
+                }
+                None => return Claimed::Unknown,
+            }
+        }
+    };
+    let topologies = class.get("allowedTopologies");
+    if class.is_partial() || topologies.has_unknown() {
+        return Claimed::Unknown;
+    }
+    // Such a volume is created in a zone of its own choice before the pod is looked at.
+    if class.get("volumeBindingMode").text() == Some("Immediate") {
+        return Claimed::Unknown;
+    }
+    let mut alternatives = Vec::new();
+    for term in topologies.items() {
+        let expression = |node: Node<'_>| {
+            let key = node.get("key").text()?.to_owned();
+            Some(RequirementSpec { key, op: Operator::In, values: values(&node)?, min_values: None })
+        };
+        let Some(all) = term.get("matchLabelExpressions").items().map(expression).collect::<Option<Vec<_>>>()
+        else {
+            return Claimed::Unknown;
+        };
+        if !all.is_empty() {
+            alternatives.push(all);
+        }
+    }
+    Claimed::Requires(alternatives)
+}
+
+/// The alternatives of all volumes so far together with those of another one: those that can hold together, or all if none can
+/// (`mergeVolumeRequirementAlternatives`).
+fn merged(known: &[Vec<RequirementSpec>], more: Alternatives) -> Alternatives {
+    if more.is_empty() {
+        return known.to_vec();
+    }
+    if known.is_empty() {
+        return more;
+    }
+    let together =
+        |a: &[RequirementSpec], b: &[RequirementSpec]| requirements(a).intersects(&requirements(b)).is_ok();
+    let product = |all: bool| -> Alternatives {
+        let pairs = known.iter().flat_map(|a| more.iter().map(move |b| (a, b)));
+        pairs.filter(|(a, b)| all || together(a, b)).map(|(a, b)| [a.as_slice(), b].concat()).collect()
+    };
+    let compatible = product(false);
+    if compatible.is_empty() { product(true) } else { compatible }
+}
+
+fn requirements(specs: &[RequirementSpec]) -> Requirements {
+    let mut set = Requirements::new();
+    for spec in specs {
+        set.add(&spec.key, Requirement::new(spec.op, &spec.values, None));
+    }
+    set
+}
