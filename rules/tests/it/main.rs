@@ -9,6 +9,7 @@
     reason = "tests read files, and what fails here fails the test"
 )]
 
+mod agreement;
 mod capacity;
 mod cases;
 mod catalogue;
@@ -28,6 +29,7 @@ mod pdbs;
 mod pools;
 mod reads;
 mod regions;
+mod remedies;
 mod rule_index;
 mod sets;
 mod suppress;

@@ -5,9 +5,12 @@
 //! of Karpenter's scheduler for one pod on a new node: taints, labels, requirements, limits,
 //! instance types and their resources. What only the cluster knows is assumed to allow the pod, so a pod that
 //! fits here may still wait for capacity, but one that does not fit never runs on a node of these
-//! pools. Reported are pods that select NodePools by name, and, where the input is the whole cluster
-//! (`--complete`), those that ask for accelerators or for labels of Karpenter's nodes. It is an error where
-//! the input is the whole cluster and the pod selects such labels: no other node can have them.
+//! pools. Reported are pods that select NodePools by name or by a label that only NodePools write, and, where the
+//! input is the whole cluster (`--complete`), all. It is an error where the input is the whole cluster and the pod
+//! selects labels of Karpenter's nodes: no other node can have them. It is an info where nothing says that the pod
+//! is meant for Karpenter's nodes and only taints or labels keep it out: it may run on nodes of other kinds.
+//! DaemonSets, node classes, volumes, NodeOverlays and Karpenter's settings count as in `gpulint why`. That a claim does not
+//! exist is not reported: claims are often made by others.
 //!
 //! # Fix
 //! Change the pod or the pool as the help says. `gpulint why` shows all pools, and everything that keeps
@@ -52,17 +55,33 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/>
 
 use crate::cluster::placement::has_controller;
-use crate::fit::{NearestMiss, Obstacle, Side, Situation};
+use crate::fit::{Change, NearestMiss, Obstacle, Side, Situation, VOLUME_KINDS};
+use crate::karpenter::installation::INSTALLERS;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::requirement::normalise;
 use crate::lint::finding::{Location, Related};
 use crate::rules::prelude::*;
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
 
+/// Maximum number of pools that are tried one by one before all are looked at together.
+const MAX_TRIED: usize = 8;
+
+static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
+    Kind::NODE_POOL,
+    Kind::EC2_NODE_CLASS,
+    Kind::RUNTIME_CLASS,
+    Kind::NODE_OVERLAY,
+    VOLUME_KINDS[0],
+    VOLUME_KINDS[1],
+    VOLUME_KINDS[2],
+    INSTALLERS[1],
+    INSTALLERS[2],
+]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::RUNTIME_CLASS],
+    reads: &READS,
     reports_absence: true,
     docs: docs(include_str!("pod_fits_no_pool.rs")),
     check: Check::Object(check),
@@ -91,26 +110,48 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let spec = &template.spec;
-    if spec.get("nodeName").is_set() {
+    if spec.get("nodeName").is_set() || spec.get("schedulingGates").items().next().is_some() {
         return None;
     }
-    let selected = selected_keys(template);
-    let asks_for_karpenter = selected.iter().any(|key| is_of_karpenter(key));
     let pinned = pinned_pools(template);
     let whole = ctx.cluster().is_complete_for(Kind::NODE_POOL);
-    let accelerated =
-        || requested_extended_resources(template).iter().any(|r| KARPENTER_ACCELERATORS.contains(r));
-    if pinned.is_none() && !(whole && (asks_for_karpenter || accelerated())) {
-        return None;
-    }
     let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_unreadable_pools() || !feasibility.feasible_pools_of(template)?.is_empty() {
+    let labelled = || feasibility.pinned_pools_of(template).is_some_and(|pools| !pools.is_empty());
+    if !whole && pinned.is_none() && !labelled() || feasibility.has_unreadable_pools() {
         return None;
     }
-    let pools = candidates(pinned.as_deref(), ctx)?;
-    let name = object.display_name();
-    let situation = Situation::of_pools_for(template, ctx.cluster(), ctx.platform(), pools);
-    let NearestMiss { pool, obstacles } = situation.nearest_miss(object, template)?;
+    let pools = match &pinned {
+        Some(names) => named_pools(names, ctx)?,
+        None if whole => ctx.cluster().of(Kind::NODE_POOL).cloned().collect(),
+        None => feasibility.pinned_pools_of(template)?.iter().map(|pool| pool.object().clone()).collect(),
+    };
+    if !pools.iter().all(|pool| ctx.pairs_with(pool)) {
+        return None;
+    }
+    let situation = |pools: Vec<Object>| {
+        let near = ctx.cluster().of(Kind::DAEMON_SET).filter(|set| !set.is_partial() && ctx.pairs_with(set));
+        Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, near.cloned().collect()))
+    };
+    // The pools that take the pod if their classes and DaemonSets leave everything decide most of the time, and cost little.
+    let likely = feasibility.feasible_pools_of(template)?;
+    let likely =
+        likely.iter().map(|pool| pool.object()).filter(|one| pools.iter().any(|pool| pool.ptr_eq(one)));
+    if likely.take(MAX_TRIED).any(|pool| situation(vec![pool.clone()]).may_admit(template)) {
+        return None;
+    }
+    let situation = situation(pools);
+    let miss = situation.nearest_miss(object, template)?;
+    report(object, template, &miss, pinned.as_deref(), ctx)
+}
+
+fn report(
+    object: &Object,
+    template: &Template<'_>,
+    miss: &NearestMiss,
+    pinned: Option<&[String]>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let NearestMiss { pool, obstacles, .. } = miss;
     let first = obstacles.first()?;
     if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, ctx)) {
         return None;
@@ -118,41 +159,56 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if obstacles.iter().any(|obstacle| obstacle.stage == "taint") && has_unknown_runtime(template, ctx) {
         return None;
     }
-    let what = match pinned.as_deref() {
+    let name = object.display_name();
+    let what = match pinned {
         Some([one]) => format!("`{name}` never fits NodePool `{one}`: {}", first.reason),
         _ => format!("`{name}` fits no NodePool; `{}` is nearest: {}", pool.name(), first.reason),
     };
-    let node =
-        first.places.iter().find(|place| place.object.ptr_eq(object)).map(|place| place.pointer.clone());
-    let node = node.map_or_else(|| spec.clone(), |pointer| object.root().at(&pointer));
-    let severity =
-        if ctx.cluster().is_complete() && asks_for_karpenter { Severity::Error } else { Severity::Warning };
+    let place = first.places.iter().find(|place| place.object.ptr_eq(object));
+    let node = place.map_or_else(|| template.spec.clone(), |place| object.root().at(&place.pointer));
     let related: Vec<Related> = obstacles
         .iter()
         .flat_map(|obstacle| &obstacle.places)
-        .filter(|place| place.object.ptr_eq(&pool))
+        .filter(|place| place.object.ptr_eq(pool))
         .map(|place| Related {
             location: Location::Field { object: pool.clone(), pointer: place.pointer.clone(), key: false },
             message: place.text.clone(),
         })
         .collect();
-    let help = help(&obstacles);
-    let finding = ctx.report(&node, what).severity(severity).help(help);
+    let severity = severity(template, obstacles, pinned.is_some(), ctx);
+    let finding = ctx.report(&node, what).severity(severity).help(help(obstacles));
     finding.related.extend(related);
     None
 }
 
-/// The changes of the first obstacle, and how many more there are.
+/// How sure it is that the pod is meant for nodes of Karpenter.
+fn severity(template: &Template<'_>, obstacles: &[Obstacle], is_pinned: bool, ctx: &Context<'_>) -> Severity {
+    let selected = selected_keys(template);
+    let asks_for_karpenter = selected.iter().any(|key| is_of_karpenter(key));
+    if ctx.cluster().is_complete() && asks_for_karpenter {
+        return Severity::Error;
+    }
+    let accelerated =
+        requested_extended_resources(template).iter().any(|r| KARPENTER_ACCELERATORS.contains(r));
+    let only_elsewhere = |obstacle: &Obstacle| matches!(obstacle.stage, "taint" | "label");
+    let is_meant = is_pinned || asks_for_karpenter || accelerated || !selected.is_empty();
+    if !is_meant && obstacles.iter().any(only_elsewhere) { Severity::Info } else { Severity::Warning }
+}
+
+/// The first change of the first obstacle, one of another object if there is any, and how many more obstacles there are.
 fn help(obstacles: &[Obstacle]) -> String {
-    let of = |side: Side| {
-        let change = obstacles.first()?.changes.iter().find(|change| change.side == side)?;
-        Some(change.text.clone())
+    let written = |change: &Change| match change.side {
+        Side::Pod => change.text.clone(),
+        Side::Pool => format!("in the NodePool: {}", change.text),
+        Side::Other => format!("in the {}: {}", change.place.object.kind(), change.text),
     };
-    let text = match (of(Side::Pod), of(Side::Pool)) {
-        (Some(pod), Some(pool)) => format!("{pod}, or in the NodePool: {pool}"),
-        (Some(one), None) => one,
-        (None, Some(pool)) => format!("in the NodePool: {pool}"),
-        (None, None) => "`gpulint why` shows what is in the way".to_owned(),
+    let changes = obstacles.first().map_or(&[][..], |obstacle| &obstacle.changes);
+    let text = match changes.first() {
+        None => "`gpulint why` shows what is in the way".to_owned(),
+        Some(first) => match changes.iter().find(|change| change.side != first.side) {
+            Some(other) => format!("{}, or {}", written(first), written(other)),
+            None => written(first),
+        },
     };
     match obstacles.len() {
         0 | 1 => text,
@@ -160,17 +216,12 @@ fn help(obstacles: &[Obstacle]) -> String {
     }
 }
 
-/// Whether a rule about the pod alone reports it: that no instance type has what it requests, or that the toleration for
-/// its accelerator is missing.
+/// Whether a rule about the pod alone reports it: that the toleration for its accelerator is missing.
 fn is_of_another_rule(obstacle: &Obstacle, ctx: &Context<'_>) -> bool {
-    match obstacle.stage {
-        "resources" => !obstacle.changes.iter().any(|change| change.side == Side::Pool),
-        "taint" => {
-            let names = |key: &&str| obstacle.reason.contains(&format!("`{key}"));
-            ctx.is_rule_enabled("gpu-toleration-missing") && KARPENTER_ACCELERATORS.iter().any(names)
-        }
-        _ => false,
-    }
+    let names = |key: &&str| obstacle.reason.contains(&format!("`{key}"));
+    obstacle.stage == "taint"
+        && ctx.is_rule_enabled("gpu-toleration-missing")
+        && KARPENTER_ACCELERATORS.iter().any(names)
 }
 
 /// Whether the pod names a RuntimeClass outside the input, which may add tolerations. The classes of NVIDIA's GPU Operator
@@ -183,13 +234,8 @@ fn has_unknown_runtime(template: &Template<'_>, ctx: &Context<'_>) -> bool {
             && name.text().is_some_and(|name| !name.starts_with("nvidia") && is_missing(name))
 }
 
-/// The candidate pools: those that the pod selects by name, or all. `None` if one of the names is unknown or may belong to
-/// another cluster.
-fn candidates(pinned: Option<&[String]>, ctx: &Context<'_>) -> Option<Vec<Object>> {
-    let Some(names) = pinned else {
-        let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).cloned().collect();
-        return pools.iter().all(|pool| ctx.pairs_with(pool)).then_some(pools);
-    };
+/// The pools of the given names. `None` if one of them is unknown or may belong to another cluster.
+fn named_pools(names: &[String], ctx: &Context<'_>) -> Option<Vec<Object>> {
     names.iter().map(|name| ctx.partner(Kind::NODE_POOL, "default", name).cloned()).collect()
 }
 
