@@ -603,6 +603,7 @@ impl<'s> Attempt<'s> {
                             "the pod needs {asked} of `{name}`; {instance}, which has most, has {room} left"
                         )
                     }
+                    None if name == "pods" => self.pods_taken(),
                     None => format!("no instance type of the pool has {asked} of `{name}`"),
                 };
                 (reason, node)
@@ -644,6 +645,15 @@ impl<'s> Attempt<'s> {
             }
         });
         Draft { obstacle, remedies, without }
+    }
+
+    fn pods_taken(&self) -> String {
+        match self.pods_of_daemonsets() {
+            Some((all, taken)) => {
+                format!("a node of the pool takes {all} pods, and DaemonSets bring {taken}")
+            }
+            None => "no node of the pool takes another pod".to_owned(),
+        }
     }
 
     /// The field in which the pod requests a resource.

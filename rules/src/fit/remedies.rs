@@ -126,7 +126,7 @@ impl Attempt<'_> {
         };
         if lacks("pods") && class.kubelet.max_pods.is_some() {
             let least = self.pods_per_node();
-            let text = format!("raise `maxPods` to {least}");
+            let text = format!("raise `maxPods` to {least} or more");
             add(
                 &kubelet.get("maxPods"),
                 text,
@@ -161,13 +161,19 @@ impl Attempt<'_> {
 
     /// The number of pods on a node of the pool with the fewest DaemonSets, the pod included.
     fn pods_per_node(&self) -> i128 {
+        self.pods_of_daemonsets().map_or(0, |(_, taken)| taken) + 1
+    }
+
+    /// How many pods a node of the pool with the fewest DaemonSets takes, and how many of them are those of DaemonSets.
+    pub(super) fn pods_of_daemonsets(&self) -> Option<(i128, i128)> {
         let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
         let types = admitted(&self.pool, &pool_requirements(&self.pool), &self.situation.options).types;
         let class = self.pool.class.as_ref();
-        let taken = |t: &'static InstanceType| {
-            capacity(t, class, &self.situation.options).get("pods") - scheduler.room(t, "pods")
+        let of_type = |t: &'static InstanceType| {
+            let all = capacity(t, class, &self.situation.options).get("pods");
+            (all / 1000, (all - scheduler.room(t, "pods")) / 1000)
         };
-        types.iter().map(taken).min().unwrap_or(0) / 1000 + 1
+        types.iter().map(of_type).min_by_key(|(_, taken)| *taken)
     }
 }
 

@@ -110,7 +110,7 @@ impl Manifests<'_> {
 }
 
 fn after_number(text: &str) -> u64 {
-    text.trim_start_matches(" to ").parse().expect("a number")
+    text.trim_start_matches(" to ").trim_end_matches(" or more").parse().expect("a number")
 }
 
 fn push(list: &mut Value, item: Value) {
