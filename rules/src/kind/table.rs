@@ -134,6 +134,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("", "v1", "LimitRange", "limitranges"),
     cluster_scoped("", "v1", "Namespace", "namespaces"),
     cluster_scoped("", "v1", "Node", "nodes"),
+    cluster_scoped("", "v1", "PersistentVolume", "persistentvolumes"),
     namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     namespaced("", "v1", "ResourceQuota", "resourcequotas"),
     namespaced("", "v1", "Service", "services").schemas(&[core("v1", "io.k8s.api.core.v1.Service")]),
