@@ -260,7 +260,7 @@ impl Situation<'_> {
     }
 
     pub(super) fn alone(&self, position: usize) -> Scheduler<'_> {
-        Scheduler::new(&self.pools[position..=position], &self.daemonsets, &self.options)
+        self.scheduler_for(&self.pools[position..=position])
     }
 
     /// Computes [`Situation::room_for`] with a given scheduler of the pool.

@@ -21,7 +21,10 @@ fn differences(engine: &Engine, objects: Vec<Object>) -> (Vec<String>, usize, us
         return (wrong, told, all);
     }
     for workload in workloads(&cluster) {
-        let is_own = workload.is(Kind::DAEMON_SET) || workload.is_partial() || workload.is_incomplete();
+        let is_own = workload.path(&["metadata", "ownerReferences"]).is_set()
+            || workload.is(Kind::DAEMON_SET)
+            || workload.is_partial()
+            || workload.is_incomplete();
         if is_own || workload.kind() == "InferenceService" || workload.root().has_unknown() {
             continue;
         }
