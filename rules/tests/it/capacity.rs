@@ -338,3 +338,48 @@ fn many_workloads_on_many_types() {
     let second = capacity(&objects).floor;
     assert_eq!((nodes(&first), left(&first)), (nodes(&second), left(&second)));
 }
+
+/// A rule that keeps pods apart over a label, for pods of one Deployment.
+fn spread(key: &str, more: Value) -> Value {
+    let mut rule = json!({"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}}});
+    rule.as_object_mut().expect("a rule").extend(more.as_object().cloned().expect("fields"));
+    json!([rule])
+}
+
+#[test]
+fn the_limit_of_nodes_is_not_lowered_within_a_batch() {
+    let pool = pool("a", &["m5.large"], json!({"limits": {"nodes": 1}}));
+    let web = with(
+        deployment("web", 4, "cpu", "500m"),
+        "topologySpreadConstraints",
+        spread("kubernetes.io/hostname", json!({})),
+    );
+    let capacity = capacity(&[pool, web]);
+    assert_eq!((nodes(&capacity.floor), left(&capacity.floor)), (vec![("a", "m5.large", 4, 4)], vec![]));
+}
+
+#[test]
+fn fewer_domains_than_the_rule_wants_take_max_skew_each() {
+    let constraint = spread("topology.kubernetes.io/zone", json!({"minDomains": 5}));
+    let mut web = with(deployment("web", 4, "cpu", "500m"), "topologySpreadConstraints", constraint);
+    web["spec"]["template"]["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": "eu-west-1a"});
+    let capacity = capacity(&[pool("a", &["m5.large"], json!({})), web]);
+    assert_eq!(
+        (nodes(&capacity.floor), left(&capacity.floor)),
+        (vec![("a", "m5.large", 1, 1)], vec![("web", 3, 4)])
+    );
+}
+
+#[test]
+fn pods_keep_apart_by_a_label_that_all_nodes_share() {
+    let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "karpenter.sh/capacity-type", "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let web = with(deployment("web", 3, "cpu", "500m"), "affinity", affinity);
+    let capacity = capacity(&[pool("a", &["m5.large"], json!({})), web]);
+    assert_eq!(
+        (nodes(&capacity.floor), left(&capacity.floor)),
+        (vec![("a", "m5.large", 1, 1)], vec![("web", 2, 3)])
+    );
+    assert!(capacity.floor.misfits[0].reason.contains("`karpenter.sh/capacity-type`"));
+}
