@@ -3,6 +3,7 @@
 //! `walk` finds files, `folders` recognizes charts and kustomizations, `read` parses bytes to objects. Files
 //! that are not manifests are skipped with a reason, never with an error.
 
+mod broken;
 mod directories;
 mod disk;
 mod filled;

@@ -14,6 +14,7 @@ use gpulint_rules::tree::Span;
 use gpulint_rules::{File, Kind, Object};
 use rayon::prelude::*;
 
+use super::broken::{has_template_action, is_manifest_text, is_script_or_prose, mentions_kubernetes};
 use super::filled::{flux_paths, has_placeholders};
 use super::{Folders, Input, SkipReason, Skipped, disk};
 
@@ -315,11 +316,9 @@ fn classify_documents(
     }
     // Evaluated only if something does not parse, and at most once per file.
     let ours = LazyCell::new(|| input.named || mentions_kubernetes(source.text()));
-    // `---` within a script or prose does not begin a manifest, so that one such document makes the whole
-    // file foreign.
-    let broken = |document: &&Document| document.root().is_none();
-    let all_begin_like_yaml =
-        input.named || documents.iter().filter(broken).all(|document| begins_like_yaml(&source, document));
+    let first = documents.first().filter(|first| first.root().is_none());
+    let is_around = !input.named && first.is_some_and(|first| is_script_or_prose(text_of(&source, first)));
+    let is_ours = |document: &Document| input.named || is_manifest_text(text_of(&source, document));
     let mut read = ReadOutcome::default();
     let mut kept = Vec::with_capacity(documents.len());
     let mut objects = Vec::new();
@@ -337,7 +336,7 @@ fn classify_documents(
             DocumentClass::Broken if is_terraform_template(input) => {
                 read.skipped.push(skipped(input, number, SkipReason::TerraformTemplate, false));
             }
-            DocumentClass::Broken if !*ours || !all_begin_like_yaml => {
+            DocumentClass::Broken if !*ours || is_around || !is_ours(&document) => {
                 read.skipped.push(skipped(input, number, SkipReason::Foreign, false));
             }
             DocumentClass::Broken => {
@@ -346,6 +345,10 @@ fn classify_documents(
             }
             DocumentClass::Objects(found) => {
                 if patch || found.iter().any(is_patch) {
+fn text_of<'a>(source: &'a Source, document: &Document) -> &'a str {
+    source.text().get(document.span.start as usize..document.span.end as usize).unwrap_or_default()
+}
+
                     let template = !patch && found.iter().any(Object::is_pod_template);
                     let reason = if template { SkipReason::PodTemplate } else { SkipReason::KustomizePatch };
                     read.skipped.push(skipped(input, number, reason, true));
@@ -389,10 +392,8 @@ const CRD: Kind = Kind::new("apiextensions.k8s.io", "CustomResourceDefinition");
 
 fn classify(source: &Arc<Source>, document: &Document, patch: bool) -> DocumentClass {
     let Some(root) = document.root() else {
-        let span = document.span;
-        let text = source.text().get(span.start as usize..span.end as usize);
         let syntax = document.diagnostics.iter().any(|p| p.kind == ParseDiagnosticKind::Syntax);
-        return if syntax && text.is_some_and(|t| t.contains("{{")) {
+        return if syntax && has_template_action(text_of(source, document)) {
             DocumentClass::Other(SkipReason::HelmTemplate)
         } else {
             DocumentClass::Broken

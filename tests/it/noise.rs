@@ -375,6 +375,31 @@ fn scripts_and_prose_around_a_manifest_are_skipped() {
 }
 
 #[test]
+fn a_broken_manifest_is_reported_whatever_stands_beside_it() {
+    let broken = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x\n";
+    let sound = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n";
+    let alert = "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: x\nspec:\n  groups:\n    - rules: [{annotations: {a: 'on {{ $labels.pod }}'}}]\n";
+    for (text, count) in [
+        (format!("}}{{\n---\n{broken}"), 2),
+        (format!("{broken}---\n}}{{\n"), 2),
+        (format!("]\n---\n{broken}"), 2),
+        (format!("oops\n{broken}"), 1),
+        (format!("{sound}---\nThe next one makes no sense:\n - a\n{broken}"), 1),
+        (format!("{sound}---\necho done && exit: [\n---\n{broken}"), 1),
+        (format!("<<<<<<< HEAD\n{broken}"), 1),
+        (alert.to_owned(), 1),
+        (format!("{sound}---\nmkdir -p /tmp\n{broken}"), 1),
+    ] {
+        let run = Folder::new().with("a.yaml", &text).run(&["check", "-f", "concise", "--quiet"]).exits(1);
+        let errors = run.out.lines().filter(|line| line.contains("error[yaml-syntax]")).count();
+        assert_eq!(errors, count, "{text}\n{run:#?}");
+    }
+    // A template of Helm is still one where the text of an alert stands in it.
+    let template = format!("{{{{- if .Values.a }}}}\n{alert}");
+    Folder::new().with("a.yaml", template).with("b.yaml", sound).run(&["check"]).exits(0);
+}
+
+#[test]
 fn what_a_kustomization_writes_is_not_missed() {
     let workload = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  selector:SELECTOR\n  template:\n    \
                     metadata: {labels: {app: a}}\n    spec:\n      containers:\n        - {name: a, image: \"example.com/a:1\", args: [--fit, on]}\n";

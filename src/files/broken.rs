@@ -1,0 +1,106 @@
+//! What text is that does not parse as YAML: a manifest with a mistake, or a script, prose or a template around one.
+
+/// Whether a text has the fields of a manifest. If it does not parse as YAML and has none of them, it is a
+/// file of another tool and is not checked; a manifest with a syntax error still contains its kind.
+pub(super) fn mentions_kubernetes(text: &str) -> bool {
+    let field = |line: &str, name: &str| {
+        let line = line.trim_start_matches([' ', '-', '{', '"', '\'', '\u{feff}']);
+        let rest = line.strip_prefix(name).map(|rest| rest.trim_start_matches(['"', '\'', ' ']));
+        rest.is_some_and(|rest| rest.starts_with(':'))
+    };
+    text.lines().any(|line| field(line, "apiVersion") || field(line, "kind"))
+        || text.contains("\"apiVersion\"")
+}
+
+/// Whether a document that does not parse is a manifest: it begins like one, or has `apiVersion` or `kind` at the start of a line.
+pub(super) fn is_manifest_text(text: &str) -> bool {
+    begins_like_yaml(text) || text.lines().any(is_head_field)
+}
+
+/// Whether a text that does not parse is a script, or prose, that contains manifests. `---` within it begins no manifest, so that
+/// all documents of the file are part of it.
+pub(super) fn is_script_or_prose(text: &str) -> bool {
+    if begins_like_yaml(text) {
+        return false;
+    }
+    if is_mime(text) {
+        return true;
+    }
+    let before: Vec<&str> = content(text).take_while(|line| !is_head_field(line)).collect();
+    let is_whole = !text.lines().any(is_head_field);
+    // One stray word above a manifest is a slip; a command or a sentence has several.
+    is_whole || before.iter().any(|line| line.split_whitespace().count() >= 3)
+}
+
+/// Whether a text has an action of a Helm template. Those in the annotations of alerts are Prometheus's own.
+pub(super) fn has_template_action(text: &str) -> bool {
+    let of_alerts = ["$labels", "$value", "$externalLabels"];
+    text.split("{{").skip(1).any(|rest| {
+        let action = rest.split_once("}}").map_or(rest, |(action, _)| action);
+        !of_alerts.iter().any(|variable| action.contains(variable))
+    })
+}
+
+/// The lines that are neither empty, comments, directives nor separators.
+fn content(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(|line| line.trim_end().trim_start_matches('\u{feff}'));
+    lines.filter(|line| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with(['#', '%']) && line != "---"
+    })
+}
+
+/// Whether a text is the user data of an instance in MIME parts.
+fn is_mime(text: &str) -> bool {
+    text.trim_start().starts_with("MIME-Version:")
+}
+
+/// Whether a line is the first field of a manifest.
+fn is_head_field(line: &str) -> bool {
+    let line = line.trim_start_matches('\u{feff}');
+    ["apiVersion:", "kind:"].iter().any(|field| line.starts_with(field))
+}
+
+/// Whether the first line may be that of a manifest.
+fn begins_like_yaml(text: &str) -> bool {
+    let Some(first) = content(text).next().map(str::trim) else {
+        return true;
+    };
+    let is_key = |word: &str| matches!(word, "apiVersion" | "kind" | "metadata" | "spec");
+    let word = first.split([' ', ':', '=']).next().unwrap_or_default();
+    let is_entry = first.contains(": ") || first.ends_with(':');
+    // Prose may end in a colon, but a key of a manifest has no spaces.
+    let is_key_of_one_word = !first.split(':').next().unwrap_or_default().trim().contains(' ');
+    is_entry && is_key_of_one_word && !is_mime(first)
+        || first.starts_with(['-', '{', '}', '[', ']', '"', '\'', '<', '=', '>', '\t'])
+        || is_key(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_template_action, is_manifest_text, is_script_or_prose};
+
+    #[test]
+    fn a_slip_above_a_manifest_is_not_prose() {
+        let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a\n";
+        for (text, around) in [
+            (format!("oops\n{pod}"), false),
+            (format!("}}{{\n{pod}"), false),
+            (format!("Create the pod with\n\n{pod}"), true),
+            (format!("cat <<EOF | kubectl apply -f -\n{pod}EOF\n"), true),
+            (format!("MIME-Version: 1.0\nContent-Type: text/cloud-config; charset=a\n\n{pod}"), true),
+            ("set -eu\n".to_owned(), true),
+        ] {
+            assert_eq!(is_script_or_prose(&text), around, "{text}");
+        }
+        assert!(is_manifest_text(&format!("Then create the pod:\n{pod}")));
+        assert!(!is_manifest_text("set -eu\n  apiVersion: v1\n"));
+    }
+
+    #[test]
+    fn alerts_are_no_templates() {
+        assert!(!has_template_action("a: {{ $labels.pod }}, {{ $value | humanize }}"));
+        assert!(has_template_action("a: {{ $labels.pod }}\n{{- end }}"));
+        assert!(!has_template_action("a: b"));
+    }
+}
