@@ -425,7 +425,7 @@ fn leave_fragments_to_one(findings: &mut Vec<Finding>) {
     const RULES: [&str; 2] = ["manifest-incomplete", "node-class-ref-incomplete"];
     let is_absent = |finding: &Finding| match &finding.location {
         Location::Field { object, pointer, .. } => object.root().at(pointer).is_absent(),
-        Location::Text { .. } | Location::Rendered(_) => false,
+        Location::Text { .. } | Location::Within(..) | Location::Rendered(_) => false,
     };
     // An object that lacks only this field is complete otherwise.
     let lacks_one_field = |finding: &Finding| {

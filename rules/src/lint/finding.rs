@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -14,6 +15,7 @@ use crate::lint::fix::text::Repair;
 use crate::lint::message::fit_to_limit;
 use crate::lint::rule::Rule;
 use crate::object::Object;
+use crate::promql::Query;
 use crate::source::Source;
 use crate::tree::Span;
 use crate::tree::node::{Node, Shape};
@@ -87,6 +89,8 @@ pub enum Location {
         object: Option<Object>,
         span: Span,
     },
+    /// A part of the text of a field, such as a query in a dashboard: the field, and the bytes of the part in the file.
+    Within(Box<Location>, Span),
     /// A place in rendered output, with the text that it comes from.
     Rendered(Box<Rendered>),
 }
@@ -119,6 +123,7 @@ impl Location {
         match self {
             Location::Field { object, .. } => Some(object),
             Location::Text { object, .. } => object.as_ref(),
+            Location::Within(field, _) => field.object(),
             Location::Rendered(rendered) => rendered.place.object(),
         }
     }
@@ -127,7 +132,7 @@ impl Location {
     pub fn rendered(&self) -> Option<&Rendered> {
         match self {
             Location::Rendered(rendered) => Some(rendered),
-            Location::Field { .. } | Location::Text { .. } => None,
+            Location::Field { .. } | Location::Text { .. } | Location::Within(..) => None,
         }
     }
 
@@ -135,6 +140,7 @@ impl Location {
         match self {
             Location::Field { pointer, .. } => Some(pointer),
             Location::Text { .. } => None,
+            Location::Within(field, _) => field.pointer(),
             Location::Rendered(rendered) => rendered.place.pointer(),
         }
     }
@@ -143,6 +149,7 @@ impl Location {
         match self {
             Location::Text { source, .. } => Some(source.path()),
             Location::Field { object, .. } => Some(object.origin()?.source.path()),
+            Location::Within(field, _) => field.path(),
             Location::Rendered(rendered) => Some(rendered.source.path()),
         }
     }
@@ -157,7 +164,19 @@ impl Location {
                 let span = field_span(object, pointer, *key)?;
                 Some((&origin.source, origin.document, span))
             }
+            Location::Within(field, span) => {
+                let (source, document, _) = field.resolve_span()?;
+                Some((source, document, *span))
+            }
             Location::Rendered(rendered) => Some((&rendered.source, 0, rendered.span)),
+        }
+    }
+
+    /// The field, where the place is a part of its text.
+    pub(crate) fn whole(&self) -> &Location {
+        match self {
+            Location::Within(field, _) => field,
+            other => other,
         }
     }
 }
@@ -177,6 +196,26 @@ fn is_at_one_column(source: &Source, other: &Source, at: u32) -> bool {
         (before.chars().count(), before.encode_utf16().count())
     };
     widths(source) == widths(other)
+}
+
+/// The bytes in the file of a part of a literal block, or of a text on one line, given the bytes of the part in the text itself.
+fn part_span(object: &Object, node: &Node<'_>, part: &Range<usize>) -> Option<Span> {
+    let source = &object.origin()?.source;
+    let (file, lines) = (source.text(), source.lines());
+    let value = node.raw_text()?;
+    let before = value.get(..part.start)?;
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    let line = value[line_start..].lines().next()?;
+    let start = node.span()?.start;
+    let is_literal = file.get(start as usize..)?.starts_with('|');
+    let first = lines.line_of(start) + usize::from(is_literal);
+    let number = first + before.matches('\n').count();
+    let (from, to) = (lines.start_of(number, file) as usize, lines.start_of(number + 1, file) as usize);
+    // A block that is folded, or escapes, has another line here.
+    let column = file.get(from..to)?.find(line).filter(|_| !line.is_empty())?;
+    let start = from + column + (part.start - line_start);
+    let length = part.len().min(line.len().saturating_sub(part.start - line_start));
+    Some(Span::new(u32::try_from(start).ok()?, u32::try_from(start + length).ok()?))
 }
 
 fn field_span(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
@@ -252,6 +291,9 @@ impl Location {
                 Location::Field { object, pointer, key },
                 Location::Field { object: other, pointer: way, key: named },
             ) => object.ptr_eq(other) && pointer == way && key == named,
+            (Location::Within(field, span), Location::Within(other, bytes)) => {
+                field.ptr_eq(other) && span == bytes
+            }
             _ => false,
         }
     }
@@ -471,6 +513,24 @@ impl Finding {
 
     /// Sets the week that reports draw.
     pub(crate) fn schedule_grid(&mut self, week: Week) -> &mut Finding {
+    /// Points at a query inside of the text of a field.
+    pub(crate) fn at_query(&mut self, object: &Object, query: &Query) -> &mut Finding {
+        match &query.part {
+            Some(part) => self.at_part(object, &query.node(object), part.clone()),
+            None => self,
+        }
+    }
+
+    /// Points at a part of the text of the field: some bytes of the text as it is read. Without effect where the file writes the text
+    /// in a way that has other lines.
+    pub(crate) fn at_part(&mut self, object: &Object, node: &Node<'_>, part: Range<usize>) -> &mut Finding {
+        if let Some(span) = part_span(object, node, &part) {
+            let field = std::mem::replace(&mut self.location, Location::of(object, node));
+            self.location = Location::Within(Box::new(field), span);
+        }
+        self
+    }
+
         self.schedule_grid = Some(Box::new(week));
         self
     }
@@ -549,6 +609,10 @@ impl Finding {
         for related in other.related {
             let same = |one: &Related| {
                 one.message == related.message && one.location.renders_equal(&related.location)
+            let place = match place {
+                Location::Within(field, _) => &mut **field,
+                other => other,
+            };
             };
             if self.related.len() < MAX_JOINED_RELATED && !self.related[..known].iter().any(same) {
                 self.related.push(related);

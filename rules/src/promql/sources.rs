@@ -1,5 +1,7 @@
 //! The queries of an object, parsed once.
 
+use std::ops::Range;
+
 use memchr::memmem;
 use serde_json::Value;
 
@@ -41,6 +43,8 @@ pub(crate) struct Query {
     pub(crate) parsed: Parsed,
     /// Whether it is inside a text value (a dashboard or rule file in a field), where fixes cannot edit it.
     pub(crate) is_embedded: bool,
+    /// The bytes of an embedded query in the text of the field, where they are known.
+    pub(crate) part: Option<Range<usize>>,
     /// In a rule file, the name of the alert or of the series; in a dashboard, the title of the panel.
     pub(crate) title: Option<String>,
 }
@@ -121,7 +125,7 @@ fn push(node: &Node<'_>, place: QueryPlace, other_dialect: bool, out: &mut Vec<Q
         Parsed::Invalid(_) if other_dialect => Parsed::Unknown,
         parsed => parsed,
     };
-    out.push(Query { spot: node.id(), place, text, parsed, is_embedded: false, title: None });
+    out.push(Query { spot: node.id(), place, text, parsed, is_embedded: false, part: None, title: None });
 }
 
 /// The queries of a Prometheus rule file in an entry of a ConfigMap.
@@ -148,10 +152,13 @@ fn rule_file(entry: &Node<'_>, other_dialect: bool, out: &mut Vec<Query>) {
                     _ => continue,
                 };
                 let before = out.len();
-                push(&rule.get("expr"), place, other_dialect, out);
+                let expr = rule.get("expr");
+                push(&expr, place, other_dialect, out);
+                let part = expr.span().map(|span| span.start as usize..span.end as usize);
                 for query in &mut out[before..] {
                     query.spot = entry.id();
                     query.is_embedded = true;
+                    query.part = part.clone();
                     query.title = name.text().map(str::to_owned);
                 }
             }
@@ -178,8 +185,35 @@ fn dashboard(text: &Node<'_>, out: &mut Vec<Query>) {
         // Loki, whose queries are unknown.
         let none = memmem::find(json.as_bytes(), b"\"datasource\"").is_none();
         let above = Panel { source: none.then_some("prometheus"), title: None };
+        let from = out.len();
         panels(&value, above, &text.id(), out);
+        let mut places = places_of_expressions(json);
+        for query in &mut out[from..] {
+            // Equal queries are in the order of the text.
+            let at = places.iter().position(|(known, _)| known.trim() == query.text);
+            query.part = at.map(|at| places.remove(at).1);
+        }
     }
+}
+
+/// The values of `expr` in a dashboard, each with its bytes inside of the quotes, in the order of the text.
+fn places_of_expressions(json: &str) -> Vec<(String, Range<usize>)> {
+    const KEY: &str = "\"expr\"";
+    let mut places = Vec::new();
+    for at in memmem::find_iter(json.as_bytes(), KEY.as_bytes()) {
+        let after = at + KEY.len();
+        let rest = json[after..].trim_start();
+        let Some(value) = rest.strip_prefix(':').map(str::trim_start).filter(|value| value.starts_with('"'))
+        else {
+            continue;
+        };
+        let start = json.len() - value.len();
+        let mut strings = serde_json::Deserializer::from_str(value).into_iter::<String>();
+        if let Some(Ok(text)) = strings.next() {
+            places.push((text, start + 1..start + strings.byte_offset() - 1));
+        }
+    }
+    places
 }
 
 fn panels(value: &Value, above: Panel<'_>, spot: &NodeId, out: &mut Vec<Query>) {
@@ -202,6 +236,7 @@ fn panels(value: &Value, above: Panel<'_>, spot: &NodeId, out: &mut Vec<Query>) 
                     text,
                     parsed,
                     is_embedded: true,
+                    part: None,
                     title: panel.title.map(str::to_owned),
                 });
             }

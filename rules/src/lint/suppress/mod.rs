@@ -342,7 +342,8 @@ impl<'e> Suppressions<'e> {
             return None;
         }
         let object = finding.location.object().map(|o| SuppressionTarget::Object(std::ptr::from_ref(o.id())));
-        let line = match finding.location.resolve_span() {
+        // A comment cannot stand inside of a text.
+        let line = match finding.location.whole().resolve_span() {
             Some((source, _, span)) if self.files.contains(&Arc::as_ptr(source)) => {
                 let line = source.lines().line_of(span.start);
                 Some(SuppressionTarget::Line(Arc::as_ptr(source), line))

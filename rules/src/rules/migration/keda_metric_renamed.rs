@@ -97,7 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 Change::InSeconds => format!("write `{new}`, and thresholds in seconds"),
                 Change::SplitUp => format!("write `sum({new})`"),
             });
-            finding.identified_by(*old);
+            finding.identified_by(*old).at_query(object, query);
             if in_dashboard {
                 finding.severity(Severity::Info);
             }

@@ -69,6 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding
             .help(format!("divide by `{USED} + {FREE}`"))
             .severity(severity_in(query.place, Severity::Error));
+        finding.at_query(object, query);
         if !query.is_embedded
             && let Some(text) = node.text()
             && let Some(share) = as_share(text)

@@ -147,6 +147,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             };
             let finding = ctx.report(&node, message);
             finding.help(help).severity(severity_in(query.place, usual)).identified_by(name);
+            finding.at_query(object, query);
             if let Some(ObjectKey(exporter)) = &exporter {
                 finding.related(exporter, &exporter.path(&["metadata", "name"]), "the exporter");
             }

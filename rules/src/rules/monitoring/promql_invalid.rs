@@ -73,9 +73,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         let of =
             query.title.as_deref().map(|title| format!(" of `{}`", ellipsize(title))).unwrap_or_default();
-        ctx.report(&query.node(object), format!("the query{of} is not valid PromQL: {reason}"))
-            .help(help)
-            .severity(severity);
+        let message = format!("the query{of} is not valid PromQL: {reason}");
+        let finding = ctx.report(&query.node(object), message);
+        finding.help(help).severity(severity).at_query(object, query);
     }
     None
 }

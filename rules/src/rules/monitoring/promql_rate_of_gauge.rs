@@ -58,7 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let message =
             format!("`{function}` of `{metric}`, which is a gauge: the result does not follow its level");
         let finding = ctx.report(&node, message);
-        finding.severity(severity_in(query.place, Severity::Error));
+        finding.severity(severity_in(query.place, Severity::Error)).at_query(object, query);
         if metric == LAST_ERROR {
             finding
                 .severity(severity_in(query.place, Severity::Warning))

@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     format!("`{what}` goes from 0 to 100, so `{op} {}` is nearly always true", fault.number)
                 }
             };
-            ctx.report(&query.node(object), message).help(fault.help());
+            ctx.report(&query.node(object), message).help(fault.help()).at_query(object, query);
         }
     }
     None
