@@ -61,9 +61,9 @@ pub(super) fn diagnostic(
 
 /// The text of a finding: the message, the sets in which it holds, and the help, each on a line.
 fn words(finding: &Finding) -> String {
-    let help = finding.help.as_ref().map(|help| format!("help: {help}"));
+    let help = finding.whole_help().map(|help| format!("help: {help}"));
     let lines: Vec<String> =
-        [Some(finding.message.clone()), only_in(finding), help].into_iter().flatten().collect();
+        [Some(finding.whole_message().to_owned()), only_in(finding), help].into_iter().flatten().collect();
     let lines: Vec<_> = lines.iter().map(|line| printable(line, false)).collect();
     lines.join("\n")
 }

@@ -183,10 +183,10 @@ pub(super) fn words(report: &Report, at: usize) -> Vec<String> {
 pub(super) fn words_of(finding: &Finding, mark: Option<String>) -> Vec<String> {
     let notes: Vec<String> = mark.into_iter().chain(super::only_in(finding)).collect();
     let mut lines = vec![match notes.as_slice() {
-        [] => finding.message.clone(),
-        notes => format!("{} ({})", finding.message, notes.join("; ")),
+        [] => finding.whole_message().to_owned(),
+        notes => format!("{} ({})", finding.whole_message(), notes.join("; ")),
     }];
-    lines.extend(finding.help.as_ref().map(|help| format!("help: {help}")));
+    lines.extend(finding.whole_help().map(|help| format!("help: {help}")));
     if let Some(rendered) = finding.location.rendered() {
         let text = rendered_line(rendered).trim();
         if !rendered.is_literal && !text.is_empty() {

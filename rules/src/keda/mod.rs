@@ -97,7 +97,7 @@ pub(crate) fn with_article(kind: &str) -> String {
 
 /// The text, shortened for a message.
 pub(crate) fn ellipsize(text: &str) -> String {
-    const LONGEST: usize = 32;
+    const LONGEST: usize = 253;
     let line = text.split(['\n', '\r']).next().unwrap_or_default();
     if line.chars().count() <= LONGEST && line.len() == text.len() {
         return line.to_owned();

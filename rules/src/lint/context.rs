@@ -60,8 +60,9 @@ impl<'a> Context<'a> {
     pub(crate) fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
         let message = message.into();
         steps::take(50 + message.len());
-        let message = fit_to_limit(message);
-        let finding = Finding::new(self.rule, Location::of(self.object, node), message);
+        let location = Location::of(self.object, node);
+        let mut finding = Finding::new(self.rule, location, fit_to_limit(message.clone()));
+        finding.keep_uncut(&message);
         if node.is_absent() && (self.object.is_partial() || self.object.is_patched_by_kustomize()) {
             return self.dropped.insert(finding);
         }

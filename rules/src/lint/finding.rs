@@ -12,7 +12,7 @@ use crate::karpenter::budget::Week;
 use crate::lint::authority::Authority;
 use crate::lint::fix::Fix;
 use crate::lint::fix::text::Repair;
-use crate::lint::message::fit_to_limit;
+use crate::lint::message::{fit_to_limit, is_long};
 use crate::lint::rule::Rule;
 use crate::object::Object;
 use crate::promql::Query;
@@ -299,6 +299,11 @@ impl Location {
     }
 }
 
+/// The uncut text that a shown one was made of, unless that was replaced since.
+fn whole<'t>(uncut: Option<&'t str>, shown: &'t str) -> &'t str {
+    uncut.filter(|uncut| fit_to_limit((*uncut).to_owned()) == shown).unwrap_or(shown)
+}
+
 /// A further place of a finding.
 #[derive(Clone, Debug)]
 pub struct Related {
@@ -415,6 +420,8 @@ pub struct Finding {
     /// Whether a rule has it about another object, which its rule checks, and names this one
     /// ([`crate::Engine::review_object`]).
     pub from_partner: bool,
+    /// The message and the help before their names were cut; `None` where nothing was cut.
+    uncut: [Option<Box<str>>; 2],
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -443,12 +450,30 @@ impl Finding {
             merge: None,
             sets: SetNames::default(),
             from_partner: false,
+            uncut: [None, None],
         }
     }
 
     pub fn help(&mut self, text: impl Into<String>) -> &mut Finding {
-        self.help = Some(fit_to_limit(text.into()));
+        let text = text.into();
+        self.uncut[1] = is_long(&text).then(|| text.as_str().into());
+        self.help = Some(fit_to_limit(text));
         self
+    }
+
+    /// Keeps the message with its names whole, for programs.
+    pub(crate) fn keep_uncut(&mut self, message: &str) {
+        self.uncut[0] = is_long(message).then(|| message.into());
+    }
+
+    /// The message with its names whole. [`Finding::message`] is for people, on a line of limited length.
+    pub fn whole_message(&self) -> &str {
+        whole(self.uncut[0].as_deref(), &self.message)
+    }
+
+    /// The help with its names whole.
+    pub fn whole_help(&self) -> Option<&str> {
+        self.help.as_ref().map(|help| whole(self.uncut[1].as_deref(), help))
     }
 
     /// Sets a severity other than the rule's own. Only an error is rejected.
@@ -488,6 +513,24 @@ impl Finding {
         self
     }
 
+    /// Points at a query inside of the text of a field.
+    pub(crate) fn at_query(&mut self, object: &Object, query: &Query) -> &mut Finding {
+        match &query.part {
+            Some(part) => self.at_part(object, &query.node(object), part.clone()),
+            None => self,
+        }
+    }
+
+    /// Points at a part of the text of the field: some bytes of the text as it is read. Without effect where the file writes the text
+    /// in a way that has other lines.
+    pub(crate) fn at_part(&mut self, object: &Object, node: &Node<'_>, part: Range<usize>) -> &mut Finding {
+        if let Some(span) = part_span(object, node, &part) {
+            let field = std::mem::replace(&mut self.location, Location::of(object, node));
+            self.location = Location::Within(Box::new(field), span);
+        }
+        self
+    }
+
     /// Adds a further place.
     pub(crate) fn related(
         &mut self,
@@ -513,24 +556,6 @@ impl Finding {
 
     /// Sets the week that reports draw.
     pub(crate) fn schedule_grid(&mut self, week: Week) -> &mut Finding {
-    /// Points at a query inside of the text of a field.
-    pub(crate) fn at_query(&mut self, object: &Object, query: &Query) -> &mut Finding {
-        match &query.part {
-            Some(part) => self.at_part(object, &query.node(object), part.clone()),
-            None => self,
-        }
-    }
-
-    /// Points at a part of the text of the field: some bytes of the text as it is read. Without effect where the file writes the text
-    /// in a way that has other lines.
-    pub(crate) fn at_part(&mut self, object: &Object, node: &Node<'_>, part: Range<usize>) -> &mut Finding {
-        if let Some(span) = part_span(object, node, &part) {
-            let field = std::mem::replace(&mut self.location, Location::of(object, node));
-            self.location = Location::Within(Box::new(field), span);
-        }
-        self
-    }
-
         self.schedule_grid = Some(Box::new(week));
         self
     }
@@ -584,6 +609,10 @@ impl Finding {
     pub(crate) fn refer_to_written(&mut self) {
         let places = self.related.iter_mut().map(|related| &mut related.location);
         for place in std::iter::once(&mut self.location).chain(places) {
+            let place = match place {
+                Location::Within(field, _) => &mut **field,
+                other => other,
+            };
             if let Location::Field { object, .. } | Location::Text { object: Some(object), .. } = place
                 && !object.is_as_written()
             {
@@ -609,10 +638,6 @@ impl Finding {
         for related in other.related {
             let same = |one: &Related| {
                 one.message == related.message && one.location.renders_equal(&related.location)
-            let place = match place {
-                Location::Within(field, _) => &mut **field,
-                other => other,
-            };
             };
             if self.related.len() < MAX_JOINED_RELATED && !self.related[..known].iter().any(same) {
                 self.related.push(related);

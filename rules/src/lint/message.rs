@@ -9,6 +9,11 @@ pub(crate) const MAX_MESSAGE_CHARS: usize = 120;
 /// Minimum number of characters of a shortened name, so that it can be recognized.
 const MIN_QUOTE_CHARS: usize = 8;
 
+/// Whether a text is too long for the limit.
+pub(crate) fn is_long(text: &str) -> bool {
+    text.len() > MAX_MESSAGE_CHARS && text.chars().count() > MAX_MESSAGE_CHARS && !text.contains(UNNAMED)
+}
+
 /// Fits a text to the limit by shortening its longest quotes. The placeholder for a missing name is removed.
 pub(crate) fn fit_to_limit(text: String) -> String {
     let text = if text.contains(UNNAMED) { without_unnamed(&text) } else { text };
