@@ -313,6 +313,21 @@ impl Scopes {
         scope
     }
 
+    /// Takes the definitions among the files of the input for the configurations that name none.
+    pub(crate) fn take_definitions<'p>(&mut self, files: impl Iterator<Item = &'p Path>) {
+        if !self.flags.crds.as_ref().is_some_and(Vec::is_empty) {
+            return;
+        }
+        let (definitions, read) = crds::of_input(files);
+        if definitions.is_empty() {
+            return;
+        }
+        for scope in self.list.iter_mut().filter(|scope| scope.crds.is_empty()) {
+            scope.settings.definitions = definitions.clone();
+            scope.crds.clone_from(&read);
+        }
+    }
+
     /// Reads a configuration. Its errors are stored for [`Scopes::finish`].
     fn load(&mut self, path: &Path) -> usize {
         let named = short_path(path);

@@ -1,5 +1,8 @@
-//! The CustomResourceDefinitions that the user provides with `--crds` or `crds:`.
+//! The CustomResourceDefinitions that the user provides with `--crds` or `crds:`, or that are in the input.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::source::Source;
@@ -41,6 +44,51 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<CustomResourceDefinitions, Vec<S
         let path = objects.get(at).and_then(Object::origin).map_or("", |origin| origin.source.path());
         vec![format!("{path}: {why}")]
     })
+}
+
+/// Maximum number of files of the input that are searched for definitions.
+const MAX_FILES: usize = 1_000;
+
+/// The definitions among files of the input whose names or folders say that they have some, with these files. A kind that they
+/// define in two ways, and what is no valid definition, is left out.
+pub(crate) fn of_input<'p>(
+    paths: impl Iterator<Item = &'p Path>,
+) -> (CustomResourceDefinitions, Vec<PathBuf>) {
+    let mut by_name: BTreeMap<String, Option<Object>> = BTreeMap::new();
+    let mut read = Vec::new();
+    for path in paths.filter(|path| is_called_definition(path)).take(MAX_FILES) {
+        let Ok(bytes) = std::fs::read(path) else { continue };
+        if memchr::memmem::find(&bytes, b"CustomResourceDefinition").is_none() {
+            continue;
+        }
+        let file = File::read(Source::new(&display_path(path), bytes));
+        let is_valid =
+            |object: &Object| is_definition(object) && CustomResourceDefinitions::new([object]).is_ok();
+        for object in file.objects.into_iter().filter(is_valid) {
+            match by_name.entry(object.id().name.clone()) {
+                Entry::Vacant(vacant) => _ = vacant.insert(Some(object)),
+                Entry::Occupied(mut known) => {
+                    let spec = |object: &Object| object.path(&["spec"]).to_json();
+                    if known.get().as_ref().is_some_and(|known| spec(known) != spec(&object)) {
+                        known.insert(None);
+                    }
+                }
+            }
+        }
+        read.push(path.to_owned());
+    }
+    let objects: Vec<Object> = by_name.into_values().flatten().collect();
+    (CustomResourceDefinitions::new(&objects).unwrap_or_default(), read)
+}
+
+/// Whether a file or one of its folders is called after CustomResourceDefinitions.
+fn is_called_definition(path: &Path) -> bool {
+    let name = |part: &OsStr| part.to_string_lossy().to_ascii_lowercase();
+    let folders = path.parent().into_iter().flat_map(Path::iter);
+    path.file_name().is_some_and(|file| name(file).contains("crd"))
+        || folders
+            .map(name)
+            .any(|folder| matches!(folder.as_str(), "crd" | "crds" | "customresourcedefinitions"))
 }
 
 fn is_definition(object: &Object) -> bool {

@@ -87,6 +87,8 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
     }
     let engines = scopes.engines()?;
     let before = Before::of(&scopes);
+    let applied = inputs.iter().filter(|one| one.input.unapplied.is_none() && one.input.stream.is_none());
+    scopes.take_definitions(applied.map(|one| one.input.absolute.as_path()));
     let platform = args.formats.iter().any(|format| format.style.has_pools()).then(|| {
         let here = scopes.scope_of(&files::absolute(Path::new(CONFIGURATIONS[0])), &found.directories);
         scopes.get(here).settings.platform.clone()

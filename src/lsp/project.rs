@@ -127,6 +127,8 @@ impl Project {
         let (inputs, directories) = find(file, &mut scopes);
         let mut errors = Vec::new();
         if let Err(error) = scopes.finish() {
+        let applied = inputs.iter().filter(|one| one.input.unapplied.is_none() && one.input.stream.is_none());
+        scopes.take_definitions(applied.map(|one| one.input.absolute.as_path()));
             errors.push(error.to_string());
         }
         let engines: Vec<Arc<Engine>> =

@@ -9,6 +9,7 @@ use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
 use crate::kind::Kind;
 use crate::lint::context::Context;
+use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::finding;
 use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
@@ -44,13 +45,16 @@ pub struct Engine {
     catch_all: Vec<usize>,
     /// The rules with findings that name objects of a kind, by that kind.
     pairs: BTreeMap<Kind, Vec<(usize, &'static Pair)>>,
-    /// The platform with each other supported version, for products whose version is not configured.
-    alternatives: Vec<(Product, Platform)>,
+    platforms: Platforms,
+    is_accepted: IsAccepted,
 }
 
 impl Engine {
     /// Creates an engine for a table of rules with a configuration.
-    pub(crate) fn with_rules(settings: Settings, rules: RuleSet) -> Engine {
+    pub(crate) fn with_rules(settings: Settings, rules: RuleSet, is_accepted: IsAccepted) -> Engine {
+/// Whether the user's definition of an object's kind accepts what a finding says that the API server rejects.
+pub(crate) type IsAccepted = fn(&Object, &Finding, &CustomResourceDefinitions) -> bool;
+
         let rules = ResolvedRules::new(settings, rules);
         let mut by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>> = BTreeMap::new();
         let mut pairs: BTreeMap<Kind, Vec<(usize, &'static Pair)>> = BTreeMap::new();
@@ -78,8 +82,8 @@ impl Engine {
                 }
             }
         }
-        let alternatives = versions::alternatives(&rules.settings().platform);
-        Engine { rules, by_kind, kind_agnostic, catch_all, pairs, alternatives }
+        let platforms = Platforms::new(&rules.settings().platform);
+        Engine { rules, by_kind, kind_agnostic, catch_all, pairs, platforms, is_accepted }
     }
 
     pub fn settings(&self) -> &Settings {
@@ -205,8 +209,17 @@ impl Engine {
             });
         }
         leave_unrelated(findings, from, object, cluster);
-        // An object that is not applied is not rejected.
-        if rule.group == Group::Manifest && object.source().is_some_and(|source| source.is_left_out()) {
+        // The rules over the schema ask the user's definitions themselves.
+        let definitions = &self.settings().definitions;
+        if definitions.define_kind(object.id()) && !matches!(rule.check, Check::CatchAll(_)) {
+            let own = findings.split_off(from);
+            findings
+                .extend(own.into_iter().filter(|finding| !(self.is_accepted)(object, finding, definitions)));
+        }
+        // An object that is not applied is not rejected, and breaks nothing.
+        let is_left_out =
+            rule.group == Group::Manifest && object.source().is_some_and(|source| source.is_left_out());
+        if is_left_out || cluster.is_shown(&Fact::Unreached) {
             for finding in &mut findings[from..] {
                 finding.severity = finding.severity.min(Severity::Warning);
             }

@@ -7,10 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::kind::definitions::CustomResourceDefinitions;
+use crate::lint::authority::Authority;
 use crate::lint::context::Context;
+use crate::lint::finding::Finding;
 use crate::lint::rule::{Aspect, Ownership, Rule};
 use crate::object::Object;
-use crate::schema::{Violation, ViolationKind, violations};
+use crate::schema::{Violation, ViolationKind, accepted_by_definition, violations};
 use crate::tree::pointer::Pointer;
 
 #[derive(Default)]
@@ -76,6 +79,25 @@ impl EarlierReports {
                     || reported.is_some_and(|all| all.iter().any(|at| at.is_related_to(part)))
             })
     }
+}
+
+/// Whether the user's definition of an object's kind accepts a field, or its absence, of which a rule says that the API server
+/// rejects it. What the schema does not state, a CEL expression for example, is left to the rule.
+pub(super) fn is_accepted_by_definition(
+    object: &Object,
+    finding: &Finding,
+    definitions: &CustomResourceDefinitions,
+) -> bool {
+    let Some(field) = finding.location.pointer() else { return false };
+    if finding.rejected_by != Some(Authority::ApiServer)
+        || accepted_by_definition(object, field, definitions) != Some(true)
+    {
+        return false;
+    }
+    let steps = field.steps();
+    let is_owned = finding.rule.owns.iter().any(|owned| matches(owned.path, steps));
+    let known = violations(object, &CustomResourceDefinitions::default());
+    is_owned || known.iter().any(|violation| violation.pointer == *field)
 }
 
 /// Whether the steps of a pointer match a path as in [`Ownership::path`].
