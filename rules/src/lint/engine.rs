@@ -10,6 +10,8 @@ use crate::file::File;
 use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::kind::definitions::CustomResourceDefinitions;
+use crate::lint::context::Context;
+use crate::lint::decisions::is_decided;
 use crate::lint::finding;
 use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
@@ -227,6 +229,11 @@ pub(crate) type IsAccepted = fn(&Object, &Finding, &CustomResourceDefinitions) -
         for finding in &mut findings[from..] {
             finding.refer_to_written();
             finding.severity = set.severity.unwrap_or(finding.severity);
+        // Whoever states a severity wants the finding.
+        if set.severity.is_none() && findings[from..].iter().any(is_decided) {
+            let own = findings.split_off(from);
+            findings.extend(own.into_iter().filter(|finding| !is_decided(finding)));
+        }
         }
         reads_earlier_findings
     }

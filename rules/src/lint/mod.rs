@@ -3,6 +3,7 @@
 pub mod authority;
 pub mod config;
 pub mod context;
+mod decisions;
 pub mod engine;
 pub mod finding;
 pub mod fix;
