@@ -48,6 +48,8 @@ use crate::cluster::query::{Queries, Query};
 use crate::cluster::sets::Bond;
 use crate::cluster::table::{Table, Tables, View};
 use crate::kind::Kind;
+use crate::cluster::together::routes;
+use crate::cluster::versions::{OutsideFact, ShownVersions, shown_by};
 use crate::object::Object;
 
 /// The known objects and the data derived from them. Lookups of single objects are methods of [`Objects`], to
@@ -62,6 +64,12 @@ pub struct Cluster {
     bond: Bond,
     admissions: Arc<Admissions>,
 }
+    /// Whether a kustomization lists the file of any object that is, or was, in the cluster.
+    has_kustomized: bool,
+    /// What files of the set show that are no manifests. `None`: the cluster is not one of files, and its versions are those of
+    /// the configuration.
+    outside: Option<Arc<[OutsideFact]>>,
+    shown: OnceLock<ShownVersions>,
 
 pub(crate) enum Replaced {
     /// The results of these reads.
@@ -106,6 +114,27 @@ impl Cluster {
     }
 
     pub(crate) fn is_incremental(&self) -> bool {
+    /// Takes the versions that the manifests show for those of the platform.
+    pub(crate) fn with_facts(self, outside: Arc<[OutsideFact]>) -> Cluster {
+        Cluster { outside: Some(outside), ..self }
+    }
+
+    /// What files of the set show that are no manifests.
+    pub(crate) fn outside_facts(&self) -> &[OutsideFact] {
+        self.outside.as_deref().unwrap_or_default()
+    }
+
+    /// The versions that the set shows, if they count.
+    pub(crate) fn shown(&self) -> Option<&ShownVersions> {
+        let outside = self.outside.as_ref()?;
+        Some(self.shown.get_or_init(|| ShownVersions::of(self.objects.objects(), outside)))
+    }
+
+    /// Whether a kustomization may give objects another namespace or name.
+    pub(crate) fn has_kustomized(&self) -> bool {
+        self.has_kustomized
+    }
+
         self.incremental
     }
 
@@ -130,6 +159,8 @@ impl Cluster {
         self.change(ObjectChange::Added, &object, &mut Invalidations::disabled());
         self.queries = Queries::default();
         self.objects.push(object);
+        self.shown = OnceLock::new();
+        self.has_kustomized |= !routes(&object).is_empty();
     }
 
     pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Replaced {
@@ -147,6 +178,14 @@ impl Cluster {
         if is_anything_lost {
             self.queries = Queries::default();
             return Replaced::Everything;
+        if !self.has_kustomized && new.iter().any(|object| !routes(object).is_empty()) {
+            self.has_kustomized = true;
+            is_anything_lost = true;
+        }
+        if let Some(before) = versions {
+            self.shown = OnceLock::new();
+            is_anything_lost |= self.shown().is_some_and(|shown| shown.numbers() != before);
+        }
         }
         invalid.sort_unstable();
         invalid.dedup();

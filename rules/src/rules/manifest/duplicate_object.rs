@@ -8,7 +8,8 @@
 //! # Fix
 //! Rename one of them, or remove the one that is out of date. It is an error among the resources of
 //! one kustomization and a warning within one file. In two files of one folder it is information,
-//! because they may be alternatives, and it is reported once for each pair of files. Files of
+//! because they may be alternatives, and it is reported once for each pair of files; samples, resources
+//! of tests, copies of releases and files whose names share a word are alternatives and not reported. Files of
 //! different folders often belong to different clusters: they are compared with `--complete` alone,
 //! and bases and overlays of kustomize are never compared, because they repeat objects on purpose.
 //!
@@ -34,6 +35,7 @@
 use crate::cluster::together::{folder, routes};
 use crate::lint::finding::Merge;
 use crate::rules::manifest::duplicate_relation::{Relation, relation};
+use crate::rules::manifest_purpose::{is_example, is_release_manifest};
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_word_in_capitals;
 
@@ -64,10 +66,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let index = ctx.cluster();
     let complete = index.is_complete();
-    let same_name = index.named(&id.group, &id.kind, &id.name);
-    let related = same_name.filter_map(|others| closest(object, others, complete));
-    // The first object that is most certainly applied together with this one.
-    let (relation, first) = related.min_by_key(|(relation, other)| (*relation, position(other)))?;
+    // Where no kustomization gives objects another namespace, only those of the own one can be the same.
+    let (relation, first) = if object.is_cluster_scoped() || index.has_kustomized() {
+        let same_name = index.named(&id.group, &id.kind, &id.name);
+        let related = same_name.filter_map(|others| closest(object, others, complete));
+        // The first object that is most certainly applied together with this one.
+        related.min_by_key(|(relation, other)| (*relation, position(other)))?
+    } else {
+        closest(object, index.all(&id.group, &id.kind, object.namespace_or_default(), &id.name), complete)?
+    };
+    if relation == Relation::Folder && are_alternatives(object, first) {
+        return None;
+    }
     let path = first.origin()?.source.path();
     let own_path = object.origin()?.source.path();
     let same_file = path == own_path;
@@ -108,6 +118,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .related(first, &first.path(&["metadata", "name"]), "also defined here")
         .merges(merge);
     None
+}
+
+/// Whether two objects of one folder are kept beside each other on purpose: as samples, as resources of tests, as copies of
+/// releases, or in files whose names say that they are variants.
+fn are_alternatives(object: &Object, other: &Object) -> bool {
+    let words = |object: &Object| -> Vec<String> {
+        let path = object.origin().map_or("", |origin| origin.source.path());
+        let file = path.rsplit('/').next().unwrap_or_default();
+        let stem = file.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        stem.split(['-', '_']).filter(|word| word.len() >= 3).map(str::to_owned).collect()
+    };
+    let is_test = |object: &Object| {
+        let path = object.origin().map_or("", |origin| origin.source.path());
+        folder(path).split('/').any(|part| matches!(part, "test" | "tests" | "e2e" | "testdata"))
+    };
+    let kept = |object: &Object| is_example(object) || is_release_manifest(object) || is_test(object);
+    let (own, others) = (words(object), words(other));
+    kept(object) && kept(other) || own.iter().any(|word| others.contains(word))
 }
 
 /// The first of the objects before this one, in the order of their files, that is most certainly applied together with it.
