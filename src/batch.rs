@@ -238,6 +238,7 @@ fn set_files<'a>(
     let files = inputs.iter().zip(reads).map(|(one, read)| SetFile {
         input: &one.input,
         objects: read.file.as_ref().filter(|_| read.manifest).map_or(&[], |file| &file.objects),
+        facts: &read.facts,
         clusters: clusters(one, &engines[one.scope]),
     });
     files.collect()

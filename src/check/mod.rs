@@ -25,7 +25,9 @@ use crate::error::CliError;
 use crate::files::{self, CONFIGURATIONS, FoundFiles};
 use crate::output;
 use crate::render::Renders;
-use crate::report::{Diff, Layout, environment_note, unread_lines, write_sets, write_verbose};
+use crate::report::{
+    Diff, Layout, environment_note, taken_versions, unread_lines, write_sets, write_verbose,
+};
 use crate::terminal::{self, count, print_error, print_note};
 
 use outcome::Outcome;
@@ -85,10 +87,10 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
     if let Some(folder) = &args.relative_to {
         report_relative_to(folder, &mut inputs, &mut found)?;
     }
-    let engines = scopes.engines()?;
-    let before = Before::of(&scopes);
     let applied = inputs.iter().filter(|one| one.input.unapplied.is_none() && one.input.stream.is_none());
     scopes.take_definitions(applied.map(|one| one.input.absolute.as_path()));
+    let engines = scopes.engines()?;
+    let before = Before::of(&scopes);
     let platform = args.formats.iter().any(|format| format.style.has_pools()).then(|| {
         let here = scopes.scope_of(&files::absolute(Path::new(CONFIGURATIONS[0])), &found.directories);
         scopes.get(here).settings.platform.clone()
@@ -151,6 +153,9 @@ fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>
         let before = run.before.as_ref();
         let findings = &outcome.report.findings;
         outcome.report.preview = before.map(|before| before.compare(&mut batch, &renders, findings));
+    }
+    if run.args.formats.iter().any(|format| format.style == Style::Json) {
+        outcome.report.versions = taken_versions(&batch);
     }
     outcome.report.pools = run.platform.as_ref().map(|platform| pools::of_run(&batch, platform));
     Ok(Checked { batch, renders, outcome, diff })

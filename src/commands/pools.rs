@@ -20,11 +20,12 @@ pub(crate) fn run(args: &PoolsArgs, color: Color) -> Result<ExitCode, CliError> 
     let mut overviews = Vec::new();
     let mut capacities = args.capacity.then(Vec::new);
     for set in loaded.chosen(args.set.only.as_deref())? {
-        let situation = Situation::read(&set.cluster, &platform, None);
+        let of_set = set.cluster.platform(&platform);
+        let situation = Situation::read(&set.cluster, &of_set, None);
         if situation.is_empty() {
             continue;
         }
-        overviews.push((set.name.clone(), situation.overview(&set.cluster, &platform)));
+        overviews.push((set.name.clone(), situation.overview(&set.cluster, &of_set)));
         if let Some(capacities) = &mut capacities {
             capacities.push((set.name.clone(), situation.capacity(&set.cluster)));
         }

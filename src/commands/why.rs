@@ -39,8 +39,11 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
     let mut known: Vec<String> = Vec::new();
     let mut complete = true;
     let mut room: Option<(Room, i64)> = None;
+    let first = around.first().map(|place| place.cluster.platform(&settings.platform).into_owned());
+    let platform = first.unwrap_or_else(|| settings.platform.clone());
     for place in around {
-        let situation = Situation::read(place.cluster, &settings.platform, Some(&place.workload));
+        let of_set = place.cluster.platform(&settings.platform);
+        let situation = Situation::read(place.cluster, &of_set, Some(&place.workload));
         known.extend(situation.pool_names().map(str::to_owned));
         let situation = match &args.pool {
             None => (!situation.is_empty()).then_some(situation),
@@ -65,7 +68,7 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
             ),
         }));
     }
-    let answer = WhyAnswer { workload: &workload, pods, room, platform: &settings.platform, complete };
+    let answer = WhyAnswer { workload: &workload, pods, room, platform: &platform, complete };
     output::to_stdout(|out| answer.write(out, args.format, RenderOptions::for_stdout(color)))?;
     let fits = answer.pods.iter().all(|(_, pod)| pod.verdict == FitVerdict::Fits);
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -30,6 +30,22 @@ impl Directories {
         self.read.extend(others.read);
     }
 
+    /// The paths of all files in the folders that a walk has read whose name ends in `end`, sorted.
+    pub(super) fn files_ending(&self, end: &str) -> Vec<PathBuf> {
+        let ends = |name: &OsStr| name.as_encoded_bytes().ends_with(end.as_bytes());
+        let files = self.read.iter().flat_map(|(folder, directory)| {
+            let files = directory.entries().filter(move |(name, of)| *of == EntryType::File && ends(name));
+            files.map(move |(name, _)| Path::new(folder).join(name))
+        });
+        let mut files: Vec<PathBuf> = files.collect();
+        files.sort_unstable();
+        files
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.read.is_empty()
+    }
+
     /// The names in a folder, if a walk has read it.
     pub(super) fn known(&self, folder: &Path) -> Option<&Directory> {
         self.read.get(folder.as_os_str())

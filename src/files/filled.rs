@@ -188,7 +188,7 @@ fn folders_of(inputs: &[Input]) -> impl Iterator<Item = &Path> {
         .filter(move |folder| last.replace(*folder) != Some(*folder))
 }
 
-fn common_folder(inputs: &[Input]) -> PathBuf {
+pub(super) fn common_folder(inputs: &[Input]) -> PathBuf {
     let mut folders = folders_of(inputs);
     let first = folders.next().unwrap_or(Path::new("")).to_owned();
     folders.fold(first, |common, folder| {

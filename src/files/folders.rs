@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 use rayon::prelude::*;
 
-use super::filled::{FilledFolders, flux_paths, has_placeholders, read_small};
+use super::filled::{FilledFolders, common_folder, flux_paths, has_placeholders, read_small};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
+use super::walker::Walk;
 use super::{Directories, Disk, Input, SkipReason, display_path, is_configuration};
 
 /// Maximum depth to which nested kustomizations are followed.
@@ -40,9 +41,24 @@ pub(crate) struct Folders {
     /// read.
     filled_folders: Arc<OnceLock<FilledFolders>>,
     inputs: Vec<Input>,
+    /// The files of Terraform in the folders of the inputs, which show versions.
+    pub(super) terraform: Vec<PathBuf>,
     /// The content of the folders when the inputs were found.
     pub(super) directories: Directories,
     pub(super) disk: Disk,
+}
+
+/// Maximum number of files and folders to visit when looking for files of Terraform.
+const MAX_ENTRIES: usize = 100_000;
+
+/// The files of Terraform below the folder of the inputs.
+fn terraform(inputs: &[Input], directories: &Directories) -> Vec<PathBuf> {
+    const END: &str = ".tf";
+    if !directories.is_empty() || inputs.is_empty() {
+        return directories.files_ending(END);
+    }
+    let walk = Walk { known: directories, is_filtered: true, limit: MAX_ENTRIES };
+    walk.run(&common_folder(inputs), |_| false).directories.files_ending(END)
 }
 
 #[derive(Default)]
@@ -79,8 +95,17 @@ impl Folders {
             |folder: &&Path| Some((folder.to_path_buf(), Kustomization::read(folder, disk, &directories)?));
         let kustomizations = around.par_iter().filter_map(read).collect();
         let disk = disk.clone();
-        let mut folders =
-            Folders { charts, libraries, kustomizations, inputs, directories, disk, ..Folders::default() };
+        let terraform = terraform(&inputs, &directories);
+        let mut folders = Folders {
+            charts,
+            libraries,
+            kustomizations,
+            inputs,
+            terraform,
+            directories,
+            disk,
+            ..Folders::default()
+        };
         folders.resolve();
         folders
     }
@@ -94,6 +119,7 @@ impl Folders {
             mut kustomizations,
             filled_folders,
             inputs,
+            terraform,
             directories,
             disk,
             ..
@@ -128,6 +154,7 @@ impl Folders {
             kustomizations,
             filled_folders,
             inputs,
+            terraform,
             directories,
             disk,
             ..Folders::default()
@@ -277,6 +304,9 @@ impl Folders {
         }
         if KUSTOMIZATIONS.contains(&&*name) {
             return Some(SkipReason::Kustomization);
+        }
+        if [".tf", ".tofu", ".tfvars", ".hcl"].iter().any(|end| name.ends_with(end)) {
+            return Some(SkipReason::Terraform);
         }
         if self.reshaping.contains(path) || !input.named && self.is_unlisted_patch(path) {
             return Some(SkipReason::KustomizePatch);

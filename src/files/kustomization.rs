@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gpulint_rules::Node;
 use gpulint_rules::source;
 use gpulint_rules::source::{Document, FilledPlaceholder, PatchTarget, PatchedReplicas, Source};
+use gpulint_rules::{Node, Product, Version, minor_of, pins_of};
 
 use super::{Directories, Disk, absolute};
 
@@ -39,6 +39,8 @@ pub(crate) struct Kustomization {
     pub(super) filled: Vec<FilledPlaceholder>,
     /// The objects that its patches remove.
     pub(super) removed: Vec<PatchTarget>,
+    /// The versions of products that its charts show, with the line.
+    pub(super) versions: Vec<(Product, Version, u32)>,
     /// Whether it is a component, which is built only as part of a kustomization that includes it.
     pub(crate) is_component: bool,
     /// Whether kustomize builds it. Flux has a kind of the same name that kustomize does not build.
@@ -53,7 +55,8 @@ impl Kustomization {
         for name in KUSTOMIZATIONS.into_iter().filter(|name| directories.has_file(folder, name)) {
             let file = folder.join(name);
             let Ok(bytes) = disk.read(&file) else { continue };
-            let documents = source::read(&Source::new(name, bytes));
+            let source = Source::new(name, bytes);
+            let documents = source::read(&source);
             let found = out.get_or_insert_with(|| Kustomization {
                 file,
                 is_built: documents.first().and_then(Document::root).is_some_and(|root| is_built(&root)),
@@ -61,6 +64,13 @@ impl Kustomization {
             });
             for root in documents.iter().filter_map(Document::root) {
                 found.add(folder, &root, disk);
+                pins_of(&root, name, &mut |product, node, text| {
+                    let line =
+                        node.span().map(|span| source.lines().position(source.text(), span.start).line);
+                    found
+                        .versions
+                        .extend(minor_of(text).zip(line).map(|(version, line)| (product, version, line)));
+                });
             }
         }
         out

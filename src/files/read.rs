@@ -11,7 +11,7 @@ use std::sync::Arc;
 use gpulint_rules::source;
 use gpulint_rules::source::{Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source};
 use gpulint_rules::tree::Span;
-use gpulint_rules::{File, Kind, Object};
+use gpulint_rules::{Fact, File, Kind, Object, facts_of_text};
 use rayon::prelude::*;
 
 use super::broken::{has_template_action, is_manifest_text, is_script_or_prose, mentions_kubernetes};
@@ -32,6 +32,8 @@ pub(crate) struct ReadOutcome {
     pub(crate) manifest: bool,
     /// The parts that are not checked, or only partially.
     pub(crate) skipped: Vec<Skipped>,
+    /// What a file that is no manifest shows of the cluster, each with its line.
+    pub(crate) facts: Vec<(Fact, u32)>,
     /// The reason why the file could not be read.
     pub(crate) error: Option<String>,
     /// The content of a stream, which is written to standard output when it is fixed.
@@ -111,7 +113,11 @@ impl Content {
             Ok(Some(bytes)) if is_binary(&bytes, input) => skip(SkipReason::NotText, bytes),
             Ok(Some(bytes)) if is_foreign_json(&bytes, input) => skip(SkipReason::Foreign, bytes),
             Ok(Some(bytes)) if is_foreign_yaml(&bytes, input) && !folders.is_patch(input) => {
-                skip(SkipReason::Foreign, bytes)
+                let facts = std::str::from_utf8(&bytes).map(facts_of_text).unwrap_or_default();
+                match skip(SkipReason::Foreign, bytes) {
+                    Content::Read(read) => Content::Read(ReadOutcome { facts, ..read }),
+                    other => other,
+                }
             }
             Ok(Some(bytes)) => Content::Bytes(bytes),
         }
@@ -137,43 +143,8 @@ pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: V
     let source = source.with_left_out(folders.is_left_out(input));
     let source = Arc::new(source);
     let documents = parse(&source);
-    classify_documents(input, source, documents, folders.is_patch(input))
-}
-
-/// Whether a text has the fields of a manifest. If it does not parse as YAML and has none of them, it is a
-/// file of another tool and is not checked; a manifest with a syntax error still contains its kind.
-fn mentions_kubernetes(text: &str) -> bool {
-    let field = |line: &str, name: &str| {
-        let line = line.trim_start_matches([' ', '-', '{', '"', '\'', '\u{feff}']);
-        let rest = line.strip_prefix(name).map(|rest| rest.trim_start_matches(['"', '\'', ' ']));
-        rest.is_some_and(|rest| rest.starts_with(':'))
-    };
-    text.lines().any(|line| field(line, "apiVersion") || field(line, "kind"))
-        || text.contains("\"apiVersion\"")
-}
-
-/// Whether the first line of a document that does not parse may be that of a manifest. Scripts and prose that
-/// contain a manifest are not checked.
-fn begins_like_yaml(source: &Source, document: &Document) -> bool {
-    let text =
-        source.text().get(document.span.start as usize..document.span.end as usize).unwrap_or_default();
-    let mut lines = text.lines().map(str::trim).map(|line| line.trim_start_matches('\u{feff}'));
-    let Some(first) = lines.find(|line| !line.is_empty() && !line.starts_with(['#', '%']) && *line != "---")
-    else {
-        return true;
-    };
-    let is_key = |word: &str| matches!(word, "apiVersion" | "kind" | "metadata" | "spec");
-    let word = first.split([' ', ':', '=']).next().unwrap_or_default();
-    let is_entry = first.contains(": ") || first.ends_with(':');
-    // User data of an instance in MIME parts.
-    if word == "MIME-Version" {
-        return false;
-    }
-    // Prose may end in a colon, but a key of a manifest has no spaces.
-    let is_key_of_one_word = !first.split(':').next().unwrap_or_default().trim().contains(' ');
-    is_entry && is_key_of_one_word
-        || first.starts_with(['-', '{', '[', '"', '\'', '<', '=', '>', '\t'])
-        || is_key(word)
+    let facts = facts_of_text(source.text());
+    ReadOutcome { facts, ..classify_documents(input, source, documents, folders.is_patch(input)) }
 }
 
 /// Whether a file that the user did not name is a template of Terraform, judging by its name.
@@ -345,10 +316,6 @@ fn classify_documents(
             }
             DocumentClass::Objects(found) => {
                 if patch || found.iter().any(is_patch) {
-fn text_of<'a>(source: &'a Source, document: &Document) -> &'a str {
-    source.text().get(document.span.start as usize..document.span.end as usize).unwrap_or_default()
-}
-
                     let template = !patch && found.iter().any(Object::is_pod_template);
                     let reason = if template { SkipReason::PodTemplate } else { SkipReason::KustomizePatch };
                     read.skipped.push(skipped(input, number, reason, true));
@@ -376,6 +343,10 @@ fn collapse_to_file(skipped: &mut Vec<Skipped>) {
             only.document = None;
         }
     }
+}
+
+fn text_of<'a>(source: &'a Source, document: &Document) -> &'a str {
+    source.text().get(document.span.start as usize..document.span.end as usize).unwrap_or_default()
 }
 
 fn is_patch(object: &Object) -> bool {
@@ -418,6 +389,10 @@ fn classify(source: &Arc<Source>, document: &Document, patch: bool) -> DocumentC
     };
     if objects.iter().all(kustomize) {
         return DocumentClass::Other(SkipReason::Kustomization);
+    }
+    // The core group has one version: what has no name and another one is a document of another program, such as Talos.
+    if objects.iter().all(|o| o.id().group.is_empty() && o.id().version != "v1" && is_patch(o)) {
+        return DocumentClass::Other(SkipReason::Foreign);
     }
     objects.retain(|o| !o.is(CRD));
     if objects.is_empty() {

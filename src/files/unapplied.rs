@@ -36,10 +36,25 @@ const PROGRAMS: &[&str] = &[
 const ENVIRONMENTS: &[&str] = &["dev", "development", "prod", "production", "stage", "staging", "prd", "stg"];
 
 /// Folders of archived files; a leading `_` or `.` is ignored.
-const ARCHIVES: &[&str] = &["archive", "archived", "archives", "attic", "deprecated", "obsolete", "unused"];
+const ARCHIVES: &[&str] = &[
+    "archive",
+    "archived",
+    "archives",
+    "attic",
+    "backup",
+    "backups",
+    "decommissioned",
+    "deprecated",
+    "disabled",
+    "graveyard",
+    "obsolete",
+    "old",
+    "retired",
+    "unused",
+];
 
 /// Suffixes of the names of backups, before the extension.
-const BACKUPS: &[&str] = &[".backup", ".bak", ".old", ".orig"];
+const BACKUPS: &[&str] = &[".backup", ".bak", ".disabled", ".old", ".orig"];
 
 /// The folders below one root, and the reasons why files in them are not applied.
 pub(super) struct Unapplied<'r> {

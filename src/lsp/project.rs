@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpulint_rules::workspace::FileChange;
 use gpulint_rules::{
-    CheckReport, Engine, File, Membership, Object, ObjectId, Partition, RulePanic, Workspace,
+    CheckReport, Engine, Fact, File, Membership, Object, ObjectId, Partition, RulePanic, Workspace,
 };
 use rayon::prelude::*;
 
@@ -66,6 +66,8 @@ struct FileState {
     is_manifest: bool,
     /// The ids of the objects, as far as sets depend on them.
     objects: Vec<ObjectId>,
+    /// What the file shows of the cluster beside its objects.
+    facts: Vec<(Fact, u32)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,10 +127,10 @@ impl Project {
         enter(root);
         let mut scopes = Scopes::for_server(args)?;
         let (inputs, directories) = find(file, &mut scopes);
-        let mut errors = Vec::new();
-        if let Err(error) = scopes.finish() {
         let applied = inputs.iter().filter(|one| one.input.unapplied.is_none() && one.input.stream.is_none());
         scopes.take_definitions(applied.map(|one| one.input.absolute.as_path()));
+        let mut errors = Vec::new();
+        if let Err(error) = scopes.finish() {
             errors.push(error.to_string());
         }
         let engines: Vec<Arc<Engine>> =
@@ -164,7 +166,7 @@ impl Project {
         project.index(inputs);
         let objects = |at: usize| reads[at].file.as_ref().map_or(&[][..], |file| &file.objects);
         project.sets = project.discover_sets(objects);
-        let mut partition = Partition { sets: project.sets.partition.sets.clone(), files: Vec::new() };
+        let mut partition = Partition { files: Vec::new(), ..project.sets.partition.clone() };
         let mut opened = Vec::new();
         for (at, read) in reads.into_iter().enumerate() {
             if let Some(file) = read.file {
@@ -493,6 +495,7 @@ impl Project {
             let memberships: BTreeMap<String, Vec<Membership>> = inputs
                 .map(|(at, one)| (one.input.display_path.clone(), partition.memberships(at).to_vec()))
                 .collect();
+            self.workspace.set_facts(Arc::clone(&partition.facts));
             told.extend(self.workspace.update(all, &partition.sets, &memberships));
         }
         paths.extend(told.iter().map(|reported| self.path_of(reported)));
@@ -508,6 +511,7 @@ impl Project {
         let files = self.inputs.iter().zip(&self.states).enumerate().map(|(at, (one, state))| SetFile {
             input: &one.input,
             objects: if state.is_manifest { objects(at) } else { &[] },
+            facts: &state.facts,
             clusters: clusters(one, &self.engines[one.scope]),
         });
         files::discover_sets(&files.collect::<Vec<_>>(), &self.folders)
@@ -522,6 +526,7 @@ impl FileState {
             context: Some(FileContext::new(folders, input, text)),
             is_manifest: read.manifest,
             objects: objects.map(|object| object.id().clone()).collect(),
+            facts: read.facts.clone(),
         }
     }
 
@@ -530,6 +535,7 @@ impl FileState {
         let applies = |id: &ObjectId| id.group.ends_with("fluxcd.io") || id.group == "argoproj.io";
         self.is_manifest == other.is_manifest
             && self.objects == other.objects
+            && self.facts == other.facts
             && !self.objects.iter().any(applies)
     }
 }

@@ -401,7 +401,7 @@ impl Renders {
             let set = run.set.unwrap_or(sets.len());
             if run.set.is_none() {
                 let name = Arc::clone(&run.command);
-                sets.push(ManifestSet { name, bond: Bond::Certain, may_be_complete: false });
+                sets.push(ManifestSet { name, bond: Bond::Certain, ..ManifestSet::default() });
             }
             let rendered = run.files.iter().enumerate();
             for (at, one) in rendered.filter(|(_, one)| !self.is_alone || self.is_checked(run, one)) {
@@ -419,7 +419,8 @@ impl Renders {
                 files.push(known.memberships(at).to_vec());
             }
         }
-        let reports = check_run(&inputs, &Partition { sets, files }, Some(&rendered));
+        let reports =
+            check_run(&inputs, &Partition { sets, files, facts: Arc::clone(&known.facts) }, Some(&rendered));
         let by_source: HashMap<*const Source, (&Run, usize)> = (from.iter())
             .filter_map(|(run, at)| {
                 Some((Arc::as_ptr(&run.files[*at].read.file.as_ref()?.source), (*run, *at)))

@@ -18,9 +18,9 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::error::CliError;
 
-use super::Report;
 use super::counts::{Row, rows};
 use super::preview::Preview;
+use super::{Report, TakenVersion};
 
 pub(crate) const SCHEMA: &str = include_str!("diagnostics.schema.json");
 
@@ -33,6 +33,8 @@ pub(super) struct Root<'a> {
     failures: &'a [String],
     diagnostics: Diagnostics<'a>,
     preview: Option<PreviewJson<'a>>,
+    /// The versions that the files show and that no configuration states.
+    versions: &'a [TakenVersion],
 }
 
 #[derive(Serialize)]
@@ -317,6 +319,7 @@ fn root(report: &Report) -> Root<'_> {
         failures: &report.failures,
         diagnostics: Diagnostics { findings: if report.statistics { &[] } else { &report.findings }, report },
         preview: report.preview.as_ref().map(|known| preview(known, report)),
+        versions: &report.versions,
     }
 }
 

@@ -28,6 +28,7 @@ mod table;
 mod text;
 mod total;
 mod verbose;
+mod versions;
 mod why;
 
 use std::collections::{BTreeMap, HashMap};
@@ -53,6 +54,7 @@ pub(crate) use preview::{Preview, Step};
 pub(crate) use sets::{environment_note, write as write_sets};
 pub(crate) use total::{shell_word, summary_line, unread_lines};
 pub(crate) use verbose::write as write_verbose;
+pub(crate) use versions::{TakenVersion, taken as taken_versions};
 pub(crate) use why::{SCHEMA as WHY_SCHEMA, WhyAnswer, request_list};
 
 #[derive(Debug, Default)]
@@ -73,6 +75,8 @@ pub(crate) struct Report {
     /// The output of `gpulint pools`, if a format shows the NodePools.
     pub(crate) pools: Option<Value>,
     pub(crate) fixed: Vec<Fixed>,
+    /// The versions that the files show and that no configuration states.
+    pub(crate) versions: Vec<TakenVersion>,
     /// The reasons why the run failed. The exit code is 2 if there are any.
     pub(crate) failures: Vec<String>,
     pub(crate) exit_code: u8,

@@ -12,7 +12,7 @@ use crate::files::{SkipReason, Skipped};
 use crate::output;
 use crate::terminal::{count, printable};
 
-use super::sets;
+use super::{sets, versions};
 
 /// Maximum number of folders to name; further folders are counted.
 const MAX_FOLDERS: usize = 5;
@@ -28,6 +28,7 @@ pub(crate) fn write<'s>(
         configurations(out, set, scopes)?;
         writeln!(out, "\nsets:")?;
         sets::text(out, set)?;
+        versions::text(out, set)?;
         let read = (set.reads.iter().enumerate())
             .filter(|(at, _)| !set.inputs[*at].is_context && !set.covered.contains(at))
             .flat_map(|(_, read)| &read.skipped);

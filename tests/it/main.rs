@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod context;
 mod docs;
+mod evidence;
 mod fix;
 mod fixtures;
 mod formats;

@@ -35,11 +35,12 @@ pub(crate) mod query;
 pub mod sets;
 pub(crate) mod table;
 pub(crate) mod together;
+pub mod versions;
 pub mod views;
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::cluster::dependencies::{Digest, Invalidations, Read};
 use crate::cluster::objects::{ObjectChange, Objects};
@@ -47,9 +48,9 @@ use crate::cluster::placement::admission::Admissions;
 use crate::cluster::query::{Queries, Query};
 use crate::cluster::sets::Bond;
 use crate::cluster::table::{Table, Tables, View};
-use crate::kind::Kind;
 use crate::cluster::together::routes;
 use crate::cluster::versions::{OutsideFact, ShownVersions, shown_by};
+use crate::kind::Kind;
 use crate::object::Object;
 
 /// The known objects and the data derived from them. Lookups of single objects are methods of [`Objects`], to
@@ -63,18 +64,18 @@ pub struct Cluster {
     incremental: bool,
     bond: Bond,
     admissions: Arc<Admissions>,
-}
     /// Whether a kustomization lists the file of any object that is, or was, in the cluster.
     has_kustomized: bool,
     /// What files of the set show that are no manifests. `None`: the cluster is not one of files, and its versions are those of
     /// the configuration.
     outside: Option<Arc<[OutsideFact]>>,
     shown: OnceLock<ShownVersions>,
+}
 
 pub(crate) enum Replaced {
     /// The results of these reads.
     Reads(Vec<Read>),
-    /// Anything may have changed, because the code of a view panicked.
+    /// Anything may have changed: the code of a view panicked, the set shows other versions, or a kustomization appeared.
     Everything,
 }
 
@@ -113,7 +114,6 @@ impl Cluster {
         self.bond
     }
 
-    pub(crate) fn is_incremental(&self) -> bool {
     /// Takes the versions that the manifests show for those of the platform.
     pub(crate) fn with_facts(self, outside: Arc<[OutsideFact]>) -> Cluster {
         Cluster { outside: Some(outside), ..self }
@@ -135,6 +135,7 @@ impl Cluster {
         self.has_kustomized
     }
 
+    pub(crate) fn is_incremental(&self) -> bool {
         self.incremental
     }
 
@@ -158,9 +159,9 @@ impl Cluster {
     pub fn apply(&mut self, object: Object) {
         self.change(ObjectChange::Added, &object, &mut Invalidations::disabled());
         self.queries = Queries::default();
-        self.objects.push(object);
         self.shown = OnceLock::new();
         self.has_kustomized |= !routes(&object).is_empty();
+        self.objects.push(object);
     }
 
     pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Replaced {
@@ -174,10 +175,9 @@ impl Cluster {
             self.objects.change(change, object, &mut collected);
             is_anything_lost |= self.tables.apply_isolated(change, object, &mut collected);
         }
+        let shows = |objects: &[Object]| objects.iter().any(|object| !shown_by(object).is_empty());
+        let versions = (shows(old) || shows(new)).then(|| self.shown().map(ShownVersions::numbers)).flatten();
         self.objects.splice(old, new);
-        if is_anything_lost {
-            self.queries = Queries::default();
-            return Replaced::Everything;
         if !self.has_kustomized && new.iter().any(|object| !routes(object).is_empty()) {
             self.has_kustomized = true;
             is_anything_lost = true;
@@ -186,6 +186,9 @@ impl Cluster {
             self.shown = OnceLock::new();
             is_anything_lost |= self.shown().is_some_and(|shown| shown.numbers() != before);
         }
+        if is_anything_lost {
+            self.queries = Queries::default();
+            return Replaced::Everything;
         }
         invalid.sort_unstable();
         invalid.dedup();

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::cluster::versions::OutsideFact;
 use crate::object::Object;
 use crate::source::PatchTarget;
 
@@ -21,7 +22,7 @@ pub enum Bond {
     Folders,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestSet {
     /// The name in reports, unique in the input.
     pub name: Arc<str>,
@@ -30,6 +31,8 @@ pub struct ManifestSet {
     /// Whether it may be the whole cluster if the configuration states that the input is complete. False for the set
     /// of files that no other set contains, because their cluster is unknown.
     pub may_be_complete: bool,
+    /// What files of the set show that are no manifests.
+    pub facts: Arc<[OutsideFact]>,
 }
 
 /// The membership of a file in a set. A file that is applied twice, in two namespaces, has two memberships of one set.
@@ -54,6 +57,8 @@ pub struct Partition {
     pub sets: Vec<ManifestSet>,
     /// The memberships of each file of the run; empty for files in no set.
     pub files: Vec<Vec<Membership>>,
+    /// What they show for the files in no set.
+    pub facts: Arc<[OutsideFact]>,
 }
 
 /// The objects of a file as one of its memberships applies them.
@@ -140,6 +145,11 @@ impl Partition {
     /// Whether the whole input is one set.
     pub fn is_whole(&self) -> bool {
         self.sets.is_empty()
+    }
+
+    /// What files that are no manifests show for a set, or for the files in no set.
+    pub(crate) fn facts_of(&self, set: usize) -> Arc<[OutsideFact]> {
+        Arc::clone(self.sets.get(set).map_or(&self.facts, |set| &set.facts))
     }
 
     /// The memberships of a file, by its number.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{Read, notice, record_read, track};
+use crate::cluster::versions::Fact;
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
 use crate::kind::Kind;
-use crate::lint::context::Context;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::context::Context;
 use crate::lint::decisions::is_decided;
@@ -21,8 +21,9 @@ use crate::lint::rule::{Check, Group, Pair, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::suppress;
 use crate::lint::versions;
+use crate::lint::versions::Platforms;
 use crate::object::Object;
-use crate::platform::{Platform, Product};
+use crate::platform::Platform;
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
 use crate::tree::Span;
@@ -51,12 +52,12 @@ pub struct Engine {
     is_accepted: IsAccepted,
 }
 
-impl Engine {
-    /// Creates an engine for a table of rules with a configuration.
-    pub(crate) fn with_rules(settings: Settings, rules: RuleSet, is_accepted: IsAccepted) -> Engine {
 /// Whether the user's definition of an object's kind accepts what a finding says that the API server rejects.
 pub(crate) type IsAccepted = fn(&Object, &Finding, &CustomResourceDefinitions) -> bool;
 
+impl Engine {
+    /// Creates an engine for a table of rules with a configuration.
+    pub(crate) fn with_rules(settings: Settings, rules: RuleSet, is_accepted: IsAccepted) -> Engine {
         let rules = ResolvedRules::new(settings, rules);
         let mut by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>> = BTreeMap::new();
         let mut pairs: BTreeMap<Kind, Vec<(usize, &'static Pair)>> = BTreeMap::new();
@@ -198,11 +199,13 @@ pub(crate) type IsAccepted = fn(&Object, &Finding, &CustomResourceDefinitions) -
             suggest::at_most(SUGGESTIONS_PER_RULE, || rule.check.run(object, &mut context));
             reads_earlier_findings |= context.reads_earlier_findings();
         };
-        run(rule, &self.settings().platform, findings);
+        let platforms = self.platforms.of(object, cluster);
+        run(rule, &platforms.platform, findings);
         // Most rules report nothing for an object: other versions are only checked if there is a finding.
         let products = if findings.len() > from { rule.depends_on } else { &[] };
-        if !products.is_empty() && !self.alternatives.is_empty() {
-            let alternatives = self.alternatives.iter().filter(|(product, _)| products.contains(product));
+        if !products.is_empty() && !platforms.alternatives.is_empty() {
+            let alternatives =
+                platforms.alternatives.iter().filter(|(product, _)| products.contains(product));
             versions::lower_where_versions_differ(findings, from, alternatives, |platform, findings| {
                 run(rule, platform, findings);
                 for alternate in rule.alternates.iter().filter_map(|id| self.rules.find(id)) {
@@ -226,14 +229,14 @@ pub(crate) type IsAccepted = fn(&Object, &Finding, &CustomResourceDefinitions) -
                 finding.severity = finding.severity.min(Severity::Warning);
             }
         }
-        for finding in &mut findings[from..] {
-            finding.refer_to_written();
-            finding.severity = set.severity.unwrap_or(finding.severity);
         // Whoever states a severity wants the finding.
         if set.severity.is_none() && findings[from..].iter().any(is_decided) {
             let own = findings.split_off(from);
             findings.extend(own.into_iter().filter(|finding| !is_decided(finding)));
         }
+        for finding in &mut findings[from..] {
+            finding.refer_to_written();
+            finding.severity = set.severity.unwrap_or(finding.severity);
         }
         reads_earlier_findings
     }

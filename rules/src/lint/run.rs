@@ -103,7 +103,8 @@ fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partit
     let fill_set = |(number, members): (usize, &Vec<(&RunInput<'_>, &Role)>)| {
         let set = partition.sets.get(number);
         let bond = set.map_or(Bond::Folders, |set| set.bond);
-        let mut cluster = first.successor(complete[number]).with_bond(bond);
+        let cluster = first.successor(complete[number]).with_bond(bond);
+        let mut cluster = cluster.with_facts(partition.facts_of(number));
         for (input, role) in members {
             for object in role.objects.iter(&input.file.objects) {
                 cluster.apply(object.clone());
@@ -118,7 +119,7 @@ fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partit
         large.filter_map(|(set, members)| Some((&set.cluster, members.first()?.0))).collect();
     build_views(&large.iter().map(|(cluster, _)| *cluster).collect::<Vec<_>>());
     for (cluster, input) in large {
-        cluster.place_pods(&input.engine.settings().platform);
+        cluster.place_pods(&cluster.platform(&input.engine.settings().platform));
     }
     sets
 }

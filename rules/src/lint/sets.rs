@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::sets::Bond;
+use crate::cluster::versions::{OutsideFact, ShownVersions};
 use crate::lint::engine::Engine;
 use crate::lint::finding::{Finding, SetNames};
 use crate::object::{Object, track_namespace};
+use crate::platform::{Product, Version};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AppliedObject<'a> {
@@ -16,9 +18,10 @@ pub(crate) struct AppliedObject<'a> {
     pub(crate) set: &'a [Arc<str>],
 }
 
-/// The properties of a set that affect rules which read no other objects: whether missing objects do not exist, and
-/// how certain it is that the objects of the set are in one cluster.
-type SetKind = (bool, Bond);
+/// The properties of a set that affect rules which read no other objects: whether missing objects do not exist, how
+/// certain it is that the objects of the set are in one cluster, the versions that the set shows, and what other
+/// files show.
+type SetKind<'a> = (bool, Bond, Vec<(Product, Version)>, &'a [OutsideFact]);
 
 /// The findings of one rule, or of all rules, for each set of an object.
 type FindingsPerSet = Vec<Vec<Finding>>;
@@ -38,10 +41,11 @@ impl Engine {
     /// The findings for each applied form of the object. Rules that read only the object run once for all sets of an equal
     /// [`SetKind`]; those that read its namespace run once for each namespace.
     fn check_each(&self, applied: &[AppliedObject<'_>]) -> FindingsPerSet {
-        let mut known: Vec<(SetKind, Vec<EarlierResult<'_>>)> = Vec::new();
+        let mut known: Vec<(SetKind<'_>, Vec<EarlierResult<'_>>)> = Vec::new();
         let mut out = Vec::with_capacity(applied.len());
         for AppliedObject { object, cluster, .. } in applied {
-            let kind = (cluster.is_complete(), cluster.bond());
+            let versions = cluster.shown().map(ShownVersions::numbers).unwrap_or_default();
+            let kind = (cluster.is_complete(), cluster.bond(), versions, cluster.outside_facts());
             let at = known.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
                 known.push((kind, Vec::new()));
                 known.len() - 1

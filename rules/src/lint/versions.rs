@@ -5,16 +5,80 @@
 //! other supported version. A finding that one of them does not share is at most a warning, and its help names the setting;
 //! what all of them share stays as it is.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::cluster::Cluster;
+use crate::cluster::versions::ShownVersions;
 use crate::lint::finding::{Finding, Severity};
 use crate::lint::message::{MAX_MESSAGE_CHARS, has_whole_quotes, truncate};
-use crate::platform::{Platform, Product};
+use crate::object::Object;
+use crate::platform::{Platform, Product, Version};
 use crate::steps;
 
 /// Number of steps for comparing the places of two findings.
 const STEPS_PER_COMPARISON: usize = 8;
 
+/// A platform, and the same with each other supported version, for products whose version is not stated.
+#[derive(Debug)]
+pub(crate) struct KnownPlatform {
+    pub(crate) platform: Platform,
+    pub(crate) alternatives: Vec<(Product, Platform)>,
+}
+
+impl KnownPlatform {
+    fn new(platform: Platform) -> Arc<KnownPlatform> {
+        let alternatives = alternatives(&platform);
+        Arc::new(KnownPlatform { platform, alternatives })
+    }
+}
+
+/// The versions that a set shows.
+type Shown = Vec<(Product, Version)>;
+
+/// The platforms of a configuration: its own, and that of each set which shows versions.
+#[derive(Debug)]
+pub(crate) struct Platforms {
+    configured: Arc<KnownPlatform>,
+    of_sets: RwLock<Vec<(Shown, Arc<KnownPlatform>)>>,
+}
+
+impl Platforms {
+    pub(crate) fn new(configured: &Platform) -> Platforms {
+        Platforms { configured: KnownPlatform::new(configured.clone()), of_sets: RwLock::default() }
+    }
+
+    /// The platform for an object of a set.
+    pub(crate) fn of(&self, object: &Object, cluster: &Cluster) -> Arc<KnownPlatform> {
+        let shown = cluster.shown().map(ShownVersions::numbers).unwrap_or_default();
+        let mut open: Shown =
+            shown.into_iter().filter(|(product, _)| !self.configured.platform.is_stated(*product)).collect();
+        if open.is_empty() {
+            return Arc::clone(&self.configured);
+        }
+        // An object of Karpenter's v1 API is for the first version that serves it, while an older one may still be installed.
+        if object.version() == "v1" && object.group().starts_with("karpenter") {
+            for (product, version) in &mut open {
+                *version =
+                    if *product == Product::Karpenter { (*version).max(product.oldest()) } else { *version };
+            }
+        }
+        let find = |known: &[(Shown, Arc<KnownPlatform>)]| {
+            known.iter().find(|(shown, _)| *shown == open).map(|(_, platform)| Arc::clone(platform))
+        };
+        let found = find(&self.of_sets.read().unwrap_or_else(PoisonError::into_inner));
+        found.unwrap_or_else(|| {
+            let mut platform = self.configured.platform.clone();
+            open.iter().for_each(|(product, version)| platform.state(*product, *version));
+            let platform = KnownPlatform::new(platform);
+            let mut of_sets = self.of_sets.write().unwrap_or_else(PoisonError::into_inner);
+            of_sets.push((open, Arc::clone(&platform)));
+            platform
+        })
+    }
+}
+
 /// The platform with each other supported version of each product whose version is not stated.
-pub(crate) fn alternatives(platform: &Platform) -> Vec<(Product, Platform)> {
+fn alternatives(platform: &Platform) -> Vec<(Product, Platform)> {
     let mut out = Vec::new();
     for product in Product::ALL.into_iter().filter(|product| !platform.is_stated(*product)) {
         for version in product.supported().filter(|version| *version != platform.version(product)) {

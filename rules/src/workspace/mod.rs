@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::sets::{self, AppliedObjects, Bond, ManifestSet, Membership, Partition};
+use crate::cluster::versions::OutsideFact;
 use crate::file::File;
 use crate::lint::engine::Engine;
 use crate::lint::recorded::RulePanic;
@@ -30,6 +31,8 @@ pub struct Workspace {
     partition: Vec<ManifestSet>,
     /// Whether each of these sets, and last the set of files in no other set, is a whole cluster.
     complete: Vec<bool>,
+    /// What files that are no manifests show for the files in no set.
+    facts: Arc<[OutsideFact]>,
     sets: BTreeMap<SetKey, SetWorkspace>,
     files: BTreeMap<Arc<str>, FileState>,
     panics: Vec<RulePanic>,
@@ -45,6 +48,7 @@ struct SetKey {
     is_certain: bool,
     is_likely: bool,
     complete: bool,
+    facts: Arc<[OutsideFact]>,
 }
 
 /// A file with its roles.
@@ -121,7 +125,17 @@ impl Workspace {
             memberships.insert(path.clone(), partition.memberships(number).to_vec());
             changes.push((path, Some((file, engine))));
         }
+        self.facts = Arc::clone(&partition.facts);
         self.update(changes, &partition.sets, &memberships);
+    }
+
+    /// Sets what files that are no manifests show for the files in no set. It counts from the next update on.
+    pub fn set_facts(&mut self, facts: Arc<[OutsideFact]>) {
+        if self.facts != facts {
+            self.facts = facts;
+            // Every file is placed again.
+            self.complete.clear();
+        }
     }
 
     /// Sets to which sets the files belong: `memberships` by path. Returns the paths of the files whose findings have
@@ -213,7 +227,7 @@ impl Workspace {
             if is_same_partition && memberships == kept.places.memberships {
                 continue;
             }
-            let places = places(&self.partition, &self.complete, memberships.to_vec());
+            let places = places(&self.partition, &self.complete, &self.facts, memberships.to_vec());
             if places.are_equal(&kept.places) {
                 kept.places = places;
             } else {
@@ -226,7 +240,8 @@ impl Workspace {
                     Some((_, memberships)) => memberships.get(&*path).cloned(),
                     None => self.files.get(&path).map(|kept| kept.places.memberships.clone()),
                 };
-                let places = places(&self.partition, &self.complete, memberships.unwrap_or_default());
+                let places =
+                    places(&self.partition, &self.complete, &self.facts, memberships.unwrap_or_default());
                 (file, engine, places)
             });
             (path, new)
@@ -272,7 +287,7 @@ impl Workspace {
         };
         self.sets
             .entry(key.clone())
-            .or_insert_with(|| SetWorkspace::new(key.name.clone(), key.complete, bond))
+            .or_insert_with(|| SetWorkspace::new(key.name.clone(), key.complete, bond, &key.facts))
     }
 
     /// Adds, replaces and removes files. Returns the paths of the other files whose findings have changed.
@@ -368,22 +383,28 @@ impl Workspace {
 
 /// The places of a file with these memberships. Files in no set share one. `complete` states of each set, and last of
 /// the files in no set, whether it is a whole cluster.
-fn places(sets: &[ManifestSet], complete: &[bool], memberships: Vec<Membership>) -> Places {
-    let key = |name: Option<Arc<str>>, bond: Bond, complete: bool| SetKey {
+fn places(
+    sets: &[ManifestSet],
+    complete: &[bool],
+    facts: &Arc<[OutsideFact]>,
+    memberships: Vec<Membership>,
+) -> Places {
+    let key = |name: Option<Arc<str>>, bond: Bond, complete: bool, facts: &Arc<[OutsideFact]>| SetKey {
         name,
         is_certain: bond == Bond::Certain,
         is_likely: bond == Bond::Likely,
         complete,
+        facts: Arc::clone(facts),
     };
     let mut roles: Vec<Role> = Vec::with_capacity(memberships.len().max(1));
     for membership in &memberships {
         let set = &sets[membership.set];
-        let key = key(Some(Arc::clone(&set.name)), set.bond, complete[membership.set]);
+        let key = key(Some(Arc::clone(&set.name)), set.bond, complete[membership.set], &set.facts);
         let number = roles.iter().filter(|role| role.set == key).count();
         roles.push(Role { set: key, number });
     }
     if memberships.is_empty() {
-        roles.push(Role { set: key(None, Bond::Folders, complete[sets.len()]), number: 0 });
+        roles.push(Role { set: key(None, Bond::Folders, complete[sets.len()], facts), number: 0 });
     }
     Places { memberships, roles }
 }

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use crate::cluster::dependencies::{Dependents, Read};
 use crate::cluster::sets::Bond;
+use crate::cluster::versions::OutsideFact;
 use crate::cluster::{Cluster, Replaced};
 use crate::file::File;
 use crate::lint::engine::Engine;
@@ -97,10 +98,15 @@ struct CheckId {
 
 impl SetWorkspace {
     /// An empty set. `complete`: an object that is not in the set does not exist.
-    pub(super) fn new(name: Option<Arc<str>>, complete: bool, bond: Bond) -> SetWorkspace {
+    pub(super) fn new(
+        name: Option<Arc<str>>,
+        complete: bool,
+        bond: Bond,
+        facts: &Arc<[OutsideFact]>,
+    ) -> SetWorkspace {
         SetWorkspace {
             name,
-            cluster: Cluster::incremental(complete).with_bond(bond),
+            cluster: Cluster::incremental(complete).with_bond(bond).with_facts(Arc::clone(facts)),
             files: BTreeMap::new(),
             file_states: Vec::new(),
             free: Vec::new(),

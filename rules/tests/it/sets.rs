@@ -27,10 +27,16 @@ fn found(files: &[(&str, &[Membership])], rules: &[&str]) -> Vec<Finding> {
         File::read(Source::from_text(&format!("{number}.yaml"), text))
     };
     let read: Vec<File> = files.iter().enumerate().map(read).collect();
-    let set = |name: &str| ManifestSet { name: Arc::from(name), bond: Bond::Certain, may_be_complete: true };
+    let set = |name: &str| ManifestSet {
+        name: Arc::from(name),
+        bond: Bond::Certain,
+        may_be_complete: true,
+        ..ManifestSet::default()
+    };
     let partition = Partition {
         sets: vec![set("prod"), set("stage")],
         files: files.iter().map(|(_, memberships)| memberships.to_vec()).collect(),
+        ..Partition::default()
     };
     let inputs: Vec<_> = read.iter().map(|file| Some(RunInput { engine: &engine, file })).collect();
     check_run(&inputs, &partition, None).into_iter().flatten().flat_map(|report| report.findings).collect()
@@ -175,7 +181,12 @@ fn said_in(set: &str, findings: &[Finding]) -> Vec<String> {
 fn what_is_said_in_a_namespace_does_not_depend_on_others() {
     let engine = Engine::new(Settings::default());
     let namespaces = ["shop", "kube-system", "training", "default"];
-    let set = |name: &str| ManifestSet { name: Arc::from(name), bond: Bond::Certain, may_be_complete: false };
+    let set = |name: &str| ManifestSet {
+        name: Arc::from(name),
+        bond: Bond::Certain,
+        may_be_complete: false,
+        ..ManifestSet::default()
+    };
     let (mut wrong, mut count) = (Vec::new(), 0);
     for path in yaml_below(&fixtures().join("rules")) {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
@@ -184,7 +195,7 @@ fn what_is_said_in_a_namespace_does_not_depend_on_others() {
             let sets = numbers.iter().map(|number| set(namespaces[*number])).collect();
             let places = numbers.iter().enumerate();
             let places = places.map(|(set, number)| in_namespace(set, namespaces[*number])).collect();
-            let partition = Partition { sets, files: vec![places] };
+            let partition = Partition { sets, files: vec![places], ..Partition::default() };
             let input = Some(RunInput { engine: &engine, file: &file });
             check_run(&[input], &partition, None).into_iter().flatten().flat_map(|r| r.findings).collect()
         };

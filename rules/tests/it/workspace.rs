@@ -278,7 +278,7 @@ fn afresh_in_sets(
     let files: Vec<File> = texts.iter().map(|(path, text)| read(path, text)).collect();
     let inputs: Vec<_> = files.iter().map(|file| Some(RunInput { engine, file })).collect();
     let memberships = texts.keys().map(|path| partition.get(path).cloned().unwrap_or_default());
-    let partition = Partition { sets: sets(), files: memberships.collect() };
+    let partition = Partition { sets: sets(), files: memberships.collect(), ..Partition::default() };
     let reports = check_run(&inputs, &partition, None);
     texts.keys().cloned().zip(reports.iter().map(|report| shown(report.as_ref().unwrap()))).collect()
 }
@@ -290,6 +290,7 @@ fn sets() -> Vec<ManifestSet> {
             name: Arc::from(name),
             bond,
             may_be_complete: bond != Bond::Folders,
+            ..ManifestSet::default()
         })
         .to_vec()
 }
@@ -331,7 +332,8 @@ fn law_in_sets(documents: &[String], complete: bool, seed: u64, steps: usize) {
         places.insert(path.clone(), memberships(&mut dice));
     }
     let mut workspace = Workspace::new();
-    let partition = Partition { sets: sets(), files: places.values().cloned().collect() };
+    let partition =
+        Partition { sets: sets(), files: places.values().cloned().collect(), ..Partition::default() };
     let files: Vec<_> = texts.iter().map(|(path, text)| (read(path, text), Arc::clone(&engine))).collect();
     workspace.open_in_sets(files, &partition);
     let mut before = afresh_in_sets(&texts, &places, &engine);
@@ -388,7 +390,7 @@ fn afresh_of_all(
         files.iter().map(|(path, file)| (read(path, &file.text), &*engines[file.engine])).collect();
     let inputs: Vec<_> = read.iter().map(|(file, engine)| Some(RunInput { engine, file })).collect();
     let memberships = files.keys().map(|path| places.get(path).cloned().unwrap_or_default());
-    let partition = Partition { sets: sets.to_vec(), files: memberships.collect() };
+    let partition = Partition { sets: sets.to_vec(), files: memberships.collect(), ..Partition::default() };
     let reports = check_run(&inputs, &partition, None);
     files.keys().cloned().zip(reports.iter().map(|report| shown(report.as_ref().unwrap()))).collect()
 }
@@ -542,7 +544,8 @@ fn the_findings_of_a_set_do_not_depend_on_other_sets() {
         let files: Vec<File> =
             texts.iter().enumerate().map(|(n, text)| read(&format!("{n}.yaml"), text)).collect();
         let of_set = |n: usize| vec![Membership { set: n % 3, ..Membership::default() }];
-        let whole = Partition { sets: sets(), files: (0..files.len()).map(of_set).collect() };
+        let whole =
+            Partition { sets: sets(), files: (0..files.len()).map(of_set).collect(), ..Partition::default() };
         let inputs: Vec<_> = files.iter().map(|file| Some(RunInput { engine: &engine, file })).collect();
         let together = check_run(&inputs, &whole, None);
         for set in 0..3 {

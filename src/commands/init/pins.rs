@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpulint_rules::lint::config::Config;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Node, Product, Version};
+use gpulint_rules::{Node, Product, Version, pins_of, pins_of_terraform};
 use ignore::WalkBuilder;
 
 use crate::files::{Input, display_path};
@@ -105,12 +105,6 @@ impl Pins {
         (agree && is_known).then_some((first, place))
     }
 
-    fn add(&mut self, source: &Source, product: Product, node: &Node<'_>) {
-        let (Some(text), Some(span)) = (node.raw_text(), node.span()) else { return };
-        let line = source.lines().position(source.text(), span.start).line;
-        self.add_text(product, text, format!("{}:{line}", source.path()));
-    }
-
     fn add_text(&mut self, product: Product, text: &str, place: String) {
         let text = text.trim();
         // A placeholder is not a version.
@@ -125,93 +119,26 @@ impl Pins {
         }
     }
 
-    /// Adds the version of a chart, if it is a chart of a product.
-    fn chart(&mut self, source: &Source, name: &Node<'_>, version: &Node<'_>) {
-        let product = match name.text().map(|name| name.rsplit('/').next().unwrap_or(name)) {
-            Some("karpenter" | "karpenter-crd") => Product::Karpenter,
-            Some("keda") => Product::Keda,
-            _ => return,
-        };
-        self.add(source, product, version);
-    }
-
     fn read_document(&mut self, source: &Source, name: &str, root: &Node<'_>) {
-        match (name, root.get("kind").text()) {
-            ("Chart.yaml", _) => {
-                for one in root.get("dependencies").items() {
-                    self.chart(source, &one.get("name"), &one.get("version"));
-                }
+        let place = |node: &Node<'_>| {
+            let line = source.lines().position(source.text(), node.span()?.start).line;
+            Some(format!("{}:{line}", source.path()))
+        };
+        pins_of(root, name, &mut |product, node, text| {
+            if let Some(place) = place(&node) {
+                self.add_text(product, text, place);
             }
-            ("kustomization.yaml" | "kustomization.yml" | "Kustomization", _) => {
-                for one in root.get("helmCharts").items() {
-                    self.chart(source, &one.get("name"), &one.get("version"));
-                }
-            }
-            (_, Some("HelmRelease")) => {
-                let spec = root.path(&["spec", "chart", "spec"]);
-                self.chart(source, &spec.get("chart"), &spec.get("version"));
-            }
-            (_, Some("OCIRepository")) => {
-                let spec = root.get("spec");
-                self.chart(source, &spec.get("url"), &spec.path(&["ref", "tag"]));
-            }
-            (_, Some("Application")) => self.argo(source, &root.get("spec")),
-            (_, Some("ApplicationSet")) => self.argo(source, &root.path(&["spec", "template", "spec"])),
-            // A cluster configuration of eksctl.
-            (_, Some("ClusterConfig")) => {
-                let metadata = root.get("metadata");
-                self.add(source, Product::Kubernetes, &metadata.get("version"));
-                let region = metadata.get("region");
-                if let (Some(name), Some(span)) = (region.text(), region.span()) {
-                    let line = source.lines().position(source.text(), span.start).line;
-                    self.regions.push((name.to_owned(), format!("{}:{line}", source.path())));
-                }
-            }
-            (_, Some("AWSManagedControlPlane")) => {
-                self.add(source, Product::Kubernetes, &root.path(&["spec", "version"]));
-            }
-            (_, Some("Deployment")) => {
-                let containers = root.path(&["spec", "template", "spec", "containers"]);
-                for image in containers.items().map(|container| container.get("image")) {
-                    self.image(source, &image);
-                }
-            }
-            (_, Some("CustomResourceDefinition")) => {
-                let group = root.path(&["spec", "group"]);
-                if group.text() == Some("keda.sh") {
-                    let label = root.path(&["metadata", "labels", "app.kubernetes.io/version"]);
-                    self.add(source, Product::Keda, &label);
-                }
-            }
-            _ => {}
+        });
+        // A cluster of eksctl.
+        let region = root.path(&["metadata", "region"]);
+        if root.get("kind").text() == Some("ClusterConfig")
+            && let (Some(name), Some(place)) = (region.text(), place(&region))
+        {
+            self.regions.push((name.to_owned(), place));
         }
     }
 
-    fn argo(&mut self, source: &Source, spec: &Node<'_>) {
-        let one = spec.get("source");
-        for one in spec.get("sources").items().chain(std::iter::once(one)) {
-            self.chart(source, &one.get("chart"), &one.get("targetRevision"));
-        }
-    }
-
-    /// Adds the version of an image, if it is that of a controller.
-    fn image(&mut self, source: &Source, image: &Node<'_>) {
-        let Some((name, tag)) = image.text().and_then(|text| text.split('@').next()?.rsplit_once(':')) else {
-            return;
-        };
-        let product = if name.ends_with("/karpenter/controller") {
-            Product::Karpenter
-        } else if name.ends_with("kedacore/keda") {
-            Product::Keda
-        } else {
-            return;
-        };
-        let Some(span) = image.span() else { return };
-        let line = source.lines().position(source.text(), span.start).line;
-        self.add_text(product, tag, format!("{}:{line}", source.path()));
-    }
-
-    /// Adds the version of EKS in Terraform files, if it is a literal.
+    /// Adds the versions in Terraform files.
     fn read_terraform(&mut self, folder: &Path) {
         let files = WalkBuilder::new(folder).require_git(false).build().flatten();
         for entry in files.filter(|entry| entry.path().extension().is_some_and(|end| end == "tf")) {
@@ -219,23 +146,11 @@ impl Pins {
             let Some(text) = is_small.then(|| fs::read_to_string(entry.path()).ok()).flatten() else {
                 continue;
             };
-            for (number, line) in text.lines().enumerate() {
-                if let Some(version) = eks_version(line) {
-                    let place = format!("{}:{}", short(entry.path(), folder), number + 1);
-                    self.add_text(Product::Kubernetes, version, place);
-                }
+            for (product, version, line) in pins_of_terraform(&text) {
+                self.add_text(product, version, format!("{}:{line}", short(entry.path(), folder)));
             }
         }
     }
-}
-
-/// The version in a line such as `cluster_version = "1.33"`.
-fn eks_version(line: &str) -> Option<&str> {
-    let line = line.trim();
-    let rest = line.strip_prefix("cluster_version").or_else(|| line.strip_prefix("kubernetes_version"))?;
-    let value = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('"')?;
-    let version = value.split('"').next()?;
-    Version::parse(version).map(|_| version)
 }
 
 /// The path relative to the folder of the configuration.
@@ -291,8 +206,6 @@ mod tests {
             let pin = pins.certain(product).unwrap_or_else(|| panic!("{text}: {pins:?}"));
             assert_eq!(pin.version.to_string(), version, "{text}");
         }
-        assert_eq!(eks_version("  cluster_version   = \"1.33\" # EKS"), Some("1.33"));
-        assert_eq!(eks_version("cluster_version = var.version"), None);
     }
 
     #[test]

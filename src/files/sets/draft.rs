@@ -1,6 +1,6 @@
 //! The sets of an input while they are being discovered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use gpulint_rules::{Bond, ManifestSet, Membership, Partition};
 use super::index::Files;
 use super::names;
 use super::names::SetName;
+use super::reference;
 use super::transform::Transform;
 use crate::files::kustomization::KUSTOMIZATIONS;
 
@@ -87,7 +88,7 @@ impl Sets {
         self.partition.sets.push(ManifestSet {
             name: Arc::from(name),
             bond: Bond::Certain,
-            may_be_complete: false,
+            ..ManifestSet::default()
         });
         self.evidence.push(Evidence { sign: Sign::Chart, places: vec![folder], destination: None });
         for &file in files {
@@ -226,14 +227,24 @@ impl<'f, 'a> Draft<'f, 'a> {
         let by_folder = self.sets_by_folder();
         let claimed = self.members.iter().map(|members| !members.is_empty()).collect();
         let rest = self.sets.len();
+        let in_sets: HashSet<reference::Target<'_>> = if rest == 1 {
+            let files = self.files.list.iter().zip(&self.members).filter(|(_, members)| !members.is_empty());
+            files.flat_map(|(file, _)| file.objects).map(reference::target).collect()
+        } else {
+            HashSet::new()
+        };
         let mut has_rest = false;
         for file in 0..self.members.len() {
             if !self.members[file].is_empty() {
                 continue;
             }
             let sets = self.files.folder(file).and_then(|folder| by_folder.get(folder));
-            let sets = sets.cloned().unwrap_or_else(|| vec![rest]);
-            has_rest |= sets == [rest] && !self.files.list[file].objects.is_empty();
+            let sets = sets.cloned().unwrap_or_else(|| {
+                // Where there is one cluster, what names an object of it is applied there, if in another way.
+                let is_named = rest == 1 && reference::names_any(self.files.list[file].objects, &in_sets);
+                if is_named { vec![0, rest] } else { vec![rest] }
+            });
+            has_rest |= sets.contains(&rest) && !self.files.list[file].objects.is_empty();
             self.members[file] =
                 sets.into_iter().map(|set| Membership { set, ..Membership::default() }).collect();
         }
@@ -250,9 +261,10 @@ impl<'f, 'a> Draft<'f, 'a> {
             name: Arc::from(name.as_str()),
             bond: set.bond,
             may_be_complete: number != rest,
+            ..ManifestSet::default()
         });
         Sets {
-            partition: Partition { sets: sets.collect(), files: self.members },
+            partition: Partition { sets: sets.collect(), files: self.members, ..Partition::default() },
             evidence: self.sets.into_iter().map(|set| set.evidence).collect(),
             claimed,
         }

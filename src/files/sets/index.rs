@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::sync::OnceLock;
 
-use gpulint_rules::Object;
+use gpulint_rules::{Fact, Object};
 
 use crate::files::{Folders, Input, absolute};
 
@@ -13,6 +13,8 @@ pub(crate) struct SetFile<'a> {
     pub(crate) input: &'a Input,
     /// The objects of the file; empty if it is a patch or not a manifest.
     pub(crate) objects: &'a [Object],
+    /// What it shows of the cluster beside its objects, each with its line.
+    pub(crate) facts: &'a [(Fact, u32)],
     /// The clusters to which its configuration assigns it: the index of the configuration, and the name.
     pub(crate) clusters: Vec<(usize, String)>,
 }

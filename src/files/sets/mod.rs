@@ -8,12 +8,14 @@ mod argo;
 mod claimer;
 mod draft;
 mod environments;
+mod facts;
 mod flux;
 mod gitops;
 mod identity;
 mod index;
 mod kustomize;
 mod names;
+mod reference;
 mod releases;
 mod transform;
 
@@ -38,7 +40,9 @@ pub(crate) fn discover_sets(list: &[SetFile<'_>], folders: &Folders) -> Sets {
     kustomize::add(&mut draft, tops);
     draft.add_configured_files();
     environments::add(&mut draft);
-    draft.finish()
+    let mut sets = draft.finish();
+    facts::add(&mut sets, &files);
+    sets
 }
 
 /// The releases of charts in an input.

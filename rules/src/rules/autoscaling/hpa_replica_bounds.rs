@@ -26,6 +26,7 @@
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/>
 //! - <https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>
 
+use crate::cluster::versions::Fact;
 use crate::rules::autoscaling::report_below;
 use crate::rules::prelude::*;
 use crate::schema::feature_gate;
@@ -49,7 +50,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if external && min.int() == Some(0) {
         // The author has enabled the feature gate, or expects it to be on.
         let version = ctx.platform().kubernetes;
-        if ctx.platform().eks && feature_gate("HPAScaleToZero")?.is_off(version, ctx.platform()) {
+        let opened = Fact::FeatureGate("HPAScaleToZero".to_owned());
+        if ctx.platform().eks
+            && !ctx.cluster().is_shown(&opened)
+            && feature_gate("HPAScaleToZero")?.is_off(version, ctx.platform())
+        {
             let message = format!(
                 "`minReplicas: 0` requires the feature gate HPAScaleToZero, which is off by default in {version}"
             );

@@ -93,11 +93,25 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let karpenter = ctx.platform().karpenter;
     let old = format!("{} `{}`", id.kind, id.api_version());
     let (message, successor, served) = match id.kind.as_str() {
+        // Karpenter 0.32 serves the old kinds and the new ones.
+        "Provisioner" | "AWSNodeTemplate" | "Machine" if karpenter <= LAST_WITH_ALPHA => (
+            format!("{old} is not served from Karpenter 0.33 on"),
+            "migrate to `v1beta1` of its successor",
+            true,
+        ),
         "Provisioner" => (dead(&old), "use a `karpenter.sh/v1` NodePool", false),
         "AWSNodeTemplate" => (dead(&old), "use a `karpenter.k8s.aws/v1` EC2NodeClass", false),
         "Machine" => (dead(&old), "remove it", false),
         _ => match id.version.as_str() {
             "v1" => return None,
+            "v1beta1" if karpenter < LAST_WITH_ALPHA => {
+                (format!("Karpenter {karpenter} does not serve {old} yet"), "update Karpenter first", false)
+            }
+            "v1beta1" if karpenter < Version::new(1, 0) => (
+                format!("{old} becomes `v1` with Karpenter 1.0"),
+                "use `v1` of the same kind from then on",
+                true,
+            ),
             "v1beta1" if karpenter < Version::new(1, 1) => {
                 let message = format!("{old} is deprecated in Karpenter {karpenter}");
                 (message, "use `v1` of the same kind", true)
@@ -106,13 +120,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 let message = format!("Karpenter {karpenter} does not serve {old}");
                 (message, "use `v1` of the same kind", false)
             }
-            version if version.starts_with("v1alpha") => (dead(&old), "use `v1` of the same kind", false),
+            version if version.starts_with("v1alpha") => {
+                (format!("no version of Karpenter serves {old}"), "use `v1` of the same kind", false)
+            }
             _ => return None,
         },
     };
     let conversion = convert(object, ctx.cluster());
-    let kept = (is_named_after_release(object, "karpenter") || is_named_after_version(object))
-        && !ctx.platform().is_stated(Product::Karpenter);
+    // The first version of Karpenter that has another API for this object.
+    let is_only = karpenter < Version::new(1, 0) && served && karpenter != LAST_WITH_ALPHA;
+    let kept = is_only
+        || (is_named_after_release(object, "karpenter") || is_named_after_version(object))
+            && !ctx.platform().is_stated(Product::Karpenter);
+    let is_v1 = is_v1_but_its_version(object);
     let finding = ctx.report(&object.get("apiVersion"), message);
     if kept {
         finding.severity(Severity::Info);
@@ -123,6 +143,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.otherwise_rejected_by(Authority::Karpenter);
     }
     match conversion {
+        _ if is_v1 => {
+            let api = format!("{}/v1", object.group());
+            finding.help(format!("write `{api}`: the fields are those of `v1`")).fix(
+                Fix::new(format!("write `{api}`"), Safety::Unsafe).set(&object.get("apiVersion"), json!(api)),
+            );
+        }
         Ok(fix) => {
             finding.help(format!("{successor}; `gpulint explain karpenter-legacy-api` has the fields"));
             // Before 1.0 the new API does not exist.
@@ -135,6 +161,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// The last version of Karpenter that serves `v1alpha5`.
+const LAST_WITH_ALPHA: Version = Version::new(0, 32);
+
+/// Whether an object of a version that never was has the fields of `v1`.
+fn is_v1_but_its_version(object: &Object) -> bool {
+    let spec = object.get("spec");
+    object.version().starts_with("v1alpha")
+        && match object.kind() {
+            "NodePool" => spec.path(&["template", "spec", "nodeClassRef", "group"]).is_set(),
+            "EC2NodeClass" => spec.get("amiSelectorTerms").items().next().is_some(),
+            _ => false,
+        }
 }
 
 fn dead(old: &str) -> String {

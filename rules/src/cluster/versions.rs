@@ -1,0 +1,421 @@
+//! Versions of Karpenter, KEDA and Kubernetes that the manifests of a set show: the chart that a HelmRelease or an Application
+//! installs, the labels of a rendered chart, the image of the operator, the cluster of eksctl.
+//!
+//! They are the platform of the set where the configuration states no version. A set that shows two minor versions of a product shows
+//! none.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::object::Object;
+use crate::platform::{Platform, Product, Version};
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
+
+/// What a file that is no manifest shows of the cluster: a kustomization with a chart, a file of Terraform, the configuration of
+/// Talos, the values of a chart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fact {
+    Version(Product, Version),
+    /// A feature gate of Kubernetes is on.
+    FeatureGate(String),
+    /// A metrics adapter serves metrics to HorizontalPodAutoscalers.
+    MetricsAdapter,
+    /// A metrics adapter reads the labels `exported_pod` and the like.
+    ExportedLabels,
+    /// Flux or Argo CD applies other files, and none that reaches these.
+    Unreached,
+}
+
+/// A fact, with its place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OutsideFact {
+    pub fact: Fact,
+    /// The path of the file as reported.
+    pub path: Arc<str>,
+    /// The line, counted from 1.
+    pub line: u32,
+}
+
+/// Where a version is shown.
+#[derive(Clone, Debug)]
+pub enum VersionPlace {
+    Field(Object, Pointer),
+    Line(Arc<str>, u32),
+}
+
+/// A version that a set shows.
+#[derive(Clone, Debug)]
+pub struct ShownVersion {
+    pub product: Product,
+    pub version: Version,
+    /// The first place that shows it.
+    pub place: VersionPlace,
+}
+
+/// The names of charts, and the ends of the names of images, by product.
+const CHARTS: [(&str, Product); 3] =
+    [("karpenter", Product::Karpenter), ("karpenter-crd", Product::Karpenter), ("keda", Product::Keda)];
+const IMAGES: [(&str, Product); 4] = [
+    ("karpenter/controller", Product::Karpenter),
+    ("kedacore/keda", Product::Keda),
+    ("kedacore/keda-metrics-apiserver", Product::Keda),
+    ("kedacore/keda-admission-webhooks", Product::Keda),
+];
+
+/// The product that a chart installs, by its name or its address.
+pub fn product_of_chart(chart: &str) -> Option<Product> {
+    let name = chart.trim_end_matches('/').rsplit('/').next()?;
+    CHARTS.iter().find(|(known, _)| *known == name).map(|(_, product)| *product)
+}
+
+/// The minor version that the version of a chart, or a tag, stands for. `None` for a range of minor versions.
+pub fn minor_of(text: &str) -> Option<Version> {
+    let text = text.trim();
+    if text.contains([' ', ',', '|']) {
+        return None;
+    }
+    let text = text.strip_prefix(['~', '=']).unwrap_or(text).trim_start();
+    let text = text.split(['-', '+']).next()?;
+    let mut parts = text.splitn(3, '.');
+    let minor = [parts.next()?, parts.next()?].join(".");
+    // `1.8.x` and `1.8.*` keep the minor version; a chart at `1.8` is what Helm reads as `1.8.0`.
+    let patch = parts.next().is_none_or(|patch| {
+        matches!(patch, "x" | "X" | "*") || patch.bytes().all(|b| b.is_ascii_digit()) && !patch.is_empty()
+    });
+    Version::parse(&minor).filter(|_| patch)
+}
+
+/// The versions that an object shows, each with the field.
+pub(crate) fn shown_by(object: &Object) -> Vec<(Product, Version, Node<'_>)> {
+    let mut found = Vec::new();
+    pins_of(&object.root(), "", &mut |product, node, text| {
+        found.extend(minor_of(text).map(|version| (product, version, node)));
+    });
+    found
+}
+
+/// The versions that a document pins, as written: `add` gets the product, the field and its text. `name` is the name of the file, by
+/// which charts and kustomizations are known.
+pub fn pins_of<'a>(root: &Node<'a>, name: &str, add: &mut dyn FnMut(Product, Node<'a>, &str)) {
+    let mut pins = Pins { add };
+    let spec = root.get("spec");
+    match (name, root.get("kind").text()) {
+        ("Chart.yaml", _) => pins.charts(&root.get("dependencies")),
+        ("kustomization.yaml" | "kustomization.yml" | "Kustomization", _) => {
+            pins.charts(&root.get("helmCharts"));
+        }
+        (_, Some("HelmRelease")) => {
+            let chart = spec.path(&["chart", "spec"]);
+            pins.chart(&chart.get("chart"), chart.get("version"));
+        }
+        // Those of Flux and of k3s.
+        (_, Some("HelmChart")) => pins.chart(&spec.get("chart"), spec.get("version")),
+        (_, Some("OCIRepository")) => pins.chart(&spec.get("url"), spec.path(&["ref", "tag"])),
+        (_, Some("Application")) => pins.sources(&spec),
+        (_, Some("ApplicationSet")) => pins.sources(&spec.path(&["template", "spec"])),
+        // A cluster of eksctl.
+        (_, Some("ClusterConfig")) => {
+            pins.add(Product::Kubernetes, root.path(&["metadata", "version"]));
+            pins.add(Product::Karpenter, root.path(&["karpenter", "version"]));
+        }
+        (_, Some("AWSManagedControlPlane")) => pins.add(Product::Kubernetes, spec.get("version")),
+        (_, Some("Deployment")) => {
+            for container in spec.path(&["template", "spec", "containers"]).items() {
+                pins.image(container.get("image"));
+            }
+        }
+        (_, Some("CustomResourceDefinition")) if spec.get("group").text() == Some("keda.sh") => {
+            pins.add(Product::Keda, root.path(&["metadata", "labels", "app.kubernetes.io/version"]));
+        }
+        _ => {}
+    }
+    pins.rendered(root.path(&["metadata", "labels", "helm.sh/chart"]));
+}
+
+/// The pins of a document while they are collected.
+struct Pins<'c, 'a> {
+    add: &'c mut dyn FnMut(Product, Node<'a>, &str),
+}
+
+impl<'a> Pins<'_, 'a> {
+    fn add(&mut self, product: Product, node: Node<'a>) {
+        if let Some(text) = node.string_or_number().or_else(|| node.raw_text().map(Cow::Borrowed)) {
+            let text = text.into_owned();
+            (self.add)(product, node, &text);
+        }
+    }
+
+    fn chart(&mut self, chart: &Node<'a>, version: Node<'a>) {
+        if let Some(product) = chart.text().and_then(product_of_chart) {
+            self.add(product, version);
+        }
+    }
+
+    fn charts(&mut self, list: &Node<'a>) {
+        for chart in list.items() {
+            self.chart(&chart.get("name"), chart.get("version"));
+        }
+    }
+
+    /// The charts of an Application.
+    fn sources(&mut self, spec: &Node<'a>) {
+        for source in std::iter::once(spec.get("source")).chain(spec.get("sources").items()) {
+            self.chart(&source.get("chart"), source.get("targetRevision"));
+        }
+    }
+
+    /// The image of an operator.
+    fn image(&mut self, image: Node<'a>) {
+        let Some((name, tag)) = image.text().and_then(|text| text.split('@').next()?.rsplit_once(':')) else {
+            return;
+        };
+        let is_end = |known: &str| {
+            name.strip_suffix(known).is_some_and(|start| start.is_empty() || start.ends_with('/'))
+        };
+        if let Some((_, product)) = IMAGES.iter().find(|(known, _)| is_end(known)) {
+            let tag = tag.to_owned();
+            (self.add)(*product, image, &tag);
+        }
+    }
+
+    /// The label of an object that Helm rendered from a chart: `karpenter-1.8.2`.
+    fn rendered(&mut self, label: Node<'a>) {
+        let Some(text) = label.text() else { return };
+        let version = |(chart, product): &(&str, Product)| {
+            let version = text.strip_prefix(chart)?.strip_prefix('-')?;
+            version
+                .starts_with(|c: char| c.is_ascii_digit() || c == 'v')
+                .then(|| (*product, version.to_owned()))
+        };
+        if let Some((product, version)) = CHARTS.iter().find_map(version) {
+            (self.add)(product, label, &version);
+        }
+    }
+}
+
+/// The versions in a file of Terraform, each with its line, counted from 1: those of EKS, and of the charts of `helm_release`
+/// resources, where they are literals.
+pub fn pins_of_terraform(text: &str) -> Vec<(Product, &str, u32)> {
+    let mut found = Vec::new();
+    // The chart and the version of the release whose block is open.
+    let mut release: Option<(Option<Product>, Option<(&str, u32)>)> = None;
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if line.starts_with("resource") && line.contains("\"helm_release\"") {
+            release = Some((None, None));
+        } else if line.starts_with("resource") || line.starts_with("module") || line.starts_with("data") {
+            release = None;
+        }
+        let value = |key: &str| {
+            let rest = line.strip_prefix(key)?.trim_start().strip_prefix('=')?;
+            rest.trim_start().strip_prefix('"')?.split('"').next()
+        };
+        if let Some(version) = value("cluster_version").or_else(|| value("kubernetes_version")) {
+            found.push((Product::Kubernetes, version, number));
+        }
+        let Some((product, version)) = &mut release else { continue };
+        *product = product.or_else(|| value("chart").and_then(product_of_chart));
+        *version = version.or_else(|| Some((value("version")?, number)));
+        if let (Some(product), Some((version, number))) = (*product, *version) {
+            found.push((product, version, number));
+            release = None;
+        }
+    }
+    found
+}
+
+/// What a file of other programs shows: the gates of Talos, kubeadm, k0s and k3s, the rules of prometheus-adapter. Each with its line,
+/// counted from 1.
+pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
+    const GATES: [&str; 1] = ["HPAScaleToZero"];
+    const RULES: &str = "seriesQuery";
+    let mut found = Vec::new();
+    if !GATES
+        .iter()
+        .chain([&RULES])
+        .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
+    {
+        return found;
+    }
+    let mut has_rules = false;
+    for (line, number) in text.lines().zip(1..) {
+        let code = line.split(" #").next().unwrap_or(line).trim_start();
+        if code.starts_with('#') {
+            continue;
+        }
+        for gate in GATES {
+            let is_on = |rest: &str| {
+                let rest = rest.trim_start_matches(['"', '\'', ' ']);
+                let value =
+                    rest.strip_prefix(['=', ':']).map(|value| value.trim_start_matches(['"', '\'', ' ']));
+                value.is_some_and(|value| value.starts_with("true"))
+            };
+            if code.split(gate).skip(1).any(is_on) {
+                found.push((Fact::FeatureGate(gate.to_owned()), number));
+            }
+        }
+        if code.contains(RULES) {
+            has_rules = true;
+            found.push((Fact::MetricsAdapter, number));
+        }
+        if has_rules && code.contains("exported_") {
+            found.push((Fact::ExportedLabels, number));
+        }
+    }
+    found.dedup_by(|a, b| a.0 == b.0);
+    found
+}
+
+/// The versions that a set shows, one for a product.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShownVersions(Vec<ShownVersion>);
+
+impl ShownVersions {
+    /// The versions that objects show, or else those that are shown outside of them.
+    pub(super) fn of(objects: &[Object], outside: &[OutsideFact]) -> ShownVersions {
+        let signs: Vec<(&Object, (Product, Version, Node<'_>))> = objects
+            .iter()
+            .flat_map(|object| shown_by(object).into_iter().map(move |sign| (object, sign)))
+            .collect();
+        let mut found: Vec<ShownVersion> = Vec::new();
+        for product in Product::ALL {
+            let of_objects = signs.iter().filter(|(_, (of, ..))| *of == product).map(|(object, sign)| {
+                let place = VersionPlace::Field((*object).clone(), sign.2.pointer());
+                ShownVersion { product, version: sign.1, place }
+            });
+            let of_files = outside.iter().filter_map(|one| match one.fact {
+                Fact::Version(of, version) if of == product => {
+                    let place = VersionPlace::Line(Arc::clone(&one.path), one.line);
+                    Some(ShownVersion { product, version, place })
+                }
+                _ => None,
+            });
+            match only(of_objects) {
+                Said::Nothing => found.extend(only(of_files).version()),
+                said => found.extend(said.version()),
+            }
+        }
+        ShownVersions(found)
+    }
+
+    pub(crate) fn all(&self) -> &[ShownVersion] {
+        &self.0
+    }
+
+    /// The products with their versions.
+    pub(crate) fn numbers(&self) -> Vec<(Product, Version)> {
+        self.0.iter().map(|shown| (shown.product, shown.version)).collect()
+    }
+}
+
+/// The versions that objects show, one for a product, or else those that are shown outside of them.
+pub fn fill_versions(objects: &[Object], outside: &[OutsideFact]) -> Vec<ShownVersion> {
+    ShownVersions::of(objects, outside).0
+}
+
+/// What several places say together.
+enum Said {
+    Nothing,
+    One(ShownVersion),
+    /// Different minor versions.
+    Several,
+}
+
+impl Said {
+    fn version(self) -> Option<ShownVersion> {
+        match self {
+            Said::One(shown) => Some(shown),
+            Said::Nothing | Said::Several => None,
+        }
+    }
+}
+
+/// The version that all places share, with the first of them.
+fn only(mut all: impl Iterator<Item = ShownVersion>) -> Said {
+    let Some(first) = all.next() else { return Said::Nothing };
+    if all.any(|other| other.version != first.version) { Said::Several } else { Said::One(first) }
+}
+
+impl Cluster {
+    /// The versions that the set shows. None where the cluster is not one of files.
+    pub fn shown_versions(&self) -> &[ShownVersion] {
+        self.shown().map_or(&[], ShownVersions::all)
+    }
+
+    /// Whether a file that is no manifest shows a fact.
+    pub(crate) fn is_shown(&self, fact: &Fact) -> bool {
+        self.outside_facts().iter().any(|one| one.fact == *fact)
+    }
+
+    /// A platform with the versions that the set shows in the place of those that the configuration does not state.
+    pub fn platform<'p>(&self, configured: &'p Platform) -> Cow<'p, Platform> {
+        let shown = self.shown_versions().iter();
+        let mut open = shown.filter(|shown| !configured.is_stated(shown.product)).peekable();
+        if open.peek().is_none() {
+            return Cow::Borrowed(configured);
+        }
+        let mut platform = configured.clone();
+        open.for_each(|shown| platform.state(shown.product, shown.version));
+        Cow::Owned(platform)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fact, facts_of_text, minor_of, pins_of_terraform, product_of_chart};
+    use crate::platform::{Product, Version};
+
+    #[test]
+    fn versions_of_charts_stand_for_one_minor_version() {
+        for (text, minor) in [
+            ("1.8.2", Some((1, 8))),
+            ("v0.37.0", Some((0, 37))),
+            ("~1.8.0", Some((1, 8))),
+            ("1.8.x", Some((1, 8))),
+            ("1.8", Some((1, 8))),
+            ("2.16.1-debian", Some((2, 16))),
+            ("1.x", None),
+            ("^1.8.0", None),
+            (">=1.8.0", None),
+            ("*", None),
+            ("main", None),
+            ("1.8.2 - 1.9.0", None),
+        ] {
+            let version = minor.map(|(major, minor)| Version::new(major, minor));
+            assert_eq!(minor_of(text), version, "{text}");
+        }
+    }
+
+    #[test]
+    fn files_of_other_programs_show_gates_and_adapters() {
+        let talos =
+            "cluster:\n  apiServer:\n    extraArgs:\n      feature-gates: A=true,HPAScaleToZero=true\n";
+        assert_eq!(facts_of_text(talos), [(Fact::FeatureGate("HPAScaleToZero".to_owned()), 4)]);
+        assert!(
+            facts_of_text("featureGates:\n  HPAScaleToZero: false\n  # HPAScaleToZero: true\n").is_empty()
+        );
+        let values = "rules:\n  custom:\n    - seriesQuery: 'a'\n      resources: {overrides: {exported_pod: {resource: pod}}}\n";
+        assert_eq!(facts_of_text(values), [(Fact::MetricsAdapter, 3), (Fact::ExportedLabels, 4)]);
+    }
+
+    #[test]
+    fn charts_are_known_by_the_end_of_their_address() {
+        assert_eq!(product_of_chart("oci://public.ecr.aws/karpenter/karpenter"), Some(Product::Karpenter));
+        assert_eq!(product_of_chart("kedacore/keda"), Some(Product::Keda));
+        assert_eq!(product_of_chart("karpenter-nodepools"), None);
+    }
+
+    #[test]
+    fn terraform_names_charts_and_clusters() {
+        let text = "module \"eks\" {\n  cluster_version   = \"1.33\" # EKS\n}\n\
+                    resource \"helm_release\" \"karpenter\" {\n  chart = \"karpenter\"\n  version = \"1.8.2\"\n}\n\
+                    resource \"helm_release\" \"other\" {\n  version = \"3.1.0\"\n  chart = \"other\"\n}\n\
+                    resource \"helm_release\" \"keda\" {\n  version = var.keda\n  chart = \"keda\"\n}\n";
+        assert_eq!(
+            pins_of_terraform(text),
+            [(Product::Kubernetes, "1.33", 2), (Product::Karpenter, "1.8.2", 6)]
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! What the manifests of a set do not show themselves: in kustomizations and files of Terraform beside them, in files of other
+//! programs, and in the manifests of another set, such as the one that installs the operators.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpulint_rules::{
+    Fact, Object, OutsideFact, Product, VersionPlace, fill_versions, minor_of, pins_of_terraform,
+};
+
+use super::draft::{Evidence, Sets, Sign};
+use super::index::Files;
+use crate::files::filled::read_small;
+use crate::files::short_path;
+
+/// Maximum number of files of Terraform that are read.
+const MAX_TERRAFORM: usize = 500;
+
+/// A fact, and the folder in which it is shown.
+struct Found {
+    folder: PathBuf,
+    shown: OutsideFact,
+}
+
+/// Adds to each set what files beside it show. Versions that are shown elsewhere count where the input has one cluster for the
+/// product; other facts that are shown elsewhere count everywhere.
+pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
+    let mut found = of_kustomizations(files);
+    found.extend(of_terraform(files));
+    found.extend(of_files(files));
+    let partition = &mut sets.partition;
+    if partition.is_whole() {
+        partition.facts = found.into_iter().map(|found| found.shown).collect();
+        return;
+    }
+    let members = |set: usize| {
+        let memberships = partition.files.iter().enumerate();
+        memberships.filter(move |(_, of)| of.iter().any(|one| one.set == set)).map(|(file, _)| file)
+    };
+    let count = partition.sets.len();
+    let mut facts: Vec<Vec<OutsideFact>> = vec![Vec::new(); count];
+    let is_beside = |set: usize, folder: &Path| {
+        members(set).any(|file| files.list[file].input.absolute.starts_with(folder))
+    };
+    for product in Product::ALL {
+        let users: Vec<usize> = (0..count)
+            .filter(|set| members(*set).any(|file| uses(files.list[file].objects, product)))
+            .collect();
+        let of_product = |one: &&Found| matches!(one.shown.fact, Fact::Version(of, _) if of == product);
+        for one in found.iter().filter(of_product) {
+            let beside: Vec<usize> =
+                users.iter().copied().filter(|set| is_beside(*set, &one.folder)).collect();
+            let takers = if beside.is_empty() && users.len() == 1 { &users } else { &beside };
+            takers.iter().for_each(|set| facts[*set].push(one.shown.clone()));
+        }
+        // What installs an operator is often applied apart from what it reads.
+        if let [user] = users.as_slice() {
+            let own: BTreeSet<usize> = members(*user).collect();
+            let others = (0..files.list.len()).filter(|file| !own.contains(file));
+            facts[*user].extend(others.flat_map(|file| of_objects(files.list[file].objects, product)));
+        }
+    }
+    for one in found.iter().filter(|one| !matches!(one.shown.fact, Fact::Version(..))) {
+        let beside: Vec<usize> = (0..count).filter(|set| is_beside(*set, &one.folder)).collect();
+        let takers = if beside.is_empty() { (0..count).collect() } else { beside };
+        takers.into_iter().for_each(|set| facts[set].push(one.shown.clone()));
+    }
+    let is_delivered = |evidence: &Evidence| matches!(evidence.sign, Sign::Flux | Sign::Argo | Sign::GitOps);
+    if let Some(delivered) = sets.evidence.iter().find(|evidence| is_delivered(evidence)) {
+        let place = delivered.places.first().map(|place| short_path(place)).unwrap_or_default();
+        let shown = OutsideFact { fact: Fact::Unreached, path: Arc::from(place), line: 1 };
+        let rest = sets.evidence.iter().zip(&mut facts).filter(|(evidence, _)| evidence.sign == Sign::None);
+        rest.for_each(|(_, facts)| facts.push(shown.clone()));
+    }
+    for (set, facts) in partition.sets.iter_mut().zip(facts) {
+        set.facts = facts.into();
+    }
+}
+
+/// Whether a set has objects that a product reads.
+fn uses(objects: &[Object], product: Product) -> bool {
+    let groups: &[&str] = match product {
+        Product::Karpenter => &["karpenter.sh", "karpenter.k8s.aws"],
+        Product::Keda => &["keda.sh"],
+        Product::Kubernetes => return !objects.is_empty(),
+    };
+    objects.iter().any(|object| groups.contains(&object.id().group.as_str()))
+}
+
+fn of_objects(objects: &[Object], product: Product) -> Vec<OutsideFact> {
+    let shown = fill_versions(objects, &[]).into_iter().filter(|shown| shown.product == product);
+    let placed = shown.filter_map(|shown| {
+        let VersionPlace::Field(object, pointer) = &shown.place else { return None };
+        let source = &object.origin()?.source;
+        let span = object.root().at(pointer).span()?;
+        let line = source.lines().position(source.text(), span.start).line;
+        let fact = Fact::Version(product, shown.version);
+        Some(OutsideFact { fact, path: Arc::from(source.path()), line })
+    });
+    placed.collect()
+}
+
+fn of_files(files: &Files<'_>) -> Vec<Found> {
+    let mut out = Vec::new();
+    for (number, file) in files.list.iter().enumerate().filter(|(_, file)| !file.facts.is_empty()) {
+        for (fact, line) in file.facts {
+            let path = Arc::from(file.input.display_path.as_str());
+            let folder = files.folder(number).unwrap_or(Path::new("")).to_owned();
+            out.push(Found { folder, shown: OutsideFact { fact: fact.clone(), path, line: *line } });
+        }
+    }
+    out
+}
+
+fn of_kustomizations(files: &Files<'_>) -> Vec<Found> {
+    let mut out = Vec::new();
+    for (folder, kustomization) in files.folders.kustomizations_in_order() {
+        for (product, version, line) in &kustomization.versions {
+            let path = Arc::from(short_path(&kustomization.file));
+            let shown = OutsideFact { fact: Fact::Version(*product, *version), path, line: *line };
+            out.push(Found { folder: folder.clone(), shown });
+        }
+    }
+    out
+}
+
+fn of_terraform(files: &Files<'_>) -> Vec<Found> {
+    let mut out = Vec::new();
+    for path in files.folders.terraform.iter().take(MAX_TERRAFORM) {
+        let Some(text) = read_small(path, &files.folders.disk) else { continue };
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        for (product, version, line) in pins_of_terraform(&text) {
+            let Some(version) = minor_of(version) else { continue };
+            let fact = Fact::Version(product, version);
+            let shown = OutsideFact { fact, path: Arc::from(short_path(path)), line };
+            out.push(Found { folder: folder.clone(), shown });
+        }
+    }
+    out
+}

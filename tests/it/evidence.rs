@@ -1,0 +1,103 @@
+//! What the input shows of its cluster: versions, feature gates, adapters, and which files are applied.
+
+use serde_json::{Value, json};
+
+use crate::support::Folder;
+
+const POOL: &str = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: web}\nspec:\n  template:\n    spec:\n      \
+                    nodeClassRef: {apiVersion: karpenter.k8s.aws/v1beta1, kind: EC2NodeClass, name: web}\n      requirements:\n        \
+                    - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m]}\n";
+
+/// The versions in the JSON report: product, version, file and line.
+fn versions(folder: &Folder) -> Vec<Value> {
+    let report = folder.run(&["check", "-f", "json"]).json();
+    let rows = report["versions"].as_array().unwrap().iter();
+    rows.map(|row| json!([row["product"], row["version"], row["file"], row["line"]])).collect()
+}
+
+#[test]
+fn versions_are_taken_from_what_installs_a_product() {
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: karpenter}\nspec:\n  chart:\n    spec: \
+                   {chart: karpenter, version: 0.37.6}\n";
+    let terraform =
+        "resource \"helm_release\" \"karpenter\" {\n  chart   = \"karpenter\"\n  version = \"0.37.6\"\n}\n";
+    let charts = "resources: [pool.yaml]\nhelmCharts:\n  - name: karpenter\n    version: 0.37.6\n";
+    for (file, text, line) in
+        [("release.yaml", release, 6), ("terraform/main.tf", terraform, 3), ("kustomization.yaml", charts, 4)]
+    {
+        let folder = Folder::new().with("pool.yaml", POOL).with(file, text);
+        assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", file, line])], "{file}");
+        let run = folder.run(&["check", "-f", "concise", "--verbose"]).exits(0);
+        let run = run.complains(&format!("Karpenter 0.37")).complains(&format!("{file}:{line}"));
+        run.prints("info[karpenter-legacy-api]");
+        // What is stated wins.
+        let folder = folder.with("gpulint.yaml", "platform: {karpenter: \"1.15\"}\n");
+        assert!(versions(&folder).is_empty());
+        folder.run(&["check", "-f", "concise"]).exits(1).prints("error[karpenter-legacy-api]");
+    }
+    // Two versions are none.
+    let folder = Folder::new()
+        .with("pool.yaml", POOL)
+        .with("release.yaml", release)
+        .with("main.tf", terraform.replace("0.37", "0.36"))
+        .with("other.yaml", release.replace("0.37", "1.8").replace("name: karpenter}", "name: b}"));
+    assert!(versions(&folder).is_empty());
+}
+
+#[test]
+fn gates_and_adapters_of_other_programs_count() {
+    let hpa = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec:\n  scaleTargetRef: {apiVersion: apps/v1, kind: \
+               Deployment, name: a}\n  minReplicas: 0\n  maxReplicas: 3\n  metrics: [{type: External, external: {metric: {name: m}, target: {type: \
+               AverageValue, averageValue: \"1\"}}}]\n";
+    let folder = Folder::new().with("hpa.yaml", hpa);
+    let check =
+        ["check", "-f", "concise", "--quiet", "--select", "hpa-replica-bounds", "--kubernetes", "1.34"];
+    folder.run(&check).exits(0).prints("HPAScaleToZero");
+    let talos = "cluster:\n  apiServer:\n    extraArgs:\n      feature-gates: HPAScaleToZero=true\n";
+    let run = folder.with("talos/patches/gates.yaml", talos).run(&check).exits(0);
+    assert_eq!(run.out, "");
+}
+
+#[test]
+fn names_are_whole_for_programs() {
+    let name = "a-service-of-the-team-that-looks-after-recommendations-and-search";
+    let text = format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{ports: [{{port: 80, targetPort: {name}-and-more}}]}}\n"
+    );
+    let folder = Folder::new().with("a.yaml", text);
+    let report = folder.run(&["check", "-f", "json"]).json();
+    let messages: Vec<&str> =
+        report["diagnostics"].as_array().unwrap().iter().filter_map(|one| one["message"].as_str()).collect();
+    assert!(!messages.is_empty() && messages.iter().all(|message| !message.contains('…')), "{messages:#?}");
+}
+
+#[test]
+fn definitions_of_the_input_say_what_the_api_server_accepts() {
+    let crd = |required: &str| {
+        format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: things.example.com}}\nspec:\n  group: example.com\n  \
+             names: {{kind: Thing, plural: things}}\n  scope: Namespaced\n  versions:\n    - name: v1\n      served: true\n      storage: true\n      schema:\n        \
+             openAPIV3Schema: {{type: object, properties: {{spec: {{type: object, required: [{required}], properties: {{size: {{type: integer}}}}}}}}}}\n"
+        )
+    };
+    let thing = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b}\nspec: {}\n";
+    let folder = Folder::new().with("thing.yaml", thing).with("crds/things.yaml", crd("size"));
+    folder.run(&["check", "-f", "concise"]).exits(1).prints("`spec.size`");
+    // What is defined in two ways is not known.
+    let folder = folder.with("other/crd.yaml", crd("")).with("more/crd.yaml", crd(""));
+    folder.run(&["check", "-f", "concise"]).exits(0);
+}
+
+#[test]
+fn terraform_is_not_read_as_yaml() {
+    let folder = Folder::new().with("main.tf", "resource \"a\" \"b\" {\n  c = [\n}\n");
+    folder.run(&["check", "main.tf"]).exits(2).complains("main.tf: terraform");
+}
+
+#[test]
+fn queries_in_a_dashboard_have_their_own_place() {
+    let dashboard = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: gpus, namespace: monitoring}\ndata:\n  gpus.json: |\n    {\n      \"panels\": [\n        \
+                     {\"datasource\": \"prometheus\", \"targets\": [\n          {\"expr\": \"sum(rate(a[5m])\"}\n        ]}\n      ]\n    }\n";
+    let run = Folder::new().with("a.yaml", dashboard).run(&["check", "-f", "concise", "--quiet"]).exits(1);
+    assert!(run.out.starts_with("a.yaml:9:21: warning[promql-invalid]"), "{run:#?}");
+}
