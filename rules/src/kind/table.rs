@@ -282,6 +282,7 @@ pub static KINDS: &[KindInfo] = &[
     cluster_scoped("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies"),
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
     namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
+    namespaced("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations"),
     // Monitoring.
     namespaced("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
     namespaced("monitoring.coreos.com", "v1", "Probe", "probes"),

@@ -11,6 +11,7 @@ mod autoscaling;
 mod availability;
 mod class_evidence;
 mod disruption;
+mod gitops;
 mod gpu;
 mod manifest;
 mod manifest_purpose;

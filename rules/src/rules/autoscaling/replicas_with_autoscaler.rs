@@ -2,7 +2,10 @@
 //!
 //! # Why
 //! Each `kubectl apply`, and each sync of a GitOps tool, sets `replicas` back to what is written, and the
-//! autoscaler undoes that: under load pods are killed and started again.
+//! autoscaler undoes that: under load pods are killed and started again. It is a warning where the set has
+//! an Application of Argo CD with `selfHeal: true`, or a Kustomization of Flux, that applies the file: both
+//! write the number back while nobody deploys anything. Nothing is reported where the Application ignores
+//! the field, with `RespectIgnoreDifferences=true`.
 //!
 //! # Fix
 //! Remove `replicas`. The next client-side apply after that resets the number to 1 once; the guide on
@@ -38,6 +41,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling>
 
 use crate::cluster::views::as_target;
+use crate::rules::gitops::{FLUX_KUSTOMIZATION, delivery_of};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -48,7 +52,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
         Kind::new("argoproj.io", "Rollout"),
     ],
-    reads: &[Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &[Kind::HPA, Kind::SCALED_OBJECT, Kind::ARGO_APPLICATION, FLUX_KUSTOMIZATION],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("replicas_with_autoscaler.rs")),
     check: Check::Object(check),
@@ -66,14 +70,29 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let views = ctx.cluster().views();
     let mut scalers = views.scaled_objects_of(&target).iter().chain(views.hpas_of(&target));
     let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;
+    let delivery = delivery_of(object, &["spec", "replicas"], ctx);
+    if delivery.as_ref().is_some_and(|delivery| delivery.ignores) {
+        return None;
+    }
     let kind = scaler.kind();
     let message = format!(
         "each apply resets `replicas` to {count} and overrides {kind} `{}`",
         crate::keda::ellipsize(scaler.name())
     );
-    ctx.report(&node, message)
+    let cluster = ctx.cluster();
+    let is_near = |other: &Object| cluster.pairs(object, other);
+    let finding = ctx.report(&node, message);
+    finding
         .help("remove `replicas`, which the autoscaler sets")
         .related(scaler, &scaler.path(&["spec", "scaleTargetRef", "name"]), "it scales this object")
         .fix(Fix::unsafe_("leave the number to the autoscaler").remove(&node));
+    if let Some(delivery) = delivery.filter(|delivery| delivery.heals) {
+        finding.severity(Severity::Warning);
+        // Its path leads to the file, also where it is kept in a folder far away.
+        if is_near(delivery.by) {
+            let name = delivery.by.path(&["metadata", "name"]);
+            finding.related(delivery.by, &name, "it writes the number back by itself");
+        }
+    }
     None
 }

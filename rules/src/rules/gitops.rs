@@ -1,0 +1,81 @@
+//! The objects of Argo CD and Flux that apply a manifest, and what they do about a field that something else changes.
+
+use crate::kind::Kind;
+use crate::lint::context::Context;
+use crate::object::Object;
+use crate::tree::node::Node;
+
+pub(super) const FLUX_KUSTOMIZATION: Kind = Kind::new("kustomize.toolkit.fluxcd.io", "Kustomization");
+
+/// What a GitOps controller does about a field of an object that it applies.
+pub(super) struct Delivery<'a> {
+    /// The Application or Kustomization.
+    pub(super) by: &'a Object,
+    /// Whether it leaves the field to others.
+    pub(super) ignores: bool,
+    /// Whether it writes the field back without a new deployment.
+    pub(super) heals: bool,
+}
+
+/// The controller that applies the file of an object. `None` if no path in the set leads to the file, or several do.
+pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>) -> Option<Delivery<'a>> {
+    let file = object.origin()?.source.path();
+    let cluster = ctx.cluster();
+    let applications = cluster.of(Kind::ARGO_APPLICATION).filter(|app| {
+        let spec = app.get("spec");
+        let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
+        sources.into_iter().any(|source| holds(&source.get("path"), file))
+    });
+    let kustomizations =
+        cluster.of(FLUX_KUSTOMIZATION).filter(|one| holds(&one.path(&["spec", "path"]), file));
+    let mut all = applications.chain(kustomizations);
+    let (by, None) = (all.next()?, all.next()) else { return None };
+    if by.is(FLUX_KUSTOMIZATION) {
+        let is_suspended = by.path(&["spec", "suspend"]).bool() == Some(true);
+        return Some(Delivery { by, ignores: false, heals: !is_suspended });
+    }
+    let policy = by.path(&["spec", "syncPolicy"]);
+    let respects = policy
+        .get("syncOptions")
+        .items()
+        .any(|option| option.text() == Some("RespectIgnoreDifferences=true"));
+    let mut ignored = by.path(&["spec", "ignoreDifferences"]).items();
+    let ignores = respects && ignored.any(|entry| is_about(&entry, object) && names(&entry, field));
+    let heals = policy.path(&["automated", "selfHeal"]).bool() == Some(true);
+    Some(Delivery { by, ignores, heals })
+}
+
+/// Whether a file is below a folder of the repository.
+fn holds(folder: &Node<'_>, file: &str) -> bool {
+    let Some(folder) = folder.text() else { return false };
+    let folder = folder.trim_start_matches("./").trim_matches('/');
+    let below = |at: usize| file[at..].strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    !folder.is_empty() && (below(0) || file.match_indices('/').any(|(at, _)| below(at + 1)))
+}
+
+/// Whether an entry of `ignoreDifferences` is about an object.
+fn is_about(entry: &Node<'_>, object: &Object) -> bool {
+    let is = |name: &str, own: &str| {
+        let node = entry.get(name);
+        node.text().is_none_or(|text| text.is_empty() || text == "*" || text == own)
+    };
+    is("group", object.group())
+        && is("kind", object.kind())
+        && is("name", object.name())
+        && is("namespace", object.namespace_or_default())
+}
+
+/// Whether an entry of `ignoreDifferences` names a field, as a JSON pointer or as an expression of jq, or one above it, or leaves
+/// it to those who manage it.
+fn names(entry: &Node<'_>, field: &[&str]) -> bool {
+    let pointer = format!("/{}", field.join("/"));
+    let path = format!(".{}", field.join("."));
+    let is_above = |whole: &str, part: &str, separator: char| {
+        whole.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with(separator))
+    };
+    let mut pointers = entry.get("jsonPointers").items();
+    let mut paths = entry.get("jqPathExpressions").items();
+    pointers.any(|node| node.text().is_some_and(|text| is_above(&pointer, text, '/')))
+        || paths.any(|node| node.text().is_some_and(|text| is_above(&path, text.trim(), '.')))
+        || entry.get("managedFieldsManagers").items().next().is_some()
+}
