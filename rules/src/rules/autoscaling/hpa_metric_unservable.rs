@@ -37,15 +37,29 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 
 use crate::cluster::query::QuerySlot;
+use crate::cluster::versions::Fact;
 use crate::cluster::views::Predicate;
 use crate::keda::ellipsize;
-use crate::rules::autoscaling::scale_target::{SCALABLE, target, uses_accelerators};
+use crate::promql::sources::CONFIG_MAP;
+use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
 use crate::rules::prelude::*;
+
+/// The targets, and the objects that show a metrics adapter.
+const READS: [Kind; 8] = [
+    Kind::DEPLOYMENT,
+    Kind::STATEFUL_SET,
+    Kind::REPLICA_SET,
+    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+    Kind::new("argoproj.io", "Rollout"),
+    Kind::HELM_RELEASE,
+    Kind::ARGO_APPLICATION,
+    CONFIG_MAP,
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "hpa-metric-unservable",
     kinds: &[Kind::HPA],
-    reads: SCALABLE,
+    reads: &READS,
     docs: docs(include_str!("hpa_metric_unservable.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)
@@ -100,15 +114,33 @@ fn keda(object: &Object, metric: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     Some(())
 }
 
-/// The Deployments that may be metrics adapters.
+/// The kinds of objects that show a metrics adapter.
+const ADAPTERS: [Kind; 4] = [Kind::DEPLOYMENT, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, CONFIG_MAP];
+
+/// The objects that may be, or install, a metrics adapter.
 struct MetricsAdapters;
 
 impl Predicate for MetricsAdapters {
     const SLOT: QuerySlot = QuerySlot::MetricsAdapters;
-    const KINDS: &'static [Kind] = &[Kind::DEPLOYMENT];
+    const KINDS: &'static [Kind] = &ADAPTERS;
 
-    fn is_satisfied(deployment: &Object) -> bool {
-        deployment.name().contains("adapter")
+    fn is_satisfied(object: &Object) -> bool {
+        let spec = object.get("spec");
+        let says = |node: Node<'_>| node.text().is_some_and(|text| text.contains("adapter"));
+        if object.is(CONFIG_MAP) {
+            let data = object.get("data").entries();
+            return data
+                .iter()
+                .any(|(_, text)| text.raw_text().is_some_and(|text| text.contains("seriesQuery")));
+        }
+        if object.is(Kind::HELM_RELEASE) {
+            return says(spec.path(&["chart", "spec", "chart"])) || says(spec.path(&["chartRef", "name"]));
+        }
+        if object.is(Kind::ARGO_APPLICATION) {
+            let mut sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
+            return sources.any(|source| says(source.get("chart")));
+        }
+        object.name().contains("adapter")
     }
 }
 
@@ -119,7 +151,8 @@ fn custom(object: &Object, name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     if object.path(&["metadata", "ownerReferences"]).is_set() || !uses_accelerators(target) {
         return None;
     }
-    if !ctx.cluster().satisfying::<MetricsAdapters>().is_empty() {
+    let cluster = ctx.cluster();
+    if cluster.is_shown(&Fact::MetricsAdapter) || !cluster.satisfying::<MetricsAdapters>().is_empty() {
         return None;
     }
     let message =

@@ -30,6 +30,7 @@
 //! - <https://github.com/kubernetes/kube-state-metrics/blob/main/docs/metrics/workload/pod-metrics.md>
 
 use crate::cluster::query::ObjectKey;
+use crate::cluster::versions::Fact;
 use crate::promql::expr::{Expr, Grouping, MatchOp, Selector};
 use crate::promql::metrics::{Exporter, metric};
 use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
@@ -156,6 +157,10 @@ fn workload_label(expr: &Expr) -> Option<&str> {
 
 fn check_monitor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !is_dcgm(object) || keeps_labels(object)? {
+        return None;
+    }
+    // An adapter that reads these labels was written for them.
+    if ctx.cluster().is_shown(&Fact::ExportedLabels) {
         return None;
     }
     let endpoint = endpoints(object).next()?;
