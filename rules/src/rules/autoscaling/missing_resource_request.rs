@@ -80,15 +80,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // A LimitRange that is not in the input may set the request, and only KEDA rejects the object.
     let certain = ctx.cluster().is_complete() && !object.is(Kind::HPA);
+    // Most clusters run a version of KEDA that does not count the requests of pods.
+    let older = !object.is(Kind::HPA) && !ctx.platform().is_stated(Product::Keda);
     let templates = templates(workload);
     for metric in resource_metrics(object) {
         let resource = metric.resource;
         let lacks_request = |c: &Node<'_>| metric.measures(c) && lacks(c, resource);
-        let Some(container) =
-            (templates.iter().filter(|template| !pod_requests(&template.spec, &metric, object, ctx)))
-                .flat_map(Template::containers)
-                .find(lacks_request)
-                .filter(|_| !limit_range_gives(resource, &namespace, ctx))
+        let requested_by_pod = |template: &&Template<'_>| pod_requests(&template.spec, &metric, object, ctx);
+        let (of_pods, own): (Vec<_>, Vec<_>) = templates.iter().partition(requested_by_pod);
+        let of_pods = if older { of_pods } else { Vec::new() };
+        let found = first_lacking(&own, lacks_request).map(|container| (container, false));
+        let found =
+            found.or_else(|| first_lacking(&of_pods, lacks_request).map(|container| (container, true)));
+        let Some((container, is_older)) = found.filter(|_| !limit_range_gives(resource, &namespace, ctx))
         else {
             continue;
         };
@@ -97,12 +101,26 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             "the autoscaler scales on `{resource}`, but container `{container_name}` of `{}` has no `{resource}` request",
             ellipsize(&name)
         );
-        ctx.report(&metric.node, message)
-            .help(format!("give every container of the target a `{resource}` request"))
-            .related(workload, &container, "this container has no request")
-            .severity(if certain { Severity::Error } else { Severity::Warning });
+        let finding = ctx.report(&metric.node, message);
+        finding.related(workload, &container, "this container has no request");
+        if is_older {
+            let help = "KEDA before 2.21 rejects it: give each container a request, or state `platform.keda`";
+            finding.rejected_by(None).severity(Severity::Warning).help(help);
+        } else {
+            finding
+                .help(format!("give every container of the target a `{resource}` request"))
+                .severity(if certain { Severity::Error } else { Severity::Warning });
+        }
     }
     None
+}
+
+/// The first container of some templates that lacks a request.
+fn first_lacking<'a>(
+    templates: &[&Template<'a>],
+    lacks_request: impl Fn(&Node<'a>) -> bool,
+) -> Option<Node<'a>> {
+    templates.iter().flat_map(|template| template.containers()).find(|container| lacks_request(container))
 }
 
 /// The first versions that count the requests of a pod: the HPA controller's, and that of KEDA's admission.
