@@ -40,6 +40,7 @@
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
 use crate::workload::checkpoint::{
@@ -58,8 +59,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !trains(object) || object.is_partial() {
         return None;
     }
-    for template in templates(object).iter().filter(|t| requests_accelerator(t)) {
-        if template.spec.has_unknown_key() || names_remote_storage(template) {
+    let all = templates(object);
+    // The launcher of an MPI job, or the driver of another, passes the command on to the pods with accelerators.
+    if all.iter().any(names_remote_storage) {
+        return None;
+    }
+    for template in all.iter().filter(|t| requests_accelerator(t)) {
+        if template.spec.has_unknown_key() {
             continue;
         }
         inspect(object, template, ctx);
@@ -76,7 +82,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         let empty = volume(template, mount.get("name").text()?)?.get("emptyDir");
         if !empty.is_absent() {
             let message = format!("checkpoints of `{name}` are in an emptyDir, which ends with the pod");
-            ctx.report(&empty, message).help(help);
+            let finding = ctx.report(&empty, message);
+            finding.help(help);
+            add_class_evidence(finding, object, object.classified());
             return None;
         }
     }
@@ -89,13 +97,13 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         return None;
     }
     let severity = if precious { Severity::Warning } else { Severity::Info };
-    ctx.report(
+    let finding = ctx.report(
         &template.spec.get("volumes"),
         format!(
             "training run `{name}` has no storage that outlives its pods: it restarts from the beginning"
         ),
-    )
-    .severity(severity)
-    .help(help);
+    );
+    finding.severity(severity).help(help);
+    add_class_evidence(finding, object, object.classified());
     None
 }

@@ -44,12 +44,52 @@ pub(super) const DIAGNOSTICS: &[&str] = &[
     "all_gather_perf",
     "alltoall_perf",
     "broadcast_perf",
+    "gather_perf",
+    "hypercube_perf",
+    "reduce_perf",
     "reduce_scatter_perf",
+    "scatter_perf",
     "sendrecv_perf",
     "nvbandwidth",
+    "nvloom",
     "fi_info",
     "fi_pingpong",
+    "fi_rdm_bw",
+    "ib_write_bw",
+    "ib_read_bw",
+    "osu_allreduce",
+    "osu_bw",
+    "osu_latency",
     "gpu_burn",
+    "rocm-bandwidth-test",
+    "rccl-tests",
+    "hccl_demo",
+    "nccom-test",
+];
+/// Parts of images whose only use is to test accelerators and the network between them.
+pub(super) const DIAGNOSTIC_IMAGES: &[&str] = &[
+    "nccl-test",
+    "rccl-test",
+    "gpu-burn",
+    "cuda-sample",
+    "nvbandwidth",
+    "preflight",
+    "dcgmproftester",
+    "osu-micro-benchmarks",
+];
+/// Words in the name of a script, or of a workload, that tests hardware instead of training a model.
+pub(super) const DIAGNOSTIC_WORDS: &[&str] = &[
+    "allreduce",
+    "bandwidth",
+    "bench",
+    "benchmark",
+    "benchmarks",
+    "burnin",
+    "healthcheck",
+    "nccl",
+    "preflight",
+    "rccl",
+    "smoketest",
 ];
 pub(super) const NOTEBOOK: &[&str] = &["jupyter", "code-server", "start-notebook.sh"];
 

@@ -13,8 +13,8 @@ use crate::tree::node::Node;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 use heuristics::{
-    BATCH, DIAGNOSTICS, INFERENCE_FRAMEWORKS, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES,
-    SERVING_KINDS, TRAINING, TRAINING_KINDS,
+    BATCH, DIAGNOSTIC_IMAGES, DIAGNOSTIC_WORDS, DIAGNOSTICS, INFERENCE_FRAMEWORKS, INFRA_IMAGES, NOTEBOOK,
+    PURPOSE_KEYS, SERVING, SERVING_IMAGES, SERVING_KINDS, TRAINING, TRAINING_KINDS,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,13 +123,15 @@ fn compute(object: &Object) -> Classified {
     let templates = templates(object);
     explicit(object, &templates)
         .or_else(|| infra(object, &templates))
-        .or_else(|| diagnostics(&templates))
+        .or_else(|| diagnostics(object, &templates))
         .or_else(|| by_kind(object, &templates))
         .or_else(|| by_command(object, &templates))
         .or_else(|| by_image(object, &templates))
         .or_else(|| by_batch_shape(object))
         .or_else(|| by_labels(object, &templates))
+        .or_else(|| by_namespace(object, &templates).filter(|own| own.confidence > Confidence::Low))
         .or_else(|| fallback(object, &templates))
+        .or_else(|| by_namespace(object, &templates))
         .unwrap_or_else(|| Classified::new(WorkloadClass::Unknown, Confidence::Low, "nothing says"))
 }
 
@@ -177,16 +179,34 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         })
 }
 
-/// Benchmarks are usually run as an MPIJob, so the command is examined before the kind.
-fn diagnostics(templates: &[Template<'_>]) -> Option<Classified> {
+/// Benchmarks are usually run as an MPIJob, so that what it runs is examined before the kind.
+fn diagnostics(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     let lines = commands(templates);
-    let trains = |line: &String| {
-        let mut launchers = TRAINING.iter().filter(|(_, needs_device)| !needs_device);
-        launchers.any(|(sign, _)| has_word(line, sign))
+    let starts = |programs: &[(&str, bool)]| {
+        let mut certain = programs.iter().filter(|(_, is_weak)| !is_weak);
+        certain.any(|(sign, _)| lines.iter().any(|line| has_word(line, sign)))
     };
-    let sign = DIAGNOSTICS.iter().find(|sign| lines.iter().any(|line| has_word(line, sign)))?;
-    let reason = format!("its command is `{sign}`");
-    (!lines.iter().any(trains)).then(|| Classified::new(WorkloadClass::Batch, Confidence::Medium, reason))
+    if starts(SERVING) || lines.iter().any(|line| training_script(line).is_some()) {
+        return None;
+    }
+    let batch = |reason: String| Some(Classified::new(WorkloadClass::Batch, Confidence::Medium, reason));
+    // A launcher starts the script of a benchmark as it starts that of a training run.
+    if let Some(script) = lines.iter().find_map(|line| diagnostic_script(line)) {
+        return batch(format!("it runs `{script}`"));
+    }
+    if starts(TRAINING) {
+        return None;
+    }
+    if let Some(sign) = DIAGNOSTICS.iter().find(|sign| lines.iter().any(|line| has_word(line, sign))) {
+        return batch(format!("its command is `{sign}`"));
+    }
+    let is_sign = |image: &&str| DIAGNOSTIC_IMAGES.iter().any(|sign| repository(image).contains(sign));
+    if let Some(image) = images(templates).find(is_sign) {
+        return batch(format!("its image is `{image}`"));
+    }
+    let named = by_kind(object, templates).is_some_and(|kind| kind.class == WorkloadClass::Training)
+        && words_of(object.name()).any(|word| DIAGNOSTIC_WORDS.contains(&word));
+    named.then(|| batch(format!("its name is `{}`", object.name())))?
 }
 
 fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
@@ -311,25 +331,30 @@ pub(crate) fn has_word(line: &str, sign: &str) -> bool {
 
 /// Whether a script is named after training: `train_llm.py`, `finetune.py`, `pretrain.py`, `sft.py`.
 fn training_script(line: &str) -> Option<&str> {
+    const WORDS: &[&str] =
+        &["train", "training", "trainer", "finetune", "finetuning", "pretrain", "pretraining", "sft"];
+    script_with(line, WORDS)
+}
+
+/// A script that is named after a test of the hardware: `all_reduce_bench.py`, `nccl_preflight.py`.
+fn diagnostic_script(line: &str) -> Option<&str> {
+    script_with(line, DIAGNOSTIC_WORDS)
+}
+
+/// The first Python script in a command line whose name has one of the words.
+fn script_with<'l>(line: &'l str, words: &[&str]) -> Option<&'l str> {
     line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '=')).find(|token| {
         let Some(stem) = token.strip_suffix(".py") else {
             return false;
         };
         let name = stem.rsplit('/').next().unwrap_or(stem).to_ascii_lowercase();
-        name.split(['_', '-', '.']).any(|w| {
-            matches!(
-                w,
-                "train"
-                    | "training"
-                    | "trainer"
-                    | "finetune"
-                    | "finetuning"
-                    | "pretrain"
-                    | "pretraining"
-                    | "sft"
-            )
-        })
+        words_of(&name).any(|word| words.contains(&word))
     })
+}
+
+/// The words of a name.
+fn words_of(name: &str) -> impl Iterator<Item = &str> {
+    name.split(['_', '-', '.'])
 }
 
 fn images<'a>(templates: &'a [Template<'a>]) -> impl Iterator<Item = &'a str> {
@@ -442,9 +467,6 @@ fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> 
             }
         }
     }
-    if let Some(namespace) = object.namespace() {
-        signs.push((namespace.to_owned(), format!("its namespace is `{namespace}`")));
-    }
     for (text, reason) in signs {
         if let Some(class) = purpose(&text) {
             let confidence =
@@ -453,6 +475,20 @@ fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> 
         }
     }
     None
+}
+
+/// The purpose of a namespace. Other work runs there as well, so that it is weak evidence without the name of the workload.
+fn by_namespace(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
+    let namespace = object.namespace()?;
+    let class = purpose(namespace)?;
+    let named = purpose_of_name(object) == Some(class) && templates.iter().any(requests_accelerator);
+    let (confidence, name) = match named {
+        true if class != WorkloadClass::Interactive => {
+            (Confidence::Medium, format!(", its name `{}`", object.name()))
+        }
+        _ => (Confidence::Low, String::new()),
+    };
+    Some(Classified::new(class, confidence, format!("its namespace is `{namespace}`{name}")))
 }
 
 fn fallback(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
