@@ -8,6 +8,7 @@ pub(crate) mod devices;
 pub(crate) mod diagnostic;
 pub mod dra;
 pub mod gpu;
+pub(crate) mod gpu_nodes;
 pub(crate) mod launcher;
 pub(crate) mod mig;
 pub(crate) mod model;

@@ -4,7 +4,9 @@
 //! The taint on GPU nodes exists so that other pods do not land there. A pod that tolerates it and asks
 //! for no accelerator may take the CPU and memory of a GPU node, and as long as it runs there Karpenter
 //! does not remove the node: a web server pays for a GPU. It is advice for pods that end by themselves,
-//! and for a part of a workload whose other pods use GPUs.
+//! and for a part of a workload whose other pods use GPUs. Nothing is reported of pods that run on GPU
+//! nodes on purpose, by a node selector or a required affinity, nor of templates that another object
+//! completes, such as a TrainingRuntime, whose GPUs a TrainJob requests.
 //!
 //! # Fix
 //! Remove the toleration, or request the GPU that the pods use.
@@ -36,7 +38,7 @@
 
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::node_labels::{LabelUse, referenced_labels};
+use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::template::workload_kind;
 
 pub(crate) static RULE: Rule = Rule {
@@ -87,6 +89,19 @@ const HELPERS: [&str; 26] = [
     "debug",
 ];
 
+/// Kinds whose pods get their resources from another object: a runtime of KServe, a TrainJob, a workflow.
+const COMPLETED_ELSEWHERE: [&str; 9] = [
+    "InferenceService",
+    "LLMInferenceService",
+    "LLMInferenceServiceConfig",
+    "ServingRuntime",
+    "ClusterServingRuntime",
+    "TrainingRuntime",
+    "ClusterTrainingRuntime",
+    "TrainJob",
+    "WorkflowTemplate",
+];
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         for toleration in template.spec.get("tolerations").items() {
@@ -110,8 +125,7 @@ fn inspect(
     if is_left_alone(object) || uses_a_gpu(template) || is_helper(object, template) || is_test(object) {
         return None;
     }
-    // The runtime of an InferenceService has resources of its own.
-    if matches!(object.kind(), "InferenceService" | "LLMInferenceService" | "WorkflowTemplate") {
+    if COMPLETED_ELSEWHERE.contains(&object.kind()) || requires_gpu_nodes(template) {
         return None;
     }
     let list = template.spec.get("tolerations");
@@ -122,31 +136,11 @@ fn inspect(
     let ends = workload_kind(object).is_some_and(|kind| kind.runs_to_completion) || object.is(Kind::POD);
     let part = uses_accelerators(object);
     let severity = if ends || part { Severity::Info } else { Severity::Warning };
-    let pinned = selects_gpu_nodes(template);
-    let finding = ctx.report(key, message);
-    finding.severity(severity);
-    if pinned {
-        finding.help("request the accelerator that the pods use, or let them run on other nodes");
-    } else {
-        finding
-            .help("remove the toleration: the pods may keep a GPU node that they do not use")
-            .fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
-    }
+    ctx.report(key, message)
+        .severity(severity)
+        .help("remove the toleration: the pods may keep a GPU node that they do not use")
+        .fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
     None
-}
-
-/// Whether the pods run only on nodes with accelerators, by their node selector or a required affinity.
-fn selects_gpu_nodes(template: &Template<'_>) -> bool {
-    let says = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        ["gpu", "nvidia", "accelerator", "neuron", "gaudi"].iter().any(|word| text.contains(word))
-    };
-    referenced_labels(template).iter().any(|label| {
-        // The values of a node selector name pools and instance types as well.
-        let mut values = label.values.iter().filter(|_| label.selector.is_some());
-        label.usage == LabelUse::Required
-            && (says(label.key) || values.any(|value| value.raw_text().is_some_and(says)))
-    })
 }
 
 /// Whether the pods use accelerators, or may: by a resource, a claim, a runtime or a variable.
