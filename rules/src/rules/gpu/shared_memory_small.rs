@@ -5,7 +5,8 @@
 //! PyTorch DataLoader hand over their batches in it, and tensor-parallel servers use it between their
 //! processes: they fail with `Bus error` or hang at the start. It is a warning for training and for
 //! servers that are known to need it; for other pods with several GPUs it is advice. Pods of Ray get
-//! the memory from KubeRay, and single GPUs are left alone.
+//! the memory from KubeRay. Single GPUs are left alone, and servers such as Ollama and llama.cpp, which use
+//! all GPUs from one process.
 //!
 //! # Fix
 //! Mount an emptyDir with `medium: Memory` at `/dev/shm`. What is written there counts as memory of the
@@ -46,6 +47,7 @@ use crate::rules::prelude::*;
 use crate::workload::class::classify;
 use crate::workload::devices::gpus_of;
 use crate::workload::launcher::Launch;
+use crate::workload::server::is_one_process;
 
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-small",
@@ -100,7 +102,7 @@ fn inspect(
         return None;
     }
     let gpus = gpus_of(container)?.count;
-    if gpus < 2 {
+    if gpus < 2 || is_one_process(container) {
         return None;
     }
     let launch = Launch::of(container);

@@ -4,7 +4,9 @@
 //! The device plugin tells the runtime in `NVIDIA_VISIBLE_DEVICES` which GPUs a container gets. A
 //! container that writes the variable itself replaces that choice: with `all` it sees every GPU of the
 //! node, those of other pods included, and two pods share memory and compute that each was promised
-//! alone.
+//! alone. It is a warning where the nodes of the pods are known to have more GPUs than the container
+//! requests, and advice where they are not known; nothing is reported where the container gets all GPUs
+//! of its node anyway.
 //!
 //! # Fix
 //! Remove the variable. `void` and `none` are for containers that are to see none.
@@ -34,19 +36,21 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html>
 //! - <https://github.com/NVIDIA/k8s-device-plugin>
 
-use crate::rules::gpu::is_left_alone;
+use crate::rules::gpu::{is_left_alone, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::devices::devices_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "visible-devices-all",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("visible_devices_all.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
 
+const GPU: &str = "nvidia.com/gpu";
 /// Number of GPUs of the largest nodes. A container with all of them sees no GPU of another.
 const WHOLE_NODE: i64 = 8;
 
@@ -56,12 +60,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for template in templates(object) {
         for container in template.all_containers() {
-            let Some(devices) = devices_of(&container, "nvidia.com/gpu") else {
+            let Some(devices) = devices_of(&container, GPU) else {
                 continue;
             };
             for variable in container.get("env").items() {
                 if variable.get("name").text() == Some("NVIDIA_VISIBLE_DEVICES") {
-                    inspect(object, &variable, devices.count, ctx);
+                    inspect(&template, &variable, devices.count, ctx);
                 }
             }
         }
@@ -69,18 +73,29 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-fn inspect(object: &Object, variable: &Node<'_>, gpus: i64, ctx: &mut Context<'_>) -> Option<()> {
+fn inspect(template: &Template<'_>, variable: &Node<'_>, gpus: i64, ctx: &mut Context<'_>) -> Option<()> {
     let value = variable.get("value");
     let text = value.string_or_number()?;
     if matches!(&*text, "" | "void" | "none") || gpus >= WHOLE_NODE {
         return None;
     }
-    let name = object.display_name();
+    let nodes = selected_types(template, ctx);
+    let most = nodes.as_ref().and_then(|(types, _)| types.iter().map(|kind| kind.devices(GPU)).max());
+    if most.is_some_and(|most| i64::from(most) <= gpus) {
+        return None;
+    }
+    let severity = if most.is_some() { Severity::Warning } else { Severity::Info };
+    let name = ctx.object().display_name();
     let plural = if gpus == 1 { "GPU" } else { "GPUs" };
     let message =
         format!("`{name}` requests {gpus} {plural} and sees `{text}`: it overrides the device plugin");
-    ctx.report(&value, message)
+    let finding = ctx.report(&value, message);
+    finding
+        .severity(severity)
         .help("remove the variable: the device plugin sets it")
         .fix(Fix::new("leave the choice to the device plugin", Safety::Unsafe).remove(variable));
+    if let Some((_, Some(pool))) = nodes {
+        finding.related(&pool, &pool.path(&["metadata", "name"]), "its nodes have more GPUs");
+    }
     None
 }

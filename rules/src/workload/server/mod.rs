@@ -25,6 +25,23 @@ pub(crate) fn server_of(container: &Node<'_>) -> Option<&'static Server> {
     SERVERS.iter().find(|server| server.is_in_image_of(container))
 }
 
+/// Servers that use several GPUs from one process, which needs no shared memory.
+const OF_ONE_PROCESS: [&str; 3] = ["Ollama", "llama.cpp", "TEI"];
+/// Repositories of images with such servers, whatever their command is.
+const IMAGES_OF_ONE_PROCESS: [&str; 5] =
+    ["ollama", "llama.cpp", "koboldcpp", "tensorflow/serving", "text-embeddings-inference"];
+
+/// Whether a container runs a server that uses all its GPUs from one process.
+pub(crate) fn is_one_process(container: &Node<'_>) -> bool {
+    match server_of(container) {
+        Some(server) => OF_ONE_PROCESS.contains(&server.name),
+        None => container.get("image").text().is_some_and(|image| {
+            let repository = repository(image).to_ascii_lowercase();
+            IMAGES_OF_ONE_PROCESS.iter().any(|sign| repository.contains(sign))
+        }),
+    }
+}
+
 /// Whether a container runs the server with this name in messages.
 pub(crate) fn is_server(container: &Node<'_>, name: &str) -> bool {
     server_of(container).is_some_and(|server| server.name == name)
