@@ -12,7 +12,8 @@
 //!
 //! # Fix
 //! Pin the version that was tested, such as `al2023@v20250807` or `bottlerocket@v1.44.0`, and raise it
-//! in a pull request. Windows images know nothing but `@latest`.
+//! in a pull request. Windows images know nothing but `@latest`. Nothing is said of `al2@latest`, whose
+//! images are no longer released, nor of families that do not exist: other rules report these aliases.
 //!
 //! # Example
 //! ```yaml,diff
@@ -49,6 +50,9 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Disruption)
 };
 
+/// The families whose `@latest` follows new releases and which know pinned versions.
+const MOVING: [&str; 2] = ["al2023", "bottlerocket"];
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.version() != "v1" {
         return None;
@@ -59,7 +63,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let (node, message, help) = if let Some((family, "latest")) =
             alias.text().and_then(|text| text.split_once('@'))
         {
-            if family.starts_with("windows") {
+            if !MOVING.contains(&family) {
                 continue;
             }
             let message =

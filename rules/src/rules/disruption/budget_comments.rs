@@ -6,18 +6,8 @@ use crate::tree::node::Node;
 /// Maximum number of comment lines above the list of budgets that are read.
 const MAX_LINES_ABOVE: usize = 8;
 
-const LOCAL_WORDS: &[&str] = &[
-    "business hour",
-    "working hour",
-    "work hour",
-    "office hour",
-    "working day",
-    "business day",
-    "local time",
-    "업무",
-    "근무",
-    "영업",
-];
+const LOCAL_WORDS: &[&str] =
+    &["business hour", "working hour", "work hour", "office hour", "local time", "업무", "근무", "영업"];
 /// Common abbreviations of time zones.
 const ZONES: &[&str] = &[
     "KST", "JST", "IST", "SGT", "CET", "CEST", "BST", "PST", "PDT", "PT", "MST", "MDT", "CST", "CDT", "EST",

@@ -53,7 +53,7 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1939>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/2183>
 
-use crate::karpenter::budget::{Calendar, DisruptionReason, Week};
+use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -112,23 +112,57 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let names: Vec<&str> = matters.iter().map(|r| r.name()).collect();
         format!("all nodes of `{name}` may go at once when {}", names.join(" or "))
     };
-    let (extra, text) = if open.len() == DisruptionReason::ALL.len() {
-        (json!({"nodes": "10%"}), "add `nodes: 10%` without a schedule; the strictest budget wins")
-    } else {
-        let names: Vec<&str> = open.iter().map(|r| r.name()).collect();
-        (json!({"nodes": "10%", "reasons": names}), "add `nodes: 10%` for the reasons that no budget names")
-    };
-    let harmless = !weighty || matters == [DisruptionReason::Empty];
+    let remedy = Remedy::of(calendar, &open, &matters);
+    // Whoever limits a reason in a window wants a limit for it.
+    let is_slip = matters.iter().any(|reason| is_limited_in_window(calendar, *reason));
+    let harmless = !(weighty || is_slip) || matters == [DisruptionReason::Empty];
     let week = Week::of(calendar, worst(calendar, &matters), ctx.platform().zone());
     let finding = ctx.report(&list, format!("{whom}: {when}"));
-    finding
-        .schedule_grid(week)
-        .help(text)
-        .fix(Fix::new("limit all other times to `10%` of the nodes", Safety::Unsafe).append(&list, extra));
+    finding.schedule_grid(week).help(remedy.help);
+    if let Some(budget) = remedy.budget {
+        let title = "limit all other times to `10%` of the nodes";
+        finding.fix(Fix::new(title, Safety::Unsafe).append(&list, budget));
+    }
     if harmless {
         finding.severity(Severity::Info);
     }
     None
+}
+
+/// Whether budgets limit a reason at some times, and not at others.
+fn is_limited_in_window(calendar: &Calendar, reason: DisruptionReason) -> bool {
+    !calendar.coverage(reason).permanently_unlimited
+}
+
+/// What to write instead, and the budget to add where it is one.
+struct Remedy {
+    help: String,
+    budget: Option<Value>,
+}
+
+impl Remedy {
+    fn of(calendar: &Calendar, open: &[DisruptionReason], matters: &[DisruptionReason]) -> Remedy {
+        if let Some(reason) = matters.iter().find(|reason| opens_a_window(calendar, **reason)) {
+            let help = format!(
+                "a budget only limits: to keep nodes at other times, write `nodes: \"0\"` for {reason} then"
+            );
+            return Remedy { help, budget: None };
+        }
+        if open.len() == DisruptionReason::ALL.len() {
+            let help = "add `nodes: 10%` without a schedule; the strictest budget wins".to_owned();
+            return Remedy { help, budget: Some(json!({"nodes": "10%"})) };
+        }
+        let names: Vec<&str> = open.iter().map(|reason| reason.name()).collect();
+        let help = format!("add `nodes: 10%` without a schedule for {}", names.join(" and "));
+        Remedy { help, budget: Some(json!({"nodes": "10%", "reasons": names})) }
+    }
+}
+
+/// Whether the windows of a reason let nodes go, as if it were kept at all other times.
+fn opens_a_window(calendar: &Calendar, reason: DisruptionReason) -> bool {
+    let mut scheduled = calendar.budgets().iter().filter(|budget| budget.schedule.is_some());
+    let lets_go = |budget: &Budget| budget.applies_to(reason) && !budget.nodes.is_zero();
+    scheduled.any(lets_go) && calendar.coverage(reason).zero_minutes == 0
 }
 
 /// The reason that is unlimited for the longest time. `Drifted` if it is among several.
