@@ -2,9 +2,9 @@
 //!
 //! # Why
 //! A liveness probe counts from the start of the container unless a startup probe holds it back. A
-//! server that downloads and loads a model for minutes fails it, is killed after `initialDelaySeconds`
-//! and `failureThreshold` times `periodSeconds`, and begins again: the pod restarts in a loop, and each
-//! round pays for the GPU. It may start from a warm cache and fail on the next new node. Servers of
+//! server that downloads and loads a model for minutes fails it, is killed with the last failure that
+//! `failureThreshold` allows, `initialDelaySeconds` and `failureThreshold - 1` times `periodSeconds` after
+//! its start, and begins again: the pod restarts in a loop, and each round pays for the GPU. It may start from a warm cache and fail on the next new node. Servers of
 //! embedding models load within seconds and are left out.
 //!
 //! # Fix
@@ -89,8 +89,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         let period = number("periodSeconds", 10)?.max(1);
         let failures = number("failureThreshold", 3)?.max(1);
-        let budget = failures.checked_mul(period)?.checked_add(number("initialDelaySeconds", 0)?)?;
-        if budget >= ctx.int("load-seconds") {
+        // The first probe is due after the delay, and the last one fails at the latest with its timeout.
+        let delay = number("initialDelaySeconds", 0)?;
+        let killed = (failures - 1).checked_mul(period)?.checked_add(delay)?;
+        if killed.checked_add(number("timeoutSeconds", 1)?.max(1))? > ctx.int("load-seconds") {
             continue;
         }
         let name = container.get("name").text().unwrap_or_default().to_owned();
@@ -98,7 +100,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let finding = ctx.report(
             &probe,
             format!(
-                "the liveness probe kills `{name}` {budget} s after its start if the model is not loaded"
+                "the liveness probe kills `{name}` about {killed} s after its start if the model is not loaded"
             ),
         );
         finding.help(

@@ -6,7 +6,8 @@
 //! replacement needs a node, an image and a model in memory, several minutes without an answer. A
 //! single replica is reported as info: only a second replica helps it, not a PDB. In folders of
 //! examples, samples, benchmarks and documentation all of it is information. Nothing is reported of
-//! workloads that may be scaled to zero.
+//! workloads that may be scaled to zero. Where the pods are the ranks of one server, one that goes stops
+//! all of them, so that it counts as a single replica.
 //!
 //! # Fix
 //! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods. All pods of a
@@ -57,6 +58,7 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
+use crate::workload::launcher::Launch;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-missing",
@@ -122,8 +124,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let id = object.id();
     let (kind, name) = (id.kind.as_str(), id.name.as_str());
     let node = object.path(&["metadata", "name"]);
+    let ranks = if is_set { None } else { templates.iter().find_map(ranks_of_one_server) };
     match replicas.min {
         ..=0 => {}
+        pods if ranks == Some(pods) && pods > 1 => {
+            let message =
+                format!("the {pods} pods of {kind} `{name}` are one server: every node drain is an outage");
+            let finding = ctx.report(&node, message);
+            finding.severity(Severity::Info).reports_absence(false).help(format!(
+                "run a second server; a PodDisruptionBudget of `minAvailable: {pods}` holds drains off"
+            ));
+            add_class_evidence(finding, object, &classified);
+        }
+        _ if ranks.is_some() => {}
         1 => {
             // An autoscaler outside the input may run more replicas of a Deployment without `replicas`.
             let said = object.path(&["spec", "replicas"]).is_set();
@@ -153,6 +166,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Number of pods over which one server is spread, as its command states.
+fn ranks_of_one_server(template: &Template<'_>) -> Option<i64> {
+    let launches = template.containers().filter_map(|container| Launch::of(&container)?.nodes());
+    launches.map(|(nodes, _)| nodes).find(|nodes| *nodes > 1)
 }
 
 /// Whether an operator created the object and manages its PDB.

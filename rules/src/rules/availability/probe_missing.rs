@@ -163,14 +163,19 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     }
     let services = views.services_of(object.namespace_or_default(), template);
     // The pods of a headless Service find each other by it before they are ready.
-    let service = services.into_iter().find(|service| {
+    let is_sender = |service: &&Object| {
         let spec = service.get("spec");
         let serves = |port: Node<'_>| !port.get("name").text().is_some_and(|name| name.contains("metrics"));
         ctx.pairs_with(service)
             && spec.get("ports").items().any(serves)
             && spec.get("clusterIP").text() != Some("None")
             && spec.get("publishNotReadyAddresses").bool() != Some(true)
-    })?;
+    };
+    let mut senders: Vec<&Object> = services.into_iter().filter(is_sender).collect();
+    // One of the own file is the one that the author thinks of.
+    let file = |object: &Object| object.origin().map(|origin| origin.source.path().to_owned());
+    senders.sort_by_key(|service| file(*service) != file(object));
+    let service = *senders.first()?;
     let container = target_of(service, template)?;
     let probe = container.get("readinessProbe");
     let name = container.get("name").text().unwrap_or_default();
