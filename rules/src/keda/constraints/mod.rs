@@ -53,7 +53,7 @@ enum Constraint {
     ContainsOrNeed(Key, &'static str, Key),
     /// `port_in(PORT,ADDRESS)`: the port is present unless the address has one.
     PortIn(Key, Key),
-    /// `positive(KEY)`, `nonneg(KEY)`, `nonzero(KEY)`
+    /// `positive(KEY)`, `nonneg(KEY)`, `nonzero(KEY)`, `replicas(KEY)`
     Sign(Sign, Key),
     /// `any_positive(KEY,...)`: at least one of the numbers is 1 or more.
     AnyPositive(Vec<Key>),
@@ -153,6 +153,7 @@ impl Constraint {
             ("positive", [one]) => Constraint::Sign(Sign::Positive, amount(one)?),
             ("nonneg", [one]) => Constraint::Sign(Sign::NonNegative, amount(one)?),
             ("nonzero", [one]) => Constraint::Sign(Sign::NonZero, amount(one)?),
+            ("replicas", [one]) => Constraint::Sign(Sign::Replicas, amount(one)?),
             ("any_positive", [_, _, ..]) => {
                 args.iter().try_for_each(|name| amount(name).map(drop))?;
                 Constraint::AnyPositive(keys(args)?)

@@ -13,6 +13,8 @@ pub(super) enum Sign {
     Positive,
     NonNegative,
     NonZero,
+    /// Replicas of a window. The largest wish of all triggers counts, so that no window can lower them.
+    Replicas,
 }
 
 impl Sign {
@@ -20,7 +22,7 @@ impl Sign {
         match self {
             Sign::Positive => n > 0.0,
             Sign::NonNegative => n >= 0.0,
-            Sign::NonZero => n != 0.0,
+            Sign::NonZero | Sign::Replicas => n != 0.0,
         }
     }
 
@@ -28,7 +30,16 @@ impl Sign {
         match self {
             Sign::Positive => "a number above 0",
             Sign::NonNegative => "0 or more",
-            Sign::NonZero => "a number other than 0",
+            Sign::NonZero | Sign::Replicas => "a number other than 0",
+        }
+    }
+
+    fn help(self) -> String {
+        match self {
+            Sign::Replicas => {
+                "a window can only add pods: write the hours in which they shall run, and how many".to_owned()
+            }
+            _ => format!("write {}", self.wanted()),
         }
     }
 }
@@ -42,7 +53,7 @@ pub(super) fn sign(sign: Sign, key: &str, check: &mut TriggerCheck<'_>) {
         true => format!("`{key}` is {n}"),
         false => check.needs(&format!("`{key}`")),
     };
-    check.report(node, message, format!("write {}", sign.wanted()));
+    check.report(node, message, sign.help());
 }
 
 /// The number of a key, or its default, which is 0 if the table has none.

@@ -6,6 +6,10 @@
 //! without labels, as `scalar()` gives it, cannot be decoded at all, and a range such as `x[5m]` counts
 //! as 0.
 //!
+//! A metric of an application that a query selects by its labels may have one series: that is advice, also
+//! inside a function such as `max_over_time`. A metric of the blackbox exporter is not reported where the
+//! Probes of its job have one target.
+//!
 //! # Fix
 //! Aggregate: `sum(…)` for what adds up, `avg(…)` or `max(…)` for shares. Wrap a number in `vector(…)`.
 //!
@@ -31,7 +35,7 @@
 //! - <https://keda.sh/docs/latest/scalers/prometheus/>
 //! - <https://prometheus.io/docs/prometheus/latest/querying/operators/#aggregation-operators>
 
-use crate::promql::expr::{Expr, ResultType};
+use crate::promql::expr::{Expr, MatchOp, ResultType, Selector};
 use crate::promql::metrics::{Unit, metric};
 use crate::promql::series::{Series, series};
 use crate::rules::prelude::*;
@@ -39,11 +43,14 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-many-series",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    reads: &[PROBE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_query_many_series.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
 };
+
+const PROBE: Kind = Kind::new("monitoring.coreos.com", "Probe");
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for query in queries(object) {
@@ -76,6 +83,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let selector = expr.sole_selector();
+        if selector.is_some_and(|selector| has_one_target(selector, ctx)) {
+            continue;
+        }
         let name = selector.and_then(|selector| selector.name.as_deref());
         let is_plain = matches!(expr, Expr::Selector(_));
         let certain = found == Series::EachPod && is_plain;
@@ -84,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             None => "the query may return several series, and KEDA fails with more than one".to_owned(),
         };
         // A metric of an application that is selected by its labels may have one series.
-        let is_narrow = is_plain && selector.is_some_and(|selector| !selector.matchers.is_empty());
+        let is_narrow = keeps_series(expr) && selector.is_some_and(|selector| !selector.matchers.is_empty());
         let severity = match () {
             () if certain => Severity::Error,
             () if is_narrow => Severity::Info,
@@ -105,4 +115,48 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether an expression has the series of its only selector: the selector itself, or functions of it.
+fn keeps_series(expr: &Expr) -> bool {
+    match expr {
+        Expr::Selector(_) => true,
+        Expr::Range(inner) | Expr::Negative(inner) => keeps_series(inner),
+        Expr::Call(call) => {
+            let mut vectors = call.args.iter().filter(|arg| !matches!(arg, Expr::Number(_) | Expr::Text));
+            vectors.next().is_some_and(keeps_series) && vectors.next().is_none()
+        }
+        _ => false,
+    }
+}
+
+/// The metrics of the blackbox exporter that have more than one series for each target.
+const OF_SEVERAL_SERIES: [&str; 4] = [
+    "probe_http_duration_seconds",
+    "probe_icmp_duration_seconds",
+    "probe_dns_duration_seconds",
+    "probe_grpc_duration_seconds",
+];
+
+/// Whether a selector reads a metric of the blackbox exporter, and the Probes of its job have one target between them.
+fn has_one_target(selector: &Selector, ctx: &Context<'_>) -> bool {
+    let is_of_target = |name: &&str| name.starts_with("probe_") && !OF_SEVERAL_SERIES.contains(name);
+    if selector.name.as_deref().filter(is_of_target).is_none() {
+        return false;
+    }
+    let job = selector.matchers.iter().find(|matcher| matcher.label == "job" && matcher.op == MatchOp::Equal);
+    let Some(job) = job else { return false };
+    let probes = ctx.cluster().of(PROBE).filter(|probe| {
+        let name = probe.path(&["spec", "jobName"]);
+        name.is_unknown() || name.text() == Some(job.value.as_str())
+    });
+    let mut targets = 0;
+    for probe in probes.filter(|probe| ctx.pairs_with(probe)) {
+        let list = probe.path(&["spec", "targets", "staticConfig", "static"]);
+        if !list.is_sequence() || list.has_unknown() {
+            return false;
+        }
+        targets += list.items().count();
+    }
+    targets == 1
 }
