@@ -438,6 +438,15 @@ pub fn budget(node: &Node<'_>) -> Option<Budget> {
     Some(Budget { nodes, schedule, duration: length, reasons })
 }
 
+/// What a pool with accelerators is called in messages, by the resource of its nodes.
+pub(crate) fn accelerator_noun(resource: Option<&str>) -> &'static str {
+    match resource {
+        Some("aws.amazon.com/neuron" | "aws.amazon.com/neuroncore") => "Neuron pool",
+        Some("habana.ai/gaudi") => "Gaudi pool",
+        _ => "GPU pool",
+    }
+}
+
 /// The accelerator resource that most of the types have: `nvidia.com/gpu`, `aws.amazon.com/neuron` or
 /// another. `None` if no type has one.
 pub fn accelerator_resource(types: &TypeSet) -> Option<&'static str> {

@@ -110,11 +110,18 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         if let Some(least) = types.iter().min_by_key(|t| t.capacity(name))
             && !parked
         {
-            finding.help(format!(
-                "the smallest, {}, has {}: raise the limit, or admit smaller ones",
-                least.name,
-                amount(name, least.capacity(name))
-            ));
+            let text = node.string_or_number().unwrap_or_default();
+            if *name == "memory" && text.bytes().all(|byte| byte.is_ascii_digit()) {
+                finding.help(format!(
+                    "`{text}` without a unit is a number of bytes: write `{text}Gi`, or what is meant"
+                ));
+            } else {
+                finding.help(format!(
+                    "the smallest, {}, has {}: raise the limit, or admit smaller ones",
+                    least.name,
+                    amount(name, least.capacity(name))
+                ));
+            }
         }
     }
     if !told {

@@ -45,6 +45,7 @@
 use crate::catalog;
 use crate::catalog::{CAPACITY_TYPE, LabelValueIndex, OS, REGION, TENANCY, ZONE, ZONE_ID};
 use crate::facts::date::Date;
+use crate::karpenter::labels::value::{has_known_values, has_open_values, label_of};
 use crate::karpenter::requirement::{Requirement, normalise};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{Pool, RequirementSpec};
@@ -78,6 +79,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if keys.is_empty() || keys.iter().any(|k| contradicts_itself(&own, k)) {
         return None;
     }
+    // No type has any of the values, which is one mistake with one finding.
+    if let [only] = keys.as_slice()
+        && ctx.is_rule_enabled("requirement-value-unknown")
+        && names_unknown_values_only(&own, only)
+    {
+        return None;
+    }
     let unsure = pool.uncatalogued_keys().iter().any(|new| keys.iter().any(|key| key == new)) || is_old(ctx);
     let names: Vec<String> = keys.iter().map(|k| format!("`{}`", short(k))).collect();
     let name = object.display_name();
@@ -103,6 +111,18 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         finding.related(object, other, format!("the requirement on `{}`", short(key)));
     }
     None
+}
+
+/// Whether a list of a pool has only values that no type has for this key, as requirement-value-unknown reports with a warning.
+fn names_unknown_values_only(pool: &Pool, key: &str) -> bool {
+    let Some(known) = catalog::values(key).filter(|_| has_known_values(key)) else {
+        return false;
+    };
+    let is_reported = |value: &String| {
+        !known.contains(value.as_str()) && (!has_open_values(key) || label_of(value, key).is_some())
+    };
+    let mut lists = pool.requirements.iter().filter(|r| r.key == key && r.op == Operator::In);
+    lists.any(|list| !list.values.is_empty() && list.values.iter().all(is_reported))
 }
 
 /// Whether the catalogue is so old that a missing value proves little.

@@ -39,6 +39,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::catalog::CAPACITY_TYPE;
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
@@ -97,6 +98,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .severity(Severity::Info)
             .help("a pool of lower weight admits its pods when Spot runs out; more types make that rare")
             .related(&other, &other.path(&["metadata", "name"]), "this pool");
+    } else if pool.labels().get(CAPACITY_TYPE).text() == Some("spot") {
+        finding.help("admit more types, or remove the template label `karpenter.sh/capacity-type: spot`");
     } else {
         finding.help("admit more families and sizes, allow on-demand, or add a pool of lower weight");
     }
