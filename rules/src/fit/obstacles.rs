@@ -18,6 +18,7 @@ use crate::karpenter::scheduling::{
 };
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::node_labels::is_of_other_nodes;
 use crate::workload::template::Template;
 
 /// Maximum number of obstacles to find in one pool.
@@ -337,6 +338,13 @@ impl<'s> Attempt<'s> {
                     ask_for(name),
                 ));
                 format!("the pod asks for another NodePool: `{key}` {}", clash.theirs)
+            }
+            // The pods belong to nodes that no pool starts, and stay there.
+            None if is_of_other_nodes(key) => {
+                format!(
+                    "the pod is for the nodes of a node group (`{key}` {}): it belongs to no NodePool",
+                    clash.theirs
+                )
             }
             None => {
                 remedies.push(self.of_pod(&pod_node, format!("do not ask for `{key}`"), do_not_ask.clone()));

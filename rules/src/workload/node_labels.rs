@@ -76,7 +76,7 @@ fn of_affinity<'a>(affinity: &Node<'a>, out: &mut Vec<LabelReference<'a>>) {
 
 /// Whether a label is specific to nodes that Karpenter does not start: those of GKE, of managed node groups of EKS, of
 /// node pools of AKS.
-fn is_of_other_nodes(key: &str) -> bool {
+pub(crate) fn is_of_other_nodes(key: &str) -> bool {
     key.starts_with("cloud.google.com/")
         || key.ends_with(".coreweave.cloud/class")
         || matches!(

@@ -2,7 +2,8 @@
 //!
 //! # Why
 //! Dynamic resource allocation became stable as `resource.k8s.io/v1` in Kubernetes 1.34. Beta
-//! versions are off by default in every release, so that a cluster of today may serve `v1` alone;
+//! versions are off by default in every release, so that a cluster of today may serve `v1` alone; EKS
+//! serves `v1beta1` in 1.33, before `v1` was there.
 //! `v1beta1` ends with 1.38 and `v1beta2` with 1.39. The alpha versions are gone. Before 1.34
 //! nobody serves `v1`.
 //!
@@ -53,6 +54,9 @@ pub(crate) static RULE: Rule = Rule {
 /// The first minor version that serves `v1`.
 const STABLE: Version = Version::new(1, 34);
 
+/// The version of Kubernetes in which EKS turns `v1beta1` on: <https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html>.
+const SERVED_BY_EKS: Version = Version::new(1, 33);
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.get("apiVersion");
     let version = object.version();
@@ -83,7 +87,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         Severity::Error
     };
-    let message = if cluster < gone {
+    let on_eks = ctx.platform().eks && version == "v1beta1" && cluster == SERVED_BY_EKS;
+    let message = if on_eks {
+        format!("EKS {cluster} serves `resource.k8s.io/v1beta1`, which is removed in Kubernetes {gone}")
+    } else if cluster < gone {
         format!("`resource.k8s.io/{version}` is off by default and is removed in Kubernetes {gone}")
     } else {
         format!("Kubernetes {gone} no longer serves `resource.k8s.io/{version}`")

@@ -9,12 +9,14 @@ use super::syntax::{HEADER_NAME, PORT_NAME, is_port_name};
 use super::{Checker, mapping_items, may_hold_more_fields, quote};
 
 pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
+    // A container without an image is part of a patch, whose probes get their handlers elsewhere.
+    let is_whole = container.get("image").is_set();
     for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.get(field);
         if !probe.is_mapping() {
             continue;
         }
-        handler(&probe, &["exec", "httpGet", "tcpSocket", "grpc"], None, report);
+        handler(&probe, &["exec", "httpGet", "tcpSocket", "grpc"], None, is_whole, report);
         let successes = probe.get("successThreshold");
         if field == "readinessProbe" {
             let grace = probe.get("terminationGracePeriodSeconds");
@@ -36,15 +38,22 @@ pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
 }
 
 pub(super) fn lifecycle<'a>(container: &Node<'a>, grace: Option<i64>, report: &mut Checker<'a>) {
+    let is_whole = container.get("image").is_set();
     for field in ["postStart", "preStop"] {
         let hook = container.path(&["lifecycle", field]);
         if hook.is_mapping() {
-            handler(&hook, &["exec", "httpGet", "tcpSocket", "sleep"], grace, report);
+            handler(&hook, &["exec", "httpGet", "tcpSocket", "sleep"], grace, is_whole, report);
         }
     }
 }
 
-fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mut Checker<'a>) {
+fn handler<'a>(
+    block: &Node<'a>,
+    kinds: &[&str],
+    grace: Option<i64>,
+    is_whole: bool,
+    report: &mut Checker<'a>,
+) {
     let mut written = kinds.iter().filter(|k| block.get(k).is_set());
     match (written.next(), written.next()) {
         (Some(a), Some(b)) => {
@@ -54,7 +63,7 @@ fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mu
             return;
         }
         (None, _) => {
-            if !report.partial && !may_hold_more_fields(block) {
+            if is_whole && !report.partial && !may_hold_more_fields(block) {
                 report
                     .error(block, "it does nothing: no handler is written")
                     .help(format!("write one of {}", super::join_or(kinds)));
