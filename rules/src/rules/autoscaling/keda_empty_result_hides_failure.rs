@@ -64,7 +64,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-fn takes_null_for_zero(trigger: &Trigger<'_>) -> bool {
+/// Whether an empty answer of a trigger counts as 0.
+pub(super) fn takes_null_for_zero(trigger: &Trigger<'_>) -> bool {
     let kind = trigger.kind().unwrap_or_default();
     let ignore = trigger.metadata().get("ignoreNullValues");
     let written = ignore.text().and_then(|t| boolean(t.trim()));

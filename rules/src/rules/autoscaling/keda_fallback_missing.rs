@@ -33,6 +33,7 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
+use crate::rules::autoscaling::keda_empty_result_hides_failure::takes_null_for_zero;
 use crate::rules::autoscaling::scale_target::{SCALABLE, model_server, rests_at_zero, target_name};
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
@@ -100,11 +101,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help(
             "write the replicas for an ordinary load, such as `fallback: {failureThreshold: 3, replicas: 2}`",
         )
-        .severity(severity)
-        .fix(
-            Fix::unsafe_("set replicas for failures")
-                .set(&fallback, json!({"failureThreshold": 3, "replicas": replicas})),
-        );
+        .severity(severity);
+    let mut fix = Fix::unsafe_("set replicas for failures")
+        .set(&fallback, json!({"failureThreshold": 3, "replicas": replicas}));
+    // A fallback that no trigger can reach would be a new finding.
+    if triggers(object).all(|trigger| takes_null_for_zero(&trigger)) {
+        for trigger in triggers(object) {
+            fix = fix.set(&trigger.metadata().get("ignoreNullValues"), json!("false"));
+        }
+    }
+    finding.fix(fix);
     server.explain(finding);
     None
 }

@@ -118,15 +118,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         "model server `{}` scales to zero: the first request waits for node, image and model",
         target_name(object)
     );
+    let severity =
+        if server.confidence >= Confidence::Medium && !queued { Severity::Warning } else { Severity::Info };
     let finding = ctx.report(&min, message);
     finding
         .help(format!("write `minReplicaCount: 1`, or allow it with the annotation `{ALLOW}`"))
-        .severity(if server.confidence >= Confidence::Medium && !queued {
-            Severity::Warning
-        } else {
-            Severity::Info
-        })
-        .fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
+        .severity(severity);
+    // With a maximum of one, a minimum of one leaves the autoscaler nothing to do; a single replica has advice of its own.
+    if severity == Severity::Warning && spec.get("maxReplicaCount").int_or(100).is_some_and(|max| max > 1) {
+        finding.fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
+    }
     server.explain(finding);
     None
 }

@@ -118,7 +118,14 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
     let finding = ctx.report(value, message).at_key();
     match near {
         _ if is_of_trigger => {
-            let fix = Fix::unsafe_("move it beside `type`").move_to(value, &beside);
+            let fix = Fix::unsafe_("move it beside `type`");
+            // Metadata are texts, and this field is none.
+            let fix = match (name, value.text()) {
+                ("useCachedMetrics", Some(text @ ("true" | "false"))) => {
+                    fix.remove(value).set(&beside, json!(text == "true"))
+                }
+                _ => fix.move_to(value, &beside),
+            };
             finding.help("move it beside `type`: it is a field of the trigger, not of its metadata").fix(fix)
         }
         Some((near, other)) if !other.is_set() => {

@@ -102,11 +102,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !tainted {
         finding.severity(Severity::Info);
     }
-    finding.help(format!("require `{key} Gt 0` as well")).fix(
-        Fix::new("require a device; check that nothing runs on the machines without", Safety::Unsafe)
-            .append(&pool.requirements(), json!({"key": key, "operator": "Gt", "values": ["0"]}))
-            .replaces_nodes(),
-    );
+    finding.help(format!("require `{key} Gt 0` as well"));
+    // A pool of accelerators without a taint or an architecture would have the findings of one.
+    if tainted && pool.requirement(catalog::ARCH).is_some() {
+        finding.fix(
+            Fix::new("require a device; check that nothing runs on the machines without", Safety::Unsafe)
+                .append(&pool.requirements(), json!({"key": key, "operator": "Gt", "values": ["0"]}))
+                .replaces_nodes(),
+        );
+    }
     None
 }
 

@@ -36,6 +36,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#user-defined-labels>
 
+use crate::catalog;
 use crate::cluster::Cluster;
 use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::labels::typo::{TypoConfidence, intended_key};
@@ -88,7 +89,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         match intended_key(&item, list.provider) {
-            Some((word, sure)) => lookalike(&item, key, &word, sure, ctx),
+            Some((word, sure)) => {
+                let is_only = !list.items().any(|other| other.key() == Some(&*word));
+                lookalike(&item, key, &word, sure, is_only, ctx);
+            }
             // These are labels of GPU feature discovery, which have another rule.
             None if domain == "nvidia.com" => {}
             None => made_up(&item, key, ctx),
@@ -97,7 +101,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-fn lookalike(item: &RequirementItem<'_>, key: &str, word: &str, sure: TypoConfidence, ctx: &mut Context<'_>) {
+/// Whether the values of a requirement are those that the intended label has.
+fn has_valid_values(item: &RequirementItem<'_>, word: &str) -> bool {
+    let known = catalog::values(word);
+    item.texts().is_none_or(|texts| texts.iter().all(|text| known.is_none_or(|known| known.contains(*text))))
+}
+
+fn lookalike(
+    item: &RequirementItem<'_>,
+    key: &str,
+    word: &str,
+    sure: TypoConfidence,
+    is_only: bool,
+    ctx: &mut Context<'_>,
+) {
     let node = item.0.get("key");
     let finding = ctx.report(
         &node,
@@ -107,10 +124,10 @@ fn lookalike(item: &RequirementItem<'_>, key: &str, word: &str, sure: TypoConfid
         finding.severity(Severity::Warning);
     }
     let title = format!("write `{word}`; check which nodes the pool then gets");
-    finding
-        .reports_absence(false)
-        .help(format!("write `{word}`"))
-        .fix(Fix::new(title, Safety::Unsafe).set(&node, json!(word)).replaces_nodes());
+    finding.reports_absence(false).help(format!("write `{word}`"));
+    if is_only && has_valid_values(item, word) {
+        finding.fix(Fix::new(title, Safety::Unsafe).set(&node, json!(word)).replaces_nodes());
+    }
 }
 
 /// A custom label whose value Karpenter generates.
