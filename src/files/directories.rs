@@ -30,9 +30,9 @@ impl Directories {
         self.read.extend(others.read);
     }
 
-    /// The paths of all files in the folders that a walk has read whose name ends in `end`, sorted.
-    pub(super) fn files_ending(&self, end: &str) -> Vec<PathBuf> {
-        let ends = |name: &OsStr| name.as_encoded_bytes().ends_with(end.as_bytes());
+    /// The paths of all files in the folders that a walk has read whose names end in one of `ends`, sorted.
+    pub(super) fn files_ending(&self, ends: &[&str]) -> Vec<PathBuf> {
+        let ends = |name: &OsStr| ends.iter().any(|end| name.as_encoded_bytes().ends_with(end.as_bytes()));
         let files = self.read.iter().flat_map(|(folder, directory)| {
             let files = directory.entries().filter(move |(name, of)| *of == EntryType::File && ends(name));
             files.map(move |(name, _)| Path::new(folder).join(name))

@@ -41,24 +41,24 @@ pub(crate) struct Folders {
     /// read.
     filled_folders: Arc<OnceLock<FilledFolders>>,
     inputs: Vec<Input>,
-    /// The files of Terraform in the folders of the inputs, which show versions.
-    pub(super) terraform: Vec<PathBuf>,
+    /// The files of Terraform, and templates of other programs, in the folders of the inputs: they show versions and feature gates.
+    pub(super) others: Vec<PathBuf>,
     /// The content of the folders when the inputs were found.
     pub(super) directories: Directories,
     pub(super) disk: Disk,
 }
 
-/// Maximum number of files and folders to visit when looking for files of Terraform.
+/// Maximum number of files and folders to visit when looking for files of other programs.
 const MAX_ENTRIES: usize = 100_000;
 
-/// The files of Terraform below the folder of the inputs.
-fn terraform(inputs: &[Input], directories: &Directories) -> Vec<PathBuf> {
-    const END: &str = ".tf";
+/// The files of Terraform, and templates of other programs, below the folder of the inputs.
+fn other_files(inputs: &[Input], directories: &Directories) -> Vec<PathBuf> {
+    const ENDS: [&str; 5] = [".tf", ".tofu", ".j2", ".jinja", ".tmpl"];
     if !directories.is_empty() || inputs.is_empty() {
-        return directories.files_ending(END);
+        return directories.files_ending(&ENDS);
     }
     let walk = Walk { known: directories, is_filtered: true, limit: MAX_ENTRIES };
-    walk.run(&common_folder(inputs), |_| false).directories.files_ending(END)
+    walk.run(&common_folder(inputs), |_| false).directories.files_ending(&ENDS)
 }
 
 #[derive(Default)]
@@ -95,13 +95,13 @@ impl Folders {
             |folder: &&Path| Some((folder.to_path_buf(), Kustomization::read(folder, disk, &directories)?));
         let kustomizations = around.par_iter().filter_map(read).collect();
         let disk = disk.clone();
-        let terraform = terraform(&inputs, &directories);
+        let others = other_files(&inputs, &directories);
         let mut folders = Folders {
             charts,
             libraries,
             kustomizations,
             inputs,
-            terraform,
+            others,
             directories,
             disk,
             ..Folders::default()
@@ -119,7 +119,7 @@ impl Folders {
             mut kustomizations,
             filled_folders,
             inputs,
-            terraform,
+            others,
             directories,
             disk,
             ..
@@ -154,7 +154,7 @@ impl Folders {
             kustomizations,
             filled_folders,
             inputs,
-            terraform,
+            others,
             directories,
             disk,
             ..Folders::default()

@@ -54,8 +54,10 @@ fn gates_and_adapters_of_other_programs_count() {
         ["check", "-f", "concise", "--quiet", "--select", "hpa-replica-bounds", "--kubernetes", "1.34"];
     folder.run(&check).exits(0).prints("HPAScaleToZero");
     let talos = "cluster:\n  apiServer:\n    extraArgs:\n      feature-gates: HPAScaleToZero=true\n";
-    let run = folder.with("talos/patches/gates.yaml", talos).run(&check).exits(0);
-    assert_eq!(run.out, "");
+    for file in ["talos/patches/gates.yaml", "talos/controlplane.yaml.j2"] {
+        let run = Folder::new().with("hpa.yaml", hpa).with(file, talos).run(&check).exits(0);
+        assert_eq!(run.out, "", "{file}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub enum Fact {
     MetricsAdapter,
     /// A metrics adapter reads the labels `exported_pod` and the like.
     ExportedLabels,
-    /// Flux or Argo CD applies other files, and none that reaches these.
+    /// Flux applies other files, and does not reach these.
     Unreached,
 }
 

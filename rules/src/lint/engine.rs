@@ -17,7 +17,7 @@ use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
-use crate::lint::rule::{Check, Group, Pair, Rule, RuleSet};
+use crate::lint::rule::{Check, Pair, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::suppress;
 use crate::lint::versions;
@@ -222,8 +222,7 @@ impl Engine {
                 .extend(own.into_iter().filter(|finding| !(self.is_accepted)(object, finding, definitions)));
         }
         // An object that is not applied is not rejected, and breaks nothing.
-        let is_left_out =
-            rule.group == Group::Manifest && object.source().is_some_and(|source| source.is_left_out());
+        let is_left_out = object.source().is_some_and(|source| source.is_left_out());
         if is_left_out || cluster.is_shown(&Fact::Unreached) {
             for finding in &mut findings[from..] {
                 finding.severity = finding.severity.min(Severity::Warning);

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::{
-    Fact, Object, OutsideFact, Product, VersionPlace, fill_versions, minor_of, pins_of_terraform,
+    Fact, Object, OutsideFact, Product, VersionPlace, facts_of_text, fill_versions, minor_of,
+    pins_of_terraform,
 };
 
 use super::draft::{Evidence, Sets, Sign};
@@ -14,8 +15,8 @@ use super::index::Files;
 use crate::files::filled::read_small;
 use crate::files::short_path;
 
-/// Maximum number of files of Terraform that are read.
-const MAX_TERRAFORM: usize = 500;
+/// Maximum number of files of other programs that are read.
+const MAX_OTHERS: usize = 1_000;
 
 /// A fact, and the folder in which it is shown.
 struct Found {
@@ -27,7 +28,7 @@ struct Found {
 /// product; other facts that are shown elsewhere count everywhere.
 pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
     let mut found = of_kustomizations(files);
-    found.extend(of_terraform(files));
+    found.extend(of_other_files(files));
     found.extend(of_files(files));
     let partition = &mut sets.partition;
     if partition.is_whole() {
@@ -66,7 +67,8 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
         let takers = if beside.is_empty() { (0..count).collect() } else { beside };
         takers.into_iter().for_each(|set| facts[set].push(one.shown.clone()));
     }
-    let is_delivered = |evidence: &Evidence| matches!(evidence.sign, Sign::Flux | Sign::Argo | Sign::GitOps);
+    // Argo CD is often one way among several; where Flux applies files it applies all.
+    let is_delivered = |evidence: &Evidence| matches!(evidence.sign, Sign::Flux | Sign::GitOps);
     if let Some(delivered) = sets.evidence.iter().find(|evidence| is_delivered(evidence)) {
         let place = delivered.places.first().map(|place| short_path(place)).unwrap_or_default();
         let shown = OutsideFact { fact: Fact::Unreached, path: Arc::from(place), line: 1 };
@@ -125,16 +127,20 @@ fn of_kustomizations(files: &Files<'_>) -> Vec<Found> {
     out
 }
 
-fn of_terraform(files: &Files<'_>) -> Vec<Found> {
+/// What files of Terraform show, and templates of other programs.
+fn of_other_files(files: &Files<'_>) -> Vec<Found> {
     let mut out = Vec::new();
-    for path in files.folders.terraform.iter().take(MAX_TERRAFORM) {
+    for path in files.folders.others.iter().take(MAX_OTHERS) {
         let Some(text) = read_small(path, &files.folders.disk) else { continue };
-        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        for (product, version, line) in pins_of_terraform(&text) {
-            let Some(version) = minor_of(version) else { continue };
-            let fact = Fact::Version(product, version);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let is_terraform = path.extension().is_some_and(|end| end == "tf" || end == "tofu");
+        let pins = if is_terraform { pins_of_terraform(&text) } else { Vec::new() };
+        let versions = pins
+            .into_iter()
+            .filter_map(|(product, version, line)| Some((Fact::Version(product, minor_of(version)?), line)));
+        for (fact, line) in versions.chain(facts_of_text(&text)) {
             let shown = OutsideFact { fact, path: Arc::from(short_path(path)), line };
-            out.push(Found { folder: folder.clone(), shown });
+            out.push(Found { folder: folder.to_owned(), shown });
         }
     }
     out
