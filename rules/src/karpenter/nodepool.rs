@@ -232,6 +232,11 @@ impl<'a> NodePool<'a> {
         !self.uncatalogued_keys().is_empty()
     }
 
+    /// What the pool is called in messages about its accelerators.
+    pub(crate) fn noun(&self) -> &'static str {
+        accelerator_noun(self.types().and_then(|types| accelerator_resource(&types)))
+    }
+
     /// Whether the admitted types have accelerators.
     pub fn hardware(&self) -> Hardware {
         match self.types() {
@@ -439,7 +444,7 @@ pub fn budget(node: &Node<'_>) -> Option<Budget> {
 }
 
 /// What a pool with accelerators is called in messages, by the resource of its nodes.
-pub(crate) fn accelerator_noun(resource: Option<&str>) -> &'static str {
+fn accelerator_noun(resource: Option<&str>) -> &'static str {
     match resource {
         Some("aws.amazon.com/neuron" | "aws.amazon.com/neuroncore") => "Neuron pool",
         Some("habana.ai/gaudi") => "Gaudi pool",

@@ -33,7 +33,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::karpenter::nodepool::{accelerator_noun, accelerator_resource};
+use crate::karpenter::nodepool::accelerator_resource;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -52,9 +52,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.hardware() != Hardware::Accelerated {
         return None;
     }
-    let resource = accelerator_resource(&pool.types()?);
-    let noun = accelerator_noun(resource);
-    let resource = resource.unwrap_or("nvidia.com/gpu");
+    let noun = pool.noun();
+    let resource = accelerator_resource(&pool.types()?).unwrap_or("nvidia.com/gpu");
     let name = pool.object().display_name();
     ctx.report(&taints, format!("{noun} `{name}` has no taint that keeps other pods off its nodes"))
         .help(format!("add the taint `{resource}=true:NoSchedule`"))
