@@ -73,7 +73,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !moves || (policy.is_set() && !at_once) || protects_nodes(object) {
         return None;
     }
-    let name = object.display_name();
+    let (noun, name) = (pool.noun(), object.display_name());
     if let Some((WorkloadClass::Training, _)) = ctx.cluster().views().purpose(pool) {
         return None;
     }
@@ -84,7 +84,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !disruption.is_set() {
         ctx.report(
             &disruption,
-            format!("GPU pool `{name}` has no `consolidationPolicy`: by default Karpenter evicts pods from underutilized nodes"),
+            format!("{noun} `{name}` has no `consolidationPolicy`: by default Karpenter evicts pods from underutilized nodes"),
         )
         .help("write `disruption` with `WhenEmpty` and `consolidateAfter: 5m`, or what is meant")
         .fix(fix.set(&disruption, json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"})));
@@ -93,13 +93,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (node, message, help) = if at_once {
         (
             &after,
-            format!("GPU pool `{name}` evicts running pods as soon as that is a little cheaper"),
+            format!("{noun} `{name}` evicts running pods as soon as that is a little cheaper"),
             "wait with `consolidateAfter: 30s` or more, or write `WhenEmpty`",
         )
     } else {
         (
             &policy,
-            format!("GPU pool `{name}` evicts running pods by default"),
+            format!("{noun} `{name}` evicts running pods by default"),
             "write the policy that is meant: `WhenEmpty` or `WhenEmptyOrUnderutilized`",
         )
     };

@@ -98,7 +98,8 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (pool, _) = small?;
     let enough = ENOUGH.max(least);
     let written = size.is_set();
-    let message = format!("GPU pool `{}` has {gib} GiB a node for images and pods", pool.display_name());
+    let noun = NodePool::new(pool).map_or("GPU pool", |pool| pool.noun());
+    let message = format!("{noun} `{}` has {gib} GiB a node for images and pods", pool.display_name());
     let finding = ctx.report(&size, message);
     finding.related(pool, &pool.path(&["metadata", "name"]), "the pool");
     let title = format!("give the nodes {enough} GiB; check what that costs");

@@ -137,10 +137,15 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
     };
     if unreadable.contains(&form) {
         ctx.report(node, format!("{name} does not read {} as user data", form.name())).at_key().help(help);
-    } else if family == AmiFamily::Al2023 && significant_lines(text).any(calls_bootstrap) {
+    } else if family == AmiFamily::Al2023
+        && let Some(call) = significant_lines(text).find(|line| calls_bootstrap(line))
+    {
+        let object = ctx.object();
+        let start = call.as_ptr() as usize - text.as_ptr() as usize;
         ctx.report(node, "`/etc/eks/bootstrap.sh` is for AL2: on AL2023 the call fails")
             .at_key()
-            .help("leave the call out: Karpenter configures the node with nodeadm");
+            .help("leave the call out: Karpenter configures the node with nodeadm")
+            .at_part(object, node, start..start + call.len());
     }
 }
 

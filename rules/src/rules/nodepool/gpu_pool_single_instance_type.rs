@@ -71,7 +71,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     let name = object.display_name();
     let behind = super::fallback(object, pool, ctx.cluster());
-    let message = format!("GPU pool `{name}` admits only `{only}`: its pods wait when that type runs out");
+    let noun = pool.noun();
+    let message = format!("{noun} `{name}` admits only `{only}`: its pods wait when that type runs out");
     let finding = ctx.report(&node, message);
     finding.help("add sizes or families, or a pool of lower weight that admits the same pods");
     // There are few alternatives to the largest types.

@@ -66,10 +66,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if resources.iter().any(|r| limits.get(r).is_set()) {
         return None;
     }
-    let name = object.display_name();
+    let (noun, name) = (pool.noun(), object.display_name());
     let node = limits.get(resource);
     if limits.get("nodes").is_set() {
-        ctx.report(&node, format!("GPU pool `{name}` has no limit on `{resource}`"))
+        ctx.report(&node, format!("{noun} `{name}` has no limit on `{resource}`"))
             .severity(Severity::Info)
             .help(format!("`nodes` counts machines of any size alike; add a limit on `{resource}`"));
         return None;
@@ -85,9 +85,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let message = match allowed {
             Some((_, _, 0)) => return None,
             Some((by, amount, devices)) => format!(
-                "GPU pool `{name}` has no limit on `{resource}`: its `{by}` limit of {amount} allows {devices} of them"
+                "{noun} `{name}` has no limit on `{resource}`: its `{by}` limit of {amount} allows {devices} of them"
             ),
-            None => format!("GPU pool `{name}` has no limit on `{resource}`"),
+            None => format!("{noun} `{name}` has no limit on `{resource}`"),
         };
         let help = help(pool, resource, "the number that you are ready to pay for", ctx.platform());
         let severity = if few { Severity::Info } else { Severity::Warning };
@@ -95,7 +95,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let help = help(pool, resource, "a runaway autoscaler buys all that the quota allows", ctx.platform());
-    ctx.report(&node, format!("GPU pool `{name}` has no limit on `{resource}`")).help(help);
+    ctx.report(&node, format!("{noun} `{name}` has no limit on `{resource}`")).help(help);
     None
 }
 
