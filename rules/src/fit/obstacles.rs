@@ -340,7 +340,7 @@ impl<'s> Attempt<'s> {
                 format!("the pod asks for another NodePool: `{key}` {}", clash.theirs)
             }
             // The pods belong to nodes that no pool starts, and stay there.
-            None if is_of_other_nodes(key) => {
+            None if is_of_other_nodes(&key) => {
                 format!(
                     "the pod is for the nodes of a node group (`{key}` {}): it belongs to no NodePool",
                     clash.theirs
