@@ -42,6 +42,19 @@ fn significant_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
+/// The publishers of images for EKS: Amazon by its alias, EKS, Bottlerocket, Canonical and Microsoft's images of Amazon.
+const PUBLISHERS: [&str; 5] = ["amazon", "602401143452", "092701018921", "099720109477", "801119661308"];
+
+/// The name of an AMI term that selects public images. Images of the own account may have any names, and public images have no
+/// tags that others can select.
+fn public_name<'a>(term: &Node<'a>) -> Option<(Node<'a>, &'a str)> {
+    let owner = term.get("owner");
+    let public = !owner.is_set() || owner.string_or_number().is_some_and(|o| PUBLISHERS.contains(&&*o));
+    let name = term.get("name");
+    let text = name.text().filter(|_| public && !term.get("tags").is_set() && is_known(term))?;
+    Some((name, text))
+}
+
 /// The component that rejects an invalid kubelet setting.
 fn kubelet_authority(ctx: &Context<'_>) -> Option<Authority> {
     let open = has_open_kubelet(ctx.platform().karpenter);

@@ -1,14 +1,15 @@
-//! GPU nodes have a driver but no device plugin, so they register no GPUs.
+//! Accelerator nodes have a driver but no device plugin, so they register no devices.
 //!
 //! # Why
-//! The GPU images of Amazon Linux have the driver and the container toolkit, but no device plugin.
-//! Without the plugin, from its own DaemonSet or from the GPU Operator, a node never has
-//! `nvidia.com/gpu`: the pod that started it stays Pending, and Karpenter, for which the node is never
-//! initialized, neither consolidates nor uses it. That a plugin is missing is known only if the input
-//! is the whole cluster, so it is reported only with `--complete`.
+//! The images of Amazon Linux have the driver of NVIDIA or of Neuron, but no device plugin; those of
+//! Bottlerocket have the one of NVIDIA. Without the plugin, from its own DaemonSet or from an operator,
+//! a node never has `nvidia.com/gpu` (or `aws.amazon.com/neuron`, `amd.com/gpu`, `habana.ai/gaudi`): the
+//! pod that started it stays Pending, and Karpenter, for which the node is never initialized, neither
+//! consolidates nor uses it. That a plugin is missing is known only if the input is the whole cluster, so
+//! it is reported only with `--complete`.
 //!
 //! # Fix
-//! Install NVIDIA's device plugin or the GPU Operator.
+//! Install the device plugin of the vendor, or the operator that brings it.
 //!
 //! # Example
 //! ```yaml,diff
@@ -61,12 +62,13 @@
 //! # References
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-k8s-device-plugin.html>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
+//! - <https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html>
 
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::has_nvidia_gpus;
-
-const CLUSTER_POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
+use crate::rules::scheduling::node_helpers::{
+    CLUSTER_POLICY, DEVICES, device_name, has_devices, may_install,
+};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-device-plugin-missing",
@@ -81,41 +83,54 @@ pub(crate) static RULE: Rule = Rule {
     reports_absence: true,
     docs: docs(include_str!("gpu_device_plugin_missing.rs")),
     check: Check::NodePool(check),
-    ..Rule::info(Group::Scheduling)
+    ..Rule::warning(Group::Scheduling)
 };
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let object = pool.object();
-    if !ctx.cluster().is_complete()
-        || !ctx.cluster().has_any(Kind::NODE_POOL)
-        || object.is_patched_by_kustomize()
-        || !needs_plugin(object, ctx)
-    {
-        return None;
+    if ctx.cluster().is_complete() && !pool.object().is_patched_by_kustomize() {
+        for device in DEVICES {
+            inspect(pool, device, ctx);
+        }
     }
-    // One finding for all pools.
-    let first = ctx.cluster().of(Kind::NODE_POOL).find(|other| needs_plugin(other, ctx));
-    if first.is_some_and(|first| first.name() != object.name()) || may_have_plugin(ctx) {
-        return None;
-    }
-    let name = object.display_name();
-    let reference = pool.template_spec().path(&["nodeClassRef", "name"]);
-    ctx.report(
-        &reference,
-        format!("no device plugin is in the input: nodes of GPU pool `{name}` never have `nvidia.com/gpu`"),
-    )
-    .help("install NVIDIA's device plugin or the GPU Operator");
     None
 }
 
-/// Whether the nodes of a pool have NVIDIA GPUs, and an image with a driver but no device plugin.
-fn needs_plugin(object: &Object, ctx: &Context<'_>) -> bool {
-    let Some(pool) = NodePool::new(object).filter(|pool| !object.is_partial() && has_nvidia_gpus(pool))
+fn inspect(pool: &NodePool<'_>, device: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
+    if !needs_plugin(object, device, ctx) {
+        return None;
+    }
+    // One finding for all pools.
+    let first = ctx.cluster().of(Kind::NODE_POOL).find(|other| needs_plugin(other, device, ctx));
+    if first.is_some_and(|first| first.name() != object.name()) || may_have_plugin(device, ctx) {
+        return None;
+    }
+    let (name, of) = (object.display_name(), device_name(device));
+    let reference = pool.template_spec().path(&["nodeClassRef", "name"]);
+    ctx.report(
+        &reference,
+        format!("no device plugin is in the input: nodes of {of} pool `{name}` never have `{device}`"),
+    )
+    .identified_by(device)
+    .help(match device {
+        "nvidia.com/gpu" => "install NVIDIA's device plugin or the GPU Operator",
+        "amd.com/gpu" => "install AMD's device plugin or its GPU operator",
+        "aws.amazon.com/neuron" => "install the Neuron device plugin",
+        _ => "install the device plugin of Intel Gaudi",
+    });
+    None
+}
+
+/// Whether the nodes of a pool have devices of a resource, and an image without the device plugin.
+fn needs_plugin(object: &Object, device: &str, ctx: &Context<'_>) -> bool {
+    let Some(pool) = NodePool::new(object).filter(|pool| !object.is_partial() && has_devices(pool, device))
     else {
         return false;
     };
-    let family = family(&pool, ctx);
-    matches!(family, Some(AmiFamily::Al2023 | AmiFamily::Al2 | AmiFamily::Custom))
+    match family(&pool, ctx) {
+        Some(AmiFamily::Bottlerocket) => device != "nvidia.com/gpu",
+        family => matches!(family, Some(AmiFamily::Al2023 | AmiFamily::Al2 | AmiFamily::Custom)),
+    }
 }
 
 /// The AMI family of the EC2NodeClass of a pool, if the input has exactly one of its name.
@@ -131,30 +146,24 @@ fn family(pool: &NodePool<'_>, ctx: &Context<'_>) -> Option<AmiFamily> {
     }
 }
 
-/// Whether an object of the input registers GPUs, or may install what does.
-fn may_have_plugin(ctx: &Context<'_>) -> bool {
-    let index = ctx.cluster();
+/// Whether an object of the input registers the devices of a resource, or may install what does.
+fn may_have_plugin(device: &str, ctx: &Context<'_>) -> bool {
+    let words: &[&str] = match device {
+        "nvidia.com/gpu" => &["nvidia", "gpu", "device-plugin", "hami", "dra-driver"],
+        "amd.com/gpu" => &["amd", "rocm", "gpu", "dra-driver"],
+        "aws.amazon.com/neuron" => &["neuron", "inferentia", "trainium"],
+        _ => &["habana", "gaudi"],
+    };
     let mentions_plugin = |text: &str| {
         let text = text.to_ascii_lowercase();
-        ["nvidia", "gpu", "device-plugin", "hami", "dra-driver"].iter().any(|word| text.contains(word))
+        words.iter().any(|word| text.contains(word))
     };
     let by_image = |object: &Object| {
         let templates = templates(object);
         let mut images = templates.iter().flat_map(Template::containers).map(|one| one.get("image"));
         mentions_plugin(object.name()) || images.any(|image| image.raw_text().is_none_or(mentions_plugin))
     };
-    // A chart whose name is not written, a folder or a repository may install anything.
-    let by_chart = |object: &Object| {
-        let spec = object.get("spec");
-        let chart = if object.is(Kind::HELM_RELEASE) {
-            spec.path(&["chart", "spec", "chart"])
-        } else {
-            spec.path(&["source", "chart"])
-        };
-        chart.text().is_none_or(mentions_plugin) || mentions_plugin(object.name())
-    };
-    index.has_any(CLUSTER_POLICY)
-        || index.of(Kind::DAEMON_SET).any(by_image)
-        || index.of(Kind::HELM_RELEASE).any(by_chart)
-        || index.of(Kind::ARGO_APPLICATION).any(by_chart)
+    (device == "nvidia.com/gpu" && ctx.cluster().has_any(CLUSTER_POLICY))
+        || ctx.cluster().of(Kind::DAEMON_SET).any(by_image)
+        || may_install(words, ctx)
 }

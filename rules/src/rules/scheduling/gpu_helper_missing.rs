@@ -1,13 +1,15 @@
-//! A DaemonSet that GPU nodes need does not tolerate the taint of a GPU pool.
+//! A DaemonSet that accelerator nodes need cannot run on the nodes of a pool.
 //!
 //! # Why
-//! A DaemonSet that does not tolerate the taint of a GPU pool does not run on its nodes: without a
-//! device plugin they register no GPUs, without an agent they have no logs or metrics. It is a
-//! warning for the device plugin, because the pod that started such a node stays Pending, and
-//! information for all others.
+//! A DaemonSet that does not tolerate a taint of a pool, or selects a label that its nodes do not have,
+//! does not run there. Accelerators need a whole chain: a labeller (NFD, GPU feature discovery) writes a
+//! label, the device plugin of NVIDIA, Neuron, AMD, Gaudi or EFA that selects it registers the devices,
+//! and only then the pods that request them fit. It is a warning for the device plugin, and for a labeller
+//! whose label a plugin selects, because the pod that started such a node stays Pending; it is information
+//! for agents, without which nodes have no logs or metrics.
 //!
 //! # Fix
-//! Let the DaemonSets of every node tolerate the taints of the GPU pools.
+//! Let the DaemonSets tolerate all taints of the pools, and select labels that the pools have.
 //!
 //! # Example
 //! ```yaml,diff
@@ -46,53 +48,33 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-k8s-device-plugin.html>
 
-use crate::karpenter::pod::toleration;
-use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
+use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::has_nvidia_gpus;
-use crate::workload::class::repository;
+use crate::rules::scheduling::node_helpers::{
+    CLUSTER_POLICY, Helper, Obstacle, Role, device_name, has_devices, helpers, may_install, reaches,
+};
+use crate::workload::gpu::EFA;
+use crate::workload::node_labels::is_off_karpenter;
+
+/// The pools with their classes, other DaemonSets, what installs the same programs, and workloads that request EFA.
+const READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
+    Kind::NODE_POOL,
+    Kind::EC2_NODE_CLASS,
+    CLUSTER_POLICY,
+    Kind::HELM_RELEASE,
+    Kind::ARGO_APPLICATION,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-helper-missing",
     kinds: &[Kind::DAEMON_SET],
-    reads: &[Kind::NODE_POOL, Kind::DAEMON_SET],
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_helper_missing.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Scheduling)
 };
 
-/// A program that every node needs.
-#[derive(Clone, Copy, PartialEq)]
-struct Agent {
-    /// The last part of the repository of its image.
-    image: &'static str,
-    /// What nodes without it lack, for the message.
-    lacking: &'static str,
-}
-
-const DEVICE_PLUGIN: &str = "k8s-device-plugin";
-const AGENTS: [(&str, &str); 19] = [
-    ("fluent-bit", "no logs"),
-    ("aws-for-fluent-bit", "no logs"),
-    ("fluentd", "no logs"),
-    ("promtail", "no logs"),
-    ("filebeat", "no logs"),
-    ("vector", "no logs"),
-    ("node-exporter", "no metrics"),
-    ("cloudwatch-agent", "no metrics"),
-    ("dcgm-exporter", "no GPU metrics"),
-    ("aws-ebs-csi-driver", "no EBS volumes"),
-    ("aws-efs-csi-driver", "no EFS volumes"),
-    ("aws-fsx-csi-driver", "no FSx volumes"),
-    ("amazon-k8s-cni", "no pod network"),
-    ("kube-proxy", "no Service network"),
-    ("k8s-device-plugin", "no `nvidia.com/gpu`"),
-    ("gpu-feature-discovery", "no labels of GPUs"),
-    ("k8s-dra-driver-gpu", "no GPUs for claims"),
-    ("aws-efa-k8s-device-plugin", "no EFA devices"),
-    ("eks-pod-identity-agent", "no credentials"),
-];
 /// Maximum number of NodePools, and of DaemonSets, that a DaemonSet is compared with.
 const MAX_COMPARED: usize = 256;
 
@@ -102,79 +84,234 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let template = templates(object).into_iter().next()?;
-    let agent = agents(&template).next()?;
-    let list = template.spec.get("tolerations");
+    let helper = helpers(&template).next()?;
     // No cluster has as many DaemonSets: these are the manifests of several clusters.
     let too_many = ctx.cluster().of(Kind::DAEMON_SET).nth(MAX_COMPARED).is_some();
-    if !runs_on_every_node(&template, agent) || list.has_unknown() || too_many {
+    if !is_meant_for_all(&template, helper) || too_many {
         return None;
     }
-    let tolerations: Vec<Toleration> = list.items().map(|item| toleration(&item)).collect();
-    let (pool, taint_node, taint) = gpu_pool_not_tolerated(&tolerations, ctx)?;
-    // Another DaemonSet of the agent may run on the nodes of the pool.
-    let is_other = |other: &Object| (other.namespace(), other.name()) != (object.namespace(), object.name());
-    let runs_agent = |other: &Object| {
-        is_other(other) && templates(other).iter().any(|template| agents(template).any(|one| one == agent))
-    };
-    if ctx.cluster().of(Kind::DAEMON_SET).take(MAX_COMPARED).any(runs_agent) {
+    let (pool, obstacle) = unreached_pool(&template, helper, ctx)?;
+    // Another DaemonSet of the program may run on the nodes of the pool, and the GPU Operator runs all of NVIDIA's.
+    if runs_elsewhere(object, helper, &pool, ctx) || is_installed_otherwise(helper, ctx) {
         return None;
     }
-    let (name, pool_name, key) = (object.display_name(), pool.display_name(), taint.key);
-    let lacking = agent.lacking;
-    let finding = ctx.report(
-        &list,
-        format!("`{name}` does not tolerate `{key}`: nodes of GPU pool `{pool_name}` have {lacking}"),
-    );
-    finding
-        .help(format!("tolerate `{key}` with `operator: Exists`"))
-        .related(pool, &taint_node, "this taint keeps its pods off the nodes")
-        .fix(
-            Fix::new(format!("tolerate the taint `{key}`"), Safety::Unsafe)
-                .append(&list, json!({"key": key, "operator": "Exists"})),
-        );
-    if agent.image == DEVICE_PLUGIN {
-        finding.severity(Severity::Warning);
-    }
+    let severity = severity(helper, ctx);
+    report(object, &template, helper, &pool, &obstacle, ctx).severity(severity);
     None
 }
 
-fn agents<'t>(template: &'t Template<'_>) -> impl Iterator<Item = Agent> + 't {
-    template.containers().filter_map(|container| {
-        let image = container.get("image").text()?;
-        let last = repository(image).rsplit('/').next()?;
-        let (image, lacking) = AGENTS.into_iter().find(|(name, _)| *name == last)?;
-        Some(Agent { image, lacking })
+/// A device plugin without which requested devices are missing, and a labeller whose label such a plugin selects, keep pods Pending.
+fn severity(helper: Helper, ctx: &Context<'_>) -> Severity {
+    let needed = match helper.role {
+        Role::DevicePlugin if helper.device == Some(EFA) => {
+            !ctx.cluster().views().requesting_efa().is_empty()
+        }
+        Role::DevicePlugin => true,
+        Role::Labeller(prefixes) => is_label_selected(prefixes, ctx),
+        Role::Agent => false,
+    };
+    if needed { Severity::Warning } else { Severity::Info }
+}
+
+/// Whether a device plugin of the input selects a label with one of the prefixes.
+fn is_label_selected(prefixes: &[&str], ctx: &Context<'_>) -> bool {
+    let mut sets = ctx.cluster().of(Kind::DAEMON_SET).take(MAX_COMPARED);
+    sets.any(|other| {
+        templates(other).iter().any(|template| {
+            let is_plugin = helpers(template).any(|helper| helper.role == Role::DevicePlugin);
+            let labels = crate::workload::node_labels::referenced_labels(template);
+            is_plugin
+                && labels.iter().any(|label| prefixes.iter().any(|prefix| label.key.starts_with(prefix)))
+        })
     })
 }
 
-/// Whether a DaemonSet is meant for all nodes, as far as its node selector and affinity show.
-fn runs_on_every_node(template: &Template<'_>, agent: Agent) -> bool {
+/// Whether a DaemonSet is meant for all nodes that its program concerns, as far as its node selector and affinity show. The
+/// selectors of programs for a device say which nodes have the device, those of others which nodes are left out.
+fn is_meant_for_all(template: &Template<'_>, helper: Helper) -> bool {
     let spec = &template.spec;
+    if is_off_karpenter(template) || spec.is_unknown() || spec.has_unknown_key() {
+        return false;
+    }
     let affinity = spec.path(&["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"]);
-    let harmless = ["kubernetes.io/os", "kubernetes.io/arch", "nvidia.com/gpu.present"];
-    spec.get("nodeSelector").entries().iter().all(|(key, _)| harmless.contains(key))
-        // The manifest of the device plugin selects nodes with GPUs by an affinity.
-        && (!affinity.is_set() || agent.image == DEVICE_PLUGIN)
-        && !spec.is_unknown()
-        && !spec.has_unknown_key()
+    let harmless = ["kubernetes.io/os", "kubernetes.io/arch"];
+    helper.device.is_some()
+        || (!affinity.is_set()
+            && spec.get("nodeSelector").entries().iter().all(|(key, _)| harmless.contains(key)))
 }
 
-/// The first GPU pool with a taint that keeps pods with these tolerations off its nodes.
-fn gpu_pool_not_tolerated<'i>(
-    tolerations: &[Toleration],
+/// The first pool whose nodes need a program and that its DaemonSet does not reach.
+fn unreached_pool<'i>(
+    template: &Template<'i>,
+    helper: Helper,
     ctx: &Context<'i>,
-) -> Option<(&'i Object, Node<'i>, Taint)> {
+) -> Option<(NodePool<'i>, Obstacle<'i>)> {
     ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED).find_map(|object| {
         let pool = NodePool::new(object)?;
-        if !has_nvidia_gpus(&pool) || pool.is_auto_mode() || !ctx.pairs_with(object) {
+        if !concerns(helper, &pool) || pool.is_auto_mode() || !ctx.pairs_with(object) {
             return None;
         }
-        let nodes = pool.template_spec().get("taints");
-        let (node, taint) = nodes.items().zip(pool.taints()).find(|(_, taint)| {
-            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-                && !taint.key.is_empty()
-                && !tolerations.iter().any(|toleration| tolerates(toleration, taint))
-        })?;
-        Some((object, node, taint))
+        let obstacle = reaches(template, &pool).err()?;
+        let is_known = match &obstacle {
+            Obstacle::Taints(..) => true,
+            // User data may set labels of the node.
+            Obstacle::Label(_, key) => *key != "kubernetes.io/arch" && !user_data_has(&pool, key, ctx),
+            Obstacle::LateLabel(_, key) => helper.role == Role::DevicePlugin && !is_written(key, ctx),
+        };
+        (is_known && !brings(helper, &pool, ctx)).then_some((pool, obstacle))
     })
+}
+
+/// Whether the nodes of a pool need a program: those with its device, or with any accelerator.
+fn concerns(helper: Helper, pool: &NodePool<'_>) -> bool {
+    match helper.device {
+        Some(device) => has_devices(pool, device),
+        None => pool.hardware() == Hardware::Accelerated,
+    }
+}
+
+/// The EC2NodeClass of a pool, if the input has exactly one of its name.
+fn class_of<'i>(pool: &NodePool<'_>, ctx: &Context<'i>) -> Option<Ec2NodeClass<'i>> {
+    let name = pool.template_spec().path(&["nodeClassRef", "name"]).text()?;
+    Ec2NodeClass::new(ctx.cluster().unique(Kind::EC2_NODE_CLASS, "default", name)?)
+}
+
+/// Whether the image of a pool has the program: Bottlerocket's has NVIDIA's plugin.
+fn brings(helper: Helper, pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
+    use crate::karpenter::scheduling::AmiFamily;
+    helper.role == Role::DevicePlugin
+        && helper.device == Some("nvidia.com/gpu")
+        && class_of(pool, ctx).and_then(|class| class.family()) == Some(AmiFamily::Bottlerocket)
+}
+
+fn user_data_has(pool: &NodePool<'_>, key: &str, ctx: &Context<'_>) -> bool {
+    class_of(pool, ctx).is_some_and(|class| {
+        class.get("userData").is_unknown() || class.user_data().is_some_and(|text| text.contains(key))
+    })
+}
+
+/// Whether something may write a label of a labeller: known only of a whole cluster.
+fn is_written(key: &str, ctx: &Context<'_>) -> bool {
+    let writes = |other: &Object| {
+        templates(other).iter().any(|template| {
+            helpers(template).any(|helper| match helper.role {
+                Role::Labeller(prefixes) => prefixes.iter().any(|prefix| key.starts_with(prefix)),
+                Role::DevicePlugin | Role::Agent => false,
+            })
+        })
+    };
+    !ctx.cluster().is_complete()
+        || ctx.cluster().of(Kind::DAEMON_SET).any(writes)
+        || may_install(&["feature-discovery", "nfd", "gpu", "nvidia", "amd", "rocm", "habana"], ctx)
+}
+
+/// Whether another DaemonSet of the program runs, or may run, on the nodes of a pool.
+fn runs_elsewhere(object: &Object, helper: Helper, pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
+    let is_other = |other: &&Object| (other.namespace(), other.name()) != (object.namespace(), object.name());
+    ctx.cluster().of(Kind::DAEMON_SET).filter(is_other).take(MAX_COMPARED).any(|other| {
+        templates(other).iter().any(|template| {
+            helpers(template).any(|one| one == helper)
+                && (other.is_patched_by_kustomize() || reaches(template, pool).is_ok())
+        })
+    })
+}
+
+/// Whether an operator or a chart of the input runs NVIDIA's programs, or the program by its name.
+fn is_installed_otherwise(helper: Helper, ctx: &Context<'_>) -> bool {
+    let words: &[&str] = match helper.device {
+        Some("nvidia.com/gpu") => &["gpu-operator", "nvidia-device-plugin"],
+        Some("amd.com/gpu") => &["amd-gpu", "rocm"],
+        Some("aws.amazon.com/neuron") => &["neuron"],
+        Some("habana.ai/gaudi") => &["habana", "gaudi"],
+        Some(_) => &["efa"],
+        None => return false,
+    };
+    let operator = || ctx.cluster().has_any(CLUSTER_POLICY);
+    (helper.device == Some("nvidia.com/gpu") && operator()) || may_install(words, ctx)
+}
+
+fn report<'c>(
+    object: &Object,
+    template: &Template<'_>,
+    helper: Helper,
+    pool: &NodePool<'_>,
+    obstacle: &Obstacle<'_>,
+    ctx: &'c mut Context<'_>,
+) -> &'c mut Finding {
+    let (name, pool_name) = (object.display_name(), pool.object().display_name());
+    let device = helper
+        .device
+        .or_else(|| super::node_helpers::DEVICES.into_iter().find(|device| has_devices(pool, device)));
+    let device = device_name(device.unwrap_or_default());
+    let lacking = helper.lacking;
+    let rest = format!("nodes of {device} pool `{pool_name}` have {lacking}");
+    match obstacle {
+        Obstacle::Taints(place, taints) => {
+            let list = template.spec.get("tolerations");
+            let first = &taints[0];
+            let same_key = |item: Node<'_>| item.get("key").text() == Some(first.key.as_str());
+            let with_value = list.items().any(|item| same_key(item));
+            let what = match first.value.as_str() {
+                value if with_value && !value.is_empty() => format!("{}={value}", first.key),
+                _ => first.key.clone(),
+            };
+            let finding = ctx.report(&list, format!("`{name}` does not tolerate `{what}`: {rest}"));
+            finding
+                .help(tolerate(taints))
+                .related(pool.object(), place, "this taint keeps its pods off the nodes")
+                .fix(fix(&list, taints))
+        }
+        Obstacle::Label(place, key) => {
+            let by_type = key.ends_with("kubernetes.io/instance-type");
+            let finding = match by_type {
+                true => ctx.report(place, format!("`{name}` selects other instance types: {rest}")),
+                false => ctx.report(
+                    place,
+                    format!("`{name}` selects `{key}`: nodes of {device} pool `{pool_name}` lack it and have {lacking}"),
+                ),
+            };
+            finding
+                .help(match by_type {
+                    true => {
+                        "add the types of the pool, or select nodes by a label that the pool sets".to_owned()
+                    }
+                    false => {
+                        format!("add the label `{key}` to the pool's template, or select one that it has")
+                    }
+                })
+                .related(pool.object(), &pool.labels(), "the labels of the pool's nodes")
+        }
+        Obstacle::LateLabel(place, key) => {
+            let message = format!(
+                "nothing here writes `{key}`, which `{name}` selects: {lacking} on {device} pool `{pool_name}`"
+            );
+            ctx.report(place, message)
+                .help("install node feature discovery, or add the label to the pool's template")
+                .related(pool.object(), &pool.labels(), "the labels of the pool's nodes")
+        }
+    }
+}
+
+fn fix(list: &Node<'_>, taints: &[Taint]) -> Fix {
+    let fix = Fix::new(title(taints), Safety::Unsafe);
+    let toleration = |taint: &Taint| json!({"key": taint.key, "operator": "Exists"});
+    if !list.is_set() {
+        return fix.set(list, taints.iter().map(toleration).collect());
+    }
+    taints.iter().fold(fix, |fix, taint| fix.append(list, toleration(taint)))
+}
+
+fn tolerate(taints: &[Taint]) -> String {
+    match taints {
+        [one] => format!("tolerate `{}` with `operator: Exists`", one.key),
+        [one, two] => format!("tolerate `{}` and `{}` with `operator: Exists`", one.key, two.key),
+        several => format!("tolerate the {} taints of the pool with `operator: Exists`", several.len()),
+    }
+}
+
+fn title(taints: &[Taint]) -> String {
+    match taints {
+        [one] => format!("tolerate the taint `{}`", one.key),
+        several => format!("tolerate the {} taints", several.len()),
+    }
 }

@@ -6,17 +6,9 @@ pub(crate) mod gpu_device_plugin_missing;
 pub(crate) mod gpu_helper_missing;
 pub(crate) mod gpu_label_set_late;
 pub(crate) mod node_class_missing;
+mod node_helpers;
 pub(crate) mod node_overlay_conflict;
 pub(crate) mod pod_fits_no_pool;
 pub(crate) mod pool_overlap;
 pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
-
-use crate::rules::prelude::*;
-
-/// Whether all nodes of a pool have accelerators, and some of them NVIDIA GPUs.
-fn has_nvidia_gpus(pool: &NodePool<'_>) -> bool {
-    let nvidia =
-        || pool.types().is_some_and(|types| types.iter().any(|one| one.devices("nvidia.com/gpu") > 0));
-    pool.hardware() == Hardware::Accelerated && nvidia()
-}
