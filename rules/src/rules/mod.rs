@@ -122,6 +122,7 @@ pub static RULES: &[&Rule] = &[
     &disruption::drain_deadlock::RULE,
     &disruption::expire_after_short::RULE,
     &disruption::expiry_kills_training::RULE,
+    &disruption::grace_period_ends_runs::RULE,
     &disruption::tolerates_disruption_taint::RULE,
     &disruption::training_pool_without_budget::RULE,
     &nodeclass::ami_alias_invalid::RULE,

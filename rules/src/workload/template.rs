@@ -141,8 +141,8 @@ pub(crate) fn runs_forever(object: &Object) -> bool {
 /// Deadline in seconds below which an interruption of the run loses little work.
 const SHORT_SECONDS: i64 = 15 * 60;
 
-/// Whether the workload itself has a short deadline. That of a pod template is in its pod spec.
-pub(crate) fn is_short_lived(object: &Object) -> bool {
+/// The fields of a workload, outside of its pod templates, that end a run after a number of seconds.
+fn deadlines(object: &Object) -> [Node<'_>; 4] {
     let spec = object.get("spec");
     [
         spec.get("activeDeadlineSeconds"),
@@ -150,8 +150,22 @@ pub(crate) fn is_short_lived(object: &Object) -> bool {
         spec.path(&["jobTemplate", "spec", "activeDeadlineSeconds"]),
         spec.path(&["jobTargetRef", "activeDeadlineSeconds"]),
     ]
-    .iter()
-    .any(is_short_deadline)
+}
+
+/// Whether the workload itself has a short deadline. That of a pod template is in its pod spec.
+pub(crate) fn is_short_lived(object: &Object) -> bool {
+    deadlines(object).iter().any(is_short_deadline)
+}
+
+/// The seconds after which the shortest deadline of a workload or of its pods ends a run. `None` without a deadline, or if
+/// one is unknown.
+pub(crate) fn run_limit(object: &Object) -> Option<i64> {
+    let of_jobs = object.path(&["spec", "replicatedJobs"]);
+    let of_jobs = of_jobs.items().map(|job| job.path(&["template", "spec", "activeDeadlineSeconds"]));
+    let of_pods = templates(object).into_iter().map(|template| template.spec.get("activeDeadlineSeconds"));
+    let all = deadlines(object).into_iter().chain(of_jobs).chain(of_pods).filter(Node::is_set);
+    let all: Option<Vec<i64>> = all.map(|deadline| deadline.int()).collect();
+    all?.into_iter().min()
 }
 
 /// Whether a deadline in seconds is short, or may be because it is unknown.

@@ -3,10 +3,12 @@
 //! # Why
 //! `karpenter.sh/do-not-disrupt` does not hold off expiration. When a node is as old as `expireAfter`,
 //! it is cordoned and drained, but a protected pod is not evicted: without `terminationGracePeriod` the node
-//! waits for it for as long as it runs, half empty and paid for. With one the pods go when it is over,
-//! and a pod whose own `terminationGracePeriodSeconds` is longer is deleted as soon as the drain starts: the
-//! time to write a checkpoint is cut short. The pods of which this pool is the first choice are examined.
-//! Where all of them end by themselves and use no accelerator, it is information.
+//! waits for it for as long as it runs, half empty and paid for. With one the pods go when it is over, and
+//! it has a price: drift, which waits for protected pods while the field is absent, then drains their nodes
+//! as well (`grace-period-ends-runs`). A pod whose own `terminationGracePeriodSeconds` is longer is deleted
+//! as soon as the drain starts: the time to write a checkpoint is cut short. The pods of which this pool is
+//! the first choice are examined. Where all of them end by themselves and use no accelerator, it is
+//! information.
 //!
 //! # Fix
 //! Write a `terminationGracePeriod` in which every run on the pool can end or save its work, and longer
@@ -93,9 +95,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         None => (
             format!("expired nodes of `{name}` cannot drain while {whose} runs, which is never evicted"),
             if runs_forever(workload) {
-                "write a `terminationGracePeriod`; these pods never end by themselves"
+                "write a `terminationGracePeriod`: with it neither expiry nor drift waits for these pods longer"
             } else {
-                "write a `terminationGracePeriod` in which the run can end or save its work"
+                "write a `terminationGracePeriod` in which the run can end: with it, drift waits no longer either"
             },
         ),
         Some(limit) => (
