@@ -1,5 +1,6 @@
 //! Karpenter's objects and behaviour: NodePools, node classes, requirements, budgets, scheduling.
 
+pub(crate) mod ami_name;
 pub mod budget;
 pub(crate) mod do_not_disrupt;
 pub mod drift;

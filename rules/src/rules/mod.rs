@@ -127,6 +127,7 @@ pub static RULES: &[&Rule] = &[
     &disruption::training_pool_without_budget::RULE,
     &nodeclass::ami_alias_invalid::RULE,
     &nodeclass::ami_family_mismatch::RULE,
+    &nodeclass::ami_name_mismatch::RULE,
     &nodeclass::ami_name_spans_versions::RULE,
     &nodeclass::ami_unsupported_by_eks::RULE,
     &nodeclass::block_device_incomplete::RULE,

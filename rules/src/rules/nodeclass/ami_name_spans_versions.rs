@@ -30,6 +30,8 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms>
 //! - <https://kubernetes.io/releases/version-skew-policy/#kubelet>
 
+use super::public_name;
+use crate::karpenter::ami_name::minors_named;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -39,35 +41,9 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodeClass)
 };
 
-/// Names of the public images for EKS, with `VERSION` for the Kubernetes version. Publishers append different suffixes:
-/// <https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-versions-al2023.html>.
-const NAMES: [&str; 14] = [
-    "amazon-eks-node-VERSION-v20250807",
-    "amazon-eks-gpu-node-VERSION-v20250807",
-    "amazon-eks-arm64-node-VERSION-v20250807",
-    "amazon-eks-node-al2023-x86_64-standard-VERSION-v20250807",
-    "amazon-eks-node-al2023-arm64-standard-VERSION-v20250807",
-    "amazon-eks-node-al2023-x86_64-nvidia-VERSION-v20250807",
-    "amazon-eks-node-al2023-arm64-nvidia-VERSION-v20250807",
-    "amazon-eks-node-al2023-x86_64-neuron-VERSION-v20250807",
-    "bottlerocket-aws-k8s-VERSION-x86_64-v1.44.0-0123abcd",
-    "bottlerocket-aws-k8s-VERSION-aarch64-v1.44.0-0123abcd",
-    "bottlerocket-aws-k8s-VERSION-nvidia-x86_64-v1.44.0-0123abcd",
-    "bottlerocket-aws-k8s-VERSION-nvidia-aarch64-v1.44.0-0123abcd",
-    "ubuntu-eks/k8s_VERSION/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20250807",
-    "Windows_Server-2022-English-Core-EKS_Optimized-VERSION-2025.08.07",
-];
-
-/// The publishers of these images: Amazon by its alias, EKS, Bottlerocket and Canonical.
-const PUBLISHERS: [&str; 4] = ["amazon", "602401143452", "092701018921", "099720109477"];
-
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for term in class.get("amiSelectorTerms").items() {
-        let node = term.get("name");
-        let owner = term.get("owner");
-        // Images of the own account may have any names, and public images have no tags that others can select.
-        let public = !owner.is_set() || owner.string_or_number().is_some_and(|o| PUBLISHERS.contains(&&*o));
-        let Some(pattern) = node.text().filter(|_| public && !term.get("tags").is_set()) else {
+        let Some((node, pattern)) = public_name(&term) else {
             continue;
         };
         let Some((first, second)) = versions(pattern) else {
@@ -86,46 +62,8 @@ fn versions(pattern: &str) -> Option<(String, String)> {
     if !pattern.contains(['*', '?']) {
         return None;
     }
-    for name in NAMES {
-        let matching = |minor: u32| {
-            let version = format!("1.{minor}");
-            matches(pattern, &name.replace("VERSION", &version)).then_some(version)
-        };
-        let mut found = (28..=36).filter_map(matching);
-        if let (Some(first), Some(last)) = (found.next(), found.next_back()) {
-            return Some((first, last));
-        }
-    }
-    None
-}
-
-/// Whether a pattern with `*` and `?` matches a name, as filters of EC2 do.
-fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
-    let (mut p, mut n) = (0, 0);
-    // The last `*`, and where its match ends.
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => {
-                let Some((at, end)) = star else {
-                    return false;
-                };
-                star = Some((at, end + 1));
-                p = at + 1;
-                n = end + 1;
-            }
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
+    let several = minors_named(pattern).find(|minors| minors.len() > 1)?;
+    Some((format!("1.{}", several.first()?), format!("1.{}", several.last()?)))
 }
 
 #[cfg(test)]

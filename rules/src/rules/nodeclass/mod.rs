@@ -2,6 +2,7 @@
 
 pub(crate) mod ami_alias_invalid;
 pub(crate) mod ami_family_mismatch;
+pub(crate) mod ami_name_mismatch;
 pub(crate) mod ami_name_spans_versions;
 pub(crate) mod ami_unsupported_by_eks;
 pub(crate) mod block_device_incomplete;
