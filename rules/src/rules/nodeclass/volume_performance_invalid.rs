@@ -1,9 +1,10 @@
-//! A volume asks for IOPS or throughput that its type and size cannot have.
+//! A volume has a size, IOPS or throughput that its type cannot have.
 //!
 //! # Why
-//! The API server accepts any combination, and EC2 rejects the volume when a node should start: `iops` on a type
-//! that has none to choose, `throughput` on anything but gp3, io1 and io2 without `iops`. A gp3 volume has 3000
-//! IOPS of its own and at most 500 for each GiB, and a quarter MiB/s of throughput for each IOPS.
+//! The API server accepts any combination, and EC2 rejects the volume when a node should start, so that the
+//! pool never starts one. Each type of volume has bounds: gp3 has 3000 IOPS and 125 MiB/s of its own and
+//! accepts no less, at most 500 IOPS for each GiB, and a quarter MiB/s for each IOPS; io1 allows 50 IOPS for
+//! each GiB and io2 1000; the types on magnetic disks neither boot a node nor have IOPS to choose.
 //!
 //! # Fix
 //! Use gp3, with `iops` and `throughput` within its ratios.
@@ -29,35 +30,88 @@
 //! # References
 //! - <https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html>
 //! - <https://docs.aws.amazon.com/ebs/latest/userguide/provisioned-iops.html>
+//! - <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html>
 
 use crate::karpenter::node_class::volume_gib;
 use crate::rules::prelude::*;
 
+/// The class of Karpenter before 0.32, which has the same field.
+const TEMPLATE: Kind = Kind::new("karpenter.k8s.aws", "AWSNodeTemplate");
+
 pub(crate) static RULE: Rule = Rule {
     id: "volume-performance-invalid",
+    kinds: &[Kind::EC2_NODE_CLASS, TEMPLATE],
     docs: docs(include_str!("volume_performance_invalid.rs")),
-    check: Check::NodeClass(check),
-    ..Rule::warning(Group::NodeClass)
+    check: Check::Object(check),
+    ..Rule::error(Group::NodeClass)
 };
+
+/// The bounds of a type of volume.
+struct Bounds {
+    kind: &'static str,
+    /// Size in GiB.
+    size: (i64, i64),
+    /// IOPS; `None` if they cannot be chosen.
+    iops: Option<(i64, i64)>,
+    /// Maximum of IOPS for each GiB.
+    ratio: i64,
+    /// Throughput in MiB/s; `None` if it cannot be chosen.
+    throughput: Option<(i64, i64)>,
+}
+
+/// Bounds of EBS, of volumes that a node can have: <https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html>.
+const BOUNDS: [Bounds; 7] = [
+    Bounds {
+        kind: "gp3",
+        size: (1, 65_536),
+        iops: Some((3000, 80_000)),
+        ratio: 500,
+        throughput: Some((125, 2000)),
+    },
+    Bounds { kind: "gp2", size: (1, 16_384), iops: None, ratio: 0, throughput: None },
+    Bounds { kind: "io1", size: (4, 16_384), iops: Some((100, 64_000)), ratio: 50, throughput: None },
+    Bounds { kind: "io2", size: (4, 65_536), iops: Some((100, 256_000)), ratio: 1000, throughput: None },
+    Bounds { kind: "st1", size: (125, 16_384), iops: None, ratio: 0, throughput: None },
+    Bounds { kind: "sc1", size: (125, 16_384), iops: None, ratio: 0, throughput: None },
+    Bounds { kind: "standard", size: (1, 1024), iops: None, ratio: 0, throughput: None },
+];
 
 /// IOPS of a gp3 volume by default.
 const GP3_IOPS: i64 = 3000;
 
-fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    for ebs in class.block_devices().map(|m| m.get("ebs")).filter(super::is_known) {
-        check_volume(&ebs, ctx);
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let list = object.path(&["spec", "blockDeviceMappings"]);
+    let is_alone = list.items().nth(1).is_none();
+    for mapping in list.items().filter(super::is_known) {
+        let ebs = mapping.get("ebs");
+        if super::is_known(&ebs) {
+            check_volume(&ebs, ctx);
+            boots(&mapping, &ebs, is_alone, ctx);
+        }
+    }
+    None
+}
+
+/// A node cannot boot from a volume on magnetic disks.
+fn boots(mapping: &Node<'_>, ebs: &Node<'_>, is_alone: bool, ctx: &mut Context<'_>) -> Option<()> {
+    let kind = ebs.get("volumeType");
+    let text = kind.text().filter(|text| matches!(*text, "st1" | "sc1"))?;
+    let is_root = matches!(mapping.get("deviceName").text()?, "/dev/xvda" | "/dev/sda1");
+    if is_root || (is_alone && mapping.get("rootVolume").bool() == Some(true)) {
+        ctx.report(&kind, format!("a node cannot boot from a volume of type {text}")).help("use gp3");
     }
     None
 }
 
 fn check_volume(ebs: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let kind = ebs.get("volumeType").text()?;
-    let (iops, throughput) = (ebs.get("iops"), ebs.get("throughput"));
-    if iops.is_set() && matches!(kind, "gp2" | "st1" | "sc1" | "standard") {
+    let bounds = BOUNDS.iter().find(|bounds| bounds.kind == kind)?;
+    let (iops, throughput, size) = (ebs.get("iops"), ebs.get("throughput"), ebs.get("volumeSize"));
+    if iops.is_set() && bounds.iops.is_none() {
         ctx.report(&iops, format!("`iops` is not allowed for a volume of type {kind}"))
             .help("remove it, or use gp3, io1 or io2");
     }
-    if throughput.is_set() && kind != "gp3" {
+    if throughput.is_set() && bounds.throughput.is_none() {
         ctx.report(&throughput, format!("`throughput` is not allowed for a volume of type {kind}"))
             .help("remove it, or use gp3");
     }
@@ -65,20 +119,149 @@ fn check_volume(ebs: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&iops, format!("a volume of type {kind} needs `iops`"))
             .help("add `iops`, or use gp3, which has 3000 of its own");
     }
-    if kind != "gp3" || iops.is_unknown() {
+    let gib = size.text().and_then(volume_gib).and_then(|gib| i64::try_from(gib).ok()).filter(|gib| *gib > 0);
+    if let Some(gib) = gib.filter(|gib| !(bounds.size.0..=bounds.size.1).contains(gib)) {
+        let (least, most) = bounds.size;
+        ctx.report(&size, format!("a volume of type {kind} has {least} to {most} GiB, not {gib}"))
+            .help("choose another size, or another type of volume");
+    }
+    check_iops(&iops, bounds, gib, ctx);
+    if kind == "gp3" && !iops.is_unknown() {
+        check_throughput(&throughput, iops.int().unwrap_or(GP3_IOPS), bounds, ctx);
+    }
+    None
+}
+
+fn check_iops(iops: &Node<'_>, bounds: &Bounds, gib: Option<i64>, ctx: &mut Context<'_>) -> Option<()> {
+    let (least, most) = bounds.iops?;
+    let (number, kind) = (iops.int()?, bounds.kind);
+    let a = if kind.starts_with('i') { "an" } else { "a" };
+    if number < least {
+        let finding =
+            ctx.report(iops, format!("{a} {kind} volume has at least {least} IOPS: EC2 rejects {number}"));
+        finding.help(match kind {
+            "gp3" => "remove it: 3000 IOPS are included".to_owned(),
+            _ => format!("write {least} or more"),
+        });
         return None;
     }
-    let provisioned = iops.int().unwrap_or(GP3_IOPS);
-    let size = ebs.get("volumeSize").text().and_then(volume_gib).filter(|gib| *gib > 0);
-    let most = size.map(|gib| i64::try_from(gib).unwrap_or(i64::MAX).saturating_mul(500).max(GP3_IOPS));
-    if let Some(most) = most.filter(|m| provisioned > *m) {
-        ctx.report(&iops, format!("a gp3 volume of this size has at most {most} IOPS"))
-            .help("gp3 allows 500 IOPS per GiB: lower it, or make the volume larger");
+    let by_size = gib.map(|gib| gib.saturating_mul(bounds.ratio).max(least));
+    let most_here = by_size.map_or(most, |by_size| by_size.min(most));
+    if number > most_here {
+        let finding = ctx.report(
+            iops,
+            match by_size {
+                Some(by_size) if by_size < most => {
+                    format!("{a} {kind} volume of this size has at most {most_here} IOPS")
+                }
+                _ => format!("{a} {kind} volume has at most {most} IOPS"),
+            },
+        );
+        finding.help(format!(
+            "{kind} allows {} IOPS per GiB: lower it, or make the volume larger",
+            bounds.ratio
+        ));
     }
-    let requested = throughput.int().filter(|t| *t > provisioned / 4)?;
-    let needed = requested.saturating_mul(4);
-    let message = format!("{requested} MiB/s need {needed} IOPS, and the volume has {provisioned}");
-    ctx.report(&throughput, message)
-        .help("gp3 allows 0.25 MiB/s per IOPS: add `iops`, or lower the throughput");
     None
+}
+
+fn check_throughput(
+    throughput: &Node<'_>,
+    provisioned: i64,
+    bounds: &Bounds,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let ((least, most), requested) = (bounds.throughput?, throughput.int()?);
+    if requested < least {
+        ctx.report(throughput, format!("a gp3 volume has at least {least} MiB/s: EC2 rejects {requested}"))
+            .help("remove it: 125 MiB/s are included");
+    } else if requested > most {
+        ctx.report(throughput, format!("a gp3 volume has at most {most} MiB/s"))
+            .help("lower it, or use local disks");
+    } else if requested > provisioned / 4 {
+        let needed = requested.saturating_mul(4);
+        ctx.report(
+            throughput,
+            format!("{requested} MiB/s need {needed} IOPS, and the volume has {provisioned}"),
+        )
+        .help("gp3 allows 0.25 MiB/s per IOPS: add `iops`, or lower the throughput");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::lint::engine::Engine;
+    use crate::lint::settings::Settings;
+    use crate::object::Object;
+
+    /// The messages of the rule on a volume.
+    fn messages(ebs: &Value) -> Vec<String> {
+        let class = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "a"},
+            "spec": {"blockDeviceMappings": [{"deviceName": "/dev/xvdb", "ebs": ebs}]},
+        });
+        let object = Object::from_json(&class).expect("an object");
+        let cluster = crate::cluster::Cluster::default();
+        let findings = Engine::new(Settings::default()).check_object(&object, &cluster);
+        let own = findings.into_iter().filter(|finding| finding.rule.id == super::RULE.id);
+        own.map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn volumes_within_the_bounds_of_their_type_are_accepted() {
+        let volume = |kind: &str, size: &str, iops: i64, throughput: i64| {
+            let mut ebs = json!({"volumeType": kind, "volumeSize": size});
+            if iops > 0 {
+                ebs["iops"] = json!(iops);
+            }
+            if throughput > 0 {
+                ebs["throughput"] = json!(throughput);
+            }
+            ebs
+        };
+        for (kind, size, iops, throughput, faults) in [
+            ("gp3", "100Gi", 0, 0, 0),
+            ("gp3", "100Gi", 3000, 125, 0),
+            ("gp3", "100Gi", 2999, 0, 1),
+            ("gp3", "100Gi", 100, 0, 1),
+            ("gp3", "100Gi", 0, 124, 1),
+            ("gp3", "100Gi", 0, 750, 0),
+            ("gp3", "100Gi", 0, 751, 1),
+            ("gp3", "100Gi", 4000, 1000, 0),
+            ("gp3", "200Gi", 80_000, 2000, 0),
+            ("gp3", "200Gi", 80_001, 0, 1),
+            ("gp3", "200Gi", 16_000, 2001, 1),
+            ("gp3", "10Gi", 5000, 0, 0),
+            ("gp3", "10Gi", 5001, 0, 1),
+            ("gp3", "1Gi", 3000, 0, 0),
+            ("gp2", "100Gi", 3000, 0, 1),
+            ("gp2", "16384Gi", 0, 0, 0),
+            ("gp2", "16385Gi", 0, 0, 1),
+            ("gp2", "100Gi", 0, 125, 1),
+            ("io1", "100Gi", 5000, 0, 0),
+            ("io1", "100Gi", 5001, 0, 1),
+            ("io1", "100Gi", 99, 0, 1),
+            ("io1", "4Gi", 200, 0, 0),
+            ("io1", "3Gi", 100, 0, 1),
+            ("io1", "2000Gi", 64_001, 0, 1),
+            ("io1", "100Gi", 0, 0, 1),
+            ("io2", "100Gi", 100_000, 0, 0),
+            ("io2", "100Gi", 100_001, 0, 1),
+            ("io2", "1000Gi", 256_000, 0, 0),
+            ("io2", "1000Gi", 256_001, 0, 1),
+            ("io2", "100Gi", 3000, 250, 1),
+            ("st1", "125Gi", 0, 0, 0),
+            ("st1", "124Gi", 0, 0, 1),
+            ("sc1", "500Gi", 100, 0, 1),
+            ("standard", "1024Gi", 0, 0, 0),
+            ("standard", "1025Gi", 0, 0, 1),
+        ] {
+            let ebs = volume(kind, size, iops, throughput);
+            let found = messages(&ebs);
+            assert_eq!(found.len(), faults, "{ebs}: {found:?}");
+        }
+    }
 }
