@@ -1,0 +1,89 @@
+//! User data configures the kubelet in a way that Karpenter does not count.
+//!
+//! # Why
+//! Karpenter computes what a node offers from `spec.kubelet` and reads nothing of it in user data. Where
+//! user data sets `maxPods`, `kubeReserved` or `systemReserved`, the node offers something else than Karpenter
+//! expects: it starts too many nodes for many small pods, or nodes on which the pods that it started them for
+//! do not fit, and then the next ones.
+//!
+//! # Fix
+//! Move the settings to `spec.kubelet`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms: [{alias: al2023@v20260810}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//! -  userData: | # <-
+//! -    apiVersion: node.eks.aws/v1alpha1
+//! -    kind: NodeConfig
+//! -    spec:
+//! -      kubelet:
+//! -        config:
+//! -          maxPods: 110
+//! +  kubelet: {maxPods: 110}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet>
+
+use super::significant_lines;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "kubelet-in-user-data",
+    docs: docs(include_str!("kubelet_in_user_data.rs")),
+    check: Check::NodeClass(check),
+    ..Rule::warning(Group::NodeClass)
+};
+
+/// The fields that decide what a node offers, as NodeConfig, the kubelet's flags and Bottlerocket's settings write them.
+const FIELDS: [(&str, &str, &str); 3] = [
+    ("maxPods", "--max-pods", "max-pods"),
+    ("kubeReserved", "--kube-reserved", "kube-reserved"),
+    ("systemReserved", "--system-reserved", "system-reserved"),
+];
+
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let text = class.user_data()?;
+    let kubelet = class.get("kubelet");
+    let sets = |(field, flag, setting): &(&str, &str, &str)| {
+        significant_lines(text).any(|line| is_set_by(line, field, flag, setting))
+    };
+    let (field, ..) =
+        FIELDS.iter().find(|names| !kubelet.is_unknown() && !kubelet.get(names.0).is_set() && sets(names))?;
+    ctx.report(
+        &class.get("userData"),
+        format!("user data sets `{field}` of the kubelet, which Karpenter does not count"),
+    )
+    .at_key()
+    .help(format!("write it as `spec.kubelet.{field}`, from which Karpenter computes what a node offers"));
+    None
+}
+
+/// Whether a line sets a field: `maxPods: 110`, `--max-pods=110`, `max-pods = 110`, `[settings.kubernetes.kube-reserved]`.
+fn is_set_by(line: &str, field: &str, flag: &str, setting: &str) -> bool {
+    let starts = |name: &str, sign: char| {
+        line.strip_prefix(name)
+            .is_some_and(|rest| rest.trim_start().starts_with(sign) && rest.trim_start().len() > 1)
+    };
+    let has_flag = line.match_indices(flag).any(|(at, _)| {
+        let value = line[at + flag.len()..].trim_start_matches(['=', ' ']);
+        line[at + flag.len()..].starts_with(['=', ' '])
+            && value.starts_with(|c: char| c.is_ascii_alphanumeric())
+    });
+    let in_yaml = line == format!("{field}:") || starts(field, ':');
+    // A value that a script computes may be what Karpenter expects.
+    let is_computed = line.contains('$');
+    !is_computed
+        && (in_yaml
+            || has_flag
+            || starts(setting, '=')
+            || starts(&format!("settings.kubernetes.{setting}"), '=')
+            || line == format!("[settings.kubernetes.{setting}]"))
+}
