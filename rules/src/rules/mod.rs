@@ -13,6 +13,7 @@ mod class_evidence;
 mod disruption;
 mod gitops;
 mod gpu;
+mod gpu_room;
 mod manifest;
 mod manifest_purpose;
 mod migration;
@@ -259,6 +260,7 @@ pub static RULES: &[&Rule] = &[
     &training::checkpoint_volume_not_shared::RULE,
     &training::efa_not_requested::RULE,
     &training::finished_job_kept::RULE,
+    &training::gang_exceeds_gpu_limit::RULE,
     &training::gpu_cronjob_overlap::RULE,
     &training::gpu_job_unbounded::RULE,
     &training::indexed_job_required::RULE,

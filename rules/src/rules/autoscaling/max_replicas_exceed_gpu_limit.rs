@@ -78,10 +78,9 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#maxreplicacount>
 
-use std::sync::Arc;
-
-use crate::cluster::placement::{CandidatePool, has_controller};
+use crate::cluster::placement::has_controller;
 use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target};
+use crate::rules::gpu_room::{Room, unit};
 use crate::rules::prelude::*;
 
 const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
@@ -105,9 +104,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// Maximum number of limits to show with a finding.
-const MOST_SHOWN: usize = 4;
-
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || has_controller(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
@@ -118,28 +114,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let (resource, each) = accelerators_of_replica(workload)?;
-    let pools = limited_pools(workload, resource, ctx)?;
-    // A pod is on one node, and a node is of one pool.
-    let each = i128::from(each);
-    let limits: Vec<i128> = pools.iter().filter_map(|pool| pool.limit(resource)).map(|l| l / 1000).collect();
-    let room: i128 = limits.iter().map(|limit| limit.max(&0) / each).sum();
+    let own = templates(workload);
+    let [template] = own.as_slice() else {
+        return None;
+    };
+    let limits = Room::of(template, resource, ctx)?;
     let most = i128::from(most);
+    let (room, all) = (limits.pods(each), limits.total());
     if most <= room {
         return None;
     }
-    let (name, all) = (workload.display_name(), limits.iter().sum::<i128>());
-    let unit = if matches!(resource, "nvidia.com/gpu" | "amd.com/gpu") {
-        "GPUs".to_owned()
-    } else {
-        format!("`{resource}`")
-    };
-    let total = most * each;
-    let (bound, has) = match pools.as_slice() {
-        [pool] => (format!("the limit of {all} of NodePool `{}`", pool.object().display_name()), "has"),
-        pools => (format!("the limits of {} NodePools ({all} in all)", pools.len()), "have"),
-    };
+    let (name, unit, bound) = (workload.display_name(), unit(resource), limits.words());
+    let total = most * i128::from(each);
     let message = if total <= all {
-        format!("{most} replicas of `{name}` need {each} {unit} each; {bound} {has} room for {room}")
+        format!(
+            "{most} replicas of `{name}` need {each} {unit} each; {bound} {} room for {room}",
+            limits.verb()
+        )
     } else if each == 1 {
         format!("{most} replicas of `{name}` need {total} {unit}, beyond {bound}")
     } else {
@@ -149,10 +140,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let key = pointer.steps().last().map_or("replicas", String::as_str);
     let finding = ctx.report(&field, message);
     finding.help(format!("lower `{key}` to {room} or less, or raise the limit"));
-    for pool in pools.iter().take(MOST_SHOWN) {
-        let limit = pool.object().path(&["spec", "limits", resource]);
-        finding.related(pool.object(), &limit, "this limit");
-    }
+    limits.show(resource, finding);
     if !workload.is_same_resource(object) {
         finding.related(workload, &workload.path(&["metadata", "name"]), format!("{each} {unit} a replica"));
     }
@@ -173,22 +161,4 @@ fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, No
     };
     let most = field.int()?;
     Some((target(object, ctx)?, field, most))
-}
-
-/// The pools that admit the pods of a workload, if all pools are known and limit the resource.
-fn limited_pools(workload: &Object, resource: &str, ctx: &Context<'_>) -> Option<Vec<Arc<CandidatePool>>> {
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_other_pools() {
-        return None;
-    }
-    let templates = templates(workload);
-    let [template] = templates.as_slice() else {
-        return None;
-    };
-    if template.spec.get("nodeName").is_set() {
-        return None;
-    }
-    let pools = feasibility.feasible_pools_of(template)?;
-    let known = |pool: &Arc<CandidatePool>| pool.limit(resource).is_some() && ctx.pairs_with(pool.object());
-    (!pools.is_empty() && pools.iter().all(known)).then_some(pools)
 }

@@ -7,7 +7,9 @@
 //! rollout waits, and it waits forever where the limits of the NodePools are reached. It is a warning
 //! where the limits leave no room, and where three or more GPUs are in use; information for two
 //! replicas of one GPU. A single replica has no better strategy, and one that is written down is left
-//! alone.
+//! alone. Operators start even more beside the running pods: a RayService a whole second cluster, a
+//! LeaderWorkerSet with `maxSurge` groups, KServe and Knative a second revision, a Rollout of Argo its
+//! preview. Where the limits leave no room for that, it is a warning as well.
 //!
 //! # Fix
 //! Write `maxSurge: 0` and `maxUnavailable: 1`, where one replica less during a rollout is bearable, or
@@ -57,11 +59,17 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 
+use super::replacement::{
+    GROUP_SET, INFERENCE_SERVICE, KNATIVE_SERVICE, RAY_SERVICE, ROLLOUT, Replacement, replacement,
+};
 use super::rollout::{Rollout, rollout};
 use super::serving::{is_owned, tell_autoscaler};
+use crate::rules::gpu_room::{Room, room_for};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
-use crate::workload::gpu::is_accelerator;
+use crate::workload::devices::first_accelerator;
+use crate::workload::gang::{Members, demands};
+use crate::workload::gpu::{KARPENTER_ACCELERATORS, is_accelerator};
 
 /// The pools with their limits, and the autoscalers that set the number of pods.
 const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
@@ -69,7 +77,7 @@ const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-rollout-needs-surge",
-    kinds: &[Kind::DEPLOYMENT],
+    kinds: &[Kind::DEPLOYMENT, RAY_SERVICE, GROUP_SET, ROLLOUT, INFERENCE_SERVICE, KNATIVE_SERVICE],
     reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_rollout_needs_surge.rs")),
@@ -83,6 +91,9 @@ const MANY: i64 = 3;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
         return None;
+    }
+    if !object.is(Kind::DEPLOYMENT) {
+        return replaced_by_operator(object, ctx);
     }
     let templates = templates(object);
     let [template] = templates.as_slice() else {
@@ -103,19 +114,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let need = replicas.min.checked_mul(each)?.checked_add(extra)?;
     let node = object.path(&["metadata", "name"]);
     let name = object.display_name();
-    let tight = room_below(need, template, resource, ctx);
+    let room = Room::of(template, resource, ctx).filter(|room| i128::from(need) > room.total());
     let mut fix = Fix::new("end one pod before the new one starts", Safety::Unsafe);
-    if let Some(room) = tight {
+    if let Some(room) = room {
         let message = format!(
             "a rollout of `{name}` needs {need} `{resource}` at once, and the limits of its NodePools allow {}",
-            room.gpus
+            room.total()
         );
         let finding = ctx.report(&node, message);
         tell_autoscaler(finding, autoscaler);
         finding.help("write `maxSurge: 0` and `maxUnavailable: 1`, or raise the limit");
-        for pool in room.pools.iter().take(3) {
-            finding.related(pool, &pool.path(&["spec", "limits"]), "the limit");
-        }
+        room.show(resource, finding);
         fix = fix.set(&strategy, json!({"maxSurge": 0, "maxUnavailable": 1}));
         finding.fix(fix);
         return None;
@@ -157,32 +166,45 @@ fn devices<'a>(template: &Template<'a>) -> Option<(&'a str, i64)> {
     found.filter(|(_, count)| *count > 0)
 }
 
-/// What the NodePools that admit the pods may start.
-struct Room<'a> {
-    gpus: i128,
-    pools: Vec<&'a Object>,
-}
-
-/// The GPUs that the limits of all pools that admit the pods allow; `None` where these are enough, and where a pool has no
-/// limit or is not known.
-fn room_below<'a>(need: i64, template: &Template<'_>, resource: &str, ctx: &Context<'a>) -> Option<Room<'a>> {
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    let pools = feasibility.feasible_pools_of(template)?;
-    if pools.is_empty() || feasibility.has_unreadable_pools() {
+/// Reports an operator that starts new pods beside the old ones, where the limits have no room for both. More pods than the limits
+/// allow without a replacement are another mistake.
+fn replaced_by_operator(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_patched_by_kustomize() || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
     }
-    let mut room = Room { gpus: 0, pools: Vec::new() };
-    for pool in &pools {
-        let object = pool.object();
-        let limit = NodePool::new(object)?.limits().get(resource);
-        let limit = Quantity::at(&limit)?;
-        room.gpus += limit.value();
-    }
-    if i128::from(need) <= room.gpus {
+    // The number of replicas of an autoscaler is not that of the manifest.
+    if ctx.cluster().views().autoscaler_of(object).is_some() {
         return None;
     }
-    for pool in &pools {
-        room.pools.push(ctx.partner(Kind::NODE_POOL, "default", pool.object().name())?);
+    let Replacement { peak, event, field, help, frugal } = replacement(object)?;
+    let running = crate::workload::gang::members(object);
+    for demand in demands(&peak, KARPENTER_ACCELERATORS) {
+        let has_device = |member: &&Members<'_>| {
+            first_accelerator(&member.template).is_some_and(|(resource, _)| resource == demand.resource)
+        };
+        let templates: Vec<&Template<'_>> = peak.iter().filter(has_device).map(|one| &one.template).collect();
+        let Some(room) = room_for(&templates, demand.resource, ctx).filter(|room| room.is_below(&demand))
+        else {
+            continue;
+        };
+        let now =
+            running.as_ref().map(|running| demands(running, KARPENTER_ACCELERATORS)).unwrap_or_default();
+        if now.iter().any(|now| now.resource == demand.resource && room.is_below(now)) {
+            continue;
+        }
+        let (name, resource) = (object.display_name(), demand.resource);
+        let message = format!(
+            "{event} of `{name}` needs {} `{resource}` at once, and the limits of its NodePools allow {}",
+            demand.total,
+            room.total()
+        );
+        let finding = ctx.report(&field, message);
+        finding.help(help);
+        room.show(resource, finding);
+        if let Some(value) = frugal {
+            finding.fix(Fix::new("replace pods without more of them", Safety::Unsafe).set(&field, value));
+        }
+        return None;
     }
-    Some(room)
+    None
 }

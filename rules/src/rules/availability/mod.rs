@@ -14,6 +14,7 @@ pub(crate) mod pdb_overlap;
 pub(crate) mod pdb_selector;
 pub(crate) mod pdb_unhealthy_policy;
 pub(crate) mod probe_missing;
+mod replacement;
 mod rollout;
 pub(crate) mod service_name_breaks_server;
 pub(crate) mod service_selects_nothing;

@@ -5,6 +5,7 @@ pub(crate) mod checkpoint_storage;
 pub(crate) mod checkpoint_volume_not_shared;
 pub(crate) mod efa_not_requested;
 pub(crate) mod finished_job_kept;
+pub(crate) mod gang_exceeds_gpu_limit;
 pub(crate) mod gpu_cronjob_overlap;
 pub(crate) mod gpu_job_unbounded;
 pub(crate) mod indexed_job_required;

@@ -1,0 +1,171 @@
+//! What operators start beside a running workload while they replace it.
+
+use crate::cluster::views::disruptions::IntOrPercent;
+use crate::rules::prelude::*;
+use crate::workload::gang::{Members, members};
+
+pub(super) const RAY_SERVICE: Kind = Kind::new("ray.io", "RayService");
+pub(super) const GROUP_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
+pub(super) const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
+pub(super) const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
+pub(super) const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
+
+/// A replacement of a workload: the pods that run at its peak, and how to need fewer.
+pub(super) struct Replacement<'a> {
+    /// The pods while the old ones and the new ones run.
+    pub peak: Vec<Members<'a>>,
+    /// What happens, as the subject of the message: "an upgrade".
+    pub event: &'static str,
+    /// The field that decides, which may be absent.
+    pub field: Node<'a>,
+    pub help: &'static str,
+    /// The value of the field with which no more pods run than before, if there is one.
+    pub frugal: Option<Value>,
+}
+
+/// The replacement of a workload of an operator, if it starts new pods before the old ones end.
+pub(super) fn replacement<'a>(object: &'a Object) -> Option<Replacement<'a>> {
+    let spec = object.get("spec");
+    if spec.has_unknown_key() {
+        return None;
+    }
+    if object.is(RAY_SERVICE) {
+        return ray_service(object, &spec);
+    }
+    if object.is(GROUP_SET) {
+        return group_set(object, &spec);
+    }
+    if object.is(ROLLOUT) {
+        return argo_rollout(object, &spec);
+    }
+    if object.is(INFERENCE_SERVICE) {
+        return inference_service(object, &spec);
+    }
+    knative(object, &spec)
+}
+
+/// All members, with as many more pods of each as a share of them.
+fn with_surge<'a>(object: &'a Object, more: impl Fn(i64) -> i64) -> Option<Vec<Members<'a>>> {
+    let grown =
+        |member: Members<'a>| Members { pods: member.pods.saturating_add(more(member.pods)), ..member };
+    Some(members(object)?.into_iter().map(grown).collect())
+}
+
+/// KubeRay starts a second RayCluster, and ends the first one when the second one serves:
+/// <https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/rayservice.html>.
+fn ray_service<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'a>> {
+    let strategy = spec.get("upgradeStrategy");
+    let kind = strategy.get("type");
+    if strategy.is_unknown() || kind.is_unknown() {
+        return None;
+    }
+    let share = match kind.text() {
+        Some("None") => return None,
+        Some("NewClusterWithIncrementalUpgrade") => {
+            strategy.path(&["clusterUpgradeOptions", "maxSurgePercent"]).int_or(100)?
+        }
+        _ => 100,
+    };
+    Some(Replacement {
+        peak: with_surge(object, |pods| (pods.saturating_mul(share) + 99) / 100)?,
+        event: "an upgrade",
+        field: strategy,
+        help: "write `upgradeStrategy: {type: None}`, or raise the limit to hold both clusters",
+        frugal: Some(json!({"type": "None"})),
+    })
+}
+
+/// Groups beyond the replicas: `maxSurge`, which is 0 by default.
+fn group_set<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'a>> {
+    let field = spec.path(&["rolloutStrategy", "rollingUpdateConfiguration", "maxSurge"]);
+    let surge = field.is_set().then(|| IntOrPercent::read(&field))??;
+    let replicas = spec.get("replicas").int_or(1)?;
+    let groups = surge.of(replicas, true);
+    if groups == 0 || replicas < 1 {
+        return None;
+    }
+    Some(Replacement {
+        peak: with_surge(object, |pods| pods / replicas * groups)?,
+        event: "a rollout",
+        field,
+        help: "write `maxSurge: 0`, or raise the limit",
+        frugal: Some(json!(0)),
+    })
+}
+
+/// Blue and green run beside each other; a canary has a surge of a quarter by default.
+fn argo_rollout<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'a>> {
+    let strategy = spec.get("strategy");
+    if strategy.has_unknown() || spec.get("workloadRef").is_set() {
+        return None;
+    }
+    let replicas = spec.get("replicas").int_or(1)?;
+    let blue_green = strategy.get("blueGreen");
+    if blue_green.is_set() {
+        let preview = blue_green.get("previewReplicaCount").int_or(replicas)?;
+        return Some(Replacement {
+            peak: with_surge(object, |_| preview)?,
+            event: "a rollout",
+            field: blue_green,
+            help: "set `previewReplicaCount`, use a canary with `maxSurge: 0`, or raise the limit",
+            frugal: None,
+        });
+    }
+    let canary = strategy.get("canary");
+    let field = canary.get("maxSurge");
+    let surge = if field.is_set() { IntOrPercent::read(&field)? } else { IntOrPercent::Percent(25) };
+    let more = surge.of(replicas, true);
+    if !canary.is_set() || more == 0 {
+        return None;
+    }
+    Some(Replacement {
+        peak: with_surge(object, |_| more)?,
+        event: "a rollout",
+        field,
+        help: "write `maxSurge: 0` and `maxUnavailable: 1`, or raise the limit",
+        frugal: None,
+    })
+}
+
+/// A canary of KServe is a second revision with as many replicas at least.
+fn inference_service<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'a>> {
+    let predictor = spec.get("predictor");
+    let field = predictor.get("canaryTrafficPercent");
+    let percent = field.int().filter(|percent| (1..100).contains(percent));
+    percent?;
+    let replicas = predictor.get("minReplicas").int_or(1)?;
+    Some(Replacement {
+        peak: of_first_template(object, replicas.saturating_mul(2), predictor.get("minReplicas"))?,
+        event: "a canary",
+        field,
+        help: "raise the limit to hold both revisions, or lower `minReplicas`",
+        frugal: None,
+    })
+}
+
+/// Knative starts a new revision with all its replicas before it ends the old one.
+fn knative<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'a>> {
+    let annotations = spec.path(&["template", "metadata", "annotations"]);
+    let names = ["autoscaling.knative.dev/min-scale", "autoscaling.knative.dev/minScale"];
+    let field = names.iter().map(|name| annotations.get(name)).find(Node::is_set)?;
+    let replicas: i64 = field.text()?.parse().ok()?;
+    if replicas < 1 {
+        return None;
+    }
+    Some(Replacement {
+        peak: of_first_template(object, replicas.saturating_mul(2), field.clone())?,
+        event: "a new revision",
+        field,
+        help: "raise the limit to hold both revisions, or lower the minimum",
+        frugal: None,
+    })
+}
+
+fn of_first_template<'a>(object: &'a Object, pods: i64, field: Node<'a>) -> Option<Vec<Members<'a>>> {
+    // Further templates are workers of one replica.
+    let mut all = templates(object).into_iter();
+    let (template, None) = (all.next()?, all.next()) else {
+        return None;
+    };
+    Some(vec![Members { template, pods, field }])
+}

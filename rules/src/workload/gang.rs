@@ -1,0 +1,181 @@
+//! The pods of a workload that have to run at the same time, and what they request together.
+
+use crate::facts::quantity::Quantity;
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
+use crate::workload::devices::{pod_devices, pods_of};
+use crate::workload::template::{Template, templates};
+
+/// The pods of one template.
+#[derive(Clone, Debug)]
+pub(crate) struct Members<'a> {
+    pub template: Template<'a>,
+    /// The least number with which the workload runs: the minimum of an elastic one.
+    pub pods: i64,
+    /// The field with the number, which may be absent.
+    pub field: Node<'a>,
+}
+
+/// The pods that run at a time, by template. `None` if a number is unknown, the workload is suspended, or the kind has no
+/// fixed number of pods.
+pub(crate) fn members(object: &Object) -> Option<Vec<Members<'_>>> {
+    if is_suspended(object) {
+        return None;
+    }
+    templates(object).into_iter().map(|template| member(object, template)).collect()
+}
+
+/// Whether a workload is suspended, or may be because that is unknown. A queue may resume it, but then decides when it fits.
+fn is_suspended(object: &Object) -> bool {
+    let spec = object.get("spec");
+    let fields = [
+        spec.get("suspend"),
+        spec.path(&["runPolicy", "suspend"]),
+        spec.path(&["jobTemplate", "spec", "suspend"]),
+    ];
+    fields.iter().any(|field| field.is_unknown() || field.bool() == Some(true))
+}
+
+fn member<'a>(object: &'a Object, template: Template<'a>) -> Option<Members<'a>> {
+    let pointer = template.spec.pointer();
+    let above = |levels: usize| {
+        let steps = pointer.steps();
+        object.root().at(&Pointer::from_steps(steps[..steps.len().saturating_sub(levels)].iter().cloned()))
+    };
+    let is_below = |name: &str| pointer.steps().iter().any(|step| step == name);
+    let (pods, field) = match object.group() {
+        "ray.io" if is_below("workerGroupSpecs") => {
+            let group = above(2);
+            (ray_workers(object, &group)?, group.get("replicas"))
+        }
+        // The head, and the pod that submits a job.
+        "ray.io" => (1, object.get("spec")),
+        "kubeflow.org" => {
+            let role = above(2);
+            let least = object.path(&["spec", "elasticPolicy", "minReplicas"]);
+            let pods =
+                if least.is_set() && is_below("Worker") { least.int()? } else { pods_of(object, &template)? };
+            (pods, role.get("replicas"))
+        }
+        "batch.volcano.sh" => {
+            let task = above(2);
+            let least = task.get("minAvailable");
+            let pods = if least.is_set() { least.int()? } else { pods_of(object, &template)? };
+            (pods, task.get("replicas"))
+        }
+        "batch" | "keda.sh" => (pods_of(object, &template)?, above(2).get("parallelism")),
+        "jobset.x-k8s.io" => (pods_of(object, &template)?, above(4).get("replicas")),
+        _ => (pods_of(object, &template)?, object.path(&["spec", "replicas"])),
+    };
+    Some(Members { template, pods, field })
+}
+
+/// The workers of a group of a Ray cluster: the minimum with Ray's autoscaler, otherwise `replicas` within its bounds. KubeRay
+/// takes 0 for what is absent, and starts `numOfHosts` pods for each replica.
+fn ray_workers(object: &Object, group: &Node<'_>) -> Option<i64> {
+    if group.get("suspend").bool() == Some(true) {
+        return Some(0);
+    }
+    let cluster = [&["spec"][..], &["spec", "rayClusterSpec"], &["spec", "rayClusterConfig"]];
+    let autoscales =
+        cluster.iter().any(|path| object.path(path).get("enableInTreeAutoscaling").bool() == Some(true));
+    let least = group.get("minReplicas").int_or(0)?;
+    let replicas = if autoscales { least } else { group.get("replicas").int_or(0)?.max(least) };
+    Some(replicas.saturating_mul(group.get("numOfHosts").int_or(1)?))
+}
+
+/// What the members of a gang request of a resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Demand<'a> {
+    pub resource: &'a str,
+    /// All devices together.
+    pub total: i64,
+    /// The number of pods with devices.
+    pub pods: i64,
+    /// The devices of a pod, if all pods have the same number.
+    pub each: Option<i64>,
+    /// The first members with devices.
+    pub first: Members<'a>,
+}
+
+/// The accelerators that the members request, by resource.
+pub(crate) fn demands<'a>(members: &[Members<'a>], resources: &[&'static str]) -> Vec<Demand<'a>> {
+    let mut out = Vec::new();
+    for resource in resources {
+        let mut found: Option<Demand<'a>> = None;
+        for member in members.iter().filter(|member| member.pods > 0) {
+            let Some(count) = pod_devices(&member.template).get(resource).map(|devices| devices.count) else {
+                continue;
+            };
+            let total = count.saturating_mul(member.pods);
+            match &mut found {
+                Some(demand) => {
+                    demand.total = demand.total.saturating_add(total);
+                    demand.pods = demand.pods.saturating_add(member.pods);
+                    demand.each = demand.each.filter(|each| *each == count);
+                }
+                None => {
+                    found = Some(Demand {
+                        resource,
+                        total,
+                        pods: member.pods,
+                        each: Some(count),
+                        first: member.clone(),
+                    });
+                }
+            }
+        }
+        out.extend(found);
+    }
+    out
+}
+
+/// Whether something starts the pods of a workload together or not at all: a queue, a scheduler with groups of pods, or an
+/// operator that asks for one.
+pub(crate) fn is_gang_scheduled(object: &Object, template: &Template<'_>) -> bool {
+    const SIGNS: [&str; 5] = [
+        "kueue.x-k8s.io/",
+        "scheduling.x-k8s.io/",
+        "scheduling.k8s.io/group-name",
+        "volcano.sh/",
+        "kai.scheduler/",
+    ];
+    let maps = [object.get("metadata"), template.metadata.clone()];
+    let mut keys =
+        maps.iter().flat_map(|m| [m.get("labels"), m.get("annotations")]).flat_map(|map| map.entries());
+    let scheduler = template.spec.get("schedulerName");
+    keys.any(|(key, _)| SIGNS.iter().any(|sign| key.contains(sign)))
+        || (scheduler.is_set() && scheduler.text() != Some("default-scheduler"))
+        || object.group() == "batch.volcano.sh"
+        || object.path(&["spec", "runPolicy", "schedulingPolicy"]).is_set()
+        || object.path(&["spec", "batchSchedulerOptions"]).is_set()
+}
+
+/// The request of a pod for a native resource or a device, in thousandths: the sum over containers and sidecars, where a limit
+/// without a request is the request. Containers that request nothing count as nothing. `side` is `requests` or `limits`.
+pub(crate) fn request_of<'a>(
+    template: &Template<'a>,
+    side: &str,
+    resource: &str,
+) -> Option<(i128, Node<'a>)> {
+    let spec = &template.spec;
+    let amount = |resources: &Node<'a>| {
+        let own = resources.path(&[side, resource]);
+        let node = if own.is_set() || side == "limits" { own } else { resources.path(&["limits", resource]) };
+        node.is_set().then_some(node)
+    };
+    let sidecar = |container: &Node<'_>| container.get("restartPolicy").text() == Some("Always");
+    let containers = spec.get("initContainers").items().filter(sidecar).chain(template.containers());
+    let pod = amount(&spec.get("resources"));
+    let nodes = match pod {
+        Some(node) => vec![node],
+        None => containers.filter_map(|container| amount(&container.get("resources"))).collect::<Vec<_>>(),
+    };
+    let first = nodes.first()?.clone();
+    let mut sum = 0i128;
+    for node in &nodes {
+        sum = sum.checked_add(Quantity::at(node)?.milli())?;
+    }
+    Some((sum, first))
+}
