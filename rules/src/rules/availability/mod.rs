@@ -23,4 +23,6 @@ mod sleep_hook;
 pub(crate) mod spot_grace_exceeds_notice;
 pub(crate) mod termination_budget;
 pub(crate) mod volume_blocks_rollout;
+pub(crate) mod volume_shared_by_replicas;
+mod volumes;
 pub(crate) mod zone_spread_missing;

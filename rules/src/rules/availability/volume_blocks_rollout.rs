@@ -50,10 +50,8 @@
 
 use super::rollout::rollout;
 use super::serving::is_owned;
+use super::volumes::{CLAIM, STORAGE_CLASS, is_block_storage, single_node_mode, stays_on_one_node};
 use crate::rules::prelude::*;
-
-const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
-const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
 
 pub(crate) static RULE: Rule = Rule {
     id: "volume-blocks-rollout",
@@ -83,14 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let namespace = object.namespace_or_default();
     for template in templates(object) {
-        // Pods that are held on one node share its volumes.
-        let selector = template.spec.get("nodeSelector");
-        let affinity = template.spec.get("affinity");
-        let stays = template.spec.get("nodeName").is_set()
-            || selector.is_unknown()
-            || selector.get("kubernetes.io/hostname").is_set()
-            || affinity.is_set();
-        if stays {
+        if stays_on_one_node(&template) {
             continue;
         }
         for volume in template.spec.get("volumes").items() {
@@ -128,70 +119,4 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
-}
-
-/// The access mode of a claim that one node or one pod at a time can use.
-fn single_node_mode(claim: &Object) -> Option<&'static str> {
-    let modes = claim.path(&["spec", "accessModes"]);
-    let modes: Vec<&str> = modes.items().map(|mode| mode.text()).collect::<Option<_>>()?;
-    match modes.as_slice() {
-        ["ReadWriteOnce"] => Some("ReadWriteOnce"),
-        ["ReadWriteOncePod"] => Some("ReadWriteOncePod"),
-        _ => None,
-    }
-}
-
-/// Whether the volume of a claim is attached to one node at a time, as far as the name of its class or the class itself says.
-fn is_block_storage(claim: &Object, ctx: &Context<'_>) -> bool {
-    /// Local disks, on which both pods start, and file systems, which do not enforce the mode.
-    const OTHERS: [&str; 15] = [
-        "local",
-        "hostpath",
-        "host-path",
-        "nfs",
-        "efs",
-        "fsx",
-        "smb",
-        "cifs",
-        "cephfs",
-        "azurefile",
-        "gluster",
-        "juicefs",
-        "filestore",
-        "standard-rwx",
-        "rancher",
-    ];
-    const BLOCK: [&str; 14] = [
-        "gp2",
-        "gp3",
-        "io1",
-        "io2",
-        "st1",
-        "sc1",
-        "ebs",
-        "block",
-        "rbd",
-        "longhorn",
-        "disk",
-        "premium-rwo",
-        "standard-rwo",
-        "managed-csi",
-    ];
-    let class = claim.path(&["spec", "storageClassName"]);
-    if claim.path(&["spec", "volumeName"]).is_set() || class.is_unknown() {
-        return false;
-    }
-    let Some(name) = class.text() else {
-        // On EKS the default class is EBS, or the cluster has none.
-        return false;
-    };
-    let has = |text: &str, words: &[&str]| {
-        let text = text.to_ascii_lowercase();
-        words.iter().any(|word| text.contains(word))
-    };
-    if let Some(class) = ctx.cluster().unique(STORAGE_CLASS, "default", name) {
-        let driver = class.get("provisioner");
-        return driver.text().is_some_and(|driver| !has(driver, &OTHERS) && has(driver, &BLOCK));
-    }
-    has(name, &BLOCK) && !has(name, &OTHERS)
 }

@@ -12,3 +12,5 @@ pub(crate) mod pod_fits_no_pool;
 pub(crate) mod pool_overlap;
 pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
+pub(crate) mod quota_below_replicas;
+pub(crate) mod reference_missing;

@@ -1,0 +1,81 @@
+//! Volumes that one node, or one pod, can use at a time.
+
+use crate::rules::prelude::*;
+
+pub(super) const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
+pub(super) const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
+
+/// Whether the pods of a template are held on one node, whose volumes they share, or may be.
+pub(super) fn stays_on_one_node(template: &Template<'_>) -> bool {
+    let selector = template.spec.get("nodeSelector");
+    template.spec.get("nodeName").is_set()
+        || selector.is_unknown()
+        || selector.get("kubernetes.io/hostname").is_set()
+        || template.spec.get("affinity").is_set()
+}
+
+/// The access mode of a claim that one node or one pod at a time can use.
+pub(super) fn single_node_mode(claim: &Object) -> Option<&'static str> {
+    let modes = claim.path(&["spec", "accessModes"]);
+    let modes: Vec<&str> = modes.items().map(|mode| mode.text()).collect::<Option<_>>()?;
+    match modes.as_slice() {
+        ["ReadWriteOnce"] => Some("ReadWriteOnce"),
+        ["ReadWriteOncePod"] => Some("ReadWriteOncePod"),
+        _ => None,
+    }
+}
+
+/// Whether the volume of a claim is attached to one node at a time, as far as the name of its class or the class itself says.
+pub(super) fn is_block_storage(claim: &Object, ctx: &Context<'_>) -> bool {
+    /// Local disks, on which both pods start, and file systems, which do not enforce the mode.
+    const OTHERS: [&str; 15] = [
+        "local",
+        "hostpath",
+        "host-path",
+        "nfs",
+        "efs",
+        "fsx",
+        "smb",
+        "cifs",
+        "cephfs",
+        "azurefile",
+        "gluster",
+        "juicefs",
+        "filestore",
+        "standard-rwx",
+        "rancher",
+    ];
+    const BLOCK: [&str; 14] = [
+        "gp2",
+        "gp3",
+        "io1",
+        "io2",
+        "st1",
+        "sc1",
+        "ebs",
+        "block",
+        "rbd",
+        "longhorn",
+        "disk",
+        "premium-rwo",
+        "standard-rwo",
+        "managed-csi",
+    ];
+    let class = claim.path(&["spec", "storageClassName"]);
+    if claim.path(&["spec", "volumeName"]).is_set() || class.is_unknown() {
+        return false;
+    }
+    let Some(name) = class.text() else {
+        // On EKS the default class is EBS, or the cluster has none.
+        return false;
+    };
+    let has = |text: &str, words: &[&str]| {
+        let text = text.to_ascii_lowercase();
+        words.iter().any(|word| text.contains(word))
+    };
+    if let Some(class) = ctx.cluster().unique(STORAGE_CLASS, "default", name) {
+        let driver = class.get("provisioner");
+        return driver.text().is_some_and(|driver| !has(driver, &OTHERS) && has(driver, &BLOCK));
+    }
+    has(name, &BLOCK) && !has(name, &OTHERS)
+}
