@@ -286,6 +286,7 @@ pub(crate) enum QuerySlot {
     DcgmMonitors,
     DefaultExporter,
     DevicePluginConfigs,
+    OneArchitecture,
     HonorLabels,
     IdleGpuAlerts,
     KarpenterDeployments,

@@ -36,9 +36,39 @@ pub fn is_name(text: &str) -> bool {
     number && direction && letters && (1..=2).contains(&count)
 }
 
+/// The region of an availability zone, Local Zones and Wavelength Zones included: `us-west-2` of `us-west-2a` and of
+/// `us-west-2-lax-1a`. `None` for other texts.
+pub(crate) fn of_zone(zone: &str) -> Option<&str> {
+    let ends = zone.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, c)| at + c.len_utf8());
+    let region = ends.map(|end| zone.split_at(end)).find(|(region, _)| is_name(region));
+    let (region, rest) = region?;
+    let is_letter = matches!(rest.as_bytes(), [b'a'..=b'z']);
+    let is_beyond = rest.starts_with('-') && rest.ends_with(|c: char| c.is_ascii_alphanumeric());
+    (is_letter || is_beyond).then_some(region)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{OTHER_REGIONS, is_name};
+    use super::{OTHER_REGIONS, is_name, of_zone};
+
+    #[test]
+    fn zones_are_of_the_region_before_them() {
+        for (zone, region) in [
+            ("us-east-1a", Some("us-east-1")),
+            ("us-gov-west-1b", Some("us-gov-west-1")),
+            ("ap-southeast-2c", Some("ap-southeast-2")),
+            ("us-west-2-lax-1a", Some("us-west-2")),
+            ("us-east-1-wl1-bos-wlz-1", Some("us-east-1")),
+            ("us-east-1", None),
+            ("use1-az1", None),
+            ("us-east-1ab", None),
+            ("europe-west4-a", None),
+            ("zone-a", None),
+            ("", None),
+        ] {
+            assert_eq!(of_zone(zone), region, "{zone}");
+        }
+    }
 
     #[test]
     fn every_known_region_has_the_form() {

@@ -4,6 +4,7 @@ pub(crate) mod ami_unpinned;
 pub(crate) mod budget_blocks_forever;
 mod budget_comments;
 mod budget_hours;
+pub(crate) mod budget_reason_inert;
 pub(crate) mod budget_schedule_invalid;
 pub(crate) mod budget_shadowed;
 pub(crate) mod budget_unlimited_outside_window;

@@ -34,12 +34,14 @@ pub(crate) mod min_values_unsatisfiable;
 pub(crate) mod node_class_ref_incomplete;
 pub(crate) mod node_class_ref_unserved;
 pub(crate) mod object_name_too_long;
+pub(crate) mod pool_admits_other_architecture;
 pub(crate) mod pool_without_limits;
 mod requested_values;
 pub(crate) mod requirement_admits_cpu_nodes;
 pub(crate) mod requirement_arity;
 pub(crate) mod requirement_bound_invalid;
 pub(crate) mod requirement_contradiction;
+pub(crate) mod requirement_excludes_nothing;
 pub(crate) mod requirement_key_lookalike;
 pub(crate) mod requirement_key_restricted;
 pub(crate) mod requirement_range_empty;
@@ -55,6 +57,7 @@ pub(crate) mod taint_duplicate;
 pub(crate) mod taint_invalid;
 pub(crate) mod taint_operator_as_value;
 pub(crate) mod training_pool_on_spot;
+pub(crate) mod zones_of_two_regions;
 
 /// A pool of lower weight that admits the same pods when this one has no capacity.
 fn fallback(object: &Object, pool: &NodePool<'_>, cluster: &Cluster) -> Option<Object> {

@@ -5,6 +5,7 @@ pub(crate) mod general_pool_admits_gpu;
 pub(crate) mod gpu_device_plugin_missing;
 pub(crate) mod gpu_helper_missing;
 pub(crate) mod gpu_label_set_late;
+pub(crate) mod kueue_cohort_missing;
 pub(crate) mod node_class_missing;
 mod node_helpers;
 pub(crate) mod node_overlay_conflict;

@@ -1,0 +1,113 @@
+//! A `NotIn` requirement does not exclude what it is meant to exclude.
+//!
+//! # Why
+//! The sizes of bare metal types are `metal`, and also `metal-24xl`, `metal-48xl` and others: `NotIn [metal]`
+//! leaves these. They take many minutes to start, and cost as much as the largest size of their family. A
+//! list whose values no type of the pool has, because the other requirements exclude them or a value is
+//! outdated, has no effect at all.
+//!
+//! # Fix
+//! List all sizes, or bound the pool by `instance-cpu`; remove what has no effect.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    limits: {cpu: 400}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i]}
+//! -        - {key: karpenter.k8s.aws/instance-size, operator: NotIn, values: [metal]} # <-
+//! +        - {key: karpenter.k8s.aws/instance-size, operator: NotIn, values: [metal-24xl, metal-48xl]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
+
+use std::collections::BTreeSet;
+
+use crate::catalog;
+use crate::karpenter::nodepool::types_meeting;
+use crate::karpenter::requirement_list::Provider;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "requirement-excludes-nothing",
+    kinds: &[Kind::NODE_POOL],
+    docs: docs(include_str!("requirement_excludes_nothing.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::NodePool)
+};
+
+const SIZE: &str = "karpenter.k8s.aws/instance-size";
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
+    let types = pool.types().filter(|types| !types.is_empty())?;
+    if pool.names_uncatalogued_values() {
+        return None;
+    }
+    let auto_mode = list.provider == Provider::AutoMode;
+    let items: Vec<RequirementItem<'_>> = list.items().collect();
+    for (number, item) in items.iter().enumerate() {
+        let Some(key) = item.key().filter(|_| item.operator() == Some(Operator::NotIn)) else {
+            continue;
+        };
+        let key = list.provider.catalogue_key(key);
+        let Some((index, values)) = catalog::index(&key).zip(item.texts()) else {
+            continue;
+        };
+        if key == SIZE && values.contains(&"metal") && metal_is_left(&types, &values, item, ctx) {
+            continue;
+        }
+        let mut others = TypeSet::full();
+        for (other, item) in items.iter().enumerate() {
+            if other != number
+                && let Some(met) = types_meeting(&item.0, auto_mode)
+            {
+                others = others.and(&met);
+            }
+        }
+        let excludes = |value: &&str| index.with(value).is_none_or(|with| !with.is_disjoint(&others));
+        if values.is_empty() || values.iter().any(excludes) || !index.unknown().is_disjoint(&others) {
+            continue;
+        }
+        let name = key.rsplit('/').next().unwrap_or(&key).to_owned();
+        ctx.report(
+            &item.values(),
+            format!("the other requirements already exclude each {name} of this list"),
+        )
+        .help("remove the requirement, or check that the values are what you mean");
+    }
+    None
+}
+
+/// Reports metal sizes that the list leaves, where it names some.
+fn metal_is_left(
+    types: &TypeSet,
+    values: &[&str],
+    item: &RequirementItem<'_>,
+    ctx: &mut Context<'_>,
+) -> bool {
+    let left: BTreeSet<&str> = types.iter().filter(|one| one.is_metal()).map(|one| one.size()).collect();
+    let Some(first) = left.first().filter(|_| values.contains(&"metal")) else {
+        return false;
+    };
+    let type_name = types.iter().find(|one| one.size() == *first).map_or(*first, |one| one.name);
+    let more = match left.len() {
+        1 => String::new(),
+        count => format!(" and {} more sizes", count - 1),
+    };
+    ctx.report(
+        &item.values(),
+        format!("without `metal` the pool still admits `{first}`{more}, such as `{type_name}`"),
+    )
+    .help("list these sizes as well, or bound the pool by `karpenter.k8s.aws/instance-cpu`");
+    true
+}

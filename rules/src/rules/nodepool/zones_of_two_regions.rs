@@ -1,0 +1,96 @@
+//! Zones of two regions are listed for the nodes of one cluster.
+//!
+//! # Why
+//! All nodes of an EKS cluster are in one region. A zone of another region in a list matches nothing, so that
+//! the pool has fewer zones than it seems, and often none of those that its pods or volumes are in. Two pools
+//! of one cluster with zones of different regions are the same mistake, mostly of a copied manifest: one of
+//! them never starts a node. Local Zones and Wavelength Zones belong to the region that their name starts
+//! with.
+//!
+//! # Fix
+//! Write the zones of the cluster's own region.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    limits: {cpu: 400}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!          - key: topology.kubernetes.io/zone
+//!            operator: In
+//! -          values: [us-east-1a, us-west-2b] # <-
+//! +          values: [us-east-1a, us-east-1b]
+//! ```
+//!
+//! # References
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html>
+
+use crate::catalog::ZONE;
+use crate::facts::region::of_zone;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "zones-of-two-regions",
+    reads: &[Kind::NODE_POOL],
+    docs: docs(include_str!("zones_of_two_regions.rs")),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::NodePool)
+};
+
+/// Maximum number of pools that a pool is compared with.
+const MAX_COMPARED: usize = 256;
+
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if pool.is_other_provider() || pool.object().is_partial() || pool.object().is_patched_by_kustomize() {
+        return None;
+    }
+    let own = zones(pool);
+    let (first, region) = own.first()?;
+    if let Some((other, elsewhere)) = own.iter().find(|(_, other)| other != region) {
+        let message =
+            format!("zones of {region} and of {elsewhere}: the nodes of a cluster are in one region");
+        ctx.report(other, message)
+            .severity(Severity::Error)
+            .help("write the zones of the cluster's region alone: the others match nothing")
+            .related(pool.object(), first, "a zone of the other region");
+        return None;
+    }
+    let region = *region;
+    let object = pool.object();
+    let mut others = ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED);
+    // One finding for both: at the later one.
+    let found = others.find_map(|other| {
+        let earlier = other.sort_key() < object.sort_key() && ctx.cluster().surely_pairs(object, other);
+        let (node, elsewhere) = zones(&NodePool::new(other).filter(|_| earlier)?).into_iter().next()?;
+        (elsewhere != region).then_some((other, node, elsewhere))
+    });
+    let (other, node, elsewhere) = found?;
+    let message = format!(
+        "pool `{}` is in {region}, and pool `{}` of the same cluster in {elsewhere}",
+        object.display_name(),
+        other.display_name()
+    );
+    ctx.report(first, message)
+        .help("write the zones of the cluster's region: one of both pools never starts a node")
+        .related(other, &node, "a zone of the other region");
+    None
+}
+
+/// The zones that a pool lists, with their regions.
+fn zones<'a>(pool: &NodePool<'a>) -> Vec<(Node<'a>, &'a str)> {
+    let label = pool.labels().get(ZONE);
+    let listed = pool.requirements().items().filter(|item| {
+        item.get("key").text().is_some_and(|key| crate::karpenter::requirement::normalise(key) == ZONE)
+            && item.get("operator").text() == Some("In")
+    });
+    let values = listed.flat_map(|item| item.get("values").items()).chain(std::iter::once(label));
+    values.filter_map(|node| Some((node.clone(), of_zone(node.text()?)?))).collect()
+}
