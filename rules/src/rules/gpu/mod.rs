@@ -17,6 +17,7 @@ pub(crate) mod gpu_count_unsatisfiable;
 pub(crate) mod gpu_cpu_memory_unrequested;
 pub(crate) mod gpu_limit_mismatch;
 pub(crate) mod gpu_operator_driver_on_eks_ami;
+pub(crate) mod gpu_oversized_for_model;
 pub(crate) mod gpu_process_count;
 pub(crate) mod gpu_resource_not_provisioned;
 pub(crate) mod gpu_resource_unknown;

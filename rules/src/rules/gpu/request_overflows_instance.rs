@@ -50,6 +50,13 @@ pub(crate) static RULE: Rule = Rule {
 
 const MIB: i128 = 1024 * 1024 * 1000;
 
+/// From this ratio of the prices on, the overflow is a warning.
+const EXPENSIVE: u64 = 3;
+
+fn dollars(micro: u64) -> String {
+    format!("{}.{:02}", micro / 1_000_000, micro / 10_000 % 100)
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object) {
         inspect(object, &template, ctx);
@@ -77,13 +84,18 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         return None;
     }
     // If no type fits at all, another rule reports it.
-    let larger = types.iter().any(|other| {
+    let fits = |other: &&'static InstanceType| {
         let node = allocatable(other, None, &options);
         i128::from(other.nvidia_gpu) * 1000 >= gpus && cpu <= node.cpu && memory <= node.memory
-    });
-    if !larger {
+    };
+    let larger: Vec<&'static InstanceType> = types.iter().filter(|other| fits(other)).collect();
+    if larger.is_empty() {
         return None;
     }
+    let region = ctx.platform().region.as_deref();
+    let price = |one: &&InstanceType| Some(one.list_price(region)?.micro_dollars);
+    let next = larger.iter().filter_map(|one| Some((price(one)?, *one))).min_by_key(|(price, _)| *price);
+    let prices = next.zip(price(&instance));
     let (what, there) = if cpu > node.cpu {
         ("cpu", format!("{}m CPU", node.cpu))
     } else {
@@ -95,7 +107,21 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let type_name = instance.name;
     let message = format!("`{name}` does not fit on `{type_name}`, whose nodes offer {there}");
     let finding = ctx.report(&requests, message);
-    finding.help(format!("ask for less, or expect the next size above `{type_name}`"));
+    match prices {
+        Some(((next, larger), own)) => {
+            let (own_price, next_price) = (dollars(own), dollars(next));
+            finding.help(format!(
+                "ask for less: the pod goes to `{}` at {next_price} dollars an hour instead of {own_price}",
+                larger.name
+            ));
+            if next >= own.saturating_mul(EXPENSIVE) {
+                finding.severity(Severity::Warning);
+            }
+        }
+        None => {
+            finding.help(format!("ask for less, or expect the next size above `{type_name}`"));
+        }
+    }
     if let Some(pool) = pool {
         finding.related(&pool, &pool.path(&["metadata", "name"]), "takes the pods");
     }

@@ -31,6 +31,7 @@ pub(crate) mod limit_below_any_instance;
 pub(crate) mod limit_key_unknown;
 pub(crate) mod limits_inconsistent;
 pub(crate) mod min_values_unsatisfiable;
+pub(crate) mod node_claim_too_small;
 pub(crate) mod node_class_ref_incomplete;
 pub(crate) mod node_class_ref_unserved;
 pub(crate) mod object_name_too_long;
