@@ -276,6 +276,7 @@ pub static RULES: &[&Rule] = &[
     &training::job_rendezvous_mismatch::RULE,
     &training::notebook_idle_gpu::RULE,
     &training::training_grace_too_short::RULE,
+    &training::training_in_deployment::RULE,
     &training::training_on_spot::RULE,
     &training::training_restart_policy::RULE,
     &training::training_topology::RULE,

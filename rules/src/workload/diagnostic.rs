@@ -53,6 +53,25 @@ pub(crate) fn only_waits(object: &Object) -> bool {
     !templates.is_empty() && templates.iter().flat_map(|t| t.all_containers()).all(|c| only_sleeps(&c))
 }
 
+/// Whether a workload only waits, for an hour or longer: `sleep infinity`, `sleep 86400`, `tail -f`.
+pub(crate) fn waits_for_hours(object: &Object) -> bool {
+    let templates = templates(object);
+    let is_long = |word: &Word<'_>| {
+        let text = word.text.as_str();
+        matches!(text, "infinity" | "inf" | "tail")
+            || text.parse::<u64>().is_ok_and(|seconds| seconds >= 3600)
+            || text
+                .strip_suffix('h')
+                .or_else(|| text.strip_suffix('d'))
+                .is_some_and(|n| n.parse::<u64>().is_ok())
+    };
+    only_waits(object)
+        && templates
+            .iter()
+            .flat_map(|t| t.containers())
+            .any(|container| words(&container).iter().any(is_long))
+}
+
 /// Whether the command of a container only waits: `sleep infinity`, or a shell script that prints a text and sleeps.
 fn only_sleeps(container: &Node<'_>) -> bool {
     let words = words(container);

@@ -66,7 +66,9 @@ pub(crate) static RULE: Rule = Rule {
 const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
+    // A group of pods that trains as one run ends as a Job does, also under a kind that starts it again.
+    let is_group = object.is(Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"));
+    let ends = is_group || workload_kind(object).is_some_and(|k| k.runs_to_completion);
     if !(ends || object.is(Kind::POD)) || object.path(&["metadata", "ownerReferences"]).is_set() {
         return None;
     }

@@ -14,6 +14,7 @@ pub(crate) mod job_failure_policy;
 pub(crate) mod job_rendezvous_mismatch;
 pub(crate) mod notebook_idle_gpu;
 pub(crate) mod training_grace_too_short;
+pub(crate) mod training_in_deployment;
 pub(crate) mod training_on_spot;
 pub(crate) mod training_restart_policy;
 pub(crate) mod training_topology;

@@ -2,7 +2,8 @@
 //!
 //! # Why
 //! A notebook server, or a pod that only sleeps so that somebody can open a shell in it, keeps its GPU
-//! and its node day and night. Karpenter sees a running pod and never an idle GPU.
+//! and its node day and night. Karpenter sees a running pod and never an idle GPU. A Job that sleeps
+//! without a deadline does the same, and nobody expects it of a Job: that is a warning.
 //!
 //! # Fix
 //! End idle sessions: `--ServerApp.shutdown_no_activity_timeout` and the culling options of Jupyter,
@@ -40,7 +41,9 @@ use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
 use crate::workload::class::classify;
 use crate::workload::devices::first_accelerator;
+use crate::workload::diagnostic::waits_for_hours;
 use crate::workload::server::server_of;
+use crate::workload::template::{run_limit, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "notebook-idle-gpu",
@@ -59,7 +62,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let classified = classify(object);
-    if !classified.is(WorkloadClass::Notebook) || is_test(object) {
+    let ends_by_itself = workload_kind(object).is_some_and(|row| row.runs_to_completion);
+    let sleeps = ends_by_itself && waits_for_hours(object);
+    if !(classified.is(WorkloadClass::Notebook) || sleeps) || is_test(object) {
+        return None;
+    }
+    if sleeps && run_limit(object).is_some() {
         return None;
     }
     let templates = templates(object);
@@ -73,6 +81,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
+    if sleeps {
+        ctx.report(&devices.node, format!("`{name}` holds `{resource}` and only sleeps"))
+            .severity(Severity::Warning)
+            .help("write `activeDeadlineSeconds`, or request no accelerator while nothing runs");
+        return None;
+    }
     let reason = &classified.reason;
     ctx.report(&devices.node, format!("`{name}` holds `{resource}` also while nobody uses it: {reason}"))
         .help("end idle sessions, or start Jobs for what needs a GPU");

@@ -227,7 +227,13 @@ fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
 }
 
 fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
-    let lines = commands(templates);
+    let mut lines = commands(templates);
+    // The command that a RayJob submits to its cluster.
+    if object.group() == "ray.io" && object.kind() == "RayJob" {
+        lines.extend(
+            object.path(&["spec", "entrypoint"]).raw_text().map(|text| without_installs(text.to_owned())),
+        );
+    }
     let has = |sign: &str| lines.iter().any(|l| has_word(l, sign));
     for (sign, weak) in SERVING {
         if has(sign) {
