@@ -6,10 +6,10 @@ use crate::cluster::Cluster;
 use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::authority::Authority;
-use crate::lint::finding::{Finding, Location};
+use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::fit_to_limit;
 use crate::lint::resolved::ResolvedRules;
-use crate::lint::rule::{Rule, RuleSet};
+use crate::lint::rule::{Group, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::object::Object;
 use crate::platform::Platform;
@@ -68,6 +68,50 @@ impl<'a> Context<'a> {
         }
         self.findings.push(finding);
         self.findings.last_mut().expect("a finding was pushed just now")
+    }
+
+    /// Runs the rules that read only the object on its successor of a current API, and adds their findings at the places of this
+    /// object that `origin` gives for those of the successor; without a place, a finding is about what the conversion has
+    /// written. An absent field of a node class may have had a default in the old API. Rules that report on this object by
+    /// themselves, and fixes, which are for the successor, are left out.
+    pub(crate) fn report_of_successor(
+        &mut self,
+        successor: &Object,
+        origin: &dyn Fn(&Pointer) -> Option<Pointer>,
+    ) {
+        let path = self.object.source().map(|source| source.scope());
+        let settings = self.engine.settings();
+        for &rule in self.engine.all() {
+            let of_kind = rule.reads.is_empty() && rule.kinds().iter().any(|kind| successor.is(*kind));
+            let about_text = matches!(rule.group, Group::Manifest | Group::Migration | Group::Suppression);
+            if !of_kind || about_text || !self.engine.is_enabled(rule, path, Some(self.object)) {
+                continue;
+            }
+            let set = settings.rule(rule, path, Some(self.object));
+            let run = |object: &Object| {
+                let mut findings = Vec::new();
+                let context = Context::new(rule, object, self.engine, &set, self.cluster, &mut findings);
+                rule.check.run(object, &mut context.on_platform(self.platform));
+                findings
+            };
+            let found = run(successor);
+            if found.is_empty() || !run(self.object).is_empty() {
+                continue;
+            }
+            // The engine compares versions only for the rule that it runs.
+            let is_certain = rule.depends_on.iter().all(|product| self.platform.is_stated(*product));
+            let most = if is_certain { Severity::Error } else { Severity::Warning };
+            for mut finding in found {
+                let is_written = |at: &Pointer| !self.object.root().at(at).is_absent();
+                let is_kept = finding.is_moved_to(self.object, origin)
+                    && (rule.group == Group::NodePool || finding.location.pointer().is_some_and(is_written));
+                if is_kept {
+                    finding.severity = set.severity.unwrap_or(finding.severity.min(most));
+                    finding.rejected_by = None;
+                    self.findings.push(finding);
+                }
+            }
+        }
     }
 
     pub(crate) fn is_rule_enabled(&self, id: &str) -> bool {

@@ -645,6 +645,31 @@ impl Finding {
         }
     }
 
+    /// Moves its places to another object, at the pointers that `origin` gives. `false` if its own place has none there; other
+    /// places without one are left out.
+    pub(crate) fn is_moved_to(
+        &mut self,
+        object: &Object,
+        origin: &dyn Fn(&Pointer) -> Option<Pointer>,
+    ) -> bool {
+        let moved = |location: &Location| match location {
+            Location::Field { pointer, key, .. } => {
+                Some(Location::Field { object: object.clone(), pointer: origin(pointer)?, key: *key })
+            }
+            Location::Text { .. } | Location::Rendered(_) => None,
+        };
+        let Some(location) = moved(&self.location) else {
+            return false;
+        };
+        self.location = location;
+        let related = std::mem::take(&mut self.related).into_iter();
+        self.related = related
+            .filter_map(|related| Some(Related { location: moved(&related.location)?, ..related }))
+            .collect();
+        (self.fix, self.merge) = (None, None);
+        true
+    }
+
     /// Whether both report that something is missing at one place, with any message.
     pub(crate) fn is_same_absence(&self, other: &Finding) -> bool {
         self.reports_absence

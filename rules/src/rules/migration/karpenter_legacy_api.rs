@@ -18,6 +18,9 @@
 //! class has to be among the files wherever kubelet settings move. It pins `@latest` where the old
 //! object followed the newest AMI, and writes two metadata hops where the old default gave two.
 //!
+//! Fields whose meaning the new API kept are checked by its rules as well, at their places in the old
+//! object: one run shows what is left to do after the conversion.
+//!
 //! # Bad
 //! ```yaml,bad
 //! apiVersion: karpenter.sh/v1alpha5 # <-
@@ -57,9 +60,12 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
+use crate::lint::fix::Operation;
+use crate::lint::fix::value::apply;
 use crate::migration::convert;
 use crate::rules::manifest_purpose::{is_named_after_release, is_named_after_version};
 use crate::rules::prelude::*;
+use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-api",
@@ -142,7 +148,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // An API server with the old CRD stores the object, but Karpenter does not read it.
         finding.otherwise_rejected_by(Authority::Karpenter);
     }
-    match conversion {
+    match &conversion {
         _ if is_v1 => {
             let api = format!("{}/v1", object.group());
             finding.help(format!("write `{api}`: the fields are those of `v1`")).fix(
@@ -153,12 +159,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.help(format!("{successor}; `gpulint explain karpenter-legacy-api` has the fields"));
             // Before 1.0 the new API does not exist.
             if karpenter >= Version::new(1, 0) {
-                finding.fix(fix);
+                finding.fix(fix.clone());
             }
         }
         Err(reason) => {
-            finding.help(reason);
+            finding.help(reason.clone());
         }
+    }
+    if let (Ok(fix), false) = (&conversion, kept) {
+        report_kept_meaning(object, fix, ctx);
     }
     None
 }
@@ -175,6 +184,39 @@ fn is_v1_but_its_version(object: &Object) -> bool {
             "EC2NodeClass" => spec.get("amiSelectorTerms").items().next().is_some(),
             _ => false,
         }
+}
+
+/// Reports what the rules of the new API say about fields whose meaning it kept, so that one run shows all.
+fn report_kept_meaning(object: &Object, fix: &Fix, ctx: &mut Context<'_>) -> Option<()> {
+    let value = apply(&object.root().to_json(), fix).ok()?;
+    let successor = Object::from_json(&value)?;
+    ctx.report_of_successor(&successor, &|pointer| origin(pointer, fix));
+    None
+}
+
+/// The place in the old object of a place in the new one. `None` for what the conversion has written.
+fn origin(pointer: &Pointer, fix: &Fix) -> Option<Pointer> {
+    let mut at = pointer.to_string();
+    let rest_below = |at: &str, path: &str| -> Option<String> {
+        let rest = at.strip_prefix(path)?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
+    };
+    for operation in fix.operations.iter().rev() {
+        match operation {
+            Operation::Move { from, path } => {
+                if let Some(rest) = rest_below(&at, path) {
+                    at = format!("{from}{rest}");
+                }
+            }
+            // An empty parent of what is moved later.
+            Operation::Add { value, .. } if value.as_object().is_some_and(serde_json::Map::is_empty) => {}
+            Operation::Add { path, .. } | Operation::Replace { path, .. } => {
+                rest_below(&at, path).is_none().then_some(())?;
+            }
+            Operation::Test { .. } | Operation::Remove { .. } => {}
+        }
+    }
+    Pointer::parse(&at)
 }
 
 fn dead(old: &str) -> String {
