@@ -156,7 +156,7 @@ impl<'c> Situation<'c> {
         let [template] = templates.as_slice() else {
             return None;
         };
-        if template.spec.get("nodeName").is_set() || self.pools.iter().any(|pool| pool.replicas) {
+        if template.spec.get("nodeName").is_set() || self.pools.iter().any(|pool| pool.replicas.is_some()) {
             return None;
         }
         self.pod(template)
@@ -216,7 +216,10 @@ pub fn admitted_by(
 
 /// Whether the types of a pool are known in spite of an uncertainty.
 fn is_harmless(uncertainty: &Uncertainty) -> bool {
-    matches!(uncertainty, Uncertainty::NoClass(_) | Uncertainty::KubeletExpressions(_))
+    matches!(
+        uncertainty,
+        Uncertainty::NoClass(_) | Uncertainty::NoAutoModeClass(_) | Uncertainty::KubeletExpressions(_)
+    )
 }
 
 /// Groups the workloads that may be in one cluster with an object by whether they tolerate a taint of it.

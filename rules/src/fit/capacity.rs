@@ -293,6 +293,11 @@ impl Situation<'_> {
     /// The limits that a pool has reached.
     fn reached(&self, full: &FullPool) -> (String, Vec<Place>) {
         let (pool, object) = (&self.pools[full.pool], &self.objects[full.pool]);
+        if pool.replicas.is_some() {
+            let text = format!("the nodes of the static NodePool `{}` are full", object.name());
+            let node = object.path(&["spec", "replicas"]);
+            return (text, vec![Place::new(object, &node, "as many nodes stand")]);
+        }
         let mut texts = Vec::new();
         let mut places = Vec::new();
         for name in &full.limits {
@@ -350,7 +355,7 @@ impl Situation<'_> {
 }
 
 /// The minimum and maximum number of pods that run from a template at the same time. `None` if not known.
-fn counts(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Option<(u64, u64)> {
+pub(super) fn counts(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Option<(u64, u64)> {
     let id = workload.id();
     let whole = |count: i64| u64::try_from(count.max(0)).ok();
     let spec = workload.get("spec");

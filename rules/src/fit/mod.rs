@@ -21,11 +21,13 @@ mod pools;
 mod read;
 mod remedies;
 mod settings;
+mod standing;
 mod surroundings;
 mod words;
 
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::cluster::Cluster;
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::scheduling::{
     Admission, DaemonSet, Outcome, Overlay, Pod, Pool, ResourceList, Scheduler, SchedulerOptions,
     Uncertainty, Verdict, pod_requests,
@@ -40,6 +42,8 @@ use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 pub use ask::{Room, TaintAudience, admitted_by, audience_of};
 pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};
 use read::RuntimeClasses;
+
+pub(crate) use standing::BeyondStandingNodes;
 
 pub use pools::{Ceiling, GpuModel, Keeper, PoolOverview, PoolSummary, Tenant, gpu_name, gpus_of};
 pub(crate) use surroundings::VOLUME_KINDS;
@@ -317,6 +321,7 @@ impl<'c> Situation<'c> {
                 }
             }
         }
+        situation.add_built_in_pools(cluster, platform);
         for object in daemonsets {
             match read::daemonset(&object, &situation.runtime_classes, cluster) {
                 Ok(daemonset) => {
@@ -334,6 +339,14 @@ impl<'c> Situation<'c> {
         let options = settings::options(platform, cluster, &situation.pools);
         situation.options = SchedulerOptions { listed_spot: true, ..options };
         situation
+    }
+
+    /// Adds the NodePools that a cluster of EKS Auto Mode has beside those of the input.
+    fn add_built_in_pools(&mut self, cluster: &Cluster, platform: &Platform) {
+        let pools = read::built_in_pools(cluster, platform);
+        let (pools, objects): (Vec<Pool>, Vec<Object>) = pools.into_iter().unzip();
+        self.pools.extend(pools);
+        self.objects.extend(objects);
     }
 
     fn of_pools(
@@ -380,6 +393,8 @@ impl<'c> Situation<'c> {
         let mut rejected: Vec<(usize, u8)> = Vec::new();
         for (position, outcome) in scheduler.survey(&pod) {
             match outcome {
+                // A pool that nobody can edit is no way out.
+                Outcome::Rejects(_) if self.pools[position].is_built_in => {}
                 Outcome::Rejects(stage) => rejected.push((position, stage.depth())),
                 Outcome::Admits(_) | Outcome::Undecided(_) => return None,
             }
@@ -516,7 +531,8 @@ impl<'c> Situation<'c> {
         let survey = scheduler.survey(pod);
         let told = told.of(&survey);
         for ((position, outcome), told) in survey.into_iter().zip(told) {
-            if !told {
+            let is_aside = self.pools[position].is_built_in && !names_pool(pod, self.objects[position].name());
+            if !told || is_aside && matches!(outcome, Outcome::Rejects(_)) {
                 continue;
             }
             if chosen == Some(position) {
@@ -546,6 +562,11 @@ impl<'c> Situation<'c> {
             explanation.pools.push(PoolReport { object: object.clone(), weight, answer });
         }
     }
+}
+
+/// Whether a pod asks for the nodes of one pool in its node selector.
+fn names_pool(pod: &Pod, name: &str) -> bool {
+    pod.node_selector.iter().any(|(key, value)| key == NODEPOOL_LABEL && value == name)
 }
 
 /// The types that EC2 still offers, cheapest first. If it offers none of them, all types.

@@ -235,11 +235,11 @@ impl<'s> Attempt<'s> {
 
     fn static_pool(&self) -> Draft {
         let node = self.object.path(&["spec", "replicas"]);
-        let reason = "the pool has `replicas`: it takes no pending pods".to_owned();
+        let reason = "the static pool has no nodes, and starts none for pending pods".to_owned();
         let mut draft = self.of_pool("static", reason, &node);
         draft
             .remedies
-            .push(self.in_pool(&node, "remove `replicas`".to_owned(), |_, pool| pool.replicas = false));
+            .push(self.in_pool(&node, "raise `replicas`".to_owned(), |_, pool| pool.replicas = Some(1)));
         draft
     }
 

@@ -143,7 +143,8 @@ impl Situation<'_> {
                 }
             }
         }
-        for position in scheduler.order() {
+        let written = |position: &usize| !self.pools[*position].is_built_in;
+        for position in scheduler.order().into_iter().filter(written) {
             let tenants = tenants.remove(&position).unwrap_or_default();
             overview.pools.push(self.summary(&scheduler, position, tenants, cluster, platform));
         }
@@ -173,14 +174,16 @@ impl Situation<'_> {
                     cheapest_first(if current.is_empty() { types } else { current }.iter(), region);
                 summary.capacity_types = capacity_types;
             }
-            Err(RejectionStage::Static) => {
-                summary.closed = Some("it has `replicas`: it takes no pending pods".to_owned());
-            }
+            Err(RejectionStage::Static) => {}
             Err(RejectionStage::Invalid(problem)) => {
                 summary.closed = Some(format!("Karpenter rejects it: {problem}"));
             }
             Err(RejectionStage::NoTypes(Some(why))) => summary.closed = Some(conflict(why)),
             Err(_) => summary.closed = Some("it admits no instance type".to_owned()),
+        }
+        if let Some(nodes) = pool.replicas {
+            summary.closed =
+                Some(format!("it is static: it keeps {nodes} nodes, and starts none for pending pods"));
         }
         summary.gpus = gpu_models(&summary.types);
         summary.architectures = summary.types.iter().map(|t| t.arch).collect();
@@ -189,8 +192,8 @@ impl Situation<'_> {
         summary.taints = pool.taints.iter().map(super::obstacles::display).collect();
         summary.limits.clone_from(&pool.limits);
         summary.ceiling = self.ceiling(position, &summary.types);
-        if pool.class.is_none() && summary.closed.is_none() && object_class(object).is_some() {
-            summary.uncertainties.push(Uncertainty::NoClass(pool.node_class.name.clone()));
+        if summary.closed.is_none() && object_class(object).is_some() {
+            summary.uncertainties.extend(pool.missing_class());
         }
         summary.weeks = weeks(object, platform);
         let blockers = cluster.views().blockers_on(object, platform);
@@ -208,7 +211,7 @@ impl Situation<'_> {
         let lower = |known: &mut Option<i128>, bound: i128| {
             *known = Some(known.map_or(bound, |least| least.min(bound)))
         };
-        for (name, limit) in &pool.limits {
+        for (name, limit) in pool.bounds().iter() {
             let limit = (*limit).max(0);
             if name == "nodes" {
                 let nodes = limit / 1000;
@@ -243,7 +246,7 @@ impl Situation<'_> {
         // A limit on one GPU resource bounds that resource even if some types do not have it.
         for name in GPUS {
             let others = types.iter().any(|t| gpus_of(t) > 0 && t.devices(name) == 0);
-            if let Some((_, limit)) = pool.limits.iter().find(|(key, _)| key == name && !others) {
+            if let Some((_, limit)) = pool.bounds().iter().find(|(key, _)| key == name && !others) {
                 lower(&mut ceiling.gpus, (limit / 1000).max(0));
             }
         }
@@ -253,7 +256,7 @@ impl Situation<'_> {
     /// The number of pods that fit within the limits of a pool, if all nodes are of the type that holds the
     /// most.
     fn room_for(&self, position: usize, pod: &Pod) -> Option<i128> {
-        if self.pools[position].limits.is_empty() {
+        if self.pools[position].bounds().is_empty() {
             return None;
         }
         self.room_on(&self.alone(position), position, pod)
@@ -266,7 +269,8 @@ impl Situation<'_> {
     /// Computes [`Situation::room_for`] with a given scheduler of the pool.
     pub(super) fn room_on(&self, alone: &Scheduler<'_>, position: usize, pod: &Pod) -> Option<i128> {
         let pool = &self.pools[position];
-        if pool.limits.is_empty() {
+        let bounds = pool.bounds();
+        if bounds.is_empty() {
             return None;
         }
         let types = alone.survey(pod).into_iter().find_map(|(_, outcome)| match outcome {
@@ -277,7 +281,7 @@ impl Situation<'_> {
         let mut most = 0;
         for instance in types.iter() {
             let node = capacity(instance, pool.class.as_ref(), &self.options);
-            let nodes = pool.limits.iter().filter_map(|(name, limit)| match name.as_str() {
+            let nodes = bounds.iter().filter_map(|(name, limit)| match name.as_str() {
                 "nodes" => Some(limit / 1000),
                 _ => (node.get(name) > 0).then(|| limit / node.get(name)),
             });

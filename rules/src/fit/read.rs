@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
+use crate::cluster::views::class_kind;
 use crate::cluster::together::company;
 use crate::facts::quantity::Quantity;
+use crate::karpenter::auto_mode;
+use crate::karpenter::auto_mode::{BUILT_IN_CLASS, built_in_pools as built_in_pools_of_auto_mode};
 use crate::fit::{expressions, settings, surroundings};
 use crate::karpenter::kubelet;
 use crate::karpenter::minors::has_open_kubelet;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::pod::{to_scheduling_pod, toleration};
+use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
     BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NodeClass, Overlay, Pod, Pool, RequirementSpec,
@@ -56,11 +60,11 @@ pub(super) fn left_out(object: &Object, cluster: &Cluster, platform: &Platform) 
         let field = rejected.pointer().to_string().trim_start_matches('/').replace('/', ".");
         return Some(format!("its EC2NodeClass `{name}` is not Ready: Karpenter rejects `{field}`"));
     }
-    let missing = reference.get("group").text() == Some(Kind::EC2_NODE_CLASS.group)
-        && kind == Kind::EC2_NODE_CLASS.kind
-        && cluster.is_complete_for(Kind::EC2_NODE_CLASS)
-        && cluster.all(Kind::EC2_NODE_CLASS.group, kind, "default", name).is_empty();
-    missing.then(|| format!("its EC2NodeClass `{name}` does not exist"))
+    // The class that EKS Auto Mode brings is in no file.
+    let class = class_kind(&reference)?;
+    let missing =
+        cluster.is_complete_for(class) && cluster.all(class.group, kind, "default", name).is_empty();
+    missing.then(|| format!("its {kind} `{name}` does not exist"))
 }
 
 /// An expression of a class where the gate for it is off.
@@ -80,7 +84,7 @@ pub(super) fn pool(object: &Object, cluster: &Cluster, platform: &Platform) -> P
         let name = object.name().to_owned();
         return Pool { name, uncertainties: vec![unreadable()], ..Pool::default() };
     };
-    let mut pool = if view.is_auto_mode() { view.normalized_pool() } else { view.to_pool() };
+    let mut pool = view.to_pool();
     let spec = view.template_spec();
     let unknown = object.is_partial()
         || view.has_unknown_types()
@@ -91,8 +95,14 @@ pub(super) fn pool(object: &Object, cluster: &Cluster, platform: &Platform) -> P
         pool.uncertainties.push(unreadable());
     }
     let Some(class) = class_object(object, cluster) else {
+        let is_built_in = view.is_auto_mode() && pool.node_class.name == BUILT_IN_CLASS;
+        pool.class = is_built_in.then(NodeClass::built_in).or(pool.class);
         return pool;
     };
+    if view.is_auto_mode() {
+        pool.class = auto_mode::node_class(&class).or(pool.class);
+        return pool;
+    }
     pool.class = node_class(&class);
     let has_expressions =
         || Ec2NodeClass::new(&class).is_some_and(|class| !kubelet::expressions(&class).is_empty());
@@ -107,14 +117,31 @@ pub(super) fn pool(object: &Object, cluster: &Cluster, platform: &Platform) -> P
     pool
 }
 
+/// The class in the input that a pool refers to. Of several with the name, the one nearest to the pool.
 pub(super) fn class_object(pool: &Object, cluster: &Cluster) -> Option<Object> {
     let reference = pool.path(&["spec", "template", "spec", "nodeClassRef"]);
-    let kind = Kind::EC2_NODE_CLASS;
-    if reference.get("group").text() != Some(kind.group) || reference.get("kind").text() != Some(kind.kind) {
-        return None;
-    }
-    let classes = cluster.all(kind.group, kind.kind, "default", reference.get("name").text()?);
+    let text = |field: &str| reference.get(field).text();
+    let is = |kind: &Kind| text("group") == Some(kind.group) && text("kind") == Some(kind.kind);
+    let kind = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS].into_iter().find(is)?;
+    let classes = cluster.all(kind.group, kind.kind, "default", text("name")?);
     classes.iter().min_by_key(|class| company(pool, class)).cloned()
+}
+
+/// The NodePools that EKS Auto Mode brings and that are not in the input, if the cluster runs Auto Mode. A cluster whose
+/// objects are read from its API server has those that are switched on among them.
+pub(super) fn built_in_pools(cluster: &Cluster, platform: &Platform) -> Vec<(Pool, Object)> {
+    let is_of_auto_mode = |pool: &Object| NodePool::new(pool).is_some_and(|pool| pool.is_auto_mode());
+    let mut own = cluster.of(Kind::NODE_POOL);
+    let is_live = |object: &Object| object.path(&["metadata", "uid"]).is_set();
+    if !cluster.has_any(Kind::AUTO_MODE_NODE_CLASS) && !own.any(is_of_auto_mode)
+        || cluster.of(Kind::NODE_POOL).any(is_live)
+    {
+        return Vec::new();
+    }
+    let is_new = |pool: &&Object| !cluster.of(Kind::NODE_POOL).any(|own| own.name() == pool.name());
+    let missing = built_in_pools_of_auto_mode().iter().filter(is_new);
+    let read = |object: &Object| Pool { is_built_in: true, ..pool(object, cluster, platform) };
+    missing.map(|object| (read(object), object.clone())).collect()
 }
 
 /// A node class as input of the scheduler. `None` if a field that decides cannot be read.
@@ -128,6 +155,8 @@ fn node_class(object: &Object) -> Option<NodeClass> {
     let efa_only = |node: &Node<'_>| node.get("interfaceType").text() == Some("efa-only");
     let efa = interfaces.items().filter(efa_only).count();
     Some(NodeClass {
+        provider: Provider::Aws,
+        is_assumed: false,
         ami_family: class.family()?,
         kubelet: kubelet(&class.get("kubelet"))?,
         block_devices: class.block_devices().map(|node| block_device(&node)).collect::<Option<_>>()?,

@@ -16,6 +16,7 @@ pub(super) fn options(platform: &Platform, cluster: &Cluster, pools: &[Pool]) ->
     SchedulerOptions {
         eks: platform.eks,
         region: platform.region.clone(),
+        standing_nodes: true,
         // Karpenter counts values that a requirement excludes before 1.14.3, so that it holds for minors before 1.14.
         all_values_count: platform.karpenter < Version::new(1, 14),
         best_effort_min_values: counts_values

@@ -30,7 +30,11 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::MinValuesOf(_) => "min-values-of-zones",
         Uncertainty::MinValuesCut => "min-values-of-many-types",
         Uncertainty::DaemonSetTerms(_) => "daemonset-terms",
-        Uncertainty::NoClass(_) => "node-class",
+        Uncertainty::NoClass(_) | Uncertainty::NoAutoModeClass(_) => "node-class",
+        Uncertainty::AutoModeReserve => "auto-mode-reserve",
+        Uncertainty::AutoModeLabel(_) => "auto-mode-label",
+        Uncertainty::BuiltInPool(_) => "built-in-pool",
+        Uncertainty::StandingTypes(_) => "standing-types",
         Uncertainty::OtherProvider(_) => "other-provider",
         Uncertainty::Windows => "windows",
         Uncertainty::ClassNarrows(_) => "node-class-narrows",
@@ -79,6 +83,21 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
         }
         Uncertainty::NoClass(name) => {
             format!("the EC2NodeClass `{name}` is not in the input: the defaults of AL2023 are assumed")
+        }
+        Uncertainty::NoAutoModeClass(name) => {
+            format!("the NodeClass `{name}` of EKS Auto Mode is not in the input: its defaults are assumed")
+        }
+        Uncertainty::AutoModeReserve => {
+            "how much of a node EKS Auto Mode keeps for itself is not known".to_owned()
+        }
+        Uncertainty::AutoModeLabel(key) => {
+            format!("whether nodes of EKS Auto Mode have the label `{key}` is not documented")
+        }
+        Uncertainty::BuiltInPool(name) => {
+            format!("whether the built-in NodePool `{name}` of EKS Auto Mode is switched on is not known")
+        }
+        Uncertainty::StandingTypes(name) => {
+            format!("which of its types the nodes of the static NodePool `{name}` have is not known")
         }
         Uncertainty::OtherProvider(name) => {
             format!("the node class `{name}` is one of another provider than AWS")
@@ -178,6 +197,7 @@ pub(super) fn conflict(conflict: &Conflict) -> String {
             )
         }
         Cause::Class => "the node class leaves no instance type: the pool starts no nodes".to_owned(),
+        Cause::AutoMode => "EKS Auto Mode starts none of its instance types: the pool starts no nodes".to_owned(),
         Cause::Negative => "what the kubelet reserves is more than any of the types has".to_owned(),
         Cause::MinValues { wanted, found } => {
             format!("`minValues: {wanted}` of `{key}` is not met: the types have {found}")

@@ -1,7 +1,8 @@
 //! Requirements on a custom label whose numeric range is empty, so that Karpenter cannot choose a value for
 //! it.
 
-use crate::karpenter::requirement::{Operator, Requirement, is_restricted, is_well_known, normalise};
+use crate::karpenter::provider::is_custom;
+use crate::karpenter::requirement::{Operator, Requirement, is_restricted, normalise};
 use crate::tree::node::Node;
 
 /// A requirement or an expression of an affinity term. `None` if it contains a placeholder or is invalid.
@@ -20,9 +21,9 @@ fn parse_requirement<'a>(node: &Node<'a>) -> Option<(&'a str, Requirement)> {
     Some((normalise(key), Requirement::new(op, &values, None)))
 }
 
-/// Whether the key is a custom label for every provider.
-fn is_custom(key: &str) -> bool {
-    !is_well_known(key)
+/// Whether the key is a label that only people set.
+fn is_own(key: &str) -> bool {
+    is_custom(key)
         && !is_restricted(key)
         && !key.starts_with("eks.amazonaws.com/")
         && !key.starts_with("karpenter.")
@@ -40,7 +41,7 @@ pub(crate) fn empty_ranges<'a>(lines: &[Node<'a>], fixed: &[&str]) -> Vec<(Node<
         let Some(key) = first.get("key").text().map(normalise) else {
             continue;
         };
-        if !is_custom(key) || fixed.contains(&key) || out.iter().any(|(_, k)| *k == key) {
+        if !is_own(key) || fixed.contains(&key) || out.iter().any(|(_, k)| *k == key) {
             continue;
         }
         let of_key = || lines.iter().filter(|l| l.get("key").text().map(normalise) == Some(key));

@@ -2,7 +2,10 @@
 //!
 //! The labels are those of <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>.
 
+use std::borrow::Cow;
+
 use crate::karpenter::labels::key::{KeyLocation, rejection};
+use crate::karpenter::provider::{Provider, is_auto_mode_label, is_documented_in_auto_mode};
 use crate::karpenter::requirement::normalise;
 use crate::platform::Version;
 
@@ -57,6 +60,16 @@ pub fn requirement_labels(kind: &str, karpenter: Version) -> impl Iterator<Item 
     LABELS.iter().copied().filter(move |key| rejection(key, place, karpenter, true).is_none())
 }
 
+/// The labels that a requirement of a NodePool in EKS Auto Mode can name, as far as AWS documents them.
+pub fn auto_mode_labels() -> impl Iterator<Item = Cow<'static, str>> {
+    let named = LABELS.iter().copied().map(|key| Provider::AutoMode.provider_key(key));
+    let left_out = ["karpenter.sh/nodepool", "node.kubernetes.io/windows-build"];
+    named.filter(move |key| {
+        let is_known = Provider::AutoMode.is_well_known(key) && !left_out.contains(&&**key);
+        is_known && (!is_auto_mode_label(key) || is_documented_in_auto_mode(key))
+    })
+}
+
 /// The description of a node label in one line, including the unit. `None` for labels that neither Karpenter
 /// nor EKS Auto Mode sets.
 pub fn of_label(key: &str) -> Option<&'static str> {
@@ -84,6 +97,8 @@ pub fn of_label(key: &str) -> Option<&'static str> {
         }
         "topology.kubernetes.io/region" => "the AWS region",
         "node.kubernetes.io/windows-build" => "the build of Windows",
+        "eks.amazonaws.com/compute-type" => "who manages the node: `auto` in EKS Auto Mode",
+        "eks.amazonaws.com/nodeclass" => "the NodeClass of EKS Auto Mode that the node was made by",
         _ => return None,
     })
 }

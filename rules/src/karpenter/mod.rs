@@ -1,6 +1,7 @@
 //! Karpenter's objects and behaviour: NodePools, node classes, requirements, budgets, scheduling.
 
 pub(crate) mod ami_name;
+pub mod auto_mode;
 pub mod budget;
 pub(crate) mod do_not_disrupt;
 pub mod drift;
@@ -14,6 +15,7 @@ pub mod node_class;
 pub mod nodepool;
 pub mod pod;
 pub(crate) mod pool_facts;
+pub mod provider;
 pub mod requirement;
 pub mod requirement_list;
 pub mod scheduling;

@@ -12,9 +12,10 @@ use crate::facts::duration::{DurationField, NillableDuration};
 use crate::facts::quantity::Quantity;
 use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Nodes};
 use crate::karpenter::pool_facts::{DeclaredPurpose, PoolFacts};
+use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling;
-use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, SchedulerOptions, Taint};
+use crate::karpenter::scheduling::{NodeClass, NodeClassRef, Pool, RequirementSpec, SchedulerOptions, Taint};
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
 use crate::steps;
@@ -90,14 +91,27 @@ impl<'a> NodePool<'a> {
         self.object.path(&["spec", "replicas"]).is_set()
     }
 
+    /// Who makes its nodes.
+    pub fn provider(&self) -> Provider {
+        self.facts().provider
+    }
+
+    /// How many nodes a static pool keeps: `spec.replicas`, or `limits.nodes` if that is fewer. 0 if they cannot be read.
+    fn standing_nodes(&self) -> u64 {
+        let limit = self.limits().get("nodes");
+        let limit = Quantity::at(&limit).map_or(i128::MAX, |limit| limit.milli() / 1000);
+        let replicas = self.object.path(&["spec", "replicas"]).int().map_or(0, i128::from);
+        u64::try_from(replicas.min(limit)).unwrap_or(0)
+    }
+
     pub fn is_auto_mode(&self) -> bool {
-        self.facts().is_auto_mode
+        self.facts().provider == Provider::AutoMode
     }
 
     /// Whether the pool's node class belongs to a provider other than AWS. Its labels are not in the
     /// catalogue.
     pub fn is_other_provider(&self) -> bool {
-        self.facts().is_other_provider
+        self.facts().provider == Provider::Other
     }
 
     /// Whether a requirement or label that decides about instance types contains a placeholder.
@@ -127,10 +141,11 @@ impl<'a> NodePool<'a> {
     pub fn to_pool(&self) -> Pool {
         let spec = self.template_spec();
         let reference = spec.get("nodeClassRef");
+        let class = self.is_auto_mode().then(NodeClass::assumed_in_auto_mode);
         Pool {
             name: self.object.name().to_owned(),
             weight: self.weight(),
-            replicas: self.has_replicas(),
+            replicas: self.has_replicas().then(|| self.standing_nodes()),
             requirements: requirement_specs(&self.requirements()),
             labels: self.label_pairs().collect(),
             taints: self.taints(),
@@ -149,7 +164,8 @@ impl<'a> NodePool<'a> {
                 kind: text_or_empty(&reference.get("kind")),
                 name: text_or_empty(&reference.get("name")),
             },
-            class: None,
+            class,
+            is_built_in: false,
             uncertainties: Vec::new(),
         }
     }
@@ -171,23 +187,10 @@ impl<'a> NodePool<'a> {
         self.object.memo(&FACTS, || Arc::new(PoolFacts::read(self)))
     }
 
-    /// The pool in a form that can be compared with the catalogue without the node class: labels of EKS Auto
-    /// Mode are renamed to those of Karpenter, and a requirement that allows reserved capacity is removed,
-    /// because it does not restrict the types.
+    /// The pool in a form that can be compared with the catalogue without the node class: a requirement that allows
+    /// reserved capacity is removed, because it does not restrict the types.
     pub fn normalized_pool(&self) -> Pool {
         let mut pool = self.to_pool();
-        if self.is_auto_mode() {
-            for requirement in &mut pool.requirements {
-                if let Some(rest) = requirement.key.strip_prefix("eks.amazonaws.com/instance-") {
-                    requirement.key = format!("karpenter.k8s.aws/instance-{rest}");
-                }
-            }
-            pool.node_class = NodeClassRef {
-                group: "karpenter.k8s.aws".to_owned(),
-                kind: "EC2NodeClass".to_owned(),
-                name: pool.node_class.name,
-            };
-        }
         let [allows_reserved, ..] = self.facts().capacity_types.unwrap_or_default();
         if allows_reserved {
             pool.requirements.retain(|r| r.key != CAPACITY_TYPE);
@@ -196,20 +199,15 @@ impl<'a> NodePool<'a> {
         pool
     }
 
-    /// Each value that an `In` requirement or a label names, with its key as in
-    /// [`NodePool::normalized_pool`]. The capacity type is not included. `auto_mode` is true if the node
-    /// class is one of EKS Auto Mode.
+    /// Each value that an `In` requirement or a label names, with the name of its key in the catalogue. The
+    /// capacity type is not included.
     pub(crate) fn named_values(
         &self,
-        auto_mode: bool,
+        provider: Provider,
     ) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> + use<'a> {
         let requirements = self.requirements().items().filter_map(move |node| {
             let operator = node.get("operator").text()?.parse::<Operator>().ok()?;
-            let key = node.get("key").text()?;
-            let key = match key.strip_prefix("eks.amazonaws.com/instance-") {
-                Some(rest) if auto_mode => format!("karpenter.k8s.aws/instance-{rest}").into(),
-                _ => Cow::Borrowed(key),
-            };
+            let key = provider.catalogue_key(node.get("key").text()?);
             (operator == Operator::In).then(|| (key, node.get("values")))
         });
         let values = requirements.flat_map(|(key, values)| {
@@ -217,7 +215,8 @@ impl<'a> NodePool<'a> {
             values.map(move |value| (key.clone(), value))
         });
         let labels = self.labels().entries().into_iter();
-        let labels = labels.filter_map(|(key, value)| Some((key.into(), value.text()?.into())));
+        let labels =
+            labels.filter_map(move |(key, value)| Some((provider.catalogue_key(key), value.text()?.into())));
         values.chain(labels).filter(|(key, _)| key != CAPACITY_TYPE)
     }
 
@@ -280,7 +279,7 @@ impl<'a> NodePool<'a> {
     pub fn requirement(&self, key: &str) -> Option<Node<'a>> {
         self.requirements()
             .items()
-            .find(|r| r.get("key").text().is_some_and(|k| crate::karpenter::requirement::normalise(k) == key))
+            .find(|r| r.get("key").text().is_some_and(|k| normalise(k) == key))
     }
 
     /// `consolidationPolicy` or its default.
@@ -383,32 +382,23 @@ pub fn taint(node: &Node<'_>) -> Taint {
     }
 }
 
-/// The instance types that one requirement, or one expression of node affinity, admits by itself. `auto_mode`
-/// is true if the labels are those of EKS Auto Mode. `None` if the requirement cannot be read, or if the
-/// catalogue does not have the label of each type.
-pub fn types_meeting(requirement: &Node<'_>, auto_mode: bool) -> Option<TypeSet> {
+/// The instance types that one requirement, or one expression of node affinity, admits by itself on nodes of a
+/// provider. `None` if the requirement cannot be read, or if the catalogue does not have the label of each type.
+pub fn types_meeting(requirement: &Node<'_>, provider: Provider) -> Option<TypeSet> {
     if requirement.has_unknown() {
         return None;
     }
     let spec = requirement_spec(requirement)?;
-    let key = catalogue_key(&spec.key, auto_mode);
+    let key = provider.catalogue_key(&spec.key);
     catalog::index(&key)?;
     let meant = Requirement::new(spec.op, &spec.values, None);
     scheduling::matching(&key, &meant, None, &SchedulerOptions::default())
 }
 
 /// The instance types that have a value of a label. `None` as for [`types_meeting`].
-pub fn types_labelled(key: &str, value: &str, auto_mode: bool) -> Option<TypeSet> {
-    let key = catalogue_key(key, auto_mode);
+pub fn types_labelled(key: &str, value: &str, provider: Provider) -> Option<TypeSet> {
+    let key = provider.catalogue_key(key);
     Some(catalog::index(&key)?.with(value).copied().unwrap_or(TypeSet::EMPTY))
-}
-
-/// The name of a label in the catalogue: deprecated names are replaced, and instance labels of EKS Auto Mode renamed.
-pub fn catalogue_key(key: &str, auto_mode: bool) -> Cow<'_, str> {
-    match key.strip_prefix("eks.amazonaws.com/instance-") {
-        Some(rest) if auto_mode => Cow::Owned(format!("karpenter.k8s.aws/instance-{rest}")),
-        _ => Cow::Borrowed(normalise(key)),
-    }
 }
 
 /// One entry of `budgets`. `None` if one of its fields cannot be read.

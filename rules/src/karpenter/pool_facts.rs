@@ -8,7 +8,7 @@ use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::karpenter::nodepool::{CAPACITY_TYPE, CAPACITY_TYPES, NodePool, requirement_spec};
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known, normalise};
-use crate::karpenter::requirement_list::Provider;
+use crate::karpenter::provider::Provider;
 use crate::karpenter::scheduling;
 use crate::object::Object;
 use crate::steps;
@@ -30,8 +30,6 @@ pub(crate) struct PoolFacts {
     pub(crate) is_static: bool,
     /// Who creates the nodes.
     pub(crate) provider: Provider,
-    pub(crate) is_auto_mode: bool,
-    pub(crate) is_other_provider: bool,
     pub(crate) has_unknown_types: bool,
     /// The value of [`NodePool::types`], of a pool that is not partial.
     pub(crate) types: Option<TypeSet>,
@@ -101,19 +99,11 @@ pub(crate) struct AudienceKey {
 impl PoolFacts {
     /// Works out the facts of a pool, which must not call [`NodePool::facts`].
     pub(crate) fn read(pool: &NodePool<'_>) -> PoolFacts {
-        let group = pool.template_spec().path(&["nodeClassRef", "group"]);
-        let is_auto_mode = group.text() == Some("eks.amazonaws.com");
-        let is_other_provider = group.text().is_some_and(|group| {
-            let group = group.split('/').next().unwrap_or(group);
-            group != "karpenter.k8s.aws" && group != "eks.amazonaws.com"
-        });
+        let provider = Provider::of_group(&pool.template_spec().path(&["nodeClassRef", "group"]));
         let has_unknown_types = pool.requirements().has_unknown() || pool.labels().has_unknown();
-        let written = |renames| {
-            if is_other_provider || has_unknown_types { None } else { written_requirements(pool, renames) }
-        };
-        let own = written(false);
-        let renamed = if is_auto_mode { written(true) } else { None };
-        let types = if is_auto_mode { &renamed } else { &own }.as_ref().and_then(types);
+        let is_known = provider != Provider::Other && !has_unknown_types;
+        let own = is_known.then(|| written_requirements(pool, provider)).flatten();
+        let types = own.as_ref().and_then(types);
         let has_audience =
             types.is_some_and(|types| !types.is_empty()) && !pool.template_spec().get("taints").has_unknown();
         let audience = own
@@ -121,31 +111,24 @@ impl PoolFacts {
             .and_then(|own| steps::limited(steps::SHARED, || audience(pool, own)).0);
         PoolFacts {
             is_static: pool.has_replicas(),
-            provider: Provider::of_group(&group),
-            is_auto_mode,
-            is_other_provider,
+            provider,
             has_unknown_types,
             types,
             capacity_types: capacity_types(pool),
-            uncatalogued_keys: uncatalogued_keys(pool, is_auto_mode),
+            uncatalogued_keys: uncatalogued_keys(pool, provider),
             declared: declared_purpose(pool),
             audience,
         }
     }
 }
 
-/// The requirements and labels of a pool, combined as Karpenter does, without the labels that Karpenter adds. `renames`: the
-/// requirements of EKS Auto Mode have the keys of Karpenter, as in [`NodePool::normalized_pool`]. `None` if it takes too many
-/// steps.
-fn written_requirements(pool: &NodePool<'_>, renames: bool) -> Option<Requirements> {
+/// The requirements and labels of a pool, combined as Karpenter does, without the labels that Karpenter adds. `None` if it
+/// takes too many steps.
+fn written_requirements(pool: &NodePool<'_>, provider: Provider) -> Option<Requirements> {
     let read = || {
-        let mut all = Requirements::new();
+        let mut all = Requirements::of(provider);
         for spec in pool.requirements().items().filter_map(|node| requirement_spec(&node)) {
-            let requirement = Requirement::new(spec.op, &spec.values, spec.min_values);
-            match spec.key.strip_prefix("eks.amazonaws.com/instance-") {
-                Some(rest) if renames => all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement),
-                _ => all.add(&spec.key, requirement),
-            }
+            all.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
         }
         for (key, value) in pool.labels().entries() {
             if let Some(value) = value.text() {
@@ -196,9 +179,9 @@ fn capacity_types(pool: &NodePool<'_>) -> Option<[bool; 3]> {
     })
 }
 
-fn uncatalogued_keys(pool: &NodePool<'_>, is_auto_mode: bool) -> Vec<&'static str> {
+fn uncatalogued_keys(pool: &NodePool<'_>, provider: Provider) -> Vec<&'static str> {
     let mut keys: Vec<&'static str> = Vec::new();
-    for (key, value) in pool.named_values(is_auto_mode) {
+    for (key, value) in pool.named_values(provider) {
         let Some(key) = GROWING_KEYS.into_iter().find(|growing| *growing == normalise(&key)) else {
             continue;
         };

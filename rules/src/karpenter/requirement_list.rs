@@ -1,14 +1,12 @@
 //! The requirements of a NodePool, NodeClaim or NodeOverlay: location of the list, and provider of the
 //! labels.
 
-use std::borrow::Cow;
-
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::nodepool::{NodePool, catalogue_key};
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::Operator;
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::platform::{Platform, Version};
 use crate::tree::node::Node;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
@@ -17,62 +15,6 @@ pub(crate) const KINDS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NO
 
 /// The kinds that have requirements, and those whose pods have expressions of the same form.
 pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] = with_workloads(&KINDS);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Provider {
-    /// Karpenter with the AWS provider.
-    Aws,
-    AutoMode,
-    Other,
-}
-
-impl Provider {
-    /// The provider of the nodes of a NodePool or NodeClaim.
-    pub(crate) fn of_object(object: &Object) -> Provider {
-        let spec = object.get("spec");
-        let template = spec.path(&["template", "spec"]);
-        let spec = if object.is(Kind::NODE_POOL) { template } else { spec };
-        Provider::of_group(&spec.path(&["nodeClassRef", "group"]))
-    }
-
-    /// The provider that an API group of node classes belongs to. An absent group belongs to AWS.
-    pub(crate) fn of_group(group: &Node<'_>) -> Provider {
-        // A version in the group is reported by another rule and is ignored here.
-        match group.text().and_then(|g| g.split('/').next()) {
-            None | Some("" | "karpenter.k8s.aws") => Provider::Aws,
-            Some("eks.amazonaws.com") => Provider::AutoMode,
-            Some(_) => Provider::Other,
-        }
-    }
-
-    /// The name of a label in the catalogue: deprecated names are replaced, and instance labels of EKS Auto
-    /// Mode are renamed to those of Karpenter.
-    pub(crate) fn catalogue_key(self, key: &str) -> Cow<'_, str> {
-        catalogue_key(key, self == Provider::AutoMode)
-    }
-
-    /// The name under which this provider has one of Karpenter's instance labels.
-    pub(crate) fn provider_key(self, key: &str) -> Cow<'_, str> {
-        match key.strip_prefix("karpenter.k8s.aws/instance-") {
-            Some(rest) if self == Provider::AutoMode => {
-                Cow::Owned(format!("eks.amazonaws.com/instance-{rest}"))
-            }
-            _ => Cow::Borrowed(key),
-        }
-    }
-}
-
-impl Provider {
-    /// The version of Karpenter whose rules apply. The configured version is that of the AWS provider. EKS
-    /// Auto Mode and other providers have their own version numbers, so the newest version is assumed for
-    /// them.
-    pub(crate) fn karpenter_version(self, platform: &Platform) -> Version {
-        match self {
-            Provider::Aws => platform.karpenter,
-            Provider::AutoMode | Provider::Other => platform.karpenter.max(Platform::default().karpenter),
-        }
-    }
-}
 
 #[derive(Clone, Debug)]
 pub struct RequirementList<'a> {

@@ -102,7 +102,13 @@ pub(crate) fn is_off_karpenter(template: &Template<'_>) -> bool {
 /// Whether a template names Karpenter, in an annotation or in a label of the nodes that it selects or avoids.
 pub(crate) fn names_karpenter(template: &Template<'_>) -> bool {
     let own = |key: &str| key.starts_with("karpenter.");
-    referenced_labels(template).iter().any(|label| own(label.key))
+    // EKS Auto Mode runs Karpenter. The label of compute types is that of other nodes as well.
+    let of_auto_mode = |label: &LabelReference<'_>| {
+        let is_auto = |value: &Node<'_>| value.text() == Some("auto");
+        label.key.starts_with("eks.amazonaws.com/instance-")
+            || label.key == "eks.amazonaws.com/compute-type" && label.values.iter().any(is_auto)
+    };
+    referenced_labels(template).iter().any(|label| own(label.key) || of_auto_mode(label))
         || template.metadata.get("annotations").entries().iter().any(|(key, _)| own(key))
 }
 

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::remedies::Manifests;
 
-const CASES: &str = include_str!("../scheduling/cases.txt");
+const CASES: &str =
+    concat!(include_str!("../scheduling/cases.txt"), include_str!("../scheduling/auto_mode.txt"));
 
 /// The objects of a scene: pools, classes, DaemonSets, overlays, and what is stated beside them.
 #[derive(Clone, Default)]
@@ -40,6 +41,7 @@ fn object(kind: &str, name: &str, spec: Value) -> Value {
         "NodePool" => "karpenter.sh/v1",
         "NodeOverlay" => "karpenter.sh/v1alpha1",
         "EC2NodeClass" => "karpenter.k8s.aws/v1",
+        "NodeClass" => "eks.amazonaws.com/v1",
         "DaemonSet" => "apps/v1",
         _ => "v1",
     };
@@ -63,6 +65,9 @@ fn key(short: &str) -> String {
     ];
     if aws.contains(&short) {
         return format!("karpenter.k8s.aws/instance-{short}");
+    }
+    if let Some(name) = short.strip_prefix("eks/") {
+        return format!("eks.amazonaws.com/instance-{name}");
     }
     let whole = match short {
         "it" => "node.kubernetes.io/instance-type",
@@ -139,6 +144,10 @@ fn pool(line: &str) -> Value {
             ["replicas", number] => spec["replicas"] = json!(number.parse::<i64>().expect("a number")),
             ["limit", resource, amount] => spec["limits"][resource] = json!(amount),
             ["class", name] => template["spec"]["nodeClassRef"]["name"] = json!(name),
+            ["auto", class @ ..] => {
+                template["spec"]["nodeClassRef"] = json!({"group": "eks.amazonaws.com", "kind": "NodeClass",
+                    "name": class.first().unwrap_or(&"default")});
+            }
             ["foreign"] => template["spec"]["nodeClassRef"]["group"] = json!("karpenter.azure.com"),
             ["label", text] => {
                 let (name, value) = text.split_once('=').expect("a label");
@@ -254,6 +263,7 @@ fn scenes() -> Scenes {
         let (scene, pods) = out.last_mut().expect("a scene");
         match line.split([' ', ';']).next() {
             Some("pool") => scene.objects.push(pool(line)),
+            Some("auto") => scene.objects.push(with_spec("NodeClass", line)),
             Some("class") => scene.objects.push(with_spec("EC2NodeClass", line)),
             Some("object") => scene.objects.push(whole(line)),
             Some("complete") => scene.complete = true,
@@ -347,6 +357,13 @@ fn pods_go_where_karpenter_sends_them() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count >= 150, "{count} pairs of a pod and a pool");
+}
+
+#[test]
+fn auto_mode_has_its_cases() {
+    let of_auto_mode = SCENES.iter().filter(|(scene, _)| scene.rule.starts_with("auto "));
+    let cases: usize = of_auto_mode.map(|(_, pods)| pods.len()).sum();
+    assert!(cases >= 40, "{cases} cases");
 }
 
 /// The changes that an explanation proposes lead to a pool that admits the pod, and each names a field.

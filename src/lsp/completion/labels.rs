@@ -1,11 +1,13 @@
 //! The keys and values of labels: those of nodes from Karpenter, the catalogue and the NodePools of the sets,
 //! those of pods from the workloads.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use gpulint_rules::catalog::{self, InstanceType, TypeSet};
 use gpulint_rules::karpenter::meaning;
 use gpulint_rules::karpenter::nodepool::NodePool;
+use gpulint_rules::karpenter::provider::Provider;
 use gpulint_rules::kind::Kind;
 use gpulint_rules::workload::template::templates;
 
@@ -17,7 +19,24 @@ const MAX_OBJECTS: usize = 500;
 
 /// The labels by which pods select nodes, with their descriptions.
 pub(super) fn node_keys(cursor: &Cursor<'_>) -> Vec<(String, String)> {
-    let mut out: Vec<(String, String)> = meaning::LABELS.iter().copied().map(with_meaning).collect();
+    let providers: Vec<Provider> = pools(cursor).map(|pool| pool.provider()).collect();
+    let mut known: Vec<Cow<'static, str>> = Vec::new();
+    if providers.contains(&Provider::AutoMode) {
+        known.extend(["eks.amazonaws.com/compute-type", "eks.amazonaws.com/nodeclass"].map(Cow::Borrowed));
+        known.extend(meaning::auto_mode_labels());
+    }
+    // In a cluster of Auto Mode alone no node has the labels of Karpenter's provider.
+    if providers.iter().any(|provider| *provider != Provider::AutoMode) || providers.is_empty() {
+        known.extend(meaning::LABELS.iter().copied().map(Cow::Borrowed));
+    } else {
+        known.push(Cow::Borrowed("karpenter.sh/nodepool"));
+    }
+    let mut out: Vec<(String, String)> = Vec::new();
+    for key in known {
+        if !out.iter().any(|(other, _)| *other == key) {
+            out.push(with_meaning(&key));
+        }
+    }
     let mut own: BTreeSet<(String, String)> = BTreeSet::new();
     for pool in pools(cursor) {
         own.extend(
@@ -42,6 +61,12 @@ fn with_meaning(key: &str) -> (String, String) {
 
 /// The labels that a requirement of Karpenter can use.
 pub(super) fn requirement_keys(cursor: &Cursor<'_>) -> Vec<(String, String)> {
+    let groups = [&["spec", "template", "spec", "nodeClassRef", "group"][..], &["spec", "nodeClassRef", "group"]];
+    let mut groups = groups.into_iter().filter_map(|path| cursor.sketch.path(cursor.object, path));
+    let group = groups.next().and_then(|node| cursor.sketch.scalar(node)).unwrap_or_default();
+    if Provider::of_group_name(group) == Provider::AutoMode {
+        return meaning::auto_mode_labels().map(|key| with_meaning(&key)).collect();
+    }
     let kind = cursor.kind.unwrap_or_default();
     meaning::requirement_labels(kind, cursor.platform().karpenter).map(with_meaning).collect()
 }
@@ -58,7 +83,11 @@ pub(super) fn node_values(cursor: &Cursor<'_>, key: &str, others: &[&str], value
             values.text(ItemKind::Object, pool.object().name(), Some("NodePool".to_owned()));
         }
     }
-    for (value, detail) in catalogued(key, cursor.platform().region.as_deref()) {
+    if key == "eks.amazonaws.com/compute-type" {
+        values.text(ItemKind::Value, "auto", Some("EKS Auto Mode".to_owned()));
+    }
+    let known = Provider::naming(key).catalogue_key(key);
+    for (value, detail) in catalogued(&known, cursor.platform().region.as_deref()) {
         if !others.contains(&value) {
             values.text(ItemKind::Value, value, detail);
         }
@@ -68,7 +97,7 @@ pub(super) fn node_values(cursor: &Cursor<'_>, key: &str, others: &[&str], value
         let from = |value: &str| (value.to_owned(), format!("in NodePool `{}`", pool.object().name()));
         own.extend(pool.label_pairs().filter(|(label, _)| label == key).map(|(_, value)| from(&value)));
         // The catalogue has the values of all other labels.
-        if catalog::values(key).is_none() {
+        if catalog::values(&known).is_none() {
             let named = pool.requirements().items().filter(|item| item.get("key").text() == Some(key));
             let named = named.flat_map(|item| item.get("values").items());
             own.extend(named.filter_map(|value| value.text().map(from)));

@@ -230,6 +230,19 @@ fn requirements_know_labels_operators_and_values() {
 }
 
 #[test]
+fn requirements_of_auto_mode_have_its_labels() {
+    let class = "nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}";
+    let spec = format!("{POOL}  template:\n    spec:\n      {class}\n      requirements:\n        - ");
+    let keys = labels(&format!("{spec}key: ¦\n"));
+    for key in ["eks.amazonaws.com/instance-family", "karpenter.sh/capacity-type", "kubernetes.io/arch"] {
+        assert!(keys.iter().any(|known| known == key), "{key}");
+    }
+    let is_foreign = |key: &String| key.starts_with("karpenter.k8s.aws/") || key.ends_with("-tenancy");
+    assert!(!keys.iter().any(is_foreign), "{keys:?}");
+    has(&format!("{spec}{{key: eks.amazonaws.com/instance-gpu-name, values: [¦]}}\n"), &["h100", "l4"]);
+}
+
+#[test]
 fn versions_and_regions_count() {
     let mut settings = Settings::default();
     settings.platform.karpenter = Version::new(1, 8);

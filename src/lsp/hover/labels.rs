@@ -3,7 +3,8 @@
 use gpulint_rules::catalog::{self, INSTANCE_TYPE, TypeSet, retired};
 use gpulint_rules::fit::admitted_by;
 use gpulint_rules::karpenter::meaning;
-use gpulint_rules::karpenter::nodepool::{NodePool, catalogue_key, types_labelled, types_meeting};
+use gpulint_rules::karpenter::nodepool::{NodePool, types_labelled, types_meeting};
+use gpulint_rules::karpenter::provider::Provider;
 use gpulint_rules::workload::template::templates;
 use gpulint_rules::{Kind, Node, Object, Platform};
 
@@ -38,7 +39,10 @@ pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
     {
         return None;
     }
-    let auto_mode = NodePool::new(place.object).is_some_and(|pool| pool.is_auto_mode());
+    let provider = match NodePool::new(place.object) {
+        Some(pool) => pool.provider(),
+        None => Provider::naming(asked.key),
+    };
     let platform = &view.engine.settings().platform;
     if meaning::of_label(asked.key).is_none() {
         return is_pool.then(|| in_sets(view, place.object, |set| selecting(set, asked.key))).flatten();
@@ -48,13 +52,13 @@ pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
     let known = asked
         .value
         .as_deref()
-        .filter(|_| is_on_value && catalogue_key(asked.key, auto_mode) == INSTANCE_TYPE);
+        .filter(|_| is_on_value && provider.catalogue_key(asked.key) == INSTANCE_TYPE);
     let own = match known.and_then(catalog::find) {
         Some(instance) => {
             head.push(of_type(instance, platform));
             Some(std::iter::once(instance).collect())
         }
-        None => of_asked(&asked, auto_mode, platform, &mut head),
+        None => of_asked(&asked, provider, platform, &mut head),
     };
     let others = is_pool.then(|| in_sets(view, place.object, |set| of_pool(set, own, is_on_value))).flatten();
     if head.is_empty() && others.is_none() {
@@ -76,7 +80,7 @@ pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
 /// Describes the key, and the types that remain with this requirement alone.
 fn of_asked(
     asked: &Asked<'_>,
-    auto_mode: bool,
+    provider: Provider,
     platform: &Platform,
     head: &mut Vec<String>,
 ) -> Option<TypeSet> {
@@ -85,7 +89,7 @@ fn of_asked(
     let total = || thousands(TypeSet::full().without(retired()).len() as u128);
     match (&asked.value, &asked.requirement) {
         (Some(value), requirement) if asked.is_one_value || requirement.is_none() => {
-            let types = types_labelled(asked.key, value, auto_mode);
+            let types = types_labelled(asked.key, value, provider);
             match types {
                 Some(types) if !types.is_empty() => {
                     let current = current(&types);
@@ -105,7 +109,7 @@ fn of_asked(
         }
         (_, Some(requirement)) => {
             head.extend(meaning.map(|meaning| format!("{written}: {meaning}")));
-            let types = types_meeting(requirement, auto_mode)?;
+            let types = types_meeting(requirement, provider)?;
             let current = current(&types);
             let details = of_set(&types, platform);
             let details =

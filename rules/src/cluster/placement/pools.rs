@@ -7,7 +7,8 @@ use crate::cluster::placement::admission::Fingerprint;
 use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
 use crate::karpenter::pod::to_scheduling_pod;
-use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
+use crate::karpenter::provider::is_custom;
+use crate::karpenter::requirement::{Requirement, Requirements};
 use crate::karpenter::scheduling::{
     Pod, Pool, PreparedPool, Scheduler, SchedulerOptions, Term, pool_requirements,
 };
@@ -100,7 +101,7 @@ impl View for CandidatePools {
         if pool.is_uncatalogued {
             keys.push(PoolKey::Uncatalogued);
         }
-        for (key, requirement) in pool.requirements.iter().filter(|(key, _)| !is_well_known(key)) {
+        for (key, requirement) in pool.requirements.iter().filter(|(key, _)| is_custom(key)) {
             keys.push(PoolKey::Declares(key.to_owned()));
             if requirement.complement {
                 keys.push(PoolKey::AnyValue(key.to_owned()));
@@ -117,7 +118,7 @@ impl View for CandidatePools {
 pub(super) fn custom_label(selected: &Requirements) -> Option<(&str, &Requirement)> {
     selected
         .iter()
-        .find(|(key, wanted)| !is_well_known(key) && !wanted.complement && !wanted.values.is_empty())
+        .find(|(key, wanted)| is_custom(key) && !wanted.complement && !wanted.values.is_empty())
 }
 
 impl CandidatePool {
@@ -130,7 +131,7 @@ impl CandidatePool {
         };
         let (eligibility, (pool, requirements)) = match steps::limited(steps::SHARED, read).0.flatten() {
             None => (Eligibility::Unreadable, Default::default()),
-            Some(read) if read.0.replicas => (Eligibility::Static, read),
+            Some(read) if read.0.replicas.is_some() => (Eligibility::Static, read),
             Some(read) => (Eligibility::Candidate, read),
         };
         CandidatePool {
@@ -197,6 +198,7 @@ fn spec(pool: &Pool) -> Fingerprint {
         limits,
         node_class,
         class,
+        is_built_in: _,
         uncertainties,
     } = pool;
     let nodes = (requirements, labels, taints, startup_taints, node_class, class);

@@ -12,7 +12,8 @@ use crate::cluster::Cluster;
 use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::table::{View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
-use crate::karpenter::requirement::{is_well_known, normalise};
+use crate::karpenter::provider::is_custom;
+use crate::karpenter::requirement::normalise;
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -150,7 +151,7 @@ fn pool_profile(pool: &NodePool<'_>) -> Option<PoolProfile> {
     let mut taints: Vec<TaintKey> = pool.taints().into_iter().map(|t| (t.key, t.value, t.effect)).collect();
     taints.sort();
     taints.shrink_to_fit();
-    let mut labels: Vec<Pair> = pool.label_pairs().filter(|(k, _)| !is_well_known(normalise(k))).collect();
+    let mut labels: Vec<Pair> = pool.label_pairs().filter(|(k, _)| is_custom(normalise(k))).collect();
     labels.sort();
     labels.shrink_to_fit();
     Some(PoolProfile { weight: pool.weight().unwrap_or(0), taints, devices, labels })

@@ -8,7 +8,7 @@ use litemap::LiteMap;
 
 use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool};
-use crate::karpenter::requirement::is_well_known;
+use crate::karpenter::provider::is_custom;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -199,7 +199,7 @@ pub(super) fn pool_labels<'a>(pool: &NodePool<'a>, name: &'a str) -> Vec<(&'a st
 
 /// Whether requiring this label selects a pool, and not a property of nodes.
 pub(super) fn selects_pool(key: &str) -> bool {
-    key == NODEPOOL_LABEL || !is_well_known(key)
+    key == NODEPOOL_LABEL || is_custom(key)
 }
 
 /// The labels that a template requires of its nodes, with the accepted values: its node selector, and `In`

@@ -6,22 +6,23 @@ use super::{Drift, value_at};
 use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
-use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
+use crate::karpenter::provider::Provider;
+use crate::karpenter::requirement::{Operator, Requirement, Requirements};
 use crate::karpenter::scheduling;
 
 /// The nodes that a NodePool can have.
 pub(super) struct Nodes {
     labels: Requirements,
     types: TypeSet,
-    auto_mode: bool,
+    provider: Provider,
 }
 
 impl Nodes {
     /// The nodes of a template. `None` if it can have none.
     pub(super) fn of(template: &Value, class: Option<&Value>) -> Option<Nodes> {
         let group = value_at(template, &["spec", "nodeClassRef", "group"]);
-        let auto_mode = group.as_str() == Some("eks.amazonaws.com");
-        let mut labels = template_requirements(template, auto_mode)?;
+        let provider = Provider::of_group_name(group.as_str().unwrap_or_default());
+        let mut labels = template_requirements(template, provider)?;
         let reserves = |class: &Value| {
             let terms = value_at(class, &["spec", "capacityReservationSelectorTerms"]);
             terms.as_array().is_some_and(|terms| !terms.is_empty())
@@ -33,12 +34,12 @@ impl Nodes {
             }
         }
         let types = admitted_types(&labels);
-        (!types.is_empty()).then_some(Nodes { labels, types, auto_mode })
+        (!types.is_empty()).then_some(Nodes { labels, types, provider })
     }
 
     /// How many of the nodes drift if the template becomes another.
     pub(super) fn drift(&self, template: &Value) -> Drift {
-        let Some(wanted) = template_requirements(template, self.auto_mode) else {
+        let Some(wanted) = template_requirements(template, self.provider) else {
             return Drift::All;
         };
         // Keys that the instance type decides are compared by the types, so that a value which no type has can be removed.
@@ -48,16 +49,16 @@ impl Nodes {
             (_, true) => Drift::All,
             _ => Drift::Some,
         };
-        let keys = wanted.iter().filter(|(key, _)| catalog::index(key).is_none());
+        let keys = wanted.iter().filter(|(key, _)| catalog::index(&self.provider.catalogue_key(key)).is_none());
         keys.map(|(key, wanted)| self.by_label(key, wanted)).fold(by_type, Drift::max)
     }
 
     /// How many of the nodes have a label that a requirement rejects.
     fn by_label(&self, key: &str, wanted: &Requirement) -> Drift {
         match self.labels.get(key) {
-            None if wanted.allows_absence() && !is_well_known(key) => Drift::None,
+            None if wanted.allows_absence() && !self.provider.is_well_known(key) => Drift::None,
             // A label that nodes have, with any value, or a custom one that they do not have.
-            None if is_well_known(key) => Drift::Some,
+            None if self.provider.is_well_known(key) => Drift::Some,
             None => Drift::All,
             Some(had) if had == wanted || had.intersect(wanted) == *had => Drift::None,
             Some(had) if !had.meets(wanted) => Drift::All,
@@ -67,16 +68,13 @@ impl Nodes {
 }
 
 /// The requirements and labels of a node template. `None` if no node can meet them.
-fn template_requirements(template: &Value, auto_mode: bool) -> Option<Requirements> {
-    let mut all = Requirements::new();
-    let mut add = |key: &str, requirement: Requirement| match key.strip_prefix("eks.amazonaws.com/instance-")
-    {
-        Some(rest) if auto_mode => {
-            all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement);
-        }
+fn template_requirements(template: &Value, provider: Provider) -> Option<Requirements> {
+    let mut all = Requirements::of(provider);
+    let mut add = |key: &str, requirement: Requirement| {
         // A label of another provider is treated as a custom label that may have any value.
-        None if auto_mode && key.starts_with("karpenter.k8s.aws/") => {}
-        _ => all.add(key, requirement),
+        if provider != Provider::AutoMode || !key.starts_with("karpenter.k8s.aws/") {
+            all.add(key, requirement);
+        }
     };
     let list = value_at(template, &["spec", "requirements"]);
     for item in list.as_array().into_iter().flatten() {
@@ -91,7 +89,7 @@ fn template_requirements(template: &Value, auto_mode: bool) -> Option<Requiremen
             .flatten()
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
             // No node has a label value that does not exist.
-            .filter(|v| operator != Operator::In || is_possible_value(key, v))
+            .filter(|v| operator != Operator::In || is_possible_value(provider, key, v))
             .collect();
         if operator == Operator::In && values.is_empty() {
             return None;
@@ -101,7 +99,7 @@ fn template_requirements(template: &Value, auto_mode: bool) -> Option<Requiremen
     let labels = value_at(template, &["metadata", "labels"]);
     for (key, value) in labels.as_object().into_iter().flatten() {
         let value = value.as_str()?;
-        if !is_possible_value(key, value) {
+        if !is_possible_value(provider, key, value) {
             return None;
         }
         add(key, Requirement::is(value));
@@ -110,13 +108,14 @@ fn template_requirements(template: &Value, auto_mode: bool) -> Option<Requiremen
 }
 
 /// Whether a node can have the value: the catalogue contains it, or does not contain the key.
-fn is_possible_value(key: &str, value: &str) -> bool {
-    catalog::values(normalise(key)).is_none_or(|values| values.contains(value))
+fn is_possible_value(provider: Provider, key: &str, value: &str) -> bool {
+    catalog::values(&provider.catalogue_key(key)).is_none_or(|values| values.contains(value))
 }
 
 /// The instance types that meet the requirements. Requirements on other keys do not reduce them.
 fn admitted_types(requirements: &Requirements) -> TypeSet {
     let mut of_types = requirements.clone();
-    of_types.retain(|key, _| catalog::index(key).is_some());
+    let provider = requirements.provider();
+    of_types.retain(|key, _| catalog::index(&provider.catalogue_key(key)).is_some());
     scheduling::admitted_without_class(&of_types).types
 }

@@ -4,7 +4,8 @@
 use crate::catalog;
 use crate::facts::suggest::is_within;
 use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
-use crate::karpenter::requirement_list::{Provider, RequirementItem, is_comparison};
+use crate::karpenter::provider::Provider;
+use crate::karpenter::requirement_list::{RequirementItem, is_comparison};
 
 /// How certain it is that an instance label was intended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,7 +100,8 @@ fn matches_instance_label(item: &RequirementItem<'_>, label: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{TypoConfidence, intended_key};
-    use crate::karpenter::requirement_list::{Provider, RequirementList};
+    use crate::karpenter::provider::Provider;
+    use crate::karpenter::requirement_list::RequirementList;
     use crate::object::Object;
 
     fn of(key: &str, operator: &str, values: &[&str], group: &str) -> Option<(String, TypoConfidence)> {

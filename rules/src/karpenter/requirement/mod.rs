@@ -12,6 +12,7 @@ use std::str::FromStr;
 
 use litemap::LiteMap;
 
+use crate::karpenter::provider::Provider;
 use crate::steps;
 
 pub use values::Values;
@@ -265,11 +266,23 @@ const KEYS_MOVED_IN_A_STEP: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
     map: LiteMap<String, Requirement>,
+    /// Whose nodes have these labels, which decides what the other keys mean.
+    provider: Provider,
 }
 
 impl Requirements {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// No requirements yet, of the nodes of a provider.
+    pub fn of(provider: Provider) -> Self {
+        Self { provider, ..Self::default() }
+    }
+
+    /// Whose nodes have these labels.
+    pub fn provider(&self) -> Provider {
+        self.provider
     }
 
     /// Adds a requirement. It is combined with an existing one on the same key.
@@ -328,7 +341,7 @@ impl Requirements {
     }
 
     /// Whether a pod with the requirements `other` can be scheduled to nodes with these requirements: each
-    /// key of the pod is in this set, is well known, or is required to be absent; and the sets intersect.
+    /// key of the pod is in this set, is well known there, or is required to be absent; and the sets intersect.
     ///
     /// # Errors
     /// The first key, in order, that is not compatible.
@@ -343,7 +356,7 @@ impl Requirements {
             let ours = self.map.get(key);
             let fine = match ours {
                 Some(ours) => ours.meets(theirs),
-                None => is_well_known(key) || theirs.allows_absence(),
+                None => self.provider.is_well_known(key) || theirs.allows_absence(),
             };
             let size = ours.map_or(0, |ours| ours.values.len()) + theirs.values.len();
             steps::take(if fine { 0 } else { 4 * size });

@@ -7,13 +7,14 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use super::super::requirement::{Operator, Requirements};
+use super::super::provider::{Provider, is_auto_mode_label, is_documented_in_auto_mode};
+use super::super::requirement::{Operator, Requirement, Requirements};
 use super::overlay::{AppliedOverlay, EffectiveOverlay, of_pool, overlaid};
 use super::resources::{POD_ENI, add, allocatable, capacity, pod_requests};
 use super::topology::{Domains, narrow_to_domains, with_volumes};
 use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty, sorted_unique};
 use crate::catalog::{
-    CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, index,
+    CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, index, retired,
 };
 use crate::karpenter::scheduling::input::{
     AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass, Pod, Pool,
@@ -91,7 +92,7 @@ impl PoolNodes {
     ) -> Result<Self, RejectionStage> {
         // `Provisioner.NewScheduler` leaves out static pools and those that are not Ready. A pool with placeholders may be
         // valid once they are filled in.
-        if pool.replicas {
+        if pool.replicas.is_some_and(|nodes| nodes == 0 || !settings.standing_nodes) {
             return Err(RejectionStage::Static);
         }
         if pool.uncertainties.is_empty()
@@ -102,14 +103,13 @@ impl PoolNodes {
         let class = pool.class.as_ref();
         let requirements = pool_requirements(pool);
         let Admitted { types, conflict, mut uncertainties } = admitted(pool, &requirements, settings);
-        let foreign = !pool.node_class.group.is_empty() && pool.node_class.group != AWS_GROUP;
-        if foreign {
+        if pool.provider() == Provider::Other {
             uncertainties.push(Uncertainty::OtherProvider(pool.node_class.name.clone()));
         }
         uncertainties.extend(pool.uncertainties.iter().cloned());
         let reserved = || requirements.get(CAPACITY_TYPE).is_some_and(|r| r.has("reserved"));
-        if class.is_none() && conflict.is_some() && reserved() {
-            uncertainties.push(Uncertainty::NoClass(pool.node_class.name.clone()));
+        if conflict.is_some() && reserved() {
+            uncertainties.extend(pool.missing_class());
         }
         // `NewScheduler` skips a pool whose requirements filter out all types.
         if uncertainties.is_empty() && conflict.is_some() {
@@ -242,15 +242,15 @@ impl<'a> Candidate<'a> {
         let class = self.pool.class.as_ref();
         let types = match self.remaining_types(pod, &both, need, class, settings) {
             Ok(types) => types,
-            // A class that is not in the input may leave pods more than the defaults of AL2023 do.
-            Err(RejectionStage::Resources(_) | RejectionStage::Requirements)
-                if class.is_none()
-                    && self
-                        .remaining_types(pod, &both, need, Some(most_permissive_class()), settings)
-                        .is_ok() =>
-            {
-                let class = Uncertainty::NoClass(self.pool.node_class.name.clone());
-                return Err(NotAdmitted::Undecided(vec![class]));
+            Err(stage @ (RejectionStage::Resources(_) | RejectionStage::Requirements)) => {
+                let admits = |class: &NodeClass| {
+                    self.remaining_types(pod, &both, need, Some(class), settings).is_ok()
+                };
+                let mut roomier = roomier_classes(self.pool).into_iter();
+                return Err(match roomier.find(|(class, _)| admits(&**class)) {
+                    Some((_, why)) => NotAdmitted::Undecided(vec![why]),
+                    None => NotAdmitted::Rejected(stage),
+                });
             }
             Err(stage) => return Err(NotAdmitted::Rejected(stage)),
         };
@@ -263,6 +263,13 @@ impl<'a> Candidate<'a> {
         }
         uncertainties.extend(cluster_uncertainties(self.pool, &both, &types, settings));
         uncertainties.extend(self.unknown_zone(pod, state, conditions.domains));
+        // Which of its types the nodes of a static pool have was decided when they were started.
+        if self.pool.replicas.is_some() && !self.nodes.types.without(retired()).is_subset(&types) {
+            uncertainties.push(Uncertainty::StandingTypes(self.pool.name.clone()));
+        }
+        if self.pool.is_built_in {
+            uncertainties.push(Uncertainty::BuiltInPool(self.pool.name.clone()));
+        }
         if need.get(POD_ENI).is_some_and(|amount| *amount > 0) && types.iter().any(|t| t.pod_eni.is_none()) {
             uncertainties.push(Uncertainty::BranchInterfaces);
         }
@@ -316,6 +323,7 @@ impl<'a> Candidate<'a> {
         both.add_all(&required);
         let mut uncertainties = self.nodes.uncertainties.clone();
         uncertainties.extend(uncatalogued_types(&both));
+        uncertainties.extend(undocumented_label(&self.nodes.requirements, &required));
         // Which types there are is not known, so that no check of types is certain.
         if !uncertainties.is_empty() {
             return Err(NotAdmitted::Undecided(uncertainties));
@@ -466,29 +474,66 @@ fn with_known_labels(types: &TypeSet, requirements: &Requirements) -> Result<Typ
     Ok(certain)
 }
 
-/// A class that leaves pods the most resources, for pools whose class is not in the input.
-fn most_permissive_class() -> &'static NodeClass {
-    static CLASS: LazyLock<NodeClass> = LazyLock::new(|| {
-        let none = ["cpu", "memory", "ephemeral-storage"].map(|name| (name.to_owned(), 0)).to_vec();
-        let off = ["memory.available", "nodefs.available"];
-        let eviction_hard =
-            off.map(|signal| (signal.to_owned(), EvictionThreshold::Percent(100_000))).to_vec();
-        let max_pods = Some(10_000);
-        let disk = BlockDevice {
-            root_volume: true,
-            ebs: true,
-            volume_size: Some(1000 << 50),
-            ..BlockDevice::default()
-        };
-        NodeClass {
-            ami_family: AmiFamily::Al2,
-            kubelet: Kubelet { max_pods, kube_reserved: none, eviction_hard, ..Kubelet::default() },
-            block_devices: vec![disk],
-            reservations: Reservations::Unknown,
-            ..NodeClass::default()
-        }
+/// The first label that the pod asks for and of which AWS does not say whether nodes of EKS Auto Mode have it.
+fn undocumented_label(pool: &Requirements, pod: &Requirements) -> Option<Uncertainty> {
+    if pool.provider() != Provider::AutoMode {
+        return None;
+    }
+    let is_unknown = |key: &str, wanted: &Requirement| {
+        is_auto_mode_label(key)
+            && !is_documented_in_auto_mode(key)
+            && !wanted.allows_absence()
+            && pool.get(key).is_none()
+    };
+    let mut asked = pod.iter();
+    asked.find(|(key, wanted)| is_unknown(key, wanted)).map(|(key, _)| {
+        steps::take(key.len());
+        Uncertainty::AutoModeLabel(key.to_owned())
+    })
+}
+
+/// What is not known of the class of a pool, each with a class that leaves pods the most resources if that is so.
+fn roomier_classes(pool: &Pool) -> Vec<(Cow<'_, NodeClass>, Uncertainty)> {
+    static UNKNOWN: LazyLock<NodeClass> = LazyLock::new(|| NodeClass {
+        ami_family: AmiFamily::Al2,
+        kubelet: Kubelet { max_pods: Some(10_000), ..unreserved() },
+        block_devices: vec![LARGEST_DISK.clone()],
+        reservations: Reservations::Unknown,
+        ..NodeClass::default()
     });
-    &CLASS
+    static LARGEST_DISK: LazyLock<BlockDevice> = LazyLock::new(|| BlockDevice {
+        root_volume: true,
+        ebs: true,
+        volume_size: Some(1000 << 50),
+        ..BlockDevice::default()
+    });
+    let missing = pool.missing_class();
+    match (&pool.class, missing) {
+        // A class that is not in the input may leave pods more than the defaults of AL2023 do.
+        (None, missing) => missing.map(|missing| (Cow::Borrowed(&*UNKNOWN), missing)).into_iter().collect(),
+        (Some(class), missing) if class.provider == Provider::AutoMode => {
+            let kubelet = Kubelet { max_pods: class.kubelet.max_pods, ..unreserved() };
+            let whole = NodeClass { kubelet, ..class.clone() };
+            let unknown = missing.map(|missing| {
+                let block_devices = vec![LARGEST_DISK.clone()];
+                let reservations = Reservations::Unknown;
+                let instance_store_raid0 = false;
+                let class = NodeClass { block_devices, reservations, instance_store_raid0, ..whole.clone() };
+                (Cow::Owned(class), missing)
+            });
+            let whole = (Cow::Owned(whole), Uncertainty::AutoModeReserve);
+            std::iter::once(whole).chain(unknown).collect()
+        }
+        (Some(_), _) => Vec::new(),
+    }
+}
+
+/// The settings of a kubelet that reserves nothing and evicts no pod.
+fn unreserved() -> Kubelet {
+    let none = ["cpu", "memory", "ephemeral-storage"].map(|name| (name.to_owned(), 0)).to_vec();
+    let off = ["memory.available", "nodefs.available"];
+    let eviction_hard = off.map(|signal| (signal.to_owned(), EvictionThreshold::Percent(100_000))).to_vec();
+    Kubelet { kube_reserved: none, eviction_hard, ..Kubelet::default() }
 }
 
 /// Assumptions of an admission that can only be confirmed in the cluster.

@@ -3,10 +3,12 @@
 //! Quantities are in thousandths (`1` cpu is 1000, `1Ki` of memory 1,024,000), so that comparisons are exact.
 //! The caller reads the manifests and applies the defaults of the API server.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use litemap::LiteMap;
 
+use super::super::provider::Provider;
 use super::super::requirement::Operator;
 use super::verdict::Uncertainty;
 
@@ -56,8 +58,9 @@ pub struct Pool {
     pub name: String,
     /// `spec.weight`; absent counts as 0.
     pub weight: Option<i64>,
-    /// Whether `spec.replicas` is set: a static pool, which Karpenter does not use for pending pods.
-    pub replicas: bool,
+    /// The nodes of a static pool, for which Karpenter starts none for pending pods: `spec.replicas`, or `limits.nodes` if that
+    /// is fewer. `None`: the pool is not static.
+    pub replicas: Option<u64>,
     pub requirements: Vec<RequirementSpec>,
     /// `spec.template.metadata.labels`.
     pub labels: Vec<(String, String)>,
@@ -68,10 +71,36 @@ pub struct Pool {
     /// `spec.limits` in thousandths.
     pub limits: Vec<(String, i128)>,
     pub node_class: NodeClassRef,
-    /// That node class, if it is known. Otherwise the defaults of AL2023 are assumed.
+    /// That node class. `None` if it is not known and not one of EKS Auto Mode: the defaults of AL2023 are then assumed.
     pub class: Option<NodeClass>,
+    /// Whether EKS Auto Mode brings the pool, so that a cluster has it unless somebody switched it off.
+    pub is_built_in: bool,
     /// What is not known of the pool itself, so that it may or may not admit a pod.
     pub uncertainties: Vec<Uncertainty>,
+}
+
+impl Pool {
+    /// Who makes its nodes.
+    pub fn provider(&self) -> Provider {
+        Provider::of_group_name(&self.node_class.group)
+    }
+
+    /// What bounds its nodes, in thousandths: the limits, or the number of nodes of a static pool.
+    pub fn bounds(&self) -> Cow<'_, [(String, i128)]> {
+        match self.replicas {
+            None => Cow::Borrowed(&self.limits),
+            Some(nodes) => Cow::Owned(vec![("nodes".to_owned(), i128::from(nodes) * 1000)]),
+        }
+    }
+
+    /// What the answers of the pool depend on because its class is not known.
+    pub fn missing_class(&self) -> Option<Uncertainty> {
+        let name = || self.node_class.name.clone();
+        match &self.class {
+            None => Some(Uncertainty::NoClass(name())),
+            Some(class) => class.is_assumed.then(|| Uncertainty::NoAutoModeClass(name())),
+        }
+    }
 }
 
 /// A NodeOverlay, which gives types resources or prices. Karpenter applies it only if its feature gate is on.
@@ -117,6 +146,10 @@ impl AmiFamily {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct NodeClass {
+    /// Who makes the nodes.
+    pub provider: Provider,
+    /// Whether the class is not known, so that these are the defaults of the provider.
+    pub is_assumed: bool,
     pub ami_family: AmiFamily,
     pub kubelet: Kubelet,
     pub block_devices: Vec<BlockDevice>,
@@ -132,6 +165,39 @@ pub struct NodeClass {
     pub connection_tracking: bool,
     /// Whether `spec.cpuOptions` restricts the types by properties that are not in the catalogue.
     pub cpu_options: bool,
+}
+
+impl NodeClass {
+    /// A NodeClass of EKS Auto Mode, with the size of its volume in thousandths of a byte.
+    ///
+    /// The nodes run Bottlerocket with at most 110 pods, and join local disks for images and pods:
+    /// <https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html>.
+    pub fn in_auto_mode(volume_size: i128) -> Self {
+        let volume = BlockDevice {
+            root_volume: true,
+            ebs: true,
+            volume_size: Some(volume_size),
+            ..BlockDevice::default()
+        };
+        Self {
+            provider: Provider::AutoMode,
+            ami_family: AmiFamily::Bottlerocket,
+            kubelet: Kubelet { max_pods: Some(110), ..Kubelet::default() },
+            block_devices: vec![volume],
+            instance_store_raid0: true,
+            ..Self::default()
+        }
+    }
+
+    /// The class `default`, which EKS Auto Mode brings: a volume of 80 GiB.
+    pub fn built_in() -> Self {
+        Self::in_auto_mode((80 << 30) * 1000)
+    }
+
+    /// A class of EKS Auto Mode of which nothing is known.
+    pub fn assumed_in_auto_mode() -> Self {
+        Self { is_assumed: true, ..Self::built_in() }
+    }
 }
 
 /// The capacity reservations that a class selects.
@@ -331,6 +397,8 @@ pub struct SchedulerOptions {
     /// Whether types that EC2 does not list as Spot have no Spot offering. Otherwise every type has one: another
     /// region may differ.
     pub listed_spot: bool,
+    /// Whether pods run on the nodes of static pools. Karpenter's own scheduler starts nodes only, and knows none that stand.
+    pub standing_nodes: bool,
     /// Whether the API server adds tolerations for extended resources, as on EKS.
     pub eks: bool,
     pub region: Option<String>,
@@ -346,6 +414,7 @@ impl Default for SchedulerOptions {
             all_values_count: false,
             ignore_dra_requests: true,
             listed_spot: false,
+            standing_nodes: false,
             eks: true,
             region: None,
         }

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use super::super::requirement::{
-    Operator, Requirement, Requirements, is_restricted, is_well_known, normalise,
-};
+use super::super::provider::Provider;
+use super::super::requirement::{Operator, Requirement, Requirements, is_restricted, normalise};
 use super::resources::allocatable;
 use super::verdict::{Cause, Conflict, Uncertainty};
 use crate::catalog::{
@@ -39,7 +38,9 @@ static DEFAULT: LazyLock<SchedulerOptions> = LazyLock::new(SchedulerOptions::def
 
 /// The types that requirements admit if the class is not known, with default settings.
 pub fn admitted_without_class(requirements: &Requirements) -> Admitted {
-    admitted_for_class(requirements, None, &DEFAULT)
+    let is_auto_mode = requirements.provider() == Provider::AutoMode;
+    let class = is_auto_mode.then(NodeClass::assumed_in_auto_mode);
+    admitted_for_class(requirements, class.as_ref(), &DEFAULT)
 }
 
 /// [`admitted_types`] with requirements that are already built, and with settings.
@@ -77,7 +78,8 @@ fn admitted_for_class(
         && conflict.cause == Cause::Together
         && !without_class(requirements, class, settings).is_empty()
     {
-        conflict.cause = Cause::Class;
+        let is_auto_mode = class.is_some_and(|class| class.provider == Provider::AutoMode);
+        conflict.cause = if is_auto_mode { Cause::AutoMode } else { Cause::Class };
     }
     if !types.is_empty() {
         let rest = types.without(&overcommitted(&types, class, settings));
@@ -151,7 +153,7 @@ pub fn smallest_conflict(pool: &Pool, settings: &SchedulerOptions) -> Vec<String
 /// Everything that is known about the labels of a pool's nodes: requirements, labels, and labels that
 /// Karpenter adds.
 pub fn pool_requirements(pool: &Pool) -> Requirements {
-    let mut set = Requirements::new();
+    let mut set = Requirements::of(pool.provider());
     for spec in &pool.requirements {
         set.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
     }
@@ -161,6 +163,9 @@ pub fn pool_requirements(pool: &Pool) -> Requirements {
     set.add("karpenter.sh/nodepool", Requirement::is(&pool.name));
     let class = &pool.node_class;
     set.add(&format!("{}/{}", class.group, class.kind.to_lowercase()), Requirement::is(&class.name));
+    if pool.provider() == Provider::AutoMode {
+        set.add("eks.amazonaws.com/compute-type", Requirement::is("auto"));
+    }
     set.add("karpenter.sh/registered", Requirement::is("true"));
     set.add("karpenter.sh/initialized", Requirement::is("true"));
     set
@@ -228,7 +233,14 @@ pub fn matching(
             };
             Some(has_label.complement().or(&matching))
         }
-        _ => matching_in_catalogue(key, requirement),
+        _ => {
+            let provider = class.map_or(Provider::Aws, |class| class.provider);
+            // A label of another provider is a custom one, which says nothing about types.
+            if provider == Provider::AutoMode && key.starts_with("karpenter.k8s.aws/") {
+                return None;
+            }
+            matching_in_catalogue(&provider.catalogue_key(key), requirement)
+        }
     }
 }
 
@@ -369,12 +381,25 @@ fn usable_by_class(class: Option<&NodeClass>) -> TypeSet {
     });
     let mut types = TypeSet::full();
     let Some(class) = class else { return types };
+    if class.provider == Provider::AutoMode {
+        return *auto_mode_types();
+    }
     match class.ami_family {
         AmiFamily::Al2023 => types = types.without(&A1),
         AmiFamily::Windows => types = types.and(&AMD64),
         AmiFamily::Al2 | AmiFamily::Bottlerocket | AmiFamily::Custom => {}
     }
     if class.connection_tracking { types.and(&NITRO) } else { types }
+}
+
+/// The types that EKS Auto Mode starts: those of more than one vCPU, except the sizes `nano`, `micro` and `small`
+/// (<https://docs.aws.amazon.com/eks/latest/userguide/automode-learn-instances.html>).
+pub fn auto_mode_types() -> &'static TypeSet {
+    static TYPES: LazyLock<TypeSet> = LazyLock::new(|| {
+        let is_small = |size: &str| matches!(size, "nano" | "micro" | "small");
+        TypeSet::matching(|instance| instance.vcpu > 1 && !is_small(instance.size()))
+    });
+    &TYPES
 }
 
 fn without_class(
@@ -457,7 +482,7 @@ pub(super) fn unmet_min_values<'a>(
                 ["default", "dedicated"].iter().filter(|tenancy| allowed(requirement, tenancy)).count()
             }
             OS => 1,
-            _ => index(key).map_or(0, |index| index.distinct(types)),
+            _ => index(&requirements.provider().catalogue_key(key)).map_or(0, |index| index.distinct(types)),
         };
         (found < wanted as usize).then_some((key, wanted, found))
     })
@@ -466,8 +491,8 @@ pub(super) fn unmet_min_values<'a>(
 /// The names of types or families, if the requirements allow only names that are not in the catalogue.
 pub(super) fn uncatalogued_types(requirements: &Requirements) -> Option<Uncertainty> {
     [INSTANCE_TYPE, INSTANCE_FAMILY].iter().find_map(|key| {
-        let requirement =
-            requirements.get(key).filter(|requirement| requirement.operator() == Operator::In)?;
+        let requirement = requirements.get(&requirements.provider().provider_key(key));
+        let requirement = requirement.filter(|requirement| requirement.operator() == Operator::In)?;
         let known = |name: &String| match *key {
             INSTANCE_TYPE => find(name).is_some(),
             _ => index(key).is_some_and(|index| index.with(name).is_some()),
@@ -542,6 +567,7 @@ pub(super) fn is_bound(values: &[String]) -> bool {
 /// The custom keys for which Karpenter would have to choose a value from an empty range, which makes it
 /// panic.
 pub fn crashing_keys(requirements: &Requirements) -> BTreeSet<&str> {
-    let crash = |(key, r): &(&str, &Requirement)| !is_well_known(key) && r.is_empty_range();
+    let provider = requirements.provider();
+    let crash = |(key, r): &(&str, &Requirement)| !provider.is_well_known(key) && r.is_empty_range();
     requirements.iter().filter(crash).map(|(key, _)| key).collect()
 }

@@ -25,8 +25,8 @@ pub use input::{
     ResourceList, SchedulerOptions, Selected, Taint, Term, Toleration, TopologyKind, TopologyRule, Zone,
 };
 pub use instance_types::{
-    Admitted, admitted, admitted_types, admitted_without_class, crashing_keys, matching, pool_requirements,
-    smallest_conflict, validation_error,
+    Admitted, admitted, admitted_types, admitted_without_class, auto_mode_types, crashing_keys, matching,
+    pool_requirements, smallest_conflict, validation_error,
 };
 pub use packing::{FullPool, HostRule, NodeGroup, Packing, PodGroup, UnplacedPods};
 pub use pod_requirements::{effective_tolerations, tolerates};

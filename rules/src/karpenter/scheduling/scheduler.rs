@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use super::super::provider::Provider;
 use super::super::requirement::Operator;
 use super::candidate::{Candidate, Conditions, NotAdmitted, PREFER_NO_SCHEDULE, PreparedPool};
 use super::overlay::effective_overlays;
@@ -114,6 +115,8 @@ impl<'a> Scheduler<'a> {
     /// The types that suit a pod, in a scheduler for one pool and without DaemonSets and overlays.
     pub fn suited_types(&self, pod: &Pod) -> SuitedTypes {
         let is_simple = self.crash.is_empty()
+            // The table of what types have room for holds for Karpenter's own nodes.
+            && self.pools.iter().all(|pool| pool.provider() == Provider::Aws)
             && self.daemonsets.is_empty()
             && self.other.is_none()
             && self.candidates.len() < 2
@@ -430,10 +433,11 @@ fn listed_domains(candidates: &[Candidate<'_>]) -> Domains {
     domains
 }
 
-/// The order in which Karpenter tries pools: by weight, then by name, both descending (`OrderByWeight` in
-/// `pkg/utils/nodepool`).
+/// The order in which pods find nodes: those that stand come first (`addToExistingNode` in scheduler.go), then those that
+/// Karpenter starts, by weight and name, both descending (`OrderByWeight` in `pkg/utils/nodepool`).
 fn order(a: &Pool, b: &Pool) -> Ordering {
-    (b.weight.unwrap_or(0), &b.name).cmp(&(a.weight.unwrap_or(0), &a.name))
+    let key = |pool: &Pool| (pool.replicas.is_some_and(|nodes| nodes > 0), pool.weight.unwrap_or(0));
+    (key(b), &b.name).cmp(&(key(a), &a.name))
 }
 
 fn fits(
@@ -457,8 +461,6 @@ fn fits(
         uncertainties.extend(of_pod);
         return Verdict::Unknown { uncertainties: sorted_unique(uncertainties) };
     }
-    if candidate.pool.class.is_none() {
-        uncertainties.push(Uncertainty::NoClass(candidate.pool.node_class.name.clone()));
-    }
+    uncertainties.extend(candidate.pool.missing_class());
     Verdict::Fits { pool: candidate.position, types, uncertainties: sorted_unique(uncertainties) }
 }

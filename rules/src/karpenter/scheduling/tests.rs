@@ -378,7 +378,7 @@ fn rows_50_to_52_gpus_claims_and_taints() {
     assert!(left.contains("g6f") && left.contains("gr6f") && left.contains("g6"));
     let claims = Pod { resource_claims: true, ..pod() };
     assert_eq!(no(&claims, pool("p", &[])).ignored, Some(IgnoreReason::ResourceClaims));
-    no(&pod(), Pool { replicas: true, ..pool("p", &[]) });
+    no(&pod(), Pool { replicas: Some(3), ..pool("p", &[]) });
     let gpu = asking(&[(GPU, 1000)]);
     fit(&gpu, tainted(pool("p", &[]), GPU, "NoSchedule"));
     no(&gpu, tainted(pool("p", &[]), GPU, "NoExecute"));

@@ -147,6 +147,8 @@ pub enum Cause {
     Together,
     /// Types remain, but none that can be used with the AMI family, the class or its reservations.
     Class,
+    /// Types remain, but none that EKS Auto Mode starts.
+    AutoMode,
     /// Types remain, but the reserved resources exceed their capacity.
     Negative,
     /// Types remain, but with too few distinct values.
@@ -181,6 +183,16 @@ pub enum Uncertainty {
     DaemonSetTerms(String),
     /// A node class that is not among the given objects.
     NoClass(String),
+    /// A NodeClass of EKS Auto Mode that is not among the given objects.
+    NoAutoModeClass(String),
+    /// How much of a node EKS Auto Mode keeps for itself.
+    AutoModeReserve,
+    /// Whether nodes of EKS Auto Mode have this label.
+    AutoModeLabel(String),
+    /// A NodePool of EKS Auto Mode that a cluster need not have.
+    BuiltInPool(String),
+    /// Which of its types the nodes of this static pool have.
+    StandingTypes(String),
     /// A node class of another provider.
     OtherProvider(String),
     Windows,

@@ -40,6 +40,7 @@ use crate::catalog::{TypeSet, index};
 pub(super) use crate::cluster::views::KARPENTERS;
 use crate::cluster::views::KarpenterObject;
 use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool};
+use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
@@ -110,11 +111,8 @@ pub(super) fn selected_types(
 pub(super) fn types_by_label(template: &Template<'_>) -> Option<TypeSet> {
     let mut found: Option<TypeSet> = None;
     for label in referenced_labels(template).iter().filter(|label| label.usage == LabelUse::Required) {
-        let key = match label.key {
-            "beta.kubernetes.io/instance-type" => crate::catalog::INSTANCE_TYPE,
-            key => key,
-        };
-        let Some(values) = index(key).filter(|_| key != "kubernetes.io/arch") else {
+        let key = Provider::naming(label.key).catalogue_key(label.key);
+        let Some(values) = index(&key).filter(|_| key != "kubernetes.io/arch") else {
             continue;
         };
         let mut types = TypeSet::EMPTY;

@@ -37,7 +37,7 @@ use crate::facts::duration;
 use crate::facts::names::is_dns_label;
 use crate::karpenter::minors;
 use crate::karpenter::minors::has_open_kubelet;
-use crate::karpenter::requirement_list::Provider;
+use crate::karpenter::provider::Provider;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};

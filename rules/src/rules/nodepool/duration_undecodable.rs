@@ -32,7 +32,7 @@
 use crate::facts::duration;
 use crate::facts::duration::{DurationError, DurationField, GoDuration, passes_unanchored_pattern};
 use crate::karpenter::minors::has_open_kubelet;
-use crate::karpenter::requirement_list::Provider;
+use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -34,7 +34,8 @@
 
 use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::requirement::WELL_KNOWN_AWS;
-use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider};
+use crate::karpenter::provider::Provider;
+use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

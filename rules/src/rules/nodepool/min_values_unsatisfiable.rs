@@ -36,7 +36,6 @@
 use std::collections::BTreeSet;
 
 use crate::catalog;
-use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -115,12 +114,8 @@ fn too_few_kinds(
     let Some(key) = item.key() else {
         return false;
     };
-    let auto = key
-        .strip_prefix("eks.amazonaws.com/instance-")
-        .filter(|_| pool.is_auto_mode())
-        .map(|rest| format!("karpenter.k8s.aws/instance-{rest}"));
-    let known = auto.as_deref().unwrap_or_else(|| normalise(key));
-    let (Some(types), Some(index)) = (pool.types(), catalog::index(known)) else {
+    let known = pool.provider().catalogue_key(key);
+    let (Some(types), Some(index)) = (pool.types(), catalog::index(&known)) else {
         return false;
     };
     let unsure = !index.unknown().is_disjoint(&types);

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::karpenter::nodepool::NodePool;
-use crate::karpenter::requirement::{Operator, normalise};
+use crate::karpenter::requirement::Operator;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -68,7 +68,7 @@ fn fallback(object: &Object, pool: &NodePool<'_>, cluster: &Cluster) -> Option<O
 /// Whether a requirement names one of the types or its family.
 fn names_one_of(pool: &NodePool<'_>, types: &crate::catalog::TypeSet) -> bool {
     pool.normalized_pool().requirements.iter().filter(|r| r.op == Operator::In).any(|r| {
-        match normalise(&r.key) {
+        match &*pool.provider().catalogue_key(&r.key) {
             "node.kubernetes.io/instance-type" => {
                 types.names().any(|name| r.values.iter().any(|v| v == name))
             }

@@ -3,7 +3,7 @@
 use crate::catalog;
 use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::labels::value::TENANCY;
-use crate::karpenter::requirement_list::Provider;
+use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -32,7 +32,8 @@
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
-use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider};
+use crate::karpenter::provider::Provider;
+use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

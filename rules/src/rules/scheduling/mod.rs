@@ -15,3 +15,12 @@ pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
 pub(crate) mod quota_below_replicas;
 pub(crate) mod reference_missing;
+
+use crate::rules::prelude::*;
+
+/// Whether all nodes of a pool have accelerators, and some of them NVIDIA GPUs.
+pub(super) fn has_nvidia_gpus(pool: &NodePool<'_>) -> bool {
+    let nvidia =
+        || pool.types().is_some_and(|types| types.iter().any(|one| one.devices("nvidia.com/gpu") > 0));
+    pool.hardware() == Hardware::Accelerated && nvidia()
+}

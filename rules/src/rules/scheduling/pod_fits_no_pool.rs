@@ -58,6 +58,7 @@ use crate::cluster::placement::has_controller;
 use crate::fit::{Change, NearestMiss, Obstacle, Side, Situation, VOLUME_KINDS};
 use crate::karpenter::installation::INSTALLERS;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
+use crate::karpenter::provider::is_auto_mode_label;
 use crate::karpenter::requirement::normalise;
 use crate::lint::finding::{Location, Related};
 use crate::rules::prelude::*;
@@ -66,9 +67,10 @@ use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources}
 /// Maximum number of pools that are tried one by one before all are looked at together.
 const MAX_TRIED: usize = 8;
 
-static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
+static READS: [Kind; 10 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
+    Kind::AUTO_MODE_NODE_CLASS,
     Kind::RUNTIME_CLASS,
     Kind::NODE_OVERLAY,
     VOLUME_KINDS[0],
@@ -278,5 +280,5 @@ fn selected_keys<'a>(template: &Template<'a>) -> Vec<&'a str> {
 /// Whether only nodes that Karpenter starts have a label.
 fn is_of_karpenter(key: &str) -> bool {
     let domain = normalise(key).split_once('/').map_or("", |(domain, _)| domain);
-    matches!(domain, "karpenter.sh" | "karpenter.k8s.aws")
+    matches!(domain, "karpenter.sh" | "karpenter.k8s.aws") || is_auto_mode_label(key)
 }

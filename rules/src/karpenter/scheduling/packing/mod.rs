@@ -135,7 +135,23 @@ impl<'s, 'a> Packer<'s, 'a> {
             open: Vec::new(),
         };
         packer.add_port_rules();
+        packer.stand();
         packer
+    }
+
+    /// Opens the nodes of static pools, which stand before any pod is there: of the cheapest of their types.
+    fn stand(&mut self) {
+        for (number, candidate) in self.scheduler.candidates.iter().enumerate() {
+            let requirements = &candidate.nodes.requirements;
+            let Some(nodes) = candidate.pool.replicas.filter(|nodes| *nodes > 0) else { continue };
+            let Some(instance) = launched(requirements, &self.types[number], self.region) else { continue };
+            self.open.push(OpenNodes {
+                launched: true,
+                nodes,
+                ..OpenNodes::new(number, requirements.clone(), std::iter::once(instance).collect())
+            });
+            self.update_most(self.open.len() - 1);
+        }
     }
 
     /// Pods that use one port of the host do not share a node.
@@ -277,7 +293,9 @@ impl<'s, 'a> Packer<'s, 'a> {
     /// Starts nodes for the pods that are left (`addToNewNodeClaim`): from the first pool in order that admits them.
     fn start(&mut self, at: usize, state: usize) {
         while self.pods[at].left > 0 {
+            let starts = |candidate: &usize| self.scheduler.candidates[*candidate].pool.replicas.is_none();
             let Some((mut node, room)) = (0..self.scheduler.candidates.len())
+                .filter(starts)
                 .find_map(|candidate| self.new_node(candidate, at, state))
             else {
                 return;

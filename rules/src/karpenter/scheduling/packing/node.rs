@@ -61,17 +61,7 @@ impl<'s, 'a> Packer<'s, 'a> {
         let admitted = self.pods[at].admitted[state][candidate].as_ref()?;
         let types = self.within_limits(candidate, &admitted.and(&self.types[candidate]));
         let from = &self.scheduler.candidates[candidate];
-        let node = OpenNodes {
-            candidate,
-            requirements: from.nodes.requirements.clone(),
-            types,
-            used: ResourceList::new(),
-            pods: BTreeMap::new(),
-            total: 0,
-            nodes: 1,
-            launched: false,
-            most: ResourceList::new(),
-        };
+        let node = OpenNodes::new(candidate, from.nodes.requirements.clone(), types);
         let room = self.room(&node, at, state)?;
         Some((node, room))
     }
@@ -217,6 +207,21 @@ impl<'s, 'a> Packer<'s, 'a> {
 }
 
 impl OpenNodes {
+    /// One node without pods that this batch starts.
+    pub(super) fn new(candidate: usize, requirements: Requirements, types: TypeSet) -> Self {
+        Self {
+            candidate,
+            requirements,
+            types,
+            used: ResourceList::new(),
+            pods: BTreeMap::new(),
+            total: 0,
+            nodes: 1,
+            launched: false,
+            most: ResourceList::new(),
+        }
+    }
+
     /// Whether a pod may have room: a quick check, which says no for most full nodes.
     pub(super) fn may_have_room(&self, need: &ResourceList) -> bool {
         self.most.iter().all(|(name, most)| need.get(name).is_none_or(|amount| amount <= most))
