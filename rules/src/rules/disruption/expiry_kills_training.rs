@@ -52,12 +52,21 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Disruption)
 };
 
+/// Two weeks, as the pools that EKS Auto Mode brings have it, in seconds.
+const LONG: u64 = 336 * 3600;
+
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let expiry = pool.template_spec().get("expireAfter");
     if expiry.is_unknown() || expiry.text() == Some("Never") {
         return None;
     }
+    // EKS Auto Mode replaces each node within 21 days, so that a long life is all that can be had there.
+    let life = pool.expire_after().and_then(|life| life.seconds());
+    if pool.is_auto_mode() && (!expiry.is_set() || life.is_none_or(|life| life >= LONG)) {
+        return None;
+    }
+    let best = if pool.is_auto_mode() { "336h" } else { "Never" };
     let name = object.display_name();
     let (what, run) = match ctx.cluster().views().purpose(pool) {
         Some((WorkloadClass::Training, run)) => ("training pool", run),
@@ -75,10 +84,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         Some(text) => format!("for {text} at most"),
         None => "until they end".to_owned(),
     };
+    let title = if pool.is_auto_mode() { "let nodes live for two weeks" } else { "never expire nodes" };
     let finding = ctx
         .report(&expiry, format!("nodes of {what} `{name}` start to drain {when}; no budget delays that"))
-        .help(format!("write `expireAfter: Never`; do-not-disrupt pods hold a drain {held}"))
-        .fix(Fix::new("never expire nodes", Safety::Unsafe).replaces_nodes().set(&expiry, json!("Never")));
+        .help(format!("write `expireAfter: {best}`; do-not-disrupt pods hold a drain {held}"))
+        .fix(Fix::new(title, Safety::Unsafe).replaces_nodes().set(&expiry, json!(best)));
     if let Some(run) = run {
         finding.related(&run.object, &run.object.path(&["metadata", "name"]), "trains on this pool");
     }

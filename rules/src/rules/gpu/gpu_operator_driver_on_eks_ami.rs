@@ -46,13 +46,14 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
 
 use crate::rules::prelude::*;
+use crate::rules::scheduling::has_nvidia_gpus;
 
 const POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-operator-driver-on-eks-ami",
     kinds: &[POLICY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
-    reads: &[Kind::EC2_NODE_CLASS],
+    reads: &[Kind::EC2_NODE_CLASS, Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_operator_driver_on_eks_ami.rs")),
     check: Check::Object(check),
@@ -64,37 +65,60 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if values.is_unknown() || values.has_unknown_key() {
         return None;
     }
-    // If the classes have different images, the operator may be meant for the others.
-    let index = ctx.cluster();
-    let mut family = None;
-    let mut seen = None;
-    for class in index.of(Kind::EC2_NODE_CLASS) {
-        let alias = Ec2NodeClass::new(class)?.alias()?;
-        let name = alias.text()?.split('@').next()?;
-        if !matches!(name, "al2023" | "bottlerocket") {
-            return None;
-        }
-        family.get_or_insert(name);
-        seen.get_or_insert((class, alias));
-    }
-    let (family, (class, alias)) = family.zip(seen)?;
-    for part in ["driver", "toolkit"] {
+    let nodes = nodes(ctx)?;
+    for part in nodes.parts.iter().copied() {
         let enabled = values.path(&[part, "enabled"]);
         // The chart enables it by default; a ClusterPolicy has to set it.
         let on = if enabled.is_set() { enabled.bool() == Some(true) } else { !object.is(POLICY) };
         if !on || has_other_values(object) && !enabled.is_set() {
             continue;
         }
-        ctx.report(
-            &enabled,
-            format!("the GPU Operator installs a {part}, but the `{family}` images already have one"),
-        )
-        .help(format!("write `{part}.enabled: false`"))
-        .related(class, &alias, "the images of the nodes")
-        .fix(Fix::new(format!("do not install the {part}"), Safety::Unsafe).set(&enabled, json!(false)));
+        let word = if part == "devicePlugin" { "device plugin" } else { part };
+        ctx.report(&enabled, format!("the GPU Operator installs a {word}, but {} already have one", nodes.text))
+            .help(format!("write `{part}.enabled: false`"))
+            .related(nodes.object, &nodes.place, "the images of the nodes")
+            .fix(Fix::new(format!("do not install the {word}"), Safety::Unsafe).set(&enabled, json!(false)));
         return None;
     }
     None
+}
+
+/// The nodes of a cluster, which all have the same parts of the operator.
+struct Nodes<'i> {
+    text: String,
+    /// The settings of the operator for what they have.
+    parts: &'static [&'static str],
+    /// Where the manifests say so.
+    object: &'i Object,
+    place: Node<'i>,
+}
+
+/// The nodes, if all have an image with a driver. Otherwise the operator may be meant for those without.
+fn nodes<'i>(ctx: &Context<'i>) -> Option<Nodes<'i>> {
+    let index = ctx.cluster();
+    let mut all: Option<Nodes<'i>> = None;
+    for class in index.of(Kind::EC2_NODE_CLASS) {
+        let alias = Ec2NodeClass::new(class)?.alias()?;
+        let name = alias.text()?.split('@').next()?;
+        if !matches!(name, "al2023" | "bottlerocket") {
+            return None;
+        }
+        let (text, parts) = (format!("the `{name}` images"), &["driver", "toolkit"][..]);
+        all.get_or_insert(Nodes { text, parts, object: class, place: alias });
+    }
+    let mut of_auto_mode = index.of(Kind::NODE_POOL).filter_map(NodePool::new).filter(|pool| {
+        pool.is_auto_mode() && has_nvidia_gpus(pool) && ctx.pairs_with(pool.object())
+    });
+    match (of_auto_mode.next(), all.is_some()) {
+        (None, _) => all,
+        (Some(_), true) => None,
+        (Some(pool), false) => Some(Nodes {
+            text: "nodes of EKS Auto Mode".to_owned(),
+            parts: &["driver", "toolkit", "devicePlugin"],
+            object: pool.object(),
+            place: pool.template_spec().path(&["nodeClassRef", "group"]),
+        }),
+    }
 }
 
 fn settings(object: &Object) -> Option<Node<'_>> {

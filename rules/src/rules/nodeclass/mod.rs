@@ -5,6 +5,8 @@ pub(crate) mod ami_family_mismatch;
 pub(crate) mod ami_name_mismatch;
 pub(crate) mod ami_name_spans_versions;
 pub(crate) mod ami_unsupported_by_eks;
+pub(crate) mod auto_mode_class_field;
+pub(crate) mod auto_mode_reservation_scope;
 pub(crate) mod block_device_incomplete;
 pub(crate) mod block_device_invalid;
 pub(crate) mod bottlerocket_data_volume_unmapped;

@@ -13,6 +13,7 @@ use crate::workload::template::Template;
 
 use serde_json::json;
 
+pub(crate) mod auto_mode_lifetime;
 pub(crate) mod capacity_type_invalid;
 pub(crate) mod capacity_type_unspecified;
 pub(crate) mod consolidate_after_missing;

@@ -100,7 +100,7 @@ fn inspect(
     let by = excluded_by(pool, key, text);
     let bound = by.as_deref().and_then(|by| strict_bound(pool, by)).filter(|bound| {
         // Types that only the bound's own number excludes: it was meant to be included.
-        let at_bound = catalog::index(&bound.key).and_then(|index| index.with(&bound.text));
+        let at_bound = catalog::index(&pool.provider().catalogue_key(&bound.key)).and_then(|index| index.with(&bound.text));
         let excluded = dead.iter().filter_map(|node| index.with(node.text()?));
         at_bound.is_some_and(|at| excluded.into_iter().any(|with| !with.is_empty() && with.is_subset(at)))
     });
@@ -120,7 +120,10 @@ fn inspect(
         finding.severity(Severity::Warning);
     }
     let by = by.as_deref().map(|by| by.rsplit('/').next().unwrap_or(by));
+    let never = pool.is_auto_mode()
+        && index.with(text).is_some_and(|with| with.is_disjoint(scheduling::auto_mode_types()));
     finding.help(match (bound, by) {
+        _ if never => "EKS Auto Mode starts no such instance type: remove it".to_owned(),
         (Some(bound), _) => bound.help(karpenter),
         (None, Some(by)) => {
             format!(
@@ -196,13 +199,13 @@ fn strict_bound(pool: &NodePool<'_>, key: &str) -> Option<StrictBound> {
 fn excluded_by(pool: &NodePool<'_>, key: &str, value: &str) -> Option<String> {
     let mut own = pool.normalized_pool();
     own.requirements.push(RequirementSpec {
-        key: key.to_owned(),
+        key: pool.provider().provider_key(key).into_owned(),
         op: Operator::In,
         values: vec![value.to_owned()],
         min_values: None,
     });
     let keys = scheduling::smallest_conflict(&own, &scheduling::SchedulerOptions::default());
-    let mut others = keys.iter().filter(|k| *k != key);
+    let mut others = keys.iter().filter(|k| pool.provider().catalogue_key(k) != key);
     match (others.next(), others.next()) {
         (Some(other), None) => Some(other.clone()),
         _ => None,

@@ -6,6 +6,8 @@
 //! Ready, writes an event that nobody reads, and never starts a node from it. Requirements on zones,
 //! capacity types and reservations are not counted, since only the account knows what they leave.
 //!
+//! EKS Auto Mode starts only some types: none of the sizes nano, micro and small, and none of one vCPU.
+//!
 //! Where `platform.region` is set in the configuration, a pool whose types are all absent from that
 //! region, or whose zones lie in another one, is found as well, as a warning: regions grow. Once
 //! gpulint's catalogue is half a year old, everything here is a warning.
@@ -86,10 +88,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let unsure = pool.uncatalogued_keys().iter().any(|new| keys.iter().any(|key| key == new)) || is_old(ctx);
+    let has_key = |new: &str| keys.iter().any(|key| pool.provider().catalogue_key(key) == new);
+    let unsure = pool.uncatalogued_keys().iter().any(|new| has_key(new)) || is_old(ctx);
     let names: Vec<String> = keys.iter().map(|k| format!("`{}`", short(k))).collect();
     let name = object.display_name();
+    let too_small = pool.is_auto_mode() && !types_with(&own, &keys).is_empty();
     let message = match names.as_slice() {
+        _ if too_small => format!("EKS Auto Mode starts no instance type that pool `{name}` admits"),
         [one] => format!("no instance type meets the requirement on {one} of pool `{name}`"),
         [first @ .., last] => {
             format!("no instance type meets the requirements on {} and {last} together", first.join(", "))
@@ -100,7 +105,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         keys.iter().map(|k| (key_node(pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
     let ((node, _), others) = nodes.split_last()?;
     let finding = ctx.report(node, message);
-    if unsure {
+    if too_small {
+        finding.help("it starts no nano, micro or small type, and none of one vCPU: admit larger ones");
+    } else if unsure {
         finding
             .severity(Severity::Warning)
             .help("unless a value is newer than gpulint's catalogue, the pool never starts a node");
@@ -123,6 +130,16 @@ fn names_unknown_values_only(pool: &Pool, key: &str) -> bool {
     };
     let mut lists = pool.requirements.iter().filter(|r| r.key == key && r.op == Operator::In);
     lists.any(|list| !list.values.is_empty() && list.values.iter().all(is_reported))
+}
+
+/// The types, whoever starts them, that meet the requirements and labels on some keys.
+fn types_with(pool: &Pool, keys: &[String]) -> TypeSet {
+    let requirements = scheduling::pool_requirements(pool);
+    let options = scheduling::SchedulerOptions::default();
+    let sets = keys.iter().filter_map(|key| {
+        scheduling::matching(key, requirements.get(key)?, pool.class.as_ref(), &options)
+    });
+    sets.fold(TypeSet::full(), |all, types| all.and(&types))
 }
 
 /// Whether the catalogue is so old that a missing value proves little.
@@ -230,12 +247,7 @@ fn contradicts_itself(pool: &Pool, key: &str) -> bool {
 
 /// The location of a key in the pool: the values of the requirement, or the label.
 fn key_node<'a>(pool: &NodePool<'a>, key: &str) -> Option<Node<'a>> {
-    let auto = key
-        .strip_prefix("karpenter.k8s.aws/instance-")
-        .filter(|_| pool.is_auto_mode())
-        .map(|rest| format!("eks.amazonaws.com/instance-{rest}"));
-    let requirement = pool.requirement(key).or_else(|| pool.requirement(auto.as_deref()?));
-    if let Some(requirement) = requirement {
+    if let Some(requirement) = pool.requirement(key) {
         let values = requirement.get("values");
         return Some(if values.is_set() { values } else { requirement.get("operator") });
     }
