@@ -55,6 +55,7 @@ pub(crate) mod requirements_match_nothing;
 pub(crate) mod reserved_capacity_mismatch;
 pub(crate) mod spot_pool_low_diversity;
 pub(crate) mod static_pool_conflict;
+pub(crate) mod static_pool_without_spare;
 pub(crate) mod taint_duplicate;
 pub(crate) mod taint_invalid;
 pub(crate) mod taint_operator_as_value;

@@ -16,6 +16,7 @@ pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
 pub(crate) mod quota_below_replicas;
 pub(crate) mod reference_missing;
+pub(crate) mod static_pool_exceeded;
 
 use crate::rules::prelude::*;
 

@@ -1,0 +1,127 @@
+//! A workload has more pods than the nodes of a static NodePool have room for.
+//!
+//! # Why
+//! A NodePool with `replicas` keeps that many nodes. Karpenter starts none there for pods that wait, so pods
+//! beyond what these nodes have room for wait until others end. The room is counted as if nothing else but the DaemonSets
+//! ran on the nodes; NodePools without `replicas` that admit the pods, or may, keep the rule silent. It looks at
+//! pods with accelerators and at those that select a NodePool by name: others may run on nodes that Karpenter
+//! does not start.
+//!
+//! # Fix
+//! Raise `replicas` of the NodePool, lower the number of pods, or add a NodePool without `replicas` for the rest.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: base}
+//!  spec:
+//! -  replicas: 2
+//! +  replicas: 4
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}
+//!        expireAfter: 336h
+//!        requirements:
+//!          - {key: node.kubernetes.io/instance-type, operator: In, values: [m7i.2xlarge]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {nodes: 6}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: index-builder}
+//!  spec:
+//!    replicas: 4 # <-
+//!    selector: {matchLabels: {app: index-builder}}
+//!    template:
+//!      metadata: {labels: {app: index-builder}}
+//!      spec:
+//!        nodeSelector: {karpenter.sh/nodepool: base}
+//!        containers:
+//!          - name: main
+//!            image: example.com/index-builder:1.4.0
+//!            resources:
+//!              requests: {cpu: 6, memory: 20Gi}
+//!              limits: {memory: 20Gi}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
+
+use crate::cluster::placement::has_controller;
+use crate::fit::{BeyondStandingNodes, Situation, VOLUME_KINDS};
+use crate::karpenter::installation::INSTALLERS;
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
+use crate::rules::prelude::*;
+
+static READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&[
+    Kind::NODE_POOL,
+    Kind::EC2_NODE_CLASS,
+    Kind::AUTO_MODE_NODE_CLASS,
+    Kind::RUNTIME_CLASS,
+    Kind::NODE_OVERLAY,
+    VOLUME_KINDS[0],
+    VOLUME_KINDS[1],
+    VOLUME_KINDS[2],
+    INSTALLERS[1],
+    INSTALLERS[2],
+    Kind::HPA,
+    Kind::SCALED_OBJECT,
+]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "static-pool-exceeded",
+    kinds: WORKLOAD_KINDS,
+    reads: &READS,
+    reports_absence: true,
+    docs: docs(include_str!("static_pool_exceeded.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+/// Maximum number of pools to look at.
+const MAX_POOLS: usize = 256;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let brings = object.kind() == "InferenceService";
+    let left_alone = object.is_partial() || object.is_incomplete() || object.is(Kind::DAEMON_SET) || brings;
+    if left_alone || has_controller(object) || !ctx.cluster().views().has_static_pool() {
+        return None;
+    }
+    for template in templates(object).iter().filter(|template| is_on_pools(object, template)) {
+        inspect(object, template, ctx);
+    }
+    None
+}
+
+fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).cloned().collect();
+    // Pools of unrelated folders may be those of another cluster.
+    if pools.len() > MAX_POOLS || !pools.iter().all(|pool| ctx.pairs_with(pool)) {
+        return None;
+    }
+    let situation = Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, Vec::new()));
+    let BeyondStandingNodes { pods, at_most, room, pools } =
+        situation.beyond_standing_nodes(ctx.cluster(), object, template)?;
+    let pool = pools.first()?;
+    let which = match pools.as_slice() {
+        [pool] => format!("static NodePool `{}`", pool.display_name()),
+        pools => format!("{} static NodePools", pools.len()),
+    };
+    let (name, has) = (object.display_name(), if at_most { "can have" } else { "has" });
+    let message = format!("`{name}` {has} {pods} pods, and the nodes of {which} have room for {room}");
+    let replicas = object.path(&["spec", "replicas"]);
+    let node = if replicas.is_set() { replicas } else { template.spec.clone() };
+    ctx.report(&node, message)
+        .help("a static pool starts no nodes for pods that wait: raise its `replicas`, or add a pool without it")
+        .related(pool, &pool.path(&["spec", "replicas"]), "as many nodes stand");
+    None
+}
+
+/// Whether the pods of a template run on nodes of NodePools alone, and a scheduler looks at them.
+fn is_on_pools(object: &Object, template: &Template<'_>) -> bool {
+    let spec = &template.spec;
+    let waits = !spec.get("nodeName").is_set() && spec.get("schedulingGates").items().next().is_none();
+    let accelerated = || uses_accelerators(object) && requests_accelerator(template);
+    waits && (accelerated() || spec.get("nodeSelector").get(NODEPOOL_LABEL).is_set())
+}
