@@ -107,6 +107,8 @@ impl<'a> Ec2NodeClass<'a> {
         let device = |m: &&Node<'a>| m.get("deviceName").text() == Some(pod_device(family));
         let found = match family {
             AmiFamily::Custom => mappings.iter().find(root).or(mappings.last()),
+            // The image decides, whichever mapping Karpenter takes for the root volume.
+            AmiFamily::Bottlerocket => mappings.iter().find(device),
             _ => mappings.iter().find(root).or(mappings.iter().find(device)),
         };
         match found {

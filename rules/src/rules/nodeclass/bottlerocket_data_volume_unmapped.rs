@@ -1,12 +1,16 @@
-//! A Bottlerocket class enlarges the system volume, not the one for images.
+//! A Bottlerocket class takes the system volume for the one of images and pods.
 //!
 //! # Why
 //! Bottlerocket has two volumes: `/dev/xvda` for the operating system, 4 GiB by default, and `/dev/xvdb` for
 //! images, logs and pods, 20 GiB by default. A class that maps only `/dev/xvda` makes the first larger. The
 //! second stays as it is, fills up, and the kubelet evicts pods.
 //!
+//! With `rootVolume: true` on `/dev/xvda` Karpenter counts that volume as the disk of pods: those that request
+//! `ephemeral-storage` do not fit, however large `/dev/xvdb` is.
+//!
 //! # Fix
-//! Map `/dev/xvdb` with the size that images and pods need.
+//! Map `/dev/xvdb` with the size that images and pods need, and leave out `rootVolume`: Karpenter knows which of
+//! the two volumes pods use.
 //!
 //! # Example
 //! ```yaml,diff
@@ -44,6 +48,7 @@ pub(crate) static RULE: Rule = Rule {
 const DEFAULT_GIB: u64 = 4;
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    miscounted(class, ctx);
     let may_be_data = |m: Node<'_>| m.get("deviceName").text().is_none_or(|d| d == "/dev/xvdb");
     if class.family() != Some(AmiFamily::Bottlerocket) || class.block_devices().any(may_be_data) {
         return None;
@@ -58,6 +63,31 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .fix(
             Fix::new("map `/dev/xvdb` instead; check how full it gets", Safety::Unsafe)
                 .set(&name, json!("/dev/xvdb"))
+                .replaces_nodes(),
+        );
+    None
+}
+
+/// The system volume is the one that Karpenter counts as the disk of pods.
+fn miscounted(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if class.family() != Some(AmiFamily::Bottlerocket) || class.raid0() != Some(false) {
+        return None;
+    }
+    let is_root = |mapping: &Node<'_>| {
+        mapping.get("rootVolume").bool() == Some(true)
+            && mapping.get("deviceName").text() == Some("/dev/xvda")
+    };
+    let mapping = class.block_devices().find(is_root)?;
+    let root = mapping.get("rootVolume");
+    let size = mapping.path(&["ebs", "volumeSize"]);
+    let counted = size.text().map_or(String::new(), |size| format!(" of {}", ellipsize(size)));
+    let message = format!("Karpenter counts the system volume{counted} as the disk of pods, which is `/dev/xvdb`");
+    ctx.report(&root, message)
+        .at_key()
+        .help("remove `rootVolume`: Karpenter then counts `/dev/xvdb`, or 20Gi where that is not mapped")
+        .fix(
+            Fix::new("remove `rootVolume`; check how much disk pods request", Safety::Unsafe)
+                .remove(&root)
                 .replaces_nodes(),
         );
     None

@@ -5,6 +5,9 @@
 //! Karpenter's default mapping is encrypted; a mapping of one's own is so only if it says it. Where nothing is
 //! written the account's setting decides, and a volume from a snapshot is as the snapshot is.
 //!
+//! A list of one's own replaces all of Karpenter's mappings: on Bottlerocket, which has two volumes, a list with
+//! `/dev/xvdb` alone leaves the system volume as the image has it, which is not encrypted.
+//!
 //! # Fix
 //! Add `encrypted: true`, and check that the nodes may use the KMS key.
 //!
@@ -54,6 +57,34 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             check_volume(&ebs, ctx);
         }
     }
+    if family == Some(AmiFamily::Bottlerocket) {
+        system_volume(class, ctx);
+    }
+    None
+}
+
+/// Reports a list that maps the volume for images and pods of Bottlerocket, and not that of the system.
+fn system_volume(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let list = class.get("blockDeviceMappings");
+    let names: Option<Vec<&str>> =
+        class.block_devices().map(|mapping| mapping.get("deviceName").text()).collect();
+    let names = names.filter(|_| !list.has_unknown())?;
+    let is_complete = list.items().all(|item| item.is_mapping());
+    if !is_complete || !names.contains(&"/dev/xvdb") || names.contains(&"/dev/xvda") {
+        return None;
+    }
+    let volume = json!({"deviceName": "/dev/xvda",
+        "ebs": {"volumeSize": "4Gi", "volumeType": "gp3", "encrypted": true}});
+    let message = "`/dev/xvda` is not mapped: whether the system volume is encrypted is left to the account's default";
+    ctx.report(&list, message)
+        .severity(Severity::Info)
+        .at_key()
+        .help("map `/dev/xvda` with `encrypted: true` as well: a list of one's own replaces all defaults")
+        .fix(
+            Fix::new("map it as Karpenter's default does; check who may use the KMS key", Safety::Unsafe)
+                .append(&list, volume)
+                .replaces_nodes(),
+        );
     None
 }
 
