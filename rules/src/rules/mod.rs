@@ -129,6 +129,7 @@ pub static RULES: &[&Rule] = &[
     &disruption::do_not_disrupt_without_grace_period::RULE,
     &disruption::drain_deadlock::RULE,
     &disruption::expire_after_short::RULE,
+    &disruption::expiry_ignores_budgets::RULE,
     &disruption::expiry_kills_training::RULE,
     &disruption::grace_period_ends_runs::RULE,
     &disruption::tolerates_disruption_taint::RULE,

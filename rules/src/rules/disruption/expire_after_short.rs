@@ -3,11 +3,12 @@
 //! # Why
 //! `expireAfter` counts from the moment the node is asked for. `0s` makes each node expire at once, in
 //! an endless loop of starts and drains. A GPU node needs five to fifteen minutes until its first pod
-//! runs; with less than an hour it spends much of its paid life booting and pulling images.
+//! runs; with less than an hour it spends much of its paid life booting and pulling images. On any pool a life of
+//! minutes moves each pod as often, and no budget delays it.
 //!
 //! # Fix
-//! Write hours, as in `168h` for a week, or `Never`; Karpenter does not accept `d`. Up to `seconds`
-//! (600), and up to `gpu-seconds` (3600) on GPU pools, count as short.
+//! Write hours, as in `168h` for a week, or `Never`; Karpenter does not accept `d`. Less than `seconds`
+//! (3600), or `gpu-seconds` (3600) on GPU pools, counts as short.
 //!
 //! # Example
 //! ```yaml,diff
@@ -42,7 +43,7 @@ pub(crate) static RULE: Rule = Rule {
         Param {
             name: "seconds",
             description: "the shortest useful life of a node, in seconds",
-            default: ParamDefault::Int { default: 600, min: 1, max: 2_592_000 },
+            default: ParamDefault::Int { default: 3600, min: 1, max: 2_592_000 },
         },
         Param {
             name: "gpu-seconds",
@@ -54,6 +55,9 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::NodePool(check),
     ..Rule::error(Group::Disruption)
 };
+
+/// The seconds that nodes without GPUs need until they pay off.
+const BOOT: u64 = 600;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
@@ -68,13 +72,16 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&node, format!("each node of pool `{name}` expires as soon as it exists"))
             .help("write hours, such as `168h` for a week, or `Never`");
     } else if i64::try_from(seconds).is_ok_and(|s| s < least) {
-        let nodes = if gpu { "GPU nodes" } else { "nodes" };
-        ctx.report(
-            &node,
-            format!("{nodes} of pool `{name}` expire after {text}, barely longer than they take to boot"),
-        )
-        .severity(Severity::Warning)
-        .help("write hours, such as `168h` for a week, or `Never`");
+        let message = match (gpu, seconds < BOOT) {
+            (true, _) => {
+                format!("GPU nodes of pool `{name}` expire after {text}, barely longer than they take to boot")
+            }
+            (false, true) => {
+                format!("nodes of pool `{name}` expire after {text}, barely longer than they take to boot")
+            }
+            (false, false) => format!("nodes of pool `{name}` expire after {text}, and move each pod as often"),
+        };
+        ctx.report(&node, message).severity(Severity::Warning).help("write hours, such as `168h` for a week, or `Never`");
     }
     None
 }
