@@ -531,7 +531,8 @@ impl<'c> Situation<'c> {
         let survey = scheduler.survey(pod);
         let told = told.of(&survey);
         for ((position, outcome), told) in survey.into_iter().zip(told) {
-            let is_aside = self.pools[position].is_built_in && !names_pool(pod, self.objects[position].name());
+            let is_aside =
+                self.pools[position].is_built_in && !names_pool(pod, self.objects[position].name());
             if !told || is_aside && matches!(outcome, Outcome::Rejects(_)) {
                 continue;
             }

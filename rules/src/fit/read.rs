@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
-use crate::cluster::views::class_kind;
 use crate::cluster::together::company;
+use crate::cluster::views::class_kind;
 use crate::facts::quantity::Quantity;
 use crate::karpenter::auto_mode;
 use crate::karpenter::auto_mode::{BUILT_IN_CLASS, built_in_pools as built_in_pools_of_auto_mode};

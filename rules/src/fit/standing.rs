@@ -1,8 +1,8 @@
 //! The nodes of static pools: whether they are enough for the pods that run on no other nodes.
 
 use crate::cluster::Cluster;
-use crate::fit::capacity::counts;
 use crate::fit::Situation;
+use crate::fit::capacity::counts;
 use crate::karpenter::scheduling::{Outcome, Verdict};
 use crate::object::Object;
 use crate::workload::template::Template;

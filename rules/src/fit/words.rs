@@ -197,7 +197,9 @@ pub(super) fn conflict(conflict: &Conflict) -> String {
             )
         }
         Cause::Class => "the node class leaves no instance type: the pool starts no nodes".to_owned(),
-        Cause::AutoMode => "EKS Auto Mode starts none of its instance types: the pool starts no nodes".to_owned(),
+        Cause::AutoMode => {
+            "EKS Auto Mode starts none of its instance types: the pool starts no nodes".to_owned()
+        }
         Cause::Negative => "what the kubelet reserves is more than any of the types has".to_owned(),
         Cause::MinValues { wanted, found } => {
             format!("`minValues: {wanted}` of `{key}` is not met: the types have {found}")

@@ -277,9 +277,7 @@ impl<'a> NodePool<'a> {
 
     /// The node of the requirement on a key. The key must be normalised.
     pub fn requirement(&self, key: &str) -> Option<Node<'a>> {
-        self.requirements()
-            .items()
-            .find(|r| r.get("key").text().is_some_and(|k| normalise(k) == key))
+        self.requirements().items().find(|r| r.get("key").text().is_some_and(|k| normalise(k) == key))
     }
 
     /// `consolidationPolicy` or its default.

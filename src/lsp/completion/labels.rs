@@ -61,7 +61,8 @@ fn with_meaning(key: &str) -> (String, String) {
 
 /// The labels that a requirement of Karpenter can use.
 pub(super) fn requirement_keys(cursor: &Cursor<'_>) -> Vec<(String, String)> {
-    let groups = [&["spec", "template", "spec", "nodeClassRef", "group"][..], &["spec", "nodeClassRef", "group"]];
+    let groups =
+        [&["spec", "template", "spec", "nodeClassRef", "group"][..], &["spec", "nodeClassRef", "group"]];
     let mut groups = groups.into_iter().filter_map(|path| cursor.sketch.path(cursor.object, path));
     let group = groups.next().and_then(|node| cursor.sketch.scalar(node)).unwrap_or_default();
     if Provider::of_group_name(group) == Provider::AutoMode {

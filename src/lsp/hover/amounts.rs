@@ -149,7 +149,10 @@ fn of_limits(cluster: &Cluster, set: &InSet<'_>) -> Option<String> {
     let summary = alone(cluster, set.platform, object)?;
     let text = limits_text(&summary);
     let (_, most) = text.split_once(": at most about ")?;
-    let is_known = summary.uncertainties.iter().all(|doubt| matches!(doubt, Uncertainty::NoClass(_) | Uncertainty::NoAutoModeClass(_)));
+    let is_known = summary
+        .uncertainties
+        .iter()
+        .all(|doubt| matches!(doubt, Uncertainty::NoClass(_) | Uncertainty::NoAutoModeClass(_)));
     (summary.closed.is_none() && is_known).then(|| format!("- all limits together: at most about {most}"))
 }
 

@@ -49,10 +49,8 @@ pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
     }
     let mut head = Vec::new();
     let is_on_value = asked.is_one_value || asked.requirement.is_none();
-    let known = asked
-        .value
-        .as_deref()
-        .filter(|_| is_on_value && provider.catalogue_key(asked.key) == INSTANCE_TYPE);
+    let known =
+        asked.value.as_deref().filter(|_| is_on_value && provider.catalogue_key(asked.key) == INSTANCE_TYPE);
     let own = match known.and_then(catalog::find) {
         Some(instance) => {
             head.push(of_type(instance, platform));

@@ -116,9 +116,7 @@ impl View for CandidatePools {
 
 /// The first label that is not well known and that is restricted to some values.
 pub(super) fn custom_label(selected: &Requirements) -> Option<(&str, &Requirement)> {
-    selected
-        .iter()
-        .find(|(key, wanted)| is_custom(key) && !wanted.complement && !wanted.values.is_empty())
+    selected.iter().find(|(key, wanted)| is_custom(key) && !wanted.complement && !wanted.values.is_empty())
 }
 
 impl CandidatePool {

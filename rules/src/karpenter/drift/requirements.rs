@@ -49,7 +49,8 @@ impl Nodes {
             (_, true) => Drift::All,
             _ => Drift::Some,
         };
-        let keys = wanted.iter().filter(|(key, _)| catalog::index(&self.provider.catalogue_key(key)).is_none());
+        let keys =
+            wanted.iter().filter(|(key, _)| catalog::index(&self.provider.catalogue_key(key)).is_none());
         keys.map(|(key, wanted)| self.by_label(key, wanted)).fold(by_type, Drift::max)
     }
 

@@ -3,8 +3,8 @@
 
 use crate::catalog;
 use crate::facts::suggest::is_within;
-use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
 use crate::karpenter::provider::Provider;
+use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
 use crate::karpenter::requirement_list::{RequirementItem, is_comparison};
 
 /// How certain it is that an instance label was intended.

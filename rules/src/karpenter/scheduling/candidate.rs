@@ -243,9 +243,8 @@ impl<'a> Candidate<'a> {
         let types = match self.remaining_types(pod, &both, need, class, settings) {
             Ok(types) => types,
             Err(stage @ (RejectionStage::Resources(_) | RejectionStage::Requirements)) => {
-                let admits = |class: &NodeClass| {
-                    self.remaining_types(pod, &both, need, Some(class), settings).is_ok()
-                };
+                let admits =
+                    |class: &NodeClass| self.remaining_types(pod, &both, need, Some(class), settings).is_ok();
                 let mut roomier = roomier_classes(self.pool).into_iter();
                 return Err(match roomier.find(|(class, _)| admits(&**class)) {
                     Some((_, why)) => NotAdmitted::Undecided(vec![why]),

@@ -74,14 +74,20 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     } else if i64::try_from(seconds).is_ok_and(|s| s < least) {
         let message = match (gpu, seconds < BOOT) {
             (true, _) => {
-                format!("GPU nodes of pool `{name}` expire after {text}, barely longer than they take to boot")
+                format!(
+                    "GPU nodes of pool `{name}` expire after {text}, barely longer than they take to boot"
+                )
             }
             (false, true) => {
                 format!("nodes of pool `{name}` expire after {text}, barely longer than they take to boot")
             }
-            (false, false) => format!("nodes of pool `{name}` expire after {text}, and move each pod as often"),
+            (false, false) => {
+                format!("nodes of pool `{name}` expire after {text}, and move each pod as often")
+            }
         };
-        ctx.report(&node, message).severity(Severity::Warning).help("write hours, such as `168h` for a week, or `Never`");
+        ctx.report(&node, message)
+            .severity(Severity::Warning)
+            .help("write hours, such as `168h` for a week, or `Never`");
     }
     None
 }

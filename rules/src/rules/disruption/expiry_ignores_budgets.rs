@@ -61,11 +61,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (budgets, _) = pool.written_budgets()?;
     let closes = |budget: &Node<'_>| {
         let nodes = budget.get("nodes").string_or_number();
-        budget.get("schedule").is_set() && nodes.and_then(|nodes| Nodes::parse(&nodes)).is_some_and(Nodes::is_zero)
+        budget.get("schedule").is_set()
+            && nodes.and_then(|nodes| Nodes::parse(&nodes)).is_some_and(Nodes::is_zero)
     };
     let window = budgets.items().find(closes)?;
     let name = pool.object().display_name();
-    let message = format!("nodes of pool `{name}` expire after {text}, also while its budgets allow no disruption");
+    let message =
+        format!("nodes of pool `{name}` expire after {text}, also while its budgets allow no disruption");
     ctx.report(&node, message)
         .help("no budget delays expiry: write a longer time, or `Never` where drift replaces nodes often enough")
         .related(pool.object(), &window, "this budget does not hold for expiry");

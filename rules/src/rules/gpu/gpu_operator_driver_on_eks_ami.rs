@@ -74,10 +74,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let word = if part == "devicePlugin" { "device plugin" } else { part };
-        ctx.report(&enabled, format!("the GPU Operator installs a {word}, but {} already have one", nodes.text))
-            .help(format!("write `{part}.enabled: false`"))
-            .related(nodes.object, &nodes.place, "the images of the nodes")
-            .fix(Fix::new(format!("do not install the {word}"), Safety::Unsafe).set(&enabled, json!(false)));
+        ctx.report(
+            &enabled,
+            format!("the GPU Operator installs a {word}, but {} already have one", nodes.text),
+        )
+        .help(format!("write `{part}.enabled: false`"))
+        .related(nodes.object, &nodes.place, "the images of the nodes")
+        .fix(Fix::new(format!("do not install the {word}"), Safety::Unsafe).set(&enabled, json!(false)));
         return None;
     }
     None
@@ -106,9 +109,10 @@ fn nodes<'i>(ctx: &Context<'i>) -> Option<Nodes<'i>> {
         let (text, parts) = (format!("the `{name}` images"), &["driver", "toolkit"][..]);
         all.get_or_insert(Nodes { text, parts, object: class, place: alias });
     }
-    let mut of_auto_mode = index.of(Kind::NODE_POOL).filter_map(NodePool::new).filter(|pool| {
-        pool.is_auto_mode() && has_nvidia_gpus(pool) && ctx.pairs_with(pool.object())
-    });
+    let mut of_auto_mode = index
+        .of(Kind::NODE_POOL)
+        .filter_map(NodePool::new)
+        .filter(|pool| pool.is_auto_mode() && has_nvidia_gpus(pool) && ctx.pairs_with(pool.object()));
     match (of_auto_mode.next(), all.is_some()) {
         (None, _) => all,
         (Some(_), true) => None,

@@ -57,8 +57,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut others = ctx.cluster().of(Kind::AUTO_MODE_NODE_CLASS).take(MAX_COMPARED);
     let other = others.find(|other| selects(other) && ctx.pairs_with(other))?;
     let (name, selecting) = (object.display_name(), other.display_name());
-    let message =
-        format!("nodes of NodeClass `{name}` use no open reservation, since `{selecting}` selects reservations");
+    let message = format!(
+        "nodes of NodeClass `{name}` use no open reservation, since `{selecting}` selects reservations"
+    );
     ctx.report(&terms, message)
         .help(format!("write `{TERMS}` where nodes of this class should run in reservations"))
         .related(other, &other.path(&["spec", TERMS]), "these terms hold for the whole cluster");

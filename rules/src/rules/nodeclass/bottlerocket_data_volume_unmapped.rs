@@ -81,7 +81,8 @@ fn miscounted(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let root = mapping.get("rootVolume");
     let size = mapping.path(&["ebs", "volumeSize"]);
     let counted = size.text().map_or(String::new(), |size| format!(" of {}", ellipsize(size)));
-    let message = format!("Karpenter counts the system volume{counted} as the disk of pods, which is `/dev/xvdb`");
+    let message =
+        format!("Karpenter counts the system volume{counted} as the disk of pods, which is `/dev/xvdb`");
     ctx.report(&root, message)
         .at_key()
         .help("remove `rootVolume`: Karpenter then counts `/dev/xvdb`, or 20Gi where that is not mapped")

@@ -116,15 +116,18 @@ fn uncounted(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'
         return;
     };
     let policy = class.get("instanceStorePolicy");
-    ctx.report(&policy, "user data joins the local disks, and Karpenter counts the EBS volume for pods all the same")
-        .help("set `instanceStorePolicy: RAID0`, which does the same and which Karpenter counts")
-        .related(class.object(), &class.get("userData"), "nodeadm's `localStorage`")
-        .related(pool, &pool.path(&["metadata", "name"]), "a pool whose types have local disks")
-        .fix(
-            Fix::new("let Karpenter count the local disks; check how much disk pods request", Safety::Unsafe)
-                .set(&policy, json!("RAID0"))
-                .replaces_nodes(),
-        );
+    ctx.report(
+        &policy,
+        "user data joins the local disks, and Karpenter counts the EBS volume for pods all the same",
+    )
+    .help("set `instanceStorePolicy: RAID0`, which does the same and which Karpenter counts")
+    .related(class.object(), &class.get("userData"), "nodeadm's `localStorage`")
+    .related(pool, &pool.path(&["metadata", "name"]), "a pool whose types have local disks")
+    .fix(
+        Fix::new("let Karpenter count the local disks; check how much disk pods request", Safety::Unsafe)
+            .set(&policy, json!("RAID0"))
+            .replaces_nodes(),
+    );
 }
 
 /// Whether the configuration of nodeadm in user data joins the local disks for images and pods, in block or flow style:

@@ -45,7 +45,9 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !ctx.platform().eks {
         return None;
     }
-    let message = format!("`maxPods: {most}` leaves no room beside `aws-node` and `kube-proxy`, which run on each node");
+    let message = format!(
+        "`maxPods: {most}` leaves no room beside `aws-node` and `kube-proxy`, which run on each node"
+    );
     ctx.report(&node, message)
         .help("leave it out, or count the DaemonSets in: with so few pods Karpenter starts no node for any workload");
     None

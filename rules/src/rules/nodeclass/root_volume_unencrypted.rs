@@ -75,7 +75,8 @@ fn system_volume(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> 
     }
     let volume = json!({"deviceName": "/dev/xvda",
         "ebs": {"volumeSize": "4Gi", "volumeType": "gp3", "encrypted": true}});
-    let message = "`/dev/xvda` is not mapped: whether the system volume is encrypted is left to the account's default";
+    let message =
+        "`/dev/xvda` is not mapped: whether the system volume is encrypted is left to the account's default";
     ctx.report(&list, message)
         .severity(Severity::Info)
         .at_key()

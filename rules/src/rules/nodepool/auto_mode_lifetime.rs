@@ -72,9 +72,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = pool.object().display_name();
     let (node, message) = match written {
-        _ if period >= LONGEST => {
-            (&grace, format!("`terminationGracePeriod` of pool `{name}` exceeds the 21 days of EKS Auto Mode"))
-        }
+        _ if period >= LONGEST => (
+            &grace,
+            format!("`terminationGracePeriod` of pool `{name}` exceeds the 21 days of EKS Auto Mode"),
+        ),
         None => (&life, format!("nodes of pool `{name}` never expire, and EKS Auto Mode allows 21 days")),
         Some(_) => (
             &life,

@@ -40,8 +40,8 @@ use crate::catalog;
 use crate::cluster::Cluster;
 use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::labels::typo::{TypoConfidence, intended_key};
-use crate::karpenter::requirement::{Requirement, is_well_known, normalise};
 use crate::karpenter::provider::Provider;
+use crate::karpenter::requirement::{Requirement, is_well_known, normalise};
 use crate::karpenter::requirement_list::is_comparison;
 use crate::rules::prelude::*;
 

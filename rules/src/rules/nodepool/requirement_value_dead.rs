@@ -100,7 +100,8 @@ fn inspect(
     let by = excluded_by(pool, key, text);
     let bound = by.as_deref().and_then(|by| strict_bound(pool, by)).filter(|bound| {
         // Types that only the bound's own number excludes: it was meant to be included.
-        let at_bound = catalog::index(&pool.provider().catalogue_key(&bound.key)).and_then(|index| index.with(&bound.text));
+        let at_bound = catalog::index(&pool.provider().catalogue_key(&bound.key))
+            .and_then(|index| index.with(&bound.text));
         let excluded = dead.iter().filter_map(|node| index.with(node.text()?));
         at_bound.is_some_and(|at| excluded.into_iter().any(|with| !with.is_empty() && with.is_subset(at)))
     });

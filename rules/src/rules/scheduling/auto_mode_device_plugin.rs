@@ -84,8 +84,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         NodePool::new(pool).is_some_and(|pool| runs_on(&pod, &pool, resource)) && ctx.pairs_with(pool)
     })?;
     let (name, pool_name) = (object.display_name(), pool.display_name());
-    let message =
-        format!("`{name}` runs on nodes of EKS Auto Mode, such as those of `{pool_name}`, which have the plugin");
+    let message = format!(
+        "`{name}` runs on nodes of EKS Auto Mode, such as those of `{pool_name}`, which have the plugin"
+    );
     ctx.report(&template.spec, message)
         .help("require `eks.amazonaws.com/compute-type` NotIn `auto` of its nodes")
         .related(pool, &pool.path(&["metadata", "name"]), "a pool of EKS Auto Mode with accelerators");
