@@ -4,13 +4,16 @@ use crate::catalog::{ARCH, INSTANCE_TYPE, InstanceType, Label, cheapest_first, i
 use crate::fit::obstacles::{Attempt, Remedy, allow, clear, edit};
 use crate::fit::words::amount;
 use crate::fit::{Change, Place, Side, read};
+use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::normalise;
 use crate::karpenter::scheduling::{
-    NodeClass, Pool, RejectionStage, admitted, capacity, matching, pool_requirements,
+    NodeClass, Pool, RejectionStage, admitted, capacity, matching, pod_requests, pool_requirements,
 };
 use crate::object::Object;
 use crate::tree::node::Node;
 
+/// In thousandths of a byte.
+const GIB: i128 = (1 << 30) * 1000;
 /// Maximum number of larger types that are tried.
 const MAX_TYPES: usize = 6;
 /// Maximum number of requirements of a pool that are changed for one type.
@@ -124,6 +127,20 @@ impl Attempt<'_> {
         let mut add = |node: &Node<'_>, text: String, change: fn(&mut NodeClass, i128), amount: i128| {
             remedies.push(in_class(&object, node, text, change, amount));
         };
+        // A NodeClass of EKS Auto Mode says how large the volume is, and nothing else that pods need.
+        if class.provider == Provider::AutoMode {
+            let need = pod_requests(&self.pod).get("ephemeral-storage").copied().unwrap_or(0);
+            // The kubelet keeps 1 GiB and a tenth of the volume.
+            let size = ((need + GIB) * 10) / (9 * GIB) + 1;
+            if lacks("ephemeral-storage") && need > 0 {
+                let text = format!("set `ephemeralStorage.size` to {size}Gi");
+                let change: fn(&mut NodeClass, i128) = |class, size| {
+                    class.block_devices.iter_mut().for_each(|device| device.volume_size = Some(size));
+                };
+                add(&spec.path(&["ephemeralStorage", "size"]), text, change, size * GIB);
+            }
+            return remedies;
+        }
         if lacks("pods") && class.kubelet.max_pods.is_some() {
             let least = self.pods_per_node();
             let text = format!("raise `maxPods` to {least} or more");
