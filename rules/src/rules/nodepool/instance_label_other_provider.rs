@@ -33,7 +33,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html>
 
 use crate::karpenter::labels::key::{KeyLocation, rejection};
-use crate::karpenter::provider::Provider;
+use crate::karpenter::provider::{Provider, is_documented_in_auto_mode};
 use crate::karpenter::requirement::WELL_KNOWN_AWS;
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
@@ -98,10 +98,17 @@ fn check_key(node: &Node<'_>, key: &str, location: KeyLocation, provider: Provid
         _ => (format!("`{key}` is a label of EKS Auto Mode alone"), "with an EC2NodeClass"),
     };
     let finding = ctx.report(node, message);
-    finding.help(format!("{with} the key is `{other}`")).reports_absence(false);
+    finding.reports_absence(false);
+    // Of some labels AWS documents none for EKS Auto Mode.
+    let is_known = provider != Provider::AutoMode || is_documented_in_auto_mode(&other);
+    if is_known {
+        finding.help(format!("{with} the key is `{other}`"));
+    } else {
+        finding.help("AWS documents no such label of EKS Auto Mode: choose types by family, size or GPU");
+    }
     if location == KeyLocation::TemplateLabel {
         finding.at_key();
-    } else {
+    } else if is_known {
         finding.fix(super::rename_key(node, &other));
     }
 }
@@ -149,10 +156,16 @@ fn check_pod_key(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'
     let severity =
         if ctx.cluster().is_complete_for(Kind::NODE_POOL) { Severity::Error } else { Severity::Warning };
     let finding = ctx.report(node, message);
-    finding.severity(severity).help(format!("the nodes of these pools have `{other}`"));
+    let is_known = provider != Provider::AutoMode || is_documented_in_auto_mode(&other);
+    finding.severity(severity);
+    if is_known {
+        finding.help(format!("the nodes of these pools have `{other}`"));
+    } else {
+        finding.help("AWS documents no such label of EKS Auto Mode: choose nodes by family, size or GPU");
+    }
     if selector {
         finding.at_key();
-    } else {
+    } else if is_known {
         let title = format!("write `{other}`; check which nodes the pod then gets");
         finding.fix(Fix::new(title, Safety::Unsafe).set(node, json!(other)));
     }
