@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use gpulint_rules::Platform;
-use gpulint_rules::fit::{Capacity, FitVerdict, Load, Misfit, gpus_of, uncertainty_text};
+use gpulint_rules::fit::{Capacity, FitVerdict, Load, Misfit, Nodes, gpus_of, uncertainty_text};
 use gpulint_rules::karpenter::scheduling::Uncertainty;
 use serde_json::{Value, json};
 
@@ -98,9 +98,16 @@ pub(super) fn text(
             page.push('\n');
         }
     }
-    let note = "Pods are packed as Karpenter packs pending ones, without nodes to begin with. Each node counts as the \
-                cheapest type by list price that has room.";
-    wrapped(&mut page, "", note, width);
+    let is_static = |nodes: &Nodes| nodes.pool.path(&["spec", "replicas"]).is_set();
+    let begin = match capacities.iter().any(|(_, capacity)| capacity.ceiling.nodes.iter().any(is_static)) {
+        true => "with the nodes of static pools to begin with",
+        false => "without nodes to begin with",
+    };
+    let note = format!(
+        "Pods are packed as Karpenter packs pending ones, {begin}. Each node counts as the cheapest type by list price \
+         that has room."
+    );
+    wrapped(&mut page, "", &note, width);
     wrapped(&mut page, "", &price_note(platform.region.as_deref()), width);
     out.write_all(printable(&page, true).as_bytes())?;
     Ok(())

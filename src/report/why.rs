@@ -201,6 +201,9 @@ fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> 
         let which = if several { format!(", {}", pod.spec.field_path()) } else { String::new() };
         let which = set.as_ref().map_or(which.clone(), |set| format!("{which} in {set}"));
         let verdict = match (pod.verdict, pod.first_pool()) {
+            (FitVerdict::Fits, Some(pool)) if pool.object.path(&["spec", "replicas"]).is_set() => {
+                format!("runs on the nodes of the static NodePool {}", pool.object.name())
+            }
             (FitVerdict::Fits, Some(pool)) => format!("goes to the NodePool {}", pool.object.name()),
             (FitVerdict::Fits, None) => "fits".to_owned(),
             (FitVerdict::DoesNotFit, _) if pod.ignored.is_some() => "gets no node from Karpenter".to_owned(),

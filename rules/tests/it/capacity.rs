@@ -78,6 +78,35 @@ fn one_pool_of_one_type() {
 }
 
 #[test]
+fn nodes_of_static_pools_stand_and_no_other_is_started() {
+    // Three pods of 500m fit 1930m: six stand on two nodes, and the others wait.
+    let fixed = || pool("fixed", &["m5.large"], json!({"replicas": 2, "limits": {"nodes": 3}}));
+    let web = |replicas| deployment("web", replicas, "cpu", "500m");
+    let fits = capacity(&[fixed(), web(6)]);
+    assert_eq!(
+        (fits.floor.verdict, nodes(&fits.floor)),
+        (FitVerdict::Fits, vec![("fixed", "m5.large", 2, 6)])
+    );
+    let beyond = capacity(&[fixed(), web(8)]);
+    assert_eq!(
+        (nodes(&beyond.floor), left(&beyond.floor)),
+        (vec![("fixed", "m5.large", 2, 6)], vec![("web", 2, 8)])
+    );
+    assert_eq!(beyond.floor.misfits[0].reason, "the nodes of the static NodePool `fixed` are full");
+    // Another pool starts nodes for those that are left, and nodes without pods are there all the same.
+    let more = pool("more", &["m5.xlarge"], json!({}));
+    assert_eq!(
+        nodes(&capacity(&[fixed(), more, web(8)]).floor),
+        [("fixed", "m5.large", 2, 6), ("more", "m5.xlarge", 1, 2)]
+    );
+    let idle = capacity(&[fixed()]).floor;
+    assert_eq!((nodes(&idle), idle.micro_dollars), (vec![("fixed", "m5.large", 2, 0)], Some(192_000)));
+    // `limits.nodes` below `replicas` is what is started.
+    let less = pool("less", &["m5.large"], json!({"replicas": 3, "limits": {"nodes": 1}}));
+    assert_eq!(nodes(&capacity(&[less, web(3)]).floor), [("less", "m5.large", 1, 3)]);
+}
+
+#[test]
 fn types_narrow_with_each_pod() {
     // Seven pods of 500m fit 3920m; the three others fit the smaller type, which is cheaper.
     let capacity =

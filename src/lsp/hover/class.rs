@@ -61,6 +61,12 @@ fn of_class(cluster: &Cluster, class: &Object, with_place: bool) -> String {
             _ => {}
         }
     }
+    if class.is(Kind::AUTO_MODE_NODE_CLASS) {
+        let size = spec.path(&["ephemeralStorage", "size"]);
+        let size = size.text().map_or_else(|| "80Gi, the default".to_owned(), str::to_owned);
+        lines.push(format!("disk: {size}, or the local NVMe disks as one volume"));
+        lines.push("at most 110 pods on a node".to_owned());
+    }
     if let Some(pods) = spec.path(&["kubelet", "maxPods"]).int() {
         lines.push(format!("at most {pods} pods on a node"));
     }
