@@ -96,7 +96,7 @@ fn the_table_fits_a_terminal() {
         .prints("  closed    no instance type has")
         .prints("fit no NodePool: pod/large")
         .prints("may or may not fit: pod/volume")
-        .prints("on-demand list prices of us-east-1 on 2026-07-06");
+        .prints("on-demand list prices of us-east-1 on 2026-07-20");
     assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
 }
 
@@ -213,7 +213,7 @@ fn whether_everything_fits_at_once() {
         .prints("  does not fit  ml/deployment/llm, 2 of 6 pods: the limit `nvidia.com/gpu: 4` of")
         .prints("is reached (a.yaml:5)")
         .prints("  note          ml/deployment/web: its pods spread over")
-        .prints("on-demand list prices of us-east-1 on 2026-07-06");
+        .prints("on-demand list prices of us-east-1 on 2026-07-20");
     assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
     let run = folder.run(&["pools", "--capacity", "--format", "json"]).exits(1);
     let report = run.json_of("pools");

@@ -85,7 +85,7 @@ fn a_pod_that_fits_gets_types_with_prices() {
     let run = run
         .prints("Job ml/train (apps/serving.yaml:17) goes to the NodePool gpu-spot\n")
         .prints("g6.12xlarge                4.602     48     192 GiB  4 x l4, 22 GiB each")
-        .prints("on-demand list price of us-east-1 on 2026-07-06; Spot prices are not known");
+        .prints("on-demand list price of us-east-1 on 2026-07-20; Spot prices are not known");
     assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
 }
 
@@ -117,7 +117,7 @@ fn the_answer_as_json() {
         pod["instanceTypes"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
     assert_eq!(names, ["g6.12xlarge", "g6.24xlarge", "g6.48xlarge"]);
     assert_eq!(pod["capacityTypes"], serde_json::json!(["spot"]));
-    assert_eq!(json["prices"]["date"], "2026-07-06");
+    assert_eq!(json["prices"]["date"], "2026-07-20");
 
     let run = folder().run(&["why", "deploy/llm", "-f", "json"]).exits(1);
     let json = run.json_of("why");

@@ -79,7 +79,7 @@ RETIRED = {
 UNSTATED_NEURON = {"trn2u.48xlarge": (16, 128)}
 
 MODULE = "github.com/aws/karpenter-provider-aws"
-VERSION = "v1.14.1"
+VERSION = "v1.15.1"
 
 
 class Karpenter:

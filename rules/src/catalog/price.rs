@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(price("m5.large", Some("cn-north-1")), None, "other currency");
         assert_eq!(price("hpc7a.96xlarge", None), None, "not listed");
         let elsewhere = find("m5.large").and_then(|t| t.list_price(Some("eu-west-1")));
-        let expected = ListPrice { micro_dollars: 96_000, region: "us-east-1", date: "2026-07-06" };
+        let expected = ListPrice { micro_dollars: 96_000, region: "us-east-1", date: "2026-07-20" };
         assert_eq!(elsewhere, Some(expected), "named as the price of us-east-1");
         assert_eq!(price_list(Some("us-gov-east-1")), Some(("us-gov-east-1", "2026-06-15")));
         assert_eq!(price_list(Some("cn-north-1")), None);
