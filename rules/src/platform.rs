@@ -34,6 +34,30 @@ impl std::fmt::Display for Version {
     }
 }
 
+/// The versions of a product that have something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VersionRange {
+    /// The first version. `None` if the oldest supported one has it.
+    pub(crate) since: Option<Version>,
+    /// The last version. `None` if the newest supported one has it.
+    pub(crate) until: Option<Version>,
+}
+
+impl VersionRange {
+    /// Reads two cells of a table; `-` is no bound. `None` if one is neither that nor a version.
+    pub(crate) fn parse(since: &str, until: &str) -> Option<VersionRange> {
+        let bound = |text: &str| match text {
+            "-" => Some(None),
+            text => Version::parse(text).map(Some),
+        };
+        Some(VersionRange { since: bound(since)?, until: bound(until)? })
+    }
+
+    pub(crate) fn contains(self, version: Version) -> bool {
+        self.since.is_none_or(|since| since <= version) && self.until.is_none_or(|until| version <= until)
+    }
+}
+
 /// A product that has a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Product {

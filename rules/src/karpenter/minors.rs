@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crate::platform::Version;
+use crate::platform::{Version, VersionRange};
 
 /// A fact of a CRD that not every minor has.
 #[derive(Clone, Debug)]
@@ -16,16 +16,8 @@ pub(crate) struct CrdFact {
     /// the keywords of the schema.
     pub fact: &'static str,
     pub value: &'static str,
-    /// The first minor with the fact. `None`: the oldest has it.
-    pub since: Option<Version>,
-    /// The last minor with the fact. `None`: the newest has it.
-    until: Option<Version>,
-}
-
-impl CrdFact {
-    fn holds(&self, version: Version) -> bool {
-        self.since.is_none_or(|since| since <= version) && self.until.is_none_or(|until| version <= until)
-    }
+    /// The minors with the fact.
+    pub range: VersionRange,
 }
 
 /// Which of Karpenter's two lists a feature gate is in. A gate in the other list has no effect.
@@ -76,8 +68,8 @@ fn read(line: &'static str, table: &mut Table) -> Option<()> {
     let columns: Vec<&'static str> = line.split('\t').collect();
     match *columns.as_slice() {
         ["crd", kind, path, fact, value, since, until] => {
-            let (since, until) = (Version::parse(since), Version::parse(until));
-            table.crds.push(CrdFact { kind, path, fact, value, since, until });
+            let range = VersionRange::parse(since, until)?;
+            table.crds.push(CrdFact { kind, path, fact, value, range });
         }
         ["gate", list, name, chart, states] => {
             let list = if list == "aws" { GateList::Aws } else { GateList::Core };
@@ -106,7 +98,7 @@ pub(crate) fn crd_facts() -> &'static [CrdFact] {
 /// in the table holds for every version.
 pub(crate) fn states(version: Version, kind: &str, path: &str, fact: &str, value: &str) -> bool {
     let is = |row: &&CrdFact| (row.kind, row.path, row.fact, row.value) == (kind, path, fact, value);
-    TABLE.crds.iter().find(is).is_none_or(|row| row.holds(version))
+    TABLE.crds.iter().find(is).is_none_or(|row| row.range.contains(version))
 }
 
 /// Whether the CRD of an EC2NodeClass accepts any map as `spec.kubelet`, so that only the controller validates it.

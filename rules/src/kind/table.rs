@@ -49,6 +49,8 @@ pub enum SchemaSource {
     Crd(&'static str),
     /// The name of a type in the OpenAPI document of Kubernetes.
     Core(&'static str),
+    /// The generated schemas of operators, by the kind and its version.
+    Operator,
 }
 
 const fn crd(version: &'static str, text: &'static str) -> KindSchema {
@@ -57,6 +59,10 @@ const fn crd(version: &'static str, text: &'static str) -> KindSchema {
 
 const fn core(version: &'static str, name: &'static str) -> KindSchema {
     KindSchema { version, source: SchemaSource::Core(name) }
+}
+
+const fn operator(version: &'static str) -> KindSchema {
+    KindSchema { version, source: SchemaSource::Operator }
 }
 
 const fn namespaced(
@@ -103,6 +109,12 @@ impl KindInfo {
 
     const fn schemas(self, schemas: &'static [KindSchema]) -> KindInfo {
         KindInfo { schemas: Some(schemas), ..self }
+    }
+
+    /// Whether its objects are checked as the API server does in Go code, beside the schema.
+    pub(crate) fn has_core_schema(&self) -> bool {
+        let mut schemas = self.schemas.unwrap_or_default().iter();
+        schemas.any(|schema| matches!(schema.source, SchemaSource::Core(_)))
     }
 }
 
@@ -192,6 +204,10 @@ pub static KINDS: &[KindInfo] = &[
         core("v1beta2", "io.k8s.api.resource.v1beta2.ResourceClaimTemplate"),
         core("v1beta1", "io.k8s.api.resource.v1beta1.ResourceClaimTemplate"),
     ]),
+    cluster_scoped("resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules").schemas(&[
+        core("v1", "io.k8s.api.resource.v1.DeviceTaintRule"),
+        core("v1beta2", "io.k8s.api.resource.v1beta2.DeviceTaintRule"),
+    ]),
     cluster_scoped("resource.k8s.io", "v1alpha2", "ResourceClass", "resourceclasses"),
     cluster_scoped("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses"),
     cluster_scoped("storage.k8s.io", "v1", "StorageClass", "storageclasses"),
@@ -204,8 +220,8 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[crd("v1alpha1", include_str!("../../schemas/karpenter.sh/v1alpha1/NodeOverlay.yaml"))]),
     cluster_scoped("karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses")
         .schemas(&[crd("v1", include_str!("../../schemas/karpenter.k8s.aws/v1/EC2NodeClass.yaml"))]),
-    // AWS publishes no schema: the schema rules report nothing, but placeholders in it are reported.
-    cluster_scoped("eks.amazonaws.com", "v1", "NodeClass", "nodeclasses").schemas(&[]),
+    cluster_scoped("eks.amazonaws.com", "v1", "NodeClass", "nodeclasses")
+        .schemas(&[crd("v1", include_str!("../../schemas/eks.amazonaws.com/v1/NodeClass.yaml"))]),
     // Karpenter before 0.33, which old clusters serve.
     cluster_scoped("karpenter.sh", "v1alpha5", "Provisioner", "provisioners"),
     cluster_scoped("karpenter.sh", "v1alpha5", "Machine", "machines"),
@@ -232,44 +248,74 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("keda.k8s.io", "v1alpha1", "TriggerAuthentication", "triggerauthentications"),
     // Operators that run pods.
     namespaced("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
-        .job(&["spec.replicatedJobs.[].template.spec.template"]),
-    namespaced("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets").replicated(&[
-        "spec.leaderWorkerTemplate.leaderTemplate",
-        "spec.leaderWorkerTemplate.workerTemplate",
-    ]),
+        .job(&["spec.replicatedJobs.[].template.spec.template"])
+        .schemas(&[operator("v1alpha2")]),
+    namespaced("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
+        .replicated(&["spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"])
+        .schemas(&[operator("v1")]),
     namespaced("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
-        .job(&["spec.pytorchReplicaSpecs.*.template"]),
-    namespaced("kubeflow.org", "v1", "TFJob", "tfjobs").job(&["spec.tfReplicaSpecs.*.template"]),
-    namespaced("kubeflow.org", "v1", "XGBoostJob", "xgboostjobs").job(&["spec.xgbReplicaSpecs.*.template"]),
-    namespaced("kubeflow.org", "v1", "PaddleJob", "paddlejobs").job(&["spec.paddleReplicaSpecs.*.template"]),
-    namespaced("kubeflow.org", "v1", "JAXJob", "jaxjobs").job(&["spec.jaxReplicaSpecs.*.template"]),
-    namespaced("kubeflow.org", "v1", "MPIJob", "mpijobs").job(&["spec.mpiReplicaSpecs.*.template"]),
+        .job(&["spec.pytorchReplicaSpecs.*.template"])
+        .schemas(&[operator("v1")]),
+    namespaced("kubeflow.org", "v1", "TFJob", "tfjobs")
+        .job(&["spec.tfReplicaSpecs.*.template"])
+        .schemas(&[operator("v1")]),
+    namespaced("kubeflow.org", "v1", "XGBoostJob", "xgboostjobs")
+        .job(&["spec.xgbReplicaSpecs.*.template"])
+        .schemas(&[operator("v1")]),
+    namespaced("kubeflow.org", "v1", "PaddleJob", "paddlejobs")
+        .job(&["spec.paddleReplicaSpecs.*.template"])
+        .schemas(&[operator("v1")]),
+    namespaced("kubeflow.org", "v1", "JAXJob", "jaxjobs")
+        .job(&["spec.jaxReplicaSpecs.*.template"])
+        .schemas(&[operator("v1")]),
+    // v1 is of the Training Operator, v2beta1 of the MPI Operator.
+    namespaced("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
+        .job(&["spec.mpiReplicaSpecs.*.template"])
+        .schemas(&[operator("v2beta1"), operator("v1")]),
     namespaced("kubeflow.org", "v1", "Notebook", "notebooks").pods(TEMPLATE),
     // The TrainingRuntime has the pod template.
-    namespaced("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs").job(&[]),
+    namespaced("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs")
+        .job(&[])
+        .schemas(&[operator("v1alpha1")]),
     namespaced("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime", "trainingruntimes")
-        .pods(TRAINING_RUNTIME),
+        .pods(TRAINING_RUNTIME)
+        .schemas(&[operator("v1alpha1")]),
     cluster_scoped("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime", "clustertrainingruntimes")
-        .pods(TRAINING_RUNTIME),
+        .pods(TRAINING_RUNTIME)
+        .schemas(&[operator("v1alpha1")]),
     namespaced("ray.io", "v1", "RayCluster", "rayclusters")
-        .pods(&["spec.headGroupSpec.template", "spec.workerGroupSpecs.[].template"]),
-    namespaced("ray.io", "v1", "RayJob", "rayjobs").job(&[
-        "spec.rayClusterSpec.headGroupSpec.template",
-        "spec.rayClusterSpec.workerGroupSpecs.[].template",
-        "spec.submitterPodTemplate",
-    ]),
-    namespaced("ray.io", "v1", "RayService", "rayservices").pods(&[
-        "spec.rayClusterConfig.headGroupSpec.template",
-        "spec.rayClusterConfig.workerGroupSpecs.[].template",
-    ]),
+        .pods(&["spec.headGroupSpec.template", "spec.workerGroupSpecs.[].template"])
+        .schemas(&[operator("v1"), operator("v1alpha1")]),
+    namespaced("ray.io", "v1", "RayJob", "rayjobs")
+        .job(&[
+            "spec.rayClusterSpec.headGroupSpec.template",
+            "spec.rayClusterSpec.workerGroupSpecs.[].template",
+            "spec.submitterPodTemplate",
+        ])
+        .schemas(&[operator("v1"), operator("v1alpha1")]),
+    namespaced("ray.io", "v1", "RayService", "rayservices")
+        .pods(&[
+            "spec.rayClusterConfig.headGroupSpec.template",
+            "spec.rayClusterConfig.workerGroupSpecs.[].template",
+        ])
+        .schemas(&[operator("v1"), operator("v1alpha1")]),
+    namespaced("ray.io", "v1", "RayCronJob", "raycronjobs").schemas(&[operator("v1")]),
     namespaced("serving.kserve.io", "v1beta1", "InferenceService", "inferenceservices")
-        .pods(&["spec.predictor!", "spec.predictor.workerSpec!"]),
-    namespaced("serving.kserve.io", "v1alpha1", "LLMInferenceService", "llminferenceservices").pods(&[
-        "spec.template!",
-        "spec.worker!",
-        "spec.prefill.template!",
-        "spec.prefill.worker!",
-    ]),
+        .pods(&["spec.predictor!", "spec.predictor.workerSpec!"])
+        .schemas(&[operator("v1beta1")]),
+    namespaced("serving.kserve.io", "v1alpha2", "LLMInferenceService", "llminferenceservices")
+        .pods(&["spec.template!", "spec.worker!", "spec.prefill.template!", "spec.prefill.worker!"])
+        .schemas(&[operator("v1alpha2"), operator("v1alpha1")]),
+    namespaced("serving.kserve.io", "v1alpha2", "LLMInferenceServiceConfig", "llminferenceserviceconfigs")
+        .schemas(&[operator("v1alpha2"), operator("v1alpha1")]),
+    namespaced("serving.kserve.io", "v1alpha1", "ServingRuntime", "servingruntimes")
+        .schemas(&[operator("v1alpha1")]),
+    cluster_scoped("serving.kserve.io", "v1alpha1", "ClusterServingRuntime", "clusterservingruntimes")
+        .schemas(&[operator("v1alpha1")]),
+    namespaced("serving.kserve.io", "v1alpha1", "InferenceGraph", "inferencegraphs")
+        .schemas(&[operator("v1alpha1")]),
+    namespaced("serving.kserve.io", "v1alpha1", "TrainedModel", "trainedmodels")
+        .schemas(&[operator("v1alpha1")]),
     namespaced("serving.knative.dev", "v1", "Service", "services").pods(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Rollout", "rollouts").replicated(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Workflow", "workflows").pods(&["spec.templates.[]!"]),
@@ -277,19 +323,63 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("argoproj.io", "v1alpha1", "CronWorkflow", "cronworkflows"),
     cluster_scoped("kueue.x-k8s.io", "v1beta1", "ClusterQueue", "clusterqueues"),
     namespaced("batch.volcano.sh", "v1alpha1", "Job", "jobs").job(&["spec.tasks.[].template"]),
+    namespaced("batch.volcano.sh", "v1alpha1", "Job", "jobs")
+        .job(&["spec.tasks.[].template"])
+        .schemas(&[operator("v1alpha1")]),
     namespaced("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "sparkapplications")
         .pods(&["spec.driver.template", "spec.executor.template"]),
     // The object that installs NVIDIA's GPU Operator.
-    cluster_scoped("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies"),
+    cluster_scoped("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies").schemas(&[operator("v1")]),
+    cluster_scoped("nvidia.com", "v1alpha1", "NVIDIADriver", "nvidiadrivers")
+        .schemas(&[operator("v1alpha1")]),
+    cluster_scoped("nvidia.com", "v1alpha1", "GPUCluster", "gpuclusters").schemas(&[operator("v1alpha1")]),
+    namespaced("resource.nvidia.com", "v1beta1", "ComputeDomain", "computedomains")
+        .schemas(&[operator("v1beta1")]),
+    // Capacity and queues.
+    namespaced("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", "capacitybuffers")
+        .schemas(&[operator("v1beta1"), operator("v1alpha1")]),
+    namespaced("autoscaling.x-k8s.io", "v1", "ProvisioningRequest", "provisioningrequests")
+        .schemas(&[operator("v1"), operator("v1beta1")]),
+    cluster_scoped("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues")
+        .schemas(&[operator("v1beta2"), operator("v1beta1")]),
+    namespaced("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues")
+        .schemas(&[operator("v1beta2"), operator("v1beta1")]),
+    cluster_scoped("kueue.x-k8s.io", "v1beta2", "ResourceFlavor", "resourceflavors")
+        .schemas(&[operator("v1beta2"), operator("v1beta1")]),
+    cluster_scoped("kueue.x-k8s.io", "v1beta2", "Cohort", "cohorts").schemas(&[
+        operator("v1beta2"),
+        operator("v1beta1"),
+        operator("v1alpha1"),
+    ]),
+    cluster_scoped("kueue.x-k8s.io", "v1beta2", "Topology", "topologies").schemas(&[
+        operator("v1beta2"),
+        operator("v1beta1"),
+        operator("v1alpha1"),
+    ]),
+    cluster_scoped("kueue.x-k8s.io", "v1beta2", "AdmissionCheck", "admissionchecks")
+        .schemas(&[operator("v1beta2"), operator("v1beta1")]),
+    cluster_scoped("kueue.x-k8s.io", "v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses")
+        .schemas(&[operator("v1beta2"), operator("v1beta1")]),
+    cluster_scoped("kueue.x-k8s.io", "v1beta2", "ProvisioningRequestConfig", "provisioningrequestconfigs")
+        .schemas(&[operator("v1beta2"), operator("v1beta1")]),
+    cluster_scoped("kueue.x-k8s.io", "v1beta2", "MultiKueueConfig", "multikueueconfigs")
+        .schemas(&[operator("v1beta2"), operator("v1beta1")]),
+    cluster_scoped("kueue.x-k8s.io", "v1beta2", "MultiKueueCluster", "multikueueclusters")
+        .schemas(&[operator("v1beta2"), operator("v1beta1")]),
+    namespaced("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups").schemas(&[operator("v1beta1")]),
+    cluster_scoped("scheduling.volcano.sh", "v1beta1", "Queue", "queues").schemas(&[operator("v1beta1")]),
+    namespaced("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows").schemas(&[operator("v1alpha1")]),
+    cluster_scoped("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes")
+        .schemas(&[operator("v1alpha1")]),
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
     namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
     namespaced("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations"),
     // Monitoring.
-    namespaced("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
-    namespaced("monitoring.coreos.com", "v1", "Probe", "probes"),
-    namespaced("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules"),
-    namespaced("monitoring.coreos.com", "v1alpha1", "ScrapeConfig", "scrapeconfigs"),
-    namespaced("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"),
+    namespaced("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors").schemas(&[operator("v1")]),
+    namespaced("monitoring.coreos.com", "v1", "Probe", "probes").schemas(&[operator("v1")]),
+    namespaced("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules").schemas(&[operator("v1")]),
+    namespaced("monitoring.coreos.com", "v1alpha1", "ScrapeConfig", "scrapeconfigs").schemas(&[operator("v1alpha1")]),
+    namespaced("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors").schemas(&[operator("v1")]),
     namespaced("grafana.integreatly.org", "v1beta1", "GrafanaDashboard", "grafanadashboards"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMAgent", "vmagents"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMAlert", "vmalerts"),

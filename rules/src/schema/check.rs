@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
+use crate::kind::{Kind, SchemaSource};
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::{Memo, Object, ObjectId};
 use crate::platform::{Platform, Product};
@@ -15,10 +16,10 @@ use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 
 use super::acceptor::{ValidationOptions, is_set_by_kustomize};
-use super::compiled::CompiledSchema;
 use super::field_history::FieldHistory;
 use super::violation::{MAX_VIOLATIONS, Violation, ViolationKind};
-use super::{core, crd, errors, metadata, table, validation};
+use super::table::SchemaEntry;
+use super::{core, crd, errors, metadata, operators, table, validation};
 use crate::steps;
 
 /// The result of a check against a built-in schema.
@@ -83,21 +84,25 @@ pub(crate) fn fields_with_history<'o>(
 fn checked(object: &Object) -> &Checked {
     let remembered = object.memo(&CHECKED, || match table::find(object.id()) {
         None => Some(Checked::default()),
-        Some(entry) => limited(|| of_kind(&entry.schema, object)),
+        Some(entry) => limited(|| of_kind(entry, object)),
     });
     finished(remembered.as_ref())
 }
 
 /// Checks an object against the schema of its kind. An object that is valid apart from its uncertain parts has no
 /// violations of it.
-fn of_kind(schema: &CompiledSchema, object: &Object) -> Checked {
+fn of_kind(entry: &SchemaEntry, object: &Object) -> Checked {
+    let schema = &entry.schema;
     let (tree, root) = object.tree();
     let accepted = schema.accepts(tree, root, validation_options(object));
     let mut histories = Vec::new();
     if accepted.may_have_history {
         schema.acceptor().add_histories(tree, root, &mut histories);
     }
-    let of_schema = if accepted.is_valid { Vec::new() } else { errors::violations(schema, tree, root) };
+    let mut of_schema = if accepted.is_valid { Vec::new() } else { errors::violations(schema, tree, root) };
+    if matches!(entry.source, SchemaSource::Operator) {
+        of_schema.retain(operators::is_of_structure);
+    }
     Checked { violations: check(object, of_schema), histories }
 }
 
@@ -241,6 +246,13 @@ pub(crate) fn fields_at(
         Some(schema) => fields(schema, pointer),
         None => Vec::new(),
     }
+}
+
+/// The names of the fields that the first schema of a kind declares at a path.
+pub(crate) fn fields_of(kind: Kind, path: &[&str]) -> Vec<String> {
+    let entry = table::SCHEMAS.iter().find(|entry| entry.kind == kind);
+    let path = Pointer::from_steps(path.iter().map(|step| (*step).to_owned()));
+    entry.map(|entry| fields(entry.structural(), &path)).unwrap_or_default()
 }
 
 fn child<'s>(schema: &'s Value, step: &str) -> Option<&'s Value> {

@@ -6,6 +6,7 @@
 //! schemas/core/*.json  (generated) ──────┤ core types, one per line, with the fields of all versions
 //! schemas/core/*.tsv   (generated) ──────┤ field_history: the versions and feature gates of fields
 //! schemas/core/strict.yaml ──────────────┤ checks in Go code: enums, bounds
+//! schemas/operators.json (generated) ────┤ kinds of operators, with what any of their releases accepts
 //!                                        ▼
 //!                          structural ─► compiled: acceptor, and jsonschema::Validator (keywords) for what it does not accept
 //!                                        ▼
@@ -29,6 +30,7 @@ mod field_history;
 mod instance;
 mod keywords;
 mod metadata;
+mod operators;
 pub(crate) mod outline;
 mod structural;
 mod table;
@@ -38,10 +40,11 @@ pub(crate) mod validation;
 mod violation;
 
 pub(crate) use check::{
-    accepted_by_definition, fields_at, fields_with_history, has_schema, is_envelope, outdated_schemas,
+    accepted_by_definition, fields_at, fields_of, fields_with_history, has_schema, is_envelope, outdated_schemas,
     violations,
 };
 pub(crate) use crd::failed_validations;
 pub(crate) use field_history::{FeatureGate, FieldHistory, feature_gate};
+pub(crate) use operators::{Operator, may_differ, operator_of};
 pub(crate) use keywords::{CRD_DATE_TIME, GO_QUANTITY};
 pub(crate) use violation::{LengthUnit, Violation, ViolationKind};

@@ -118,7 +118,7 @@ impl<'s> Outline<'s> {
         let schema = entry.structural();
         let strict = match entry.source {
             crate::kind::SchemaSource::Core(name) => core::strict_definition(name),
-            crate::kind::SchemaSource::Crd(_) => None,
+            crate::kind::SchemaSource::Crd(_) | crate::kind::SchemaSource::Operator => None,
         };
         Some(Outline { is_root: true, ..Outline::new(strict.unwrap_or(schema)) })
     }

@@ -9,6 +9,7 @@ use crate::object::ObjectId;
 
 use super::compiled::CompiledSchema;
 use super::core::read_yaml;
+use super::operators;
 use super::structural::{of_core, of_crd};
 
 pub(super) struct SchemaEntry {
@@ -26,7 +27,7 @@ pub(super) static SCHEMAS: LazyLock<Vec<SchemaEntry>> = LazyLock::new(|| {
             kind: info.kind,
             version: schema.version,
             source: schema.source,
-            schema: CompiledSchema::new(|| json_schema(info.kind, schema.source)),
+            schema: CompiledSchema::new(|| json_schema(info.kind, schema.version, schema.source)),
             structural: OnceLock::new(),
         })
     });
@@ -38,12 +39,13 @@ pub(super) fn find(id: &ObjectId) -> Option<&'static SchemaEntry> {
     SCHEMAS.iter().find(|e| e.version == id.version && id.is(e.kind))
 }
 
-fn json_schema(kind: Kind, source: SchemaSource) -> Value {
+fn json_schema(kind: Kind, version: &str, source: SchemaSource) -> Value {
     match source {
         // KEDA's admission webhook decodes objects of its kinds into Go structs, so integer formats are
         // bounds.
         SchemaSource::Crd(text) => of_crd(&read_yaml(text), kind.group == "keda.sh"),
         SchemaSource::Core(name) => of_core(name).unwrap_or(Value::Bool(true)),
+        SchemaSource::Operator => of_crd(&operators::schema(kind, version), false),
     }
 }
 
@@ -53,6 +55,7 @@ impl SchemaEntry {
         self.structural.get_or_init(|| match self.source {
             SchemaSource::Crd(text) => read_yaml(text),
             SchemaSource::Core(name) => super::core::definition(name).cloned().unwrap_or_default(),
+            SchemaSource::Operator => operators::schema(self.kind, self.version),
         })
     }
 }

@@ -122,7 +122,7 @@ fn aws_rejection(key: &str, place: KeyLocation, version: Version) -> Option<KeyR
             && name != "instance-tenancy";
         return (!kept).then_some(KeyRejectionReason::NotInOverlay);
     }
-    let since = listed(key)?.since?;
+    let since = listed(key)?.range.since?;
     (version < since).then_some(KeyRejectionReason::Since(since))
 }
 

@@ -38,6 +38,7 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 
 use crate::cluster::objects::Lookup;
+use crate::kind::KindInfo;
 use crate::rules::gpu::dra_claims::{claims, target, used};
 use crate::rules::prelude::*;
 
@@ -58,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         // The rules over the schema report what the API server rejects.
-        if object.kind_info().is_none_or(|info| info.schemas.is_none()) || object.is(Kind::SCALED_JOB) {
+        if !object.kind_info().is_some_and(KindInfo::has_core_schema) {
             inside(&template, ctx);
         }
         for claim in claims(&template) {

@@ -50,7 +50,8 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A custom resource keeps the field; whether the pods that its controller makes keep it depends on the controller.
-    if Product::of_group(object.group()) != Some(Product::Kubernetes) {
+    let is_custom = Product::of_group(object.group()) != Some(Product::Kubernetes);
+    if is_custom || schema::may_differ(object, ctx.definitions()) {
         return None;
     }
     for (node, history) in schema::fields_with_history(object, ctx.definitions()) {
@@ -69,7 +70,7 @@ fn gate_off(history: &FieldHistory, ctx: &Context<'_>) -> Option<&'static Featur
         Product::Kubernetes.supported().filter(|version| !is_stated && *version > platform.kubernetes);
     let versions: Vec<Version> = std::iter::once(platform.kubernetes).chain(later).collect();
     let is_off = |gate: &&&FeatureGate| versions.iter().all(|version| gate.is_off(*version, platform));
-    history.gates.iter().filter(|_| history.is_in(platform.kubernetes)).find(is_off).copied()
+    history.gates.iter().filter(|_| history.range.contains(platform.kubernetes)).find(is_off).copied()
 }
 
 fn report(node: &Node<'_>, gate: &FeatureGate, ctx: &mut Context<'_>) {

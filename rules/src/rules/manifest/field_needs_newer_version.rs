@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             "Karpenter" => karpenter,
             _ => platform.keda,
         };
-        if let Some(needed) = row.first.filter(|first| installed < *first) {
+        if let Some(needed) = row.range.since.filter(|first| installed < *first) {
             for node in row.nodes(object) {
                 report(&node, row, needed, installed, ctx);
             }

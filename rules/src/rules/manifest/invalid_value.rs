@@ -72,13 +72,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let earlier = EarlierReports::of(object, ctx);
     let outdated = schema::outdated_schemas(object, ctx.platform(), ctx.definitions());
+    let may_differ = schema::may_differ(object, ctx.definitions());
     let incomplete = is_incomplete(object, ctx.definitions());
     let dropped = dropped_fields(object, ctx);
     // Violations that follow from a misplaced field are not reported beside unknown-field's finding.
     let misplaced =
         if ctx.is_rule_enabled("unknown-field") { misplaced(object, ctx.definitions()) } else { Vec::new() };
     for violation in violations.iter() {
-        if is_accepted_by_version(object, violation, ctx.platform())
+        let later = since::bounded_later(object, violation, ctx.platform());
+        if is_accepted_by_version(object, violation, later, ctx.platform())
             || violation.kind == ViolationKind::Unknown
             || is_part(violation)
             || earlier.covers(violation)
@@ -103,7 +105,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             description.message =
                 format!("{} up to {} {}", description.message, product.name(), product.newest());
         }
-        let later = since::bounded_later(object, violation, ctx.platform());
         if let Some(later) = later {
             description.help = Some(format!("the API server rejects it from KEDA {later} on"));
         }
@@ -111,6 +112,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.rejected_by(later.is_none().then(|| rejecting_component(object, violation)));
         if outdated.is_some() || later.is_some() {
             finding.severity(Severity::Warning);
+        }
+        if may_differ && !is_common(violation) {
+            finding.severity(Severity::Warning).rejected_by(None);
         }
         if let Some(help) = description.help {
             finding.help(help);
@@ -133,9 +137,14 @@ fn dropped_fields(object: &Object, ctx: &Context<'_>) -> Vec<Pointer> {
 }
 
 /// Whether the platform's version accepts a value that other versions reject: for Karpenter a duration, a repeated reason, and
-/// whatever its controllers check instead; for KEDA a replica count below its minimum, which is reported by
-/// keda-replica-bounds; for Kubernetes the name of a Service that begins with a digit.
-fn is_accepted_by_version(object: &Object, violation: &Violation, platform: &Platform) -> bool {
+/// whatever its controllers check instead; for KEDA, which has the bound from `later` on, a replica count below its minimum, which is
+/// reported by keda-replica-bounds; for Kubernetes the name of a Service that begins with a digit.
+fn is_accepted_by_version(
+    object: &Object,
+    violation: &Violation,
+    later: Option<Version>,
+    platform: &Platform,
+) -> bool {
     if object.is(Kind::SERVICE) && violation.pointer.steps() == ["metadata", "name"] {
         let relaxed = schema::feature_gate("RelaxedServiceNameValidation");
         let is_text = object.path(&["metadata", "name"]).text().is_some();
@@ -143,7 +152,7 @@ fn is_accepted_by_version(object: &Object, violation: &Violation, platform: &Pla
             && is_dns_label(object.name())
             && relaxed.is_some_and(|gate| !gate.is_off(platform.kubernetes, platform));
     }
-    if since::bounded_later(object, violation, platform).is_some() {
+    if later.is_some() {
         let last = violation.pointer.steps().last().map_or("", String::as_str);
         return matches!(last, "minReplicaCount" | "maxReplicaCount" | "idleReplicaCount");
     }
@@ -165,6 +174,11 @@ fn is_accepted_by_version(object: &Object, violation: &Violation, platform: &Pla
     let text = node.text().filter(|_| matches!(violation.kind, ViolationKind::Pattern { .. }));
     text.zip(duration_field(object, &node))
         .is_some_and(|(text, field)| duration::passes_unanchored_pattern(field, text, karpenter))
+}
+
+/// Whether a violation is about `metadata`, which is the same in every kind and version.
+fn is_common(violation: &Violation) -> bool {
+    violation.pointer.steps().first().is_some_and(|first| first == "metadata")
 }
 
 /// The component that rejects a value: in custom resources the API server accepts numbers beyond 32 bits, and

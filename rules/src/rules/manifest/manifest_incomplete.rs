@@ -109,6 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             (object.root().at(&above), message, Some(Authority::ApiServer))
         }
     };
+    let may_differ = schema::may_differ(object, ctx.definitions());
     // Nothing else is reported as missing in a fragment, and absent fields have no location: only this one.
     let finding = ctx.report(&object.root(), message);
     finding.location = Location::of(object, &place);
@@ -119,10 +120,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 object.root().span().map_or(0, |span| span.start as usize),
             )
     });
+    if may_differ {
+        finding.severity(Severity::Warning);
+    }
     if called_patch {
         finding.severity(Severity::Info);
     }
-    finding.rejected_by(refused).help(if looks_like_a_patch(object) {
+    finding.rejected_by(refused.filter(|_| !may_differ)).help(if looks_like_a_patch(object) {
         "if this is a patch, list it under `patches` in a kustomization; otherwise add what is missing"
             .to_owned()
     } else {

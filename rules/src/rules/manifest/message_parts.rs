@@ -24,8 +24,11 @@ pub(super) fn quoted_field(pointer: &Pointer) -> String {
 }
 
 pub(in crate::rules) fn with_article(kind: &str) -> String {
-    // `EC2NodeClass` is pronounced with a vowel; no other kind here is an exception.
-    let article = if kind.starts_with(['A', 'E', 'I', 'O', 'a', 'e', 'i', 'o']) { "an" } else { "a" };
+    // The letters of an abbreviation are pronounced, as in `MPIJob`.
+    let is_abbreviated = kind.chars().take(2).all(|c| c.is_ascii_uppercase());
+    let spelled = is_abbreviated && kind.starts_with(['F', 'H', 'L', 'M', 'N', 'R', 'S', 'X']);
+    let vowel = kind.starts_with(['A', 'E', 'I', 'O', 'a', 'e', 'i', 'o']);
+    let article = if spelled || vowel { "an" } else { "a" };
     format!("{article} {kind}")
 }
 

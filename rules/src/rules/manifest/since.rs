@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::karpenter::minors;
 use crate::karpenter::minors::CrdFact;
-use crate::platform::Platform;
+use crate::platform::{Platform, VersionRange};
 use crate::rules::prelude::*;
 use crate::schema::{LengthUnit, Violation, ViolationKind};
 use crate::tree::pointer::Pointer;
@@ -18,10 +18,7 @@ pub(super) struct Since {
     /// Empty: the field itself.
     pub(super) values: Vec<&'static str>,
     pub(super) product: &'static str,
-    /// The first version. `None` if the oldest supported one has it.
-    pub(super) first: Option<Version>,
-    /// The last version. `None` if the newest one has it.
-    pub(super) last: Option<Version>,
+    pub(super) range: VersionRange,
 }
 
 const TABLES: [&str; 2] = [include_str!("since.tsv"), include_str!("since-keda.tsv")];
@@ -40,6 +37,7 @@ static TABLE: LazyLock<BTreeMap<Kind, Vec<Since>>> = LazyLock::new(|| {
 /// `apiVersion`.
 fn of_karpenter(fact: &'static CrdFact) -> Option<Since> {
     let kinds = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY, Kind::EC2_NODE_CLASS];
+    fact.range.since?;
     let values = match fact.fact {
         "field" if fact.path != "spec" && !fact.path.ends_with('*') => Vec::new(),
         "enum" => vec![fact.value],
@@ -50,8 +48,7 @@ fn of_karpenter(fact: &'static CrdFact) -> Option<Since> {
         path: fact.path.split('/').collect(),
         values,
         product: Product::Karpenter.name(),
-        first: Some(fact.since?),
-        last: None,
+        range: VersionRange { until: None, ..fact.range },
     })
 }
 
@@ -65,12 +62,9 @@ fn row(line: &'static str) -> Option<Since> {
     let path = fields.next()?.split('/').collect();
     let values = fields.next()?.split(',').filter(|value| *value != "-").collect();
     let product = fields.next()?;
-    let mut version = || fields.next().filter(|text| *text != "-").map(Version::parse);
-    let (first, last) = (version(), version());
     // A version that cannot be parsed makes the row invalid.
-    let (first, last) =
-        (first.map_or(Some(None), |v| v.map(Some))?, last.map_or(Some(None), |v| v.map(Some))?);
-    Some(Since { kind: Kind::new(group, kind), path, values, product, first, last })
+    let range = VersionRange::parse(fields.next()?, fields.next().unwrap_or("-"))?;
+    Some(Since { kind: Kind::new(group, kind), path, values, product, range })
 }
 
 /// The rows of an object's kind.
@@ -81,7 +75,7 @@ pub(super) fn rows(object: &Object) -> impl Iterator<Item = &'static Since> {
 /// Whether the installed version of KEDA has a field or a value that the newest one no longer has.
 pub(super) fn is_of_older_keda(object: &Object, pointer: &Pointer, platform: &Platform) -> bool {
     rows(object).filter(|row| row.product == "KEDA").any(|row| {
-        row.last.is_some_and(|last| platform.keda <= last)
+        row.range.until.is_some_and(|last| platform.keda <= last)
             && row.leads_to(pointer)
             && (row.values.is_empty()
                 || object.root().at(pointer).text().is_some_and(|v| row.values.contains(&v)))
@@ -98,7 +92,7 @@ pub(super) fn bounded_later(object: &Object, violation: &Violation, platform: &P
         _ => return None,
     };
     let row = rows(object).find(|row| row.values == [bound] && row.leads_to(&violation.pointer))?;
-    row.first.filter(|first| platform.keda < *first)
+    row.range.since.filter(|first| platform.keda < *first)
 }
 
 impl Since {
@@ -128,7 +122,7 @@ fn find<'a>(node: &Node<'a>, path: &[&str], out: &mut Vec<Node<'a>>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{TABLE, TABLES, lines, minors, of_karpenter};
+    use super::{TABLE, TABLES, VersionRange, lines, minors, of_karpenter};
 
     #[test]
     fn every_row_of_the_tables_is_read() {
@@ -136,6 +130,6 @@ mod tests {
         assert!(of_karpenter > 15, "{of_karpenter}");
         let rows = || TABLE.values().flatten();
         assert_eq!(rows().count(), TABLES.iter().flat_map(|table| lines(table)).count() + of_karpenter);
-        assert!(rows().all(|row| row.first.is_some() || row.last.is_some()));
+        assert!(rows().all(|row| row.range != VersionRange::default()));
     }
 }

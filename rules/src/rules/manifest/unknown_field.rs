@@ -8,7 +8,9 @@
 //!
 //! # Fix
 //! Write the field that is meant: the nearest name, or where the field stands in this version. Where
-//! `platform` names a version that is newer than gpulint's schemas, the finding is a warning. A field of
+//! `platform` names a version that is newer than gpulint's schemas, the finding is a warning. So it is for kinds
+//! of operators, such as a RayCluster, a ClusterQueue or a ServiceMonitor: gpulint knows the fields of the releases of
+//! the last two years, and not which one runs; give the cluster's own definitions with `--crds`. A field of
 //! Kubernetes that came with a later version is a warning while `platform.kubernetes` is not set.
 //!
 //! # Example
@@ -39,6 +41,7 @@
 use crate::karpenter::minors::has_open_kubelet;
 use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::MAX_MERGED_RELATED;
+use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::migration::moved_fields::{Replacement, moved_field};
 use crate::platform::{KEDA_POD_FIELDS, Platform};
 use crate::rules::manifest::message_parts::{list_names, quoted_field, quoted_value, with_article};
@@ -47,7 +50,7 @@ use crate::rules::manifest::since;
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::schema::{FieldHistory, Violation, ViolationKind, fields_at};
+use crate::schema::{FieldHistory, Operator, Violation, ViolationKind, fields_at};
 use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
@@ -121,9 +124,13 @@ fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer
         _ => "in the wrong place".to_owned(),
     };
     let home = quoted_field(&parent(&meant.to));
+    let may_differ = schema::may_differ(object, ctx.definitions());
     let finding =
         ctx.report(&object.root().at(first), format!("{} and {others} are {wrong}", quoted_value(name)));
     let to = parent(&meant.to);
+    if may_differ {
+        finding.severity(Severity::Warning).rejected_by(None);
+    }
     finding.at_key().help(if to.steps() == ["status"] {
         "remove them: they are of the `status`, which the cluster writes".to_owned()
     } else if !object.root().at(&to).is_absent() {
@@ -141,7 +148,12 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     let definitions = ctx.definitions();
     let field = quoted_field(pointer);
     let node = object.root().at(pointer);
+    let is_auto_mode = object.is(Kind::AUTO_MODE_NODE_CLASS) && definitions.find(id).is_none();
+    // A name that is right for the other class is not misspelled.
+    let is_carried_over =
+        is_auto_mode && meant.is_none_or(Misplaced::is_misspelled) && is_of_ec2_node_class(pointer);
     if is_open_kubelet(object, pointer, ctx.platform())
+        || is_auto_mode && meant.is_none() && !is_carried_over
         || since::is_of_older_keda(object, pointer, ctx.platform())
     {
         return;
@@ -150,14 +162,25 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     let moved = moved_field((&id.group, &id.kind), &path);
     // A newer version does not bring back a field that has moved.
     let outdated = schema::outdated_schemas(object, ctx.platform(), definitions).filter(|_| moved.is_none());
-    let mut message = format!("{} of `{}` has no field {field}", with_article(&id.kind), id.api_version());
-    if let Some(product) = outdated {
-        message = format!("{message} up to {} {}", product.name(), product.newest());
-    }
+    let operator = schema::operator_of(object, definitions);
+    let message = match (operator, outdated) {
+        (Some(operator), _) => of_no_release(object, &field, operator),
+        (None, Some(product)) => {
+            format!("{} up to {} {}", has_no(object, &field), product.name(), product.newest())
+        }
+        (None, None) => has_no(object, &field),
+    };
     let finding = ctx.report(&node, message);
     finding.at_key();
     if outdated.is_some() {
         finding.severity(Severity::Warning);
+    }
+    if is_carried_over {
+        finding.help("remove it: in EKS Auto Mode, AWS decides what Karpenter reads from an EC2NodeClass");
+        return;
+    }
+    if is_auto_mode || operator.is_some() {
+        finding.severity(Severity::Warning).rejected_by(None);
     }
     if let Some(found) = moved {
         match found.now {
@@ -209,6 +232,25 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     }
 }
 
+fn has_no(object: &Object, field: &str) -> String {
+    let id = object.id();
+    format!("{} of `{}` has no field {field}", with_article(&id.kind), id.api_version())
+}
+
+/// That no release of an operator has a field; without the releases where both are long.
+fn of_no_release(object: &Object, field: &str, operator: &Operator) -> String {
+    let message = format!("{} has no field {field}", with_article(object.kind()));
+    let whole = format!("{message} in {operator}");
+    if whole.chars().count() <= MAX_MESSAGE_CHARS { whole } else { message }
+}
+
+/// Whether an EC2NodeClass has the field. AWS publishes no definition of the NodeClass of EKS Auto Mode, so another field may be
+/// a new one.
+fn is_of_ec2_node_class(pointer: &Pointer) -> bool {
+    let known = schema::fields_of(Kind::EC2_NODE_CLASS, &["spec"]);
+    matches!(pointer.steps(), [spec, field] if spec == "spec" && known.contains(field))
+}
+
 /// Whether a field stands in `spec.kubelet` of an EC2NodeClass, where the CRD lists no fields there.
 fn is_open_kubelet(object: &Object, pointer: &Pointer, platform: &Platform) -> bool {
     object.is(Kind::EC2_NODE_CLASS)
@@ -227,10 +269,10 @@ fn of_other_version(object: &Object, node: &Node<'_>, history: &FieldHistory, ct
         true => format!("KEDA {} has the fields of {version}", platform.keda),
         false => format!("{version} does not have it"),
     };
-    let since = history.since.filter(|since| *since > version);
+    let since = history.range.since.filter(|since| *since > version);
     let is_past =
         |until: &Version| *until < version && !since::is_of_older_keda(object, &node.pointer(), platform);
-    let until = history.until.filter(is_past);
+    let until = history.range.until.filter(is_past);
     let message = match (since, until) {
         (Some(since), _) => format!("{field} requires Kubernetes {since}; {lacks_it}"),
         (None, Some(until)) => format!("{field} was removed from Kubernetes after {until}; {lacks_it}"),
@@ -240,5 +282,10 @@ fn of_other_version(object: &Object, node: &Node<'_>, history: &FieldHistory, ct
         Some(since) if !is_keda => format!("update Kubernetes to {since}, or remove the field"),
         _ => "remove the field".to_owned(),
     };
-    ctx.report(node, message).at_key().help(help);
+    let may_differ = schema::may_differ(object, ctx.definitions());
+    let finding = ctx.report(node, message);
+    finding.at_key().help(help);
+    if may_differ {
+        finding.severity(Severity::Warning).rejected_by(None);
+    }
 }
