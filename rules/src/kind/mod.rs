@@ -57,6 +57,8 @@ impl Kind {
     /// ResourceClaimTemplate of dynamic resource allocation.
     pub const RESOURCE_CLAIM_TEMPLATE: Kind = Kind::new("resource.k8s.io", "ResourceClaimTemplate");
     pub const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
+    /// DeviceTaintRule of dynamic resource allocation.
+    pub const DEVICE_TAINT_RULE: Kind = Kind::new("resource.k8s.io", "DeviceTaintRule");
     pub(crate) const VALIDATING_WEBHOOK_CONFIGURATION: Kind =
         Kind::new("admissionregistration.k8s.io", "ValidatingWebhookConfiguration");
     pub(crate) const MUTATING_WEBHOOK_CONFIGURATION: Kind =

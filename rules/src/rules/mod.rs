@@ -31,6 +31,7 @@ mod webhook_safety;
 
 /// The table that everything else is derived from.
 pub static RULES: &[&Rule] = &[
+    &manifest::api_version_not_served::RULE,
     &manifest::api_version_unknown::RULE,
     &manifest::cel_syntax_error::RULE,
     &manifest::cluster_scoped_namespace::RULE,
@@ -236,6 +237,7 @@ pub static RULES: &[&Rule] = &[
     &availability::volume_shared_by_replicas::RULE,
     &availability::zone_spread_missing::RULE,
     &gpu::argument_with_blank::RULE,
+    &gpu::device_taint_rule_evicts::RULE,
     &gpu::dra_allocation_invalid::RULE,
     &gpu::dra_and_device_plugin::RULE,
     &gpu::dra_claim_reference::RULE,

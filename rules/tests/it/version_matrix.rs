@@ -1,5 +1,5 @@
 //! Every field of the core types that not every supported version of Kubernetes has, in an object of each kind that
-//! reaches it, at every supported version: unknown where the version does not have it, and only there.
+//! reaches it, at every supported version: unknown where the version does not have it, and only there. API versions likewise.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,9 +8,27 @@ use gpulint_rules::{Engine, Object, Settings};
 use gpulint_testing::cluster;
 use serde_json::{Map, Value, json};
 
+fn read(file: &str) -> String {
+    std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
 fn schemas(file: &str) -> String {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/core").join(file);
-    std::fs::read_to_string(path).unwrap()
+    read(&format!("schemas/core/{file}"))
+}
+
+/// The cells of a table.
+fn rows(table: &str) -> Vec<Vec<&str>> {
+    table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect()).collect()
+}
+
+/// One rule at each supported version of Kubernetes.
+fn engines(rule: &str) -> Vec<(Version, Engine)> {
+    let at = |kubernetes| {
+        let platform = Platform { kubernetes, ..Platform::default().with_all_stated() };
+        let select = vec![rule.to_owned()];
+        (kubernetes, Engine::new(Settings { select, platform, ..Settings::default() }))
+    };
+    Product::Kubernetes.supported().map(at).collect()
 }
 
 /// The schema behind a reference; other schemas are returned unchanged.
@@ -90,17 +108,9 @@ fn has(version: Version, since: &str, until: &str) -> bool {
 #[test]
 fn each_version_has_the_fields_that_are_its_own() {
     let types: Value = serde_json::from_str(&schemas("types.json")).unwrap();
-    let rows = schemas("fields.tsv");
-    let rows: Vec<Vec<&str>> =
-        rows.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect()).collect();
-    let engines: Vec<(Version, Engine)> = Product::Kubernetes
-        .supported()
-        .map(|kubernetes| {
-            let platform = Platform { kubernetes, ..Platform::default().with_all_stated() };
-            let select = vec!["unknown-field".to_owned()];
-            (kubernetes, Engine::new(Settings { select, platform, ..Settings::default() }))
-        })
-        .collect();
+    let fields = schemas("fields.tsv");
+    let rows = rows(&fields);
+    let engines = engines("unknown-field");
     let (mut cases, mut reached) = (0, BTreeSet::new());
     for (kind, root) in types["roots"].as_object().unwrap() {
         let (api_version, kind) = kind.rsplit_once('/').unwrap();
@@ -135,4 +145,28 @@ fn each_version_has_the_fields_that_are_its_own() {
     assert!(cases > 1_000, "{cases} cases");
     let unreached: Vec<_> = rows.iter().filter(|row| !reached.contains(&(row[0], row[1]))).collect();
     assert!(unreached.iter().all(|row| row[0].ends_with("Status")), "{unreached:?}");
+}
+
+#[test]
+fn each_version_serves_the_api_versions_that_are_its_own() {
+    let table = read("src/kind/api_minors.tsv");
+    let engines = engines("api-version-not-served");
+    let mut cases = 0;
+    for row in rows(&table) {
+        let [api_version, kind, since, until, default] = row[..] else { panic!("{row:?}") };
+        // dra-api-version reports these, and EKS turns on the last.
+        let claims = ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"];
+        if claims.contains(&kind) || (kind, default) == ("VolumeAttributesClass", "off") {
+            continue;
+        }
+        let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
+        let object = Object::from_json(&object).unwrap();
+        for (version, engine) in &engines {
+            cases += 1;
+            let found = engine.check_object(&object, &cluster(engine, [&object]));
+            let is_served = has(*version, since, until) && default == "on";
+            assert_eq!(found.is_empty(), is_served, "{kind} {api_version} in {version}: {found:#?}");
+        }
+    }
+    assert!(cases > 200, "{cases} cases");
 }

@@ -1,5 +1,6 @@
 //! Reading and schema: YAML, kinds, fields and values, by API version.
 
+pub(crate) mod api_version_not_served;
 pub(crate) mod api_version_unknown;
 pub(crate) mod cel_syntax_error;
 pub(crate) mod cluster_scoped_namespace;

@@ -30,6 +30,7 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
+use crate::platform::Platform;
 use crate::rules::manifest_purpose::is_named_after_version;
 use crate::rules::prelude::*;
 use crate::schema::validation::dra_request::nest;
@@ -53,9 +54,6 @@ pub(crate) static RULE: Rule = Rule {
 
 /// The first minor version that serves `v1`.
 const STABLE: Version = Version::new(1, 34);
-
-/// The version of Kubernetes in which EKS turns `v1beta1` on: <https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html>.
-const SERVED_BY_EKS: Version = Version::new(1, 33);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.get("apiVersion");
@@ -87,9 +85,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         Severity::Error
     };
-    let on_eks = ctx.platform().eks && version == "v1beta1" && cluster == SERVED_BY_EKS;
-    let message = if on_eks {
-        format!("EKS {cluster} serves `resource.k8s.io/v1beta1`, which is removed in Kubernetes {gone}")
+    let message = if cluster < gone && is_on_in_eks(version, ctx.platform()) {
+        format!("EKS {cluster} serves `resource.k8s.io/{version}`, which is removed in Kubernetes {gone}")
     } else if cluster < gone {
         format!("`resource.k8s.io/{version}` is off by default and is removed in Kubernetes {gone}")
     } else {
@@ -115,4 +112,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     finding.fix(fix);
     None
+}
+
+/// Amazon EKS serves `v1beta1` in 1.33, before `v1` is there:
+/// <https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html>.
+fn is_on_in_eks(version: &str, platform: &Platform) -> bool {
+    platform.eks && platform.kubernetes == Version::new(1, 33) && version == "v1beta1"
 }

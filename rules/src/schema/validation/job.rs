@@ -74,6 +74,7 @@ pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Checker<'a
     completion(spec, defaulted, report);
     failure(spec, &template, report);
     success(spec, report);
+    gang(spec, report);
     let manager = spec.get("managedBy");
     if let Some(text) = manager.text() {
         let good = text.len() <= 63
@@ -87,6 +88,22 @@ pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Checker<'a
                 .error(&manager, format!("{} names no controller", quote(text)))
                 .help("write a domain, `/` and a name: `kubernetes.io/job-controller`");
         }
+    }
+}
+
+/// A gang of a Job is at most as large as the Job: `minCount` of `k8s.io/kubernetes/pkg/apis/batch/validation` of 1.37.
+fn gang<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
+    let parallelism = spec.get("parallelism");
+    let count = spec.path(&["scheduling", "schedulingPolicy", "gang", "minCount"]);
+    let is_unknown = report.partial || parallelism.is_unknown() || may_hold_more_fields(spec);
+    let Some(least) = count.int().filter(|_| !is_unknown) else { return };
+    let pods = parallelism.int().unwrap_or(1);
+    if least < 1 {
+        report.error(&count, "a gang has at least one pod").help("write how many pods must start together");
+    } else if least > pods {
+        report
+            .error(&count, format!("a gang of {least} pods is larger than `parallelism`, {pods}"))
+            .help(format!("write at most {pods}, or raise `parallelism`"));
     }
 }
 
@@ -392,6 +409,7 @@ mod tests {
             "  completionMode: Indexed\n  completions: 4\n  parallelism: 2\n  backoffLimitPerIndex: 1\n",
             "  completionMode: Indexed\n  completions: 4\n  successPolicy: {rules: [{succeededCount: 2}]}\n",
             "  selector: {}\n",
+            "  parallelism: 4\n  scheduling: {schedulingPolicy: {gang: {minCount: 4}}}\n",
             "  podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}\n",
         ] {
             taken(&job(rest));
@@ -399,6 +417,10 @@ mod tests {
         for (rest, place) in [
             ("  completionMode: Indexed\n  parallelism: 2\n", "/spec/completions"),
             ("  backoffLimitPerIndex: 1\n", "/spec/backoffLimitPerIndex"),
+            (
+                "  parallelism: 4\n  scheduling: {schedulingPolicy: {gang: {minCount: 8}}}\n",
+                "/spec/scheduling/schedulingPolicy/gang/minCount",
+            ),
             ("  successPolicy: {rules: [{succeededCount: 2}]}\n", "/spec/successPolicy"),
             ("  selector: {matchLabels: {a: b}}\n", "/spec/selector"),
             (
