@@ -6,9 +6,12 @@ Reads modules through `go mod download` (`k8s.io/kubernetes` for `api/openapi-sp
 
 - types.json: each type that a checked kind reaches, one per line, with the fields of all versions;
 - fields.tsv: the fields that are not in all versions, or whose feature gate is off by default in one of them;
-- gates.tsv: the feature gates of these fields.
+- gates.tsv: the feature gates of these fields;
 
-A new minor version is a line of VERSIONS. To run it: python3 tools/bump/kubernetes.py
+and rules/src/kind/api_minors.tsv: the API versions of kinds that not every minor version serves, or that are off by default.
+
+To run it: python3 tools/bump/kubernetes.py [VERSION], such as 1.38.0, which is added to kubernetes.tsv in place of another patch of
+its minor version.
 """
 
 import datetime
@@ -17,13 +20,28 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "rules/schemas/core"
+API_MINORS = ROOT / "rules/src/kind/api_minors.tsv"
 
-# The patch version that is read for each minor version, oldest first.
-VERSIONS = {"1.32": "1.32.2", "1.33": "1.33.0", "1.34": "1.34.4", "1.35": "1.35.5", "1.36": "1.36.1", "1.37": "1.37.2"}
+# One patch version of each minor version, oldest first.
+LIST = pathlib.Path(__file__).with_name("kubernetes.tsv")
+
+
+def read_versions(more=()):
+    """The patch version that is read for each minor version, with those in `more`."""
+    lines = [line for line in LIST.read_text().splitlines() if not line.startswith("#")]
+    return dict(sorted({line.rsplit(".", 1)[0]: line for line in [*lines, *more]}.items(), key=lambda pair: order(pair[0])))
+
+
+def order(minor):
+    return tuple(int(part) for part in minor.split("."))
+
+
+VERSIONS = read_versions(sys.argv[1:] if __name__ == "__main__" else ())
 MINORS = list(VERSIONS)
 
 # The kinds whose objects are checked, by group and version as in the names of the types.
@@ -34,8 +52,8 @@ KINDS = {
     "autoscaling.v1": ["HorizontalPodAutoscaler"],
     "autoscaling.v2": ["HorizontalPodAutoscaler"],
     "policy.v1": ["PodDisruptionBudget"],
-    "resource.v1": ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"],
-    "resource.v1beta2": ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"],
+    "resource.v1": ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "DeviceTaintRule"],
+    "resource.v1beta2": ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "DeviceTaintRule"],
     "resource.v1beta1": ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"],
     "admissionregistration.v1": ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"],
 }
@@ -151,14 +169,39 @@ def gates(source):
     return out
 
 
-def order(minor):
-    return tuple(int(part) for part in minor.split("."))
-
-
 def is_on(history, minor):
     """Whether a gate is on by default in a version."""
     past = [default for since, _, default in history if order(since) <= order(minor)]
     return bool(past) and past[-1]
+
+
+def served(swagger):
+    """The API versions of the kinds that a server with all its APIs creates objects of: {(group/version, kind)}."""
+    out = set()
+    for path, methods in swagger["paths"].items():
+        of = methods.get("post", {}).get("x-kubernetes-group-version-kind")
+        # Other paths are those of subresources.
+        if of and re.fullmatch(r"/apis?/([^/]+/)?v[^/]+/(namespaces/\{namespace\}/)?[a-z]+", path):
+            out.add((f"{of['group']}/{of['version']}".lstrip("/"), of["kind"]))
+    return out
+
+
+def api_minors(by_minor, origin):
+    """The lines about API versions that came, went or are off by default, which since 1.24 all are that are no stable ones."""
+    lines = [
+        f"# {origin}",
+        "#",
+        "# API versions of kinds that not all of these versions serve, or that are off by default: API version, kind, the first and",
+        "# the last version that has it (`-`: all), whether it is on by default.",
+    ]
+    for api_version, kind in sorted(set().union(*by_minor.values())):
+        having = [minor for minor in MINORS if (api_version, kind) in by_minor[minor]]
+        since = "-" if having[0] == MINORS[0] else having[0]
+        until = "-" if having[-1] == MINORS[-1] else having[-1]
+        default = "off" if re.search(r"v\d+(alpha|beta)\d+$", api_version) else "on"
+        if (since, until, default) != ("-", "-", "on"):
+            lines.append("\t".join([api_version, kind, since, until, default]))
+    return lines
 
 
 def main():
@@ -166,10 +209,11 @@ def main():
     newest = MINORS[-1]
     api_version = "0." + VERSIONS[newest].split(".", 1)[1]
     roots = {f"io.k8s.api.{group}.{kind}": (group, kind) for group, kinds in KINDS.items() for kind in kinds}
-    by_minor = {}
+    by_minor, apis = {}, {}
     for minor, source in sources.items():
-        types = json.loads((source / "api/openapi-spec/swagger.json").read_text())["definitions"]
-        by_minor[minor] = reached(types, roots)
+        swagger = json.loads((source / "api/openapi-spec/swagger.json").read_text())
+        by_minor[minor] = reached(swagger["definitions"], roots)
+        apis[minor] = served(swagger)
     types = union(by_minor)
     field_gates = gates_of_fields(module("k8s.io/api", api_version))
     known_gates = gates(sources[newest])
@@ -177,6 +221,7 @@ def main():
     today = datetime.date.today().isoformat()
     versions = ", ".join(f"v{version}" for version in VERSIONS.values())
     origin = f"Generated by tools/bump/kubernetes.py from k8s.io/kubernetes {versions} and k8s.io/api v{api_version} (Apache-2.0), {today}."
+    API_MINORS.write_text("\n".join(api_minors(apis, origin)) + "\n")
     named = {}
     for name, (group, kind) in roots.items():
         group, version = group.split(".")
@@ -217,6 +262,8 @@ def main():
         history = " ".join(f"{minor}={stage}/{'on' if default else 'off'}" for minor, stage, default in known_gates[gate])
         head.append(f"{gate}\t{history}")
     (OUT / "gates.tsv").write_text("\n".join(head) + "\n")
+    comments = [line for line in LIST.read_text().splitlines() if line.startswith("#")]
+    LIST.write_text("\n".join([*comments, *VERSIONS.values()]) + "\n")
     print(f"{len(types)} types, {len(rows)} fields that differ, {len(used)} gates")
 
 
