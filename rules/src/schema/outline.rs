@@ -319,7 +319,10 @@ mod tests {
         let group = "spec.workerGroupSpecs.0.template.spec.containers.0";
         let container = at("ray.io/v1", "RayCluster", group).expect("a container");
         assert!(container.requires("name"));
-        assert!(at("ray.io/v1", "RayCluster", "spec.rayVersion").is_none());
+        assert_eq!(at("ray.io/v1", "RayCluster", "spec.rayVersion").expect("a field").type_name(), "string");
+        // Without a schema, the pod template alone.
+        assert!(at("argoproj.io/v1alpha1", "Rollout", "spec.template.spec.containers.0").is_some());
+        assert!(at("argoproj.io/v1alpha1", "Rollout", "spec.replicas").is_none());
         let inline = at("serving.kserve.io/v1beta1", "InferenceService", "spec.predictor.nodeSelector");
         assert_eq!(inline.expect("a pod spec").type_name(), "map");
     }
