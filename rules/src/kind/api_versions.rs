@@ -99,13 +99,19 @@ pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::{
-        API_MINORS, GROUPS, MINORS, TEXT, VersionsOfKind, groups_with, kinds_of, versions_of, versions_of_kind,
+        API_MINORS, GROUPS, MINORS, TEXT, VersionsOfKind, groups_with, kinds_of, versions_of,
+        versions_of_kind,
     };
 
     #[test]
     fn minor_versions_are_of_versions_that_are_known() {
-        assert_eq!(API_MINORS.values().map(Vec::len).sum::<usize>(), MINORS.lines().filter(|line| !line.starts_with('#')).count());
-        for (kind, (api_version, _)) in API_MINORS.iter().flat_map(|(kind, of)| of.iter().map(move |one| (kind, one))) {
+        assert_eq!(
+            API_MINORS.values().map(Vec::len).sum::<usize>(),
+            MINORS.lines().filter(|line| !line.starts_with('#')).count()
+        );
+        for (kind, (api_version, _)) in
+            API_MINORS.iter().flat_map(|(kind, of)| of.iter().map(move |one| (kind, one)))
+        {
             let (group, version) = api_version.split_once('/').expect("a group");
             assert!(versions_of_kind(group, kind).contains(&version), "{kind} {api_version}");
         }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
-use crate::kind::{Kind, SchemaSource};
 use crate::kind::definitions::CustomResourceDefinitions;
+use crate::kind::{Kind, SchemaSource};
 use crate::object::{Memo, Object, ObjectId};
 use crate::platform::{Platform, Product};
 use crate::tree::node::Node;
@@ -17,8 +17,8 @@ use crate::tree::pointer::Pointer;
 
 use super::acceptor::{ValidationOptions, is_set_by_kustomize};
 use super::field_history::FieldHistory;
-use super::violation::{MAX_VIOLATIONS, Violation, ViolationKind};
 use super::table::SchemaEntry;
+use super::violation::{MAX_VIOLATIONS, Violation, ViolationKind};
 use super::{core, crd, errors, metadata, operators, table, validation};
 use crate::steps;
 

@@ -40,11 +40,11 @@ pub(crate) mod validation;
 mod violation;
 
 pub(crate) use check::{
-    accepted_by_definition, fields_at, fields_of, fields_with_history, has_schema, is_envelope, outdated_schemas,
-    violations,
+    accepted_by_definition, fields_at, fields_of, fields_with_history, has_schema, is_envelope,
+    outdated_schemas, violations,
 };
 pub(crate) use crd::failed_validations;
 pub(crate) use field_history::{FeatureGate, FieldHistory, feature_gate};
-pub(crate) use operators::{Operator, may_differ, operator_of};
 pub(crate) use keywords::{CRD_DATE_TIME, GO_QUANTITY};
+pub(crate) use operators::{Operator, may_differ, operator_of};
 pub(crate) use violation::{LengthUnit, Violation, ViolationKind};

@@ -68,7 +68,10 @@ pub(super) fn schema(kind: Kind, version: &str) -> Value {
 
 /// The operator whose releases an object is checked against. `None` for other kinds, and for definitions that the user provides,
 /// because they come from the cluster.
-pub(crate) fn operator_of(object: &Object, definitions: &CustomResourceDefinitions) -> Option<&'static Operator> {
+pub(crate) fn operator_of(
+    object: &Object,
+    definitions: &CustomResourceDefinitions,
+) -> Option<&'static Operator> {
     if definitions.find(object.id()).is_some() {
         return None;
     }

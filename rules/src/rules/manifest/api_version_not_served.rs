@@ -49,7 +49,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let minors = minors_of(&id.group, &id.version, &id.kind)?;
     // dra-api-version reports these, with the way to write them anew.
     let claims = [Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE, Kind::DEVICE_CLASS];
-    if claims.iter().any(|kind| object.is(*kind)) || object.is_patch() || ctx.definitions().find(id).is_some() {
+    if claims.iter().any(|kind| object.is(*kind)) || object.is_patch() || ctx.definitions().find(id).is_some()
+    {
         return None;
     }
     let cluster = ctx.platform().kubernetes;
