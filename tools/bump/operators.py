@@ -32,6 +32,9 @@ TEMPLATE_METADATA = {"annotations", "finalizers", "labels", "name", "namespace"}
 COMMON = {"apiVersion", "kind", "metadata", "status"}
 ANY = {"x-kubernetes-preserve-unknown-fields": True}
 INT_OR_STRING = {"x-kubernetes-int-or-string": True}
+# Kinds whose `spec` may lack sections that every release requires: the operator's chart writes the object, and people keep the
+# sections that they change.
+EXCERPTS = {"ClusterPolicy"}
 # A type of a few fields must have the same ones; of a larger one, a release made for an older Kubernetes lacks some.
 FEW, PART = 4, 0.6
 
@@ -93,6 +96,8 @@ def definition(crd):
             schema = lean(version["schema"]["openAPIV3Schema"])
             for name in COMMON:
                 schema["properties"].pop(name, None)
+            if spec["names"]["kind"] in EXCERPTS:
+                schema["properties"]["spec"].pop("required")
             schema["required"] = [name for name in schema.get("required", []) if name not in COMMON]
             out[spec["group"], version["name"], spec["names"]["kind"]] = schema
     return out
