@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::catalog::TypeSet;
 use crate::fit::words::{amount, conflict, unsatisfied};
-use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation};
+use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation, surroundings};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::requirement::{Clash, Operator, Requirement, Requirements, normalise};
@@ -381,6 +381,7 @@ impl<'s> Attempt<'s> {
         let volumes = self.template.spec.get("volumes");
         let node = if volumes.is_set() { volumes } else { self.template.spec.clone() };
         let mut places = vec![Place::new(self.workload, &node, "the volumes of the pod")];
+        places.extend(surroundings::places(self.template, self.situation.cluster));
         let pool_nodes = self.pool_keys(&clash.key);
         places.extend(pool_nodes.iter().map(|node| Place::new(self.object, node, "what the pool has")));
         let values: Vec<String> = clash.theirs.values.iter().cloned().collect();
@@ -658,7 +659,7 @@ impl<'s> Attempt<'s> {
     fn pods_taken(&self) -> String {
         match self.pods_of_daemonsets() {
             Some((all, taken)) => {
-                format!("a node of the pool takes {all} pods, and DaemonSets bring {taken}")
+                format!("a node of the pool has {all} of `pods`, and DaemonSets take {taken}")
             }
             None => "no node of the pool takes another pod".to_owned(),
         }

@@ -17,8 +17,8 @@ use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
-    BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NodeClass, Overlay, Pod, Pool, RequirementSpec,
-    Reservation, Reservations, ResourceList, Toleration, Uncertainty, Zone,
+    BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NodeClass, Overlay, Pod, Pool, PriceChange,
+    RequirementSpec, Reservation, Reservations, ResourceList, Toleration, Uncertainty, Zone,
 };
 use crate::kind::Kind;
 use crate::object::Object;
@@ -325,6 +325,23 @@ pub(super) fn daemonset(
     }
 }
 
+/// What a NodeOverlay makes of prices. The outer `None`: it cannot be read.
+fn price(spec: &Node<'_>) -> Option<Option<PriceChange>> {
+    let micro = |text: &str| -> Option<i128> { Some((text.parse::<f64>().ok()? * 1e6).round() as i128) };
+    let (price, adjustment) = (spec.get("price"), spec.get("priceAdjustment"));
+    if price.is_set() {
+        return Some(Some(PriceChange::Is(micro(&price.string_or_number()?)?)));
+    }
+    if !adjustment.is_set() {
+        return Some(None);
+    }
+    let text = adjustment.string_or_number()?;
+    Some(Some(match text.strip_suffix('%') {
+        Some(share) => PriceChange::Percent(micro(share)? / 1000),
+        None => PriceChange::Plus(micro(&text)?),
+    }))
+}
+
 /// A NodeOverlay. `None` if it cannot be read.
 pub(super) fn overlay(object: &Object) -> Option<Overlay> {
     let spec = object.get("spec");
@@ -339,6 +356,6 @@ pub(super) fn overlay(object: &Object) -> Option<Overlay> {
         weight: spec.get("weight").int().unwrap_or(0),
         requirements: spec.get("requirements").items().map(requirement).collect::<Option<_>>()?,
         capacity: quantities(&spec.get("capacity"))?,
-        prices: spec.get("price").is_set() || spec.get("priceAdjustment").is_set(),
+        price: price(&spec)?,
     })
 }

@@ -4,6 +4,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
+use crate::fit::Place;
 use crate::karpenter::pod::topology;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements};
 use crate::karpenter::scheduling::{Pod, RequirementSpec, Uncertainty};
@@ -126,6 +127,36 @@ fn new_claim(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
         Claimed::Unknown if !cluster.is_complete() => Claimed::Requires(Vec::new()),
         claimed => claimed,
     }
+}
+
+/// The fields of other objects that say where the volumes of a pod are: the node affinity of a bound volume, or the topologies of a
+/// class.
+pub(super) fn places(template: &Template<'_>, cluster: &Cluster) -> Vec<Place> {
+    let (object, _) = template.place;
+    let mut claims: Vec<Node<'_>> = Vec::new();
+    for volume in template.spec.get("volumes").items() {
+        let named = volume.path(&["persistentVolumeClaim", "claimName"]);
+        let claim = named.text().map(|name| look_up(cluster, CLAIM, object.namespace_or_default(), name));
+        match claim {
+            Some(Lookup::Found(claim)) => claims.push(claim.get("spec")),
+            _ => claims.push(volume.path(&["ephemeral", "volumeClaimTemplate", "spec"])),
+        }
+    }
+    claims.extend(object.path(&["spec", "volumeClaimTemplates"]).items().map(|claim| claim.get("spec")));
+    let place = |claim: Node<'_>| {
+        let (kind, name, path) = match claim.get("volumeName").text().filter(|name| !name.is_empty()) {
+            Some(volume) => (VOLUME, volume.to_owned(), &["spec", "nodeAffinity"] as &[&str]),
+            None => (
+                STORAGE_CLASS,
+                claim.get("storageClassName").text()?.to_owned(),
+                &["allowedTopologies"] as &[&str],
+            ),
+        };
+        let Lookup::Found(other) = look_up(cluster, kind, "default", &name) else { return None };
+        let node = other.path(path);
+        node.is_set().then(|| Place::new(other, &node, "where the volume is"))
+    };
+    claims.into_iter().filter_map(place).collect()
 }
 
 /// A claim that is bound to a volume: the terms of its node affinity are alternatives.

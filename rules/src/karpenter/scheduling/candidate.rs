@@ -9,12 +9,15 @@ use std::sync::{Arc, LazyLock};
 
 use super::super::provider::{Provider, is_auto_mode_label, is_documented_in_auto_mode};
 use super::super::requirement::{Operator, Requirement, Requirements};
-use super::overlay::{AppliedOverlay, EffectiveOverlay, of_pool, overlaid};
+use super::overlay::{
+    AppliedOverlay, EffectiveOverlay, PriceOverlay, of_pool, overlaid, overlaid_price, prices_of,
+};
 use super::resources::{POD_ENI, add, allocatable, capacity, pod_requests};
 use super::topology::{Domains, narrow_to_domains, with_volumes};
 use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty, sorted_unique};
 use crate::catalog::{
-    CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, index, retired,
+    CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, cheapest_first,
+    index, retired,
 };
 use crate::karpenter::scheduling::input::{
     AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass, Pod, Pool,
@@ -41,6 +44,8 @@ pub(super) struct Candidate<'a> {
     daemon_requests: Vec<(TypeSet, ResourceList)>,
     /// The overlays for the types of the pool, highest weight first.
     overlays: Vec<AppliedOverlay<'a>>,
+    /// The prices that overlays set, highest weight first.
+    prices: Vec<PriceOverlay>,
 }
 
 /// What decides about a pod besides the pool: settings, and the values that all pools list for labels.
@@ -137,8 +142,9 @@ impl<'a> Candidate<'a> {
         let nodes = PoolNodes::new(pool, overlays, settings)?;
         let runs = |set: &&'a DaemonSet| DaemonPod::new(set, pool, &nodes.requirements, settings);
         let daemons = daemonsets.iter().filter_map(runs).collect();
+        let prices = prices_of(overlays, pool);
         let overlays = of_pool(overlays, pool);
-        Ok(Self::of_nodes(position, pool, Arc::new(nodes), daemons, overlays))
+        Ok(Self { prices, ..Self::of_nodes(position, pool, Arc::new(nodes), daemons, overlays) })
     }
 
     pub(super) fn of_nodes(
@@ -165,7 +171,7 @@ impl<'a> Candidate<'a> {
             }
             daemon_requests = split;
         }
-        Self { position, pool, nodes, daemons, daemon_requests, overlays }
+        Self { position, pool, nodes, daemons, daemon_requests, overlays, prices: Vec::new() }
     }
 
     /// The outcome of the pool for the pod by itself.
@@ -435,6 +441,24 @@ impl<'a> Candidate<'a> {
     ) -> i128 {
         overlaid(&self.overlays, instance, resource)
             .unwrap_or_else(|| capacity(instance, self.pool.class.as_ref(), settings).get(resource))
+    }
+
+    /// The cheapest of some types on a node with these requirements, by list price and overlays.
+    pub(super) fn cheapest(
+        &self,
+        types: &TypeSet,
+        requirements: &Requirements,
+        region: Option<&str>,
+    ) -> Option<&'static InstanceType> {
+        let mut sorted = cheapest_first(types.iter(), region);
+        if !self.prices.is_empty() {
+            sorted.sort_by_key(|instance| {
+                let price = instance.list_price(region).map(|price| i128::from(price.micro_dollars));
+                let price = price.map(|price| overlaid_price(&self.prices, instance, requirements, price));
+                (price.is_none(), price)
+            });
+        }
+        sorted.first().copied()
     }
 
     /// What overlays give a type of a resource, in thousandths.

@@ -113,8 +113,30 @@ pub struct Overlay {
     pub requirements: Vec<RequirementSpec>,
     /// `spec.capacity` in thousandths.
     pub capacity: ResourceList,
-    /// Whether it sets prices.
-    pub prices: bool,
+    /// `spec.price` or `spec.priceAdjustment`.
+    pub price: Option<PriceChange>,
+}
+
+/// What a NodeOverlay makes of the price of an offering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PriceChange {
+    /// Millionths of a dollar per hour.
+    Is(i128),
+    /// A number of millionths of a dollar per hour that is added; the sum is at least 0.
+    Plus(i128),
+    /// Thousandths of a percent that are added.
+    Percent(i128),
+}
+
+impl PriceChange {
+    /// The new price, in millionths of a dollar per hour (`AdjustedPrice` in `pkg/cloudprovider/types.go`).
+    pub fn of(self, price: i128) -> i128 {
+        match self {
+            PriceChange::Is(price) => price,
+            PriceChange::Plus(more) => (price + more).max(0),
+            PriceChange::Percent(share) => (price + price * share / 100_000).max(0),
+        }
+    }
 }
 
 /// The AMI family: `spec.amiFamily`, otherwise the alias up to `@`, otherwise custom.

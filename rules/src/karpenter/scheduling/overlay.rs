@@ -3,7 +3,7 @@
 use super::super::requirement::{Requirement, Requirements, normalise};
 use super::instance_types::filter_types;
 use crate::catalog::{CAPACITY_TYPE, InstanceType, TypeSet, ZONE, index};
-use crate::karpenter::scheduling::input::{Overlay, Pool, ResourceList, SchedulerOptions};
+use crate::karpenter::scheduling::input::{Overlay, Pool, PriceChange, ResourceList, SchedulerOptions};
 
 /// The types of a pool to which an overlay gives resources.
 pub(super) type AppliedOverlay<'a> = (TypeSet, &'a ResourceList);
@@ -44,6 +44,36 @@ pub(super) fn of_pool<'a>(overlays: &[EffectiveOverlay<'a>], pool: &Pool) -> Vec
         (!one.overlay.capacity.is_empty()).then_some((*types, &one.overlay.capacity))
     };
     overlays.iter().filter_map(of).collect()
+}
+
+/// The price that an overlay sets for types of a pool, where nodes meet its requirements.
+pub(super) struct PriceOverlay {
+    types: TypeSet,
+    requirements: Requirements,
+    change: PriceChange,
+}
+
+/// The prices that overlays set for the types of a pool, highest weight first.
+pub(super) fn prices_of(overlays: &[EffectiveOverlay<'_>], pool: &Pool) -> Vec<PriceOverlay> {
+    let of = |one: &EffectiveOverlay<'_>| {
+        let (_, types) = one.types.iter().find(|(name, _)| *name == pool.name)?;
+        let requirements = one.requirements.clone();
+        one.overlay.price.map(|change| PriceOverlay { types: *types, requirements, change })
+    };
+    overlays.iter().filter_map(of).collect()
+}
+
+/// The price of a type on a node with these requirements, in millionths of a dollar per hour, given its list price.
+pub(super) fn overlaid_price(
+    overlays: &[PriceOverlay],
+    instance: &InstanceType,
+    requirements: &Requirements,
+    price: i128,
+) -> i128 {
+    let is_it = |one: &&PriceOverlay| {
+        one.types.contains(instance) && one.requirements.intersects(requirements).is_ok()
+    };
+    overlays.iter().find(is_it).map_or(price, |one| one.change.of(price))
 }
 
 /// What overlays give a type of a resource, in thousandths. [`None`] if none says anything.
@@ -93,7 +123,10 @@ fn contradict(a: &EffectiveOverlay<'_>, b: &EffectiveOverlay<'_>) -> bool {
         both.into_iter().any(|((_, first), (_, second))| !first.is_disjoint(second))
     };
     let shares_resource = || a.overlay.capacity.keys().any(|name| b.overlay.capacity.contains_key(name));
-    let shares_price =
-        || a.overlay.prices && b.overlay.prices && a.requirements.intersects(&b.requirements).is_ok();
+    let shares_price = || {
+        a.overlay.price.is_some()
+            && b.overlay.price.is_some()
+            && a.requirements.intersects(&b.requirements).is_ok()
+    };
     a.overlay.weight == b.overlay.weight && (shares_resource() || shares_price()) && shares_types()
 }

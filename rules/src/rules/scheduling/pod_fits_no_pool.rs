@@ -171,9 +171,13 @@ fn report(
     let related: Vec<Related> = obstacles
         .iter()
         .flat_map(|obstacle| &obstacle.places)
-        .filter(|place| place.object.ptr_eq(pool))
+        .filter(|place| !place.object.ptr_eq(object))
         .map(|place| Related {
-            location: Location::Field { object: pool.clone(), pointer: place.pointer.clone(), key: false },
+            location: Location::Field {
+                object: place.object.clone(),
+                pointer: place.pointer.clone(),
+                key: false,
+            },
             message: place.text.clone(),
         })
         .collect();

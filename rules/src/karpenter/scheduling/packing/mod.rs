@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
+use crate::catalog::{InstanceType, TypeSet, retired};
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::candidate::Candidate;
 use crate::karpenter::scheduling::input::Pod;
@@ -369,9 +369,10 @@ impl<'s, 'a> Packer<'s, 'a> {
             if self.open[at].launched {
                 continue;
             }
+            let from = self.candidate(&self.open[at]);
             let open = &mut self.open[at];
             open.launched = true;
-            if let Some(instance) = launched(&open.requirements, &open.types, self.region) {
+            if let Some(instance) = launched(from, &open.requirements, &open.types, self.region) {
                 open.types = std::iter::once(instance).collect();
             }
             self.update_most(at);
@@ -432,9 +433,10 @@ impl<'s, 'a> Packer<'s, 'a> {
     }
 }
 
-/// The cheapest type by list price. Metal types and those with devices are left out where others remain, unless `minValues`
+/// The cheapest type by list price and overlays. Metal types and those with devices are left out where others remain, unless `minValues`
 /// keeps all types (`filterInstanceTypes` in `pkg/providers/instance` of the AWS provider).
 fn launched(
+    from: &Candidate<'_>,
     requirements: &Requirements,
     types: &TypeSet,
     region: Option<&str>,
@@ -446,5 +448,5 @@ fn launched(
     let plain: TypeSet = types.iter().filter(|instance| !exotic(instance)).collect();
     let all =
         plain.is_empty() || requirements.iter().any(|(_, requirement)| requirement.min_values.is_some());
-    cheapest_first(if all { types } else { &plain }.iter(), region).into_iter().next()
+    from.cheapest(if all { types } else { &plain }, requirements, region)
 }
