@@ -322,8 +322,6 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("argoproj.io", "v1alpha1", "Workflow", "workflows").pods(&["spec.templates.[]!"]),
     namespaced("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates"),
     namespaced("argoproj.io", "v1alpha1", "CronWorkflow", "cronworkflows"),
-    cluster_scoped("kueue.x-k8s.io", "v1beta1", "ClusterQueue", "clusterqueues"),
-    namespaced("batch.volcano.sh", "v1alpha1", "Job", "jobs").job(&["spec.tasks.[].template"]),
     namespaced("batch.volcano.sh", "v1alpha1", "Job", "jobs")
         .job(&["spec.tasks.[].template"])
         .schemas(&[operator("v1alpha1")]),

@@ -656,7 +656,7 @@ impl Finding {
             Location::Field { pointer, key, .. } => {
                 Some(Location::Field { object: object.clone(), pointer: origin(pointer)?, key: *key })
             }
-            Location::Text { .. } | Location::Rendered(_) => None,
+            Location::Text { .. } | Location::Within(..) | Location::Rendered(_) => None,
         };
         let Some(location) = moved(&self.location) else {
             return false;

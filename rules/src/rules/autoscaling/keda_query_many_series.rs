@@ -121,7 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn keeps_series(expr: &Expr) -> bool {
     match expr {
         Expr::Selector(_) => true,
-        Expr::Range(inner) | Expr::Negative(inner) => keeps_series(inner),
+        Expr::Range(inner, _) | Expr::Negative(inner) => keeps_series(inner),
         Expr::Call(call) => {
             let mut vectors = call.args.iter().filter(|arg| !matches!(arg, Expr::Number(_) | Expr::Text));
             vectors.next().is_some_and(keeps_series) && vectors.next().is_none()

@@ -29,7 +29,7 @@
 
 use crate::cluster::placement::has_controller;
 use crate::karpenter::nodepool::types_meeting;
-use crate::karpenter::requirement_list::Provider;
+use crate::karpenter::provider::Provider;
 use crate::karpenter::scheduling::{SchedulerOptions, allocatable};
 use crate::rules::prelude::*;
 
@@ -55,7 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let mut types: Option<TypeSet> = None;
     for item in list.items() {
-        if let Some(met) = types_meeting(&item.0, list.provider == Provider::AutoMode) {
+        if let Some(met) = types_meeting(&item.0, list.provider) {
             types = Some(types.map_or(met, |known| known.and(&met)));
         } else if item.0.has_unknown() {
             return None;

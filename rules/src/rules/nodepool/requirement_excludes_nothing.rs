@@ -34,7 +34,6 @@ use std::collections::BTreeSet;
 
 use crate::catalog;
 use crate::karpenter::nodepool::types_meeting;
-use crate::karpenter::requirement_list::Provider;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -53,7 +52,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if pool.names_uncatalogued_values() {
         return None;
     }
-    let auto_mode = list.provider == Provider::AutoMode;
     let items: Vec<RequirementItem<'_>> = list.items().collect();
     for (number, item) in items.iter().enumerate() {
         let Some(key) = item.key().filter(|_| item.operator() == Some(Operator::NotIn)) else {
@@ -69,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let mut others = TypeSet::full();
         for (other, item) in items.iter().enumerate() {
             if other != number
-                && let Some(met) = types_meeting(&item.0, auto_mode)
+                && let Some(met) = types_meeting(&item.0, list.provider)
             {
                 others = others.and(&met);
             }

@@ -136,9 +136,9 @@ fn names_unknown_values_only(pool: &Pool, key: &str) -> bool {
 fn types_with(pool: &Pool, keys: &[String]) -> TypeSet {
     let requirements = scheduling::pool_requirements(pool);
     let options = scheduling::SchedulerOptions::default();
-    let sets = keys.iter().filter_map(|key| {
-        scheduling::matching(key, requirements.get(key)?, pool.class.as_ref(), &options)
-    });
+    let sets = keys
+        .iter()
+        .filter_map(|key| scheduling::matching(key, requirements.get(key)?, pool.class.as_ref(), &options));
     sets.fold(TypeSet::full(), |all, types| all.and(&types))
 }
 

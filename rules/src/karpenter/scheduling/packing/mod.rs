@@ -144,7 +144,9 @@ impl<'s, 'a> Packer<'s, 'a> {
         for (number, candidate) in self.scheduler.candidates.iter().enumerate() {
             let requirements = &candidate.nodes.requirements;
             let Some(nodes) = candidate.pool.replicas.filter(|nodes| *nodes > 0) else { continue };
-            let Some(instance) = launched(requirements, &self.types[number], self.region) else { continue };
+            let Some(instance) = launched(candidate, requirements, &self.types[number], self.region) else {
+                continue;
+            };
             self.open.push(OpenNodes {
                 launched: true,
                 nodes,
