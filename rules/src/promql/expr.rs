@@ -1,5 +1,7 @@
 //! The expression of a query.
 
+use std::time::Duration;
+
 use promql_parser::label::MatchOp as ParserMatchOp;
 use promql_parser::parser::value::ValueType;
 use promql_parser::parser::{self, LabelModifier, VectorMatchCardinality};
@@ -13,8 +15,8 @@ pub(crate) enum Expr {
     Text,
     /// The newest sample of each series.
     Selector(Selector),
-    /// Samples over a window: a selector with a range, or a subquery.
-    Range(Box<Expr>),
+    /// Samples over a window: a selector with a range, or a subquery; with the length of the window.
+    Range(Box<Expr>, Duration),
     Call(Call),
     Aggregate(Box<Aggregate>),
     Binary(Box<Binary>),
@@ -26,6 +28,8 @@ pub(crate) struct Selector {
     /// The metric; `None` if only a pattern selects it.
     pub(crate) name: Option<String>,
     pub(crate) matchers: Vec<Matcher>,
+    /// Whether `offset` or `@` reads it at another time.
+    pub(crate) is_shifted: bool,
 }
 
 /// A condition on a label.
@@ -120,9 +124,10 @@ impl Expr {
                 Expr::Selector(Selector::from_parser(selector, patterns)?)
             }
             parser::Expr::MatrixSelector(matrix) => {
-                Expr::Range(Box::new(Expr::Selector(Selector::from_parser(&matrix.vs, patterns)?)))
+                let selector = Selector::from_parser(&matrix.vs, patterns)?;
+                Expr::Range(Box::new(Expr::Selector(selector)), matrix.range)
             }
-            parser::Expr::Subquery(query) => Expr::Range(Box::new(convert(&query.expr)?)),
+            parser::Expr::Subquery(query) => Expr::Range(Box::new(convert(&query.expr)?), query.range),
             parser::Expr::Paren(paren) => convert(&paren.expr)?,
             parser::Expr::Unary(unary) => Expr::Negative(Box::new(convert(&unary.expr)?)),
             parser::Expr::Call(call) => Expr::Call(Call {
@@ -167,7 +172,7 @@ impl Expr {
             Expr::Number(_) => ResultType::Scalar,
             Expr::Text => ResultType::Text,
             Expr::Selector(_) | Expr::Aggregate(_) => ResultType::Vector,
-            Expr::Range(_) => ResultType::Range,
+            Expr::Range(..) => ResultType::Range,
             Expr::Call(call) if call.is_scalar => ResultType::Scalar,
             Expr::Call(_) => ResultType::Vector,
             Expr::Negative(inner) => inner.result(),
@@ -187,7 +192,7 @@ impl Expr {
         visit(self);
         match self {
             Expr::Number(_) | Expr::Text | Expr::Selector(_) => {}
-            Expr::Range(inner) | Expr::Negative(inner) => inner.walk(visit),
+            Expr::Range(inner, _) | Expr::Negative(inner) => inner.walk(visit),
             Expr::Call(call) => call.args.iter().for_each(|arg| arg.walk(visit)),
             Expr::Aggregate(aggregate) => {
                 aggregate.expr.walk(visit);
@@ -229,7 +234,7 @@ impl Expr {
     pub(crate) fn sole_selector(&self) -> Option<&Selector> {
         match self {
             Expr::Selector(selector) => Some(selector),
-            Expr::Range(inner) | Expr::Negative(inner) => inner.sole_selector(),
+            Expr::Range(inner, _) | Expr::Negative(inner) => inner.sole_selector(),
             Expr::Aggregate(aggregate) => aggregate.expr.sole_selector(),
             Expr::Call(call) => {
                 let mut inner = call.args.iter().filter(|arg| !matches!(arg, Expr::Number(_) | Expr::Text));
@@ -269,7 +274,8 @@ impl Selector {
             }
             matchers.push(Matcher { label: matcher.name.clone(), op, value });
         }
-        Some(Selector { name, matchers })
+        let is_shifted = selector.offset.is_some() || selector.at.is_some();
+        Some(Selector { name, matchers, is_shifted })
     }
 }
 

@@ -6,13 +6,15 @@
 //!
 //! ```text
 //! object ─► sources ─► text ─► screen ─► promql-parser ─► Expr ─► series   how many series the result has
-//!                                                              ─► bound    how large it can be
+//!                                                              ─► bound    which values it can reach
+//!                                                              ─► load     whether it is a total or a share
 //!                                                              ─► metrics  what its metrics are
 //! ```
 
 pub(crate) mod bound;
 pub(crate) mod expr;
 pub(crate) mod identifiers;
+pub(crate) mod load;
 pub(crate) mod metrics;
 mod screen;
 pub(crate) mod series;

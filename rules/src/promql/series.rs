@@ -44,7 +44,7 @@ pub(crate) fn series(expr: &Expr) -> Series {
     match expr {
         Expr::Number(_) | Expr::Text => Series::One,
         Expr::Selector(selector) => of_selector(selector),
-        Expr::Range(inner) | Expr::Negative(inner) => series(inner),
+        Expr::Range(inner, _) | Expr::Negative(inner) => series(inner),
         Expr::Call(call) => match call.function.as_str() {
             "vector" | "absent" | "absent_over_time" | "time" | "scalar" | "pi" => Series::One,
             "histogram_quantile" => call.args.last().map_or(Series::Unknown, without_buckets),

@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The GPU load that a query compares without smoothing it over a window.
 fn compared_load(expr: &Expr) -> Option<&str> {
     let mut windows = false;
-    expr.walk(&mut |expr| windows |= matches!(expr, Expr::Range(_)));
+    expr.walk(&mut |expr| windows |= matches!(expr, Expr::Range(..)));
     let Expr::Binary(binary) = expr else { return None };
     let value = match (&binary.lhs, &binary.rhs) {
         (value, Expr::Number(_)) | (Expr::Number(_), value) => value,

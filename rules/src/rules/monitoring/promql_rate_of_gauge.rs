@@ -85,7 +85,7 @@ fn rate_of_gauge(expr: &Expr) -> Option<(&str, &str)> {
     expr.walk(&mut |expr| {
         if let Expr::Call(call) = expr
             && FOR_COUNTERS.contains(&call.function.as_str())
-            && let [Expr::Range(inner)] = call.args.as_slice()
+            && let [Expr::Range(inner, _)] = call.args.as_slice()
             && let Expr::Selector(selector) = &**inner
             && let Some(name) = selector.name.as_deref()
             && is_gauge(name)

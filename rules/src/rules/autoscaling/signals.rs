@@ -1,0 +1,187 @@
+//! What the triggers of a ScaledObject and the metrics of an HPA measure, and how it becomes a number of replicas.
+
+use crate::keda::uses_modifiers;
+use crate::keda::value::number;
+use crate::promql::bound::upper_bound;
+use crate::promql::load::{Amount, Load, Sense, Share, load};
+use crate::rules::prelude::*;
+
+/// How the horizontal pod autoscaler computes replicas from a value and its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    /// `AverageValue`: value / target.
+    Divided,
+    /// `Value`: replicas x value / target.
+    Multiplied,
+}
+
+/// A measured value with its target.
+pub(super) struct Signal<'a> {
+    /// The query, or the name of the metric.
+    pub(super) measured: Node<'a>,
+    /// The trigger, or the target of an HPA's metric.
+    pub(super) holder: Node<'a>,
+    pub(super) comparison: Comparison,
+    pub(super) target: f64,
+    pub(super) load: Load,
+    /// The largest possible value.
+    pub(super) bound: Option<f64>,
+    /// Whether only the name of the metric shows what it measures.
+    pub(super) is_by_name: bool,
+}
+
+impl<'a> Signal<'a> {
+    /// `metricType` of a trigger, or `type` of the target of an HPA's metric.
+    pub(super) fn metric_type(&self) -> Node<'a> {
+        let of_trigger = self.holder.get("metadata").is_set();
+        self.holder.get(if of_trigger { "metricType" } else { "type" })
+    }
+}
+
+/// The least and the largest number of replicas of an autoscaler while it runs, at least one. `None` if unknown.
+pub(super) fn replica_range(object: &Object) -> Option<(i64, i64)> {
+    let spec = object.get("spec");
+    if object.is(Kind::HPA) {
+        return Some((spec.get("minReplicas").int_or(1)?.max(1), spec.get("maxReplicas").int()?));
+    }
+    Some((spec.get("minReplicaCount").int_or(0)?.max(1), spec.get("maxReplicaCount").int_or(100)?))
+}
+
+/// The signals of a ScaledObject or an HPA that are known. Empty for a ScaledObject with a formula.
+pub(super) fn signals(object: &Object) -> Vec<Signal<'_>> {
+    if object.is(Kind::HPA) {
+        return object.path(&["spec", "metrics"]).items().filter_map(of_hpa_metric).collect();
+    }
+    if uses_modifiers(object) != Some(false) {
+        return Vec::new();
+    }
+    let of_query = |query: &'_ crate::promql::Query| {
+        let trigger = query.entry(object);
+        let expr = query.parsed.expr()?;
+        // A constant is deliberate.
+        if !expr.selectors().iter().any(|selector| selector.name.is_some()) {
+            return None;
+        }
+        let load = load(expr);
+        let threshold = trigger.path(&["metadata", "threshold"]);
+        of_trigger(&trigger, query.node(object), &threshold, load, upper_bound(expr), false)
+    };
+    let mut out: Vec<Signal<'_>> = queries(object).iter().filter_map(of_query).collect();
+    out.extend(triggers(object).filter_map(|trigger| of_named_metric(&trigger)));
+    out
+}
+
+fn of_trigger<'a>(
+    trigger: &Node<'a>,
+    measured: Node<'a>,
+    target: &Node<'a>,
+    load: Load,
+    bound: Option<f64>,
+    is_by_name: bool,
+) -> Option<Signal<'a>> {
+    let metric_type = trigger.get("metricType");
+    let comparison = match metric_type.text() {
+        Some("AverageValue" | "") => Comparison::Divided,
+        Some("Value") => Comparison::Multiplied,
+        None if !metric_type.is_set() && !metric_type.is_unknown() => Comparison::Divided,
+        _ => return None,
+    };
+    let target = number(target.text()?.trim()).filter(|target| *target > 0.0)?;
+    Some(Signal { measured, holder: trigger.clone(), comparison, target, load, bound, is_by_name })
+}
+
+/// Types of triggers on queues: what waits for all replicas, and the key of the target.
+const QUEUES: [(&str, &str); 13] = [
+    ("activemq", "targetQueueSize"),
+    ("apache-kafka", "lagThreshold"),
+    ("artemis-queue", "queueLength"),
+    ("aws-sqs-queue", "queueLength"),
+    ("azure-queue", "queueLength"),
+    ("azure-servicebus", "messageCount"),
+    ("ibmmq", "queueDepth"),
+    ("kafka", "lagThreshold"),
+    ("nats-jetstream", "lagThreshold"),
+    ("pulsar", "msgBacklogThreshold"),
+    ("rabbitmq", "value"),
+    ("redis", "listLength"),
+    ("temporal", "targetQueueSize"),
+];
+
+/// The signal of a trigger that names a metric, or reads a queue.
+fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
+    let metadata = trigger.metadata();
+    let kind = trigger.kind()?;
+    if let Some((_, key)) = QUEUES.iter().find(|(queue, _)| *queue == kind) {
+        let mode = metadata.get("mode");
+        let load = match mode.text() {
+            Some("MessageRate") => Load::Total(Amount::Arrivals),
+            Some("QueueLength") | None if !mode.is_unknown() => Load::Total(Amount::Waiting),
+            _ => return None,
+        };
+        return of_trigger(&trigger.node, trigger.node.get("type"), &metadata.get(key), load, None, true);
+    }
+    let (name, target) = match kind {
+        "aws-cloudwatch" if metadata.get("expression").is_absent() => {
+            (metadata.get("metricName"), metadata.get("targetMetricValue"))
+        }
+        "azure-monitor" => (metadata.get("metricName"), metadata.get("targetValue")),
+        "gcp-stackdriver" => (metadata.get("filter"), metadata.get("targetValue")),
+        "datadog" => (metadata.get("query"), metadata.get("queryValue")),
+        _ => return None,
+    };
+    let text = name.text()?;
+    // The functions of Datadog may turn one into the other.
+    let is_plain = kind != "datadog"
+        || (text.matches(':').count() >= 1 && !text.contains("sum:") && !text.contains(" by "));
+    let statistic = metadata.get("metricStat").text().unwrap_or("Average");
+    let load = match Sense::of(text) {
+        Sense::Latency | Sense::Utilization if is_plain && statistic != "Sum" => {
+            Load::Share { of: Share::Mean, certain: true }
+        }
+        Sense::None if kind == "aws-cloudwatch" && statistic == "Sum" && text.ends_with("Count") => {
+            Load::Total(Amount::Arrivals)
+        }
+        _ => return None,
+    };
+    of_trigger(&trigger.node, name, &target, load, None, true)
+}
+
+/// The signal of a metric of an HPA that an adapter serves under a telling name.
+fn of_hpa_metric(metric: Node<'_>) -> Option<Signal<'_>> {
+    let (source, is_object) = match metric.get("type").text()? {
+        "External" => (metric.get("external"), false),
+        "Object" => (metric.get("object"), true),
+        _ => return None,
+    };
+    let name = source.path(&["metric", "name"]);
+    // KEDA's own metrics are told at its ScaledObject.
+    if source.path(&["metric", "selector", "matchLabels", "scaledobject.keda.sh/name"]).is_set() {
+        return None;
+    }
+    let target = source.get("target");
+    let (value, average) = (target.get("value"), target.get("averageValue"));
+    // Another type is reported by hpa-target-type-mismatch.
+    let (amount, comparison) = match (value.is_set(), average.is_set(), target.get("type").text()?) {
+        (true, false, "Value") => (value, Comparison::Multiplied),
+        (false, true, "AverageValue") => (average, Comparison::Divided),
+        _ => return None,
+    };
+    // An External metric is the sum of its series, which may be those of replicas. An Object metric is one value.
+    let load = match Sense::of(name.text()?) {
+        Sense::Rate => Load::Total(Amount::Arrivals),
+        Sense::Waiting => Load::Total(Amount::Waiting),
+        Sense::Latency => Load::Share { of: Share::Quantile, certain: is_object },
+        Sense::Utilization if is_object => Load::Share { of: Share::Mean, certain: true },
+        _ => return None,
+    };
+    let target_value = Quantity::at(&amount).map(|quantity| quantity.nano() as f64 / 1e9)?;
+    (target_value > 0.0).then_some(Signal {
+        measured: name,
+        holder: target,
+        comparison,
+        target: target_value,
+        load,
+        bound: None,
+        is_by_name: true,
+    })
+}
