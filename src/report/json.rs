@@ -239,6 +239,9 @@ struct Fix<'a> {
 #[derive(Serialize)]
 struct Week<'a> {
     reasons: Vec<&'static str>,
+    /// The time zone of a cron window, whose hours these are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<&'a str>,
     days: Vec<String>,
     timezone: Option<&'a str>,
 }
@@ -385,6 +388,7 @@ pub(super) fn diagnostic<'a>(
         }),
         week: finding.schedule_grid.as_deref().map(|week| Week {
             reasons: week.reasons.iter().map(|r| r.name()).collect(),
+            window: week.window.as_deref(),
             days: week.hours.iter().map(|day| day.iter().map(|hour| hour.letter()).collect()).collect(),
             timezone: week.zone.as_ref().map(|zone| zone.name.as_str()),
         }),

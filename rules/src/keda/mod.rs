@@ -7,6 +7,7 @@
 pub mod check;
 mod conditions;
 mod constraints;
+pub(crate) mod cron_window;
 pub mod fallback;
 mod formats;
 pub mod formula;

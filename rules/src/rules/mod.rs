@@ -162,6 +162,8 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_cached_metrics_unsupported::RULE,
     &autoscaling::keda_cannot_wake::RULE,
     &autoscaling::keda_container_metric_dropped::RULE,
+    &autoscaling::keda_cron_replicas_ineffective::RULE,
+    &autoscaling::keda_cron_window_unintended::RULE,
     &autoscaling::keda_empty_result_hides_failure::RULE,
     &autoscaling::keda_fallback_ineffective::RULE,
     &autoscaling::keda_fallback_missing::RULE,

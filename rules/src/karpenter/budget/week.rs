@@ -1,4 +1,5 @@
-//! The allowance of budgets as a weekly grid: one row for each day, one column for each hour.
+//! The hours of a week as a grid, one row for each day, one column for each hour: the allowance of budgets, or the
+//! window of a cron trigger.
 
 use super::{Calendar, Cell, DisruptionReason};
 use crate::facts::timezone::Zone;
@@ -8,8 +9,11 @@ pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Week {
+    /// The reasons whose budgets these are. Empty for the window of a trigger.
     pub reasons: Vec<DisruptionReason>,
-    /// Cells by day, Monday first, and by hour, in UTC.
+    /// The time zone of the window of a trigger. `None` for budgets, whose hours are in UTC.
+    pub window: Option<String>,
+    /// Cells by day, Monday first, and by hour.
     pub hours: [[Cell; 24]; 7],
     /// The local time zone of the readers.
     pub zone: Option<Zone>,
@@ -49,13 +53,41 @@ impl Week {
         let same = |r: &DisruptionReason| *r == reason || calendar.grid(*r) == hours;
         Week {
             reasons: DisruptionReason::ALL.into_iter().filter(same).collect(),
+            window: None,
             hours,
             zone: zone.filter(|zone| !zone.is_utc()),
         }
     }
 
-    /// The reasons as text: `all reasons`, or their names.
+    /// The week of a window that is open in these stretches: minutes from Monday 00:00 in a time zone, ascending.
+    pub(crate) fn of_window(open: &[(i64, i64)], zone: &str) -> Week {
+        let minutes = |from: i64, to: i64| {
+            open.iter().map(|(start, end)| (to.min(*end) - from.max(*start)).max(0)).sum::<i64>()
+        };
+        let cell = |hour: i64| match minutes(hour * 60, hour * 60 + 60) {
+            0 => Cell::Limited,
+            60.. => Cell::Closed,
+            _ => Cell::PartlyClosed,
+        };
+        let hours = std::array::from_fn(|day| std::array::from_fn(|hour| cell((day * 24 + hour) as i64)));
+        Week { reasons: Vec::new(), window: Some(zone.to_owned()), hours, zone: None }
+    }
+
+    /// What a cell means for the subject of the week.
+    fn meaning(&self, cell: Cell) -> &'static str {
+        match (cell, &self.window) {
+            (Cell::Closed, Some(_)) => "open",
+            (Cell::PartlyClosed, Some(_)) => "open at times",
+            (_, Some(_)) => "closed",
+            (_, None) => cell.meaning(),
+        }
+    }
+
+    /// The reasons as text: `all reasons`, or their names; for a window what it is.
     pub fn reason_names(&self) -> String {
+        if self.window.is_some() {
+            return "cron window".to_owned();
+        }
         if self.reasons.len() == DisruptionReason::ALL.len() {
             return "all reasons".to_owned();
         }
@@ -69,7 +101,7 @@ impl Week {
         let parts: Vec<String> = Cell::ALL
             .into_iter()
             .filter(is_there)
-            .map(|cell| format!("{} {}", cell.letter(), cell.meaning()))
+            .map(|cell| format!("{} {}", cell.letter(), self.meaning(cell)))
             .collect();
         parts.join("   ")
     }
@@ -77,7 +109,7 @@ impl Week {
     /// The header of the columns: one line for each clock, with the text and the name of the clock. A `+` or
     /// `-` after an hour means that it is on the next or the previous day on that clock.
     pub fn clocks(&self) -> Vec<(String, String)> {
-        let mut out = vec![(hours(0), "UTC".to_owned())];
+        let mut out = vec![(hours(0), self.window.clone().unwrap_or_else(|| "UTC".to_owned()))];
         if let Some(zone) = &self.zone {
             let minutes = |offset: i64| match offset.rem_euclid(60) {
                 0 => String::new(),
@@ -110,7 +142,7 @@ impl Week {
     /// are equal, it is a single line.
     pub fn lines(&self) -> Vec<String> {
         if self.is_uniform() {
-            let what = self.hours[0][0].meaning();
+            let what = self.meaning(self.hours[0][0]);
             return vec![format!("{what} in every hour ({})", self.reason_names())];
         }
         let mut out = vec![format!("{}   {}", self.legend(), self.reason_names())];

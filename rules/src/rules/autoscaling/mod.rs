@@ -14,6 +14,8 @@ pub(crate) mod keda_behavior_invalid;
 pub(crate) mod keda_cached_metrics_unsupported;
 pub(crate) mod keda_cannot_wake;
 pub(crate) mod keda_container_metric_dropped;
+pub(crate) mod keda_cron_replicas_ineffective;
+pub(crate) mod keda_cron_window_unintended;
 pub(crate) mod keda_empty_result_hides_failure;
 pub(crate) mod keda_fallback_ineffective;
 pub(crate) mod keda_fallback_missing;
