@@ -25,7 +25,12 @@ pub fn watched() -> &'static [Kind] {
 pub(crate) fn watched_for(rules: impl Iterator<Item = &'static Rule>) -> BTreeSet<Kind> {
     let asked = rules.filter(|rule| is_asked(rule));
     let looked_up = asked.flat_map(|rule| rule.reads.iter().chain(rule.paired_kinds()));
-    looked_up.copied().chain([Kind::NAMESPACE]).collect()
+    looked_up.copied().filter(|kind| !is_secret(*kind)).chain([Kind::NAMESPACE]).collect()
+}
+
+/// Secrets are read in files only: the webhook has no permission to list them. Rules say nothing where they are absent.
+fn is_secret(kind: Kind) -> bool {
+    kind.group.is_empty() && kind.kind == "Secret"
 }
 
 /// The rules that a configuration leaves on for some object.
@@ -113,7 +118,7 @@ pub(crate) fn is_synced_for(engine: &Engine, cluster: &Cluster, group: &str, kin
     cluster.is_complete()
         || rules_in_use(engine.settings())
             .flat_map(|rule| reads(rule).iter().chain(naming(rule)))
-            .all(|read| cluster.is_complete_for(*read))
+            .all(|read| is_secret(*read) || cluster.is_complete_for(*read))
 }
 
 fn collect_kinds(of: impl Fn(&Rule) -> &'static [Kind]) -> Vec<Kind> {

@@ -137,6 +137,7 @@ pub static KINDS: &[KindInfo] = &[
     cluster_scoped("", "v1", "PersistentVolume", "persistentvolumes"),
     namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     namespaced("", "v1", "ResourceQuota", "resourcequotas"),
+    namespaced("", "v1", "Secret", "secrets"),
     namespaced("", "v1", "Service", "services").schemas(&[core("v1", "io.k8s.api.core.v1.Service")]),
     namespaced("", "v1", "ServiceAccount", "serviceaccounts"),
     cluster_scoped(

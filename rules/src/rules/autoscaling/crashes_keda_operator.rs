@@ -9,7 +9,9 @@
 //!
 //! Before KEDA 2.20.2 the operator also ends over a ScaledJob with `scalingStrategy.strategy: custom` and no
 //! `customScalingQueueLengthDeduction`, and panics over an `awsSecretManager` that has neither
-//! `credentials` nor the pod identity `aws`. Where the version of KEDA is not stated, both are warnings.
+//! `credentials` nor the pod identity `aws`. Where the version of KEDA is not stated, both are warnings. Up to
+//! KEDA 2.18.1 its admission panics over `transfer-hpa-ownership` without `horizontalPodAutoscalerConfig`
+//! while another HPA has the target.
 //!
 //! # Fix
 //! Write a quantity such as `500m` or `2Gi`; a share of the request is `metricType: Utilization`. Write a
@@ -35,6 +37,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/#scalingstrategy>
 //! - <https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#MustParse>
 
+use crate::cluster::views::scale_target;
 use crate::keda::ellipsize;
 use crate::keda::value::GoFloat;
 use crate::rules::prelude::*;
@@ -47,6 +50,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::TRIGGER_AUTHENTICATION,
         Kind::CLUSTER_TRIGGER_AUTHENTICATION,
     ],
+    reads: &[Kind::HPA, Kind::SCALED_OBJECT],
     depends_on: &[Product::Keda],
     docs: docs(include_str!("crashes_keda_operator.rs")),
     check: Check::Object(check),
@@ -61,6 +65,7 @@ const FIXED_IN: Version = Version::new(2, 20);
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::SCALED_OBJECT) {
         triggers(object).for_each(|trigger| quantity(&trigger, ctx));
+        transfer(object, ctx);
     } else if object.is(Kind::SCALED_JOB) {
         custom_strategy(object, ctx);
     } else {
@@ -83,6 +88,39 @@ fn quantity(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
     };
     ctx.report(&value, format!("`{}` is not a quantity: KEDA's operator panics on it", ellipsize(text)))
         .help(format!("write a quantity such as `500m`, or use `metricType: Utilization`: {effect}"));
+}
+
+/// The last minor version whose admission reads `horizontalPodAutoscalerConfig` without a look whether it is there; patch 2
+/// of it looks.
+const TRANSFERS_UNCHECKED_UNTIL: Version = Version::new(2, 18);
+
+/// The ownership of an HPA is transferred by its name, which is that of a field that may be absent.
+fn transfer(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let platform = ctx.platform();
+    let node = object.annotation("scaledobject.keda.sh/transfer-hpa-ownership");
+    let advanced = object.path(&["spec", "advanced"]);
+    let is_absent = match advanced.is_set() {
+        true => is_left_out(&advanced, "horizontalPodAutoscalerConfig", object),
+        false => is_left_out(&object.get("spec"), "advanced", object),
+    };
+    if node.text() != Some("true")
+        || !is_absent
+        || !platform.is_stated(Product::Keda)
+        || platform.keda > TRANSFERS_UNCHECKED_UNTIL
+    {
+        return None;
+    }
+    let target = std::sync::Arc::new(scale_target(object)?);
+    let hpa = ctx.cluster().views().hpas_of(&target).iter().find(|hpa| ctx.pairs_with(hpa))?;
+    let effect = match platform.keda < RECOVERS_SINCE {
+        true => "its admission webhook restarts",
+        false => "its admission answers with status 500",
+    };
+    ctx.report(&node, "KEDA before 2.18.2 panics on this without `horizontalPodAutoscalerConfig`")
+        .help(format!("name the HPA in `advanced.horizontalPodAutoscalerConfig.name`: {effect}"))
+        .severity(Severity::Warning)
+        .related(hpa, &hpa.path(&["metadata", "name"]), "the HPA of the target");
+    None
 }
 
 /// A percentage that is no number selects the default strategy, which needs no deduction.

@@ -36,6 +36,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-key-ignored",
     fix: Some(Safety::Unsafe),
+    reads: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
     depends_on: &[Product::Keda],
     tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("keda_trigger_key_ignored.rs")),
@@ -50,6 +51,9 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         match scaler.key_status(name) {
+            KeyStatus::Read | KeyStatus::Rejected(..) if name == "identityOwner" => {
+                identity_owner(trigger, &value, ctx);
+            }
             KeyStatus::Read | KeyStatus::Rejected(..) => {}
             KeyStatus::NotInMetadata(key) => {
                 ctx.report(&value, format!("`{}` is not read from metadata", ellipsize(name))).at_key().help(
@@ -68,6 +72,33 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
             KeyStatus::Unknown => unknown(trigger, scaler, name, &value, ctx),
         }
     }
+    None
+}
+
+/// `identityOwner` of the metadata is read for credentials and for `aws-eks` alone: the pod identity `aws` decides by its
+/// own fields.
+fn identity_owner(trigger: &Trigger<'_>, value: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let reference = trigger.node.get("authenticationRef");
+    let name = reference.get("name").text()?;
+    let kind = reference.get("kind");
+    let (kind, namespace) = match kind.text() {
+        _ if kind.is_unknown() => return None,
+        None | Some("TriggerAuthentication") => {
+            (Kind::TRIGGER_AUTHENTICATION, ctx.object().namespace_or_default())
+        }
+        Some("ClusterTriggerAuthentication") => (Kind::CLUSTER_TRIGGER_AUTHENTICATION, "default"),
+        Some(_) => return None,
+    };
+    let source = ctx.partner(kind, namespace, name)?;
+    let provider = source.path(&["spec", "podIdentity", "provider"]);
+    if provider.text() != Some("aws") {
+        return None;
+    }
+    ctx.report(value, "`identityOwner` is not read beside the pod identity `aws`")
+        .at_key()
+        .severity(Severity::Info)
+        .help("remove it; `podIdentity.identityOwner` and `roleArn` of the TriggerAuthentication decide")
+        .related(source, &provider, "the pod identity");
     None
 }
 

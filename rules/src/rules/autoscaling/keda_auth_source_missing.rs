@@ -1,0 +1,231 @@
+//! A TriggerAuthentication reads a key, a variable or a role that is not there.
+//!
+//! # Why
+//! KEDA's admission does not follow the references of a TriggerAuthentication. A key that the Secret or the
+//! ConfigMap lacks, and a variable that the container lacks, become an empty parameter, and the scaler fails
+//! at its source. The Secrets of a ClusterTriggerAuthentication are read in the namespace of KEDA's operator
+//! and nowhere else. `identityOwner: workload`, and the provider `aws-eks`, take the role from the annotation
+//! `eks.amazonaws.com/role-arn` of the workload's ServiceAccount: EKS Pod Identity is not enough, and without
+//! the annotation the scaler is never built. Only objects of the input are compared.
+//!
+//! # Fix
+//! Write the key, the variable or the annotation; `roleArn` names a role itself, and `identityOwner: keda`
+//! takes that of the operator.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: TriggerAuthentication
+//!  metadata: {name: broker, namespace: shop}
+//!  spec:
+//!    secretTargetRef:
+//!      - parameter: password
+//!        name: broker
+//! -      key: pasword # <-
+//! +      key: password
+//!  ---
+//!  apiVersion: v1
+//!  kind: Secret
+//!  metadata: {name: broker, namespace: shop}
+//!  stringData: {password: example}
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/concepts/authentication/>
+//! - <https://keda.sh/docs/latest/authentication-providers/aws/>
+
+use crate::keda::ellipsize;
+use crate::keda::sources::{Environment, Variable};
+use crate::rules::autoscaling::scale_target::target;
+use crate::rules::partners::{SCALED, authenticated};
+use crate::rules::prelude::*;
+
+const SECRET: Kind = Kind::new("", "Secret");
+const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-auth-source-missing",
+    kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
+    reads: &[
+        SECRET,
+        CONFIG_MAP,
+        SERVICE_ACCOUNT,
+        Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
+        SCALED[0],
+        SCALED[1],
+        SCALED[2],
+        SCALED[3],
+        SCALED[4],
+    ],
+    docs: docs(include_str!("keda_auth_source_missing.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+/// The credentials of stores, which KEDA reads in Secrets.
+const CREDENTIALS: [(&str, &[&str]); 3] = [
+    ("awsSecretManager", &["accessKey", "accessSecretKey", "accessToken"]),
+    ("azureKeyVault", &["clientSecret"]),
+    ("gcpSecretManager", &["clientSecret"]),
+];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() {
+        return None;
+    }
+    let spec = object.get("spec");
+    for (field, kind) in [("secretTargetRef", SECRET), ("configMapTargetRef", CONFIG_MAP)] {
+        for item in spec.get(field).items() {
+            key(object, &item, kind, ctx);
+        }
+    }
+    for (store, fields) in CREDENTIALS {
+        for field in fields {
+            let reference = spec.path(&[store, "credentials", *field, "valueFrom", "secretKeyRef"]);
+            key(object, &reference, SECRET, ctx);
+        }
+    }
+    let scalers: Vec<Object> =
+        authenticated(object, ctx.cluster()).into_iter().filter(|scaler| ctx.pairs_with(scaler)).collect();
+    for item in spec.get("env").items() {
+        scalers.iter().find_map(|scaler| variable(scaler, &item, ctx));
+    }
+    scalers.iter().find_map(|scaler| role(scaler, &spec.get("podIdentity"), ctx));
+    None
+}
+
+/// The namespace in which KEDA reads the Secrets of a ClusterTriggerAuthentication: that of its operator, if the
+/// operator is in the input and names no other.
+fn operator_namespace<'a>(ctx: &Context<'a>) -> Option<&'a str> {
+    let mut operators = ctx.cluster().written_as(Kind::DEPLOYMENT, "keda-operator");
+    let operator = operators.next().filter(|operator| ctx.pairs_with(operator))?;
+    let names_other = templates(operator).iter().flat_map(Template::containers).any(|container| {
+        let mut variables = container.get("env").items();
+        variables.any(|entry| entry.get("name").text() == Some("KEDA_CLUSTER_OBJECT_NAMESPACE"))
+    });
+    operator.namespace().filter(|_| operators.next().is_none() && !names_other)
+}
+
+/// A key of a Secret or of a ConfigMap.
+fn key(object: &Object, item: &Node<'_>, kind: Kind, ctx: &mut Context<'_>) -> Option<()> {
+    let (name, key) = (item.get("name"), item.get("key"));
+    let (name_text, key_text) = (name.text()?, key.text()?);
+    let namespace = if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) {
+        operator_namespace(ctx)?.to_owned()
+    } else {
+        object.namespace()?.to_owned()
+    };
+    let Some(source) = ctx.partner(kind, &namespace, name_text) else {
+        if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) {
+            elsewhere(&name, kind, &namespace, ctx);
+        }
+        return None;
+    };
+    let maps = ["data", "stringData", "binaryData"].map(|field| source.get(field));
+    let hides_key = |map: &Node<'_>| map.is_unknown() || map.has_unknown_key();
+    if source.is_partial() || maps.iter().any(hides_key) || source.root().has_unknown_key() {
+        return None;
+    }
+    let keys: Vec<&str> = maps.iter().flat_map(Node::entries).map(|(key, _)| key).collect();
+    // An empty object is filled by another program.
+    if keys.is_empty() || keys.contains(&key_text) {
+        return None;
+    }
+    let near = nearest(key_text, keys.iter().copied());
+    let message = format!("{} `{}` has no key `{}`", kind.kind, ellipsize(name_text), ellipsize(key_text));
+    ctx.report(&key, message)
+        .help(match near {
+            Some(near) => format!("did you mean `{}`?", ellipsize(near)),
+            None => "write one of its keys: KEDA takes an empty value, and the scaler fails".to_owned(),
+        })
+        .related(source, &source.path(&["metadata", "name"]), "it has other keys");
+    None
+}
+
+/// A Secret of a ClusterTriggerAuthentication that is in another namespace than the operator.
+fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let text = name.text()?;
+    let found = ctx.cluster().written_as(kind, text).find(|source| ctx.pairs_with(source))?;
+    let other = found.namespace()?;
+    let message = format!(
+        "{} `{}` is in namespace `{other}`, and KEDA reads it in `{namespace}`, where its operator runs",
+        kind.kind,
+        ellipsize(text)
+    );
+    ctx.report(name, message)
+        .help("put it into the namespace of KEDA, or use a TriggerAuthentication")
+        .related(found, &found.path(&["metadata", "namespace"]), "it is here");
+    None
+}
+
+/// A variable of the environment of a container of the target.
+fn variable(scaler: &Object, item: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let name = item.get("name");
+    let text = name.text()?;
+    let (owner, template) = pods(scaler, ctx)?;
+    let environment = Environment::of(&template.spec, &item.get("containerName"));
+    if template.spec.has_unknown() || !matches!(environment.variable(text), Variable::Absent) {
+        return None;
+    }
+    let message = format!(
+        "the container that KEDA reads for `{}` has no variable `{}`",
+        scaler.display_name(),
+        ellipsize(text)
+    );
+    ctx.report(&name, message)
+        .help("write it into `env` of that container, or name another with `containerName`")
+        .related(owner, &owner.path(&["metadata", "name"]), "its pods");
+    Some(())
+}
+
+/// The object with the pod template whose environment and ServiceAccount KEDA reads for a scaler.
+fn pods<'a>(scaler: &Object, ctx: &Context<'a>) -> Option<(&'a Object, Template<'a>)> {
+    let owner = if scaler.is(Kind::SCALED_JOB) {
+        ctx.partner(Kind::SCALED_JOB, scaler.namespace_or_default(), scaler.name())?
+    } else {
+        target(scaler, ctx)?
+    };
+    Some((owner, templates(owner).into_iter().next()?))
+}
+
+/// The role of the ServiceAccount of the workload.
+fn role(scaler: &Object, identity: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const ANNOTATION: &str = "eks.amazonaws.com/role-arn";
+    let (owner, provider) = (identity.get("identityOwner"), identity.get("provider"));
+    let node = match (provider.text()?, owner.text()) {
+        ("aws", Some("workload")) => owner,
+        ("aws-eks", _) => provider,
+        _ => return None,
+    };
+    let by_operator = |trigger: &Trigger<'_>| {
+        let owner = trigger.metadata().get("identityOwner");
+        owner.is_unknown() || owner.text() == Some("operator")
+    };
+    if triggers(scaler).any(|trigger| by_operator(&trigger)) {
+        return None;
+    }
+    let (_, template) = pods(scaler, ctx)?;
+    let account = template.spec.get("serviceAccountName");
+    let name = if account.is_set() { account.text()? } else { "default" };
+    if account.is_unknown() || template.spec.get("serviceAccount").is_set() && !account.is_set() {
+        return None;
+    }
+    let found = ctx.partner(SERVICE_ACCOUNT, scaler.namespace_or_default(), name)?;
+    let annotations = found.path(&["metadata", "annotations"]);
+    if found.is_partial()
+        || found.is_patched_by_kustomize()
+        || annotations.is_unknown()
+        || annotations.has_unknown_key()
+        || !annotations.get(ANNOTATION).is_absent()
+    {
+        return None;
+    }
+    let message =
+        format!("ServiceAccount `{}` has no annotation `{ANNOTATION}`: KEDA finds no role", ellipsize(name));
+    ctx.report(&node, message)
+        .help("annotate it, or write `roleArn`, or `identityOwner: keda` for the role of the operator")
+        .related(found, &found.path(&["metadata", "name"]), "the ServiceAccount of the workload");
+    Some(())
+}
