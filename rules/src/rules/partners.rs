@@ -103,6 +103,20 @@ pub(super) fn around_scaler(_: &Object, scaler: &Object, cluster: &Cluster) -> V
     found
 }
 
+/// The Services of a workload's pods.
+pub(super) fn services(workload: &Object, cluster: &Cluster) -> Vec<Object> {
+    let (views, namespace) = (cluster.views(), workload.namespace_or_default());
+    let all = templates(workload);
+    let found = all.iter().flat_map(|template| views.services_of(namespace, template));
+    found.cloned().collect()
+}
+
+/// The workloads of the pods of a Service.
+pub(super) fn around_service(_: &Object, service: &Object, cluster: &Cluster) -> Vec<Object> {
+    let selected = cluster.views().selected_by_service(service).0;
+    selected.into_iter().map(|workload| workload.object.clone()).collect()
+}
+
 /// The PDBs of a workload's pods.
 pub(super) fn budgets(workload: &Object, cluster: &Cluster) -> Vec<Object> {
     let (views, namespace) = (cluster.views(), workload.namespace_or_default());

@@ -5,6 +5,7 @@ pub(crate) mod crashes_keda_operator;
 pub(crate) mod gpu_scaled_on_cpu;
 pub(crate) mod hpa_metric_unservable;
 pub(crate) mod hpa_replica_bounds;
+pub(crate) mod hpa_selector_overlaps;
 pub(crate) mod hpa_target_type_mismatch;
 pub(crate) mod keda_activation_above_threshold;
 pub(crate) mod keda_auth_deprecated;

@@ -78,9 +78,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             node,
             format!("`{field}: {value}` allows no eviction while {whose} runs, because a Job has no scale"),
         );
-        finding.help(
-            "write `minAvailable` as a whole number, or protect the pods with `karpenter.sh/do-not-disrupt`",
-        );
+        match workloads.iter().map(|workload| &workload.object).find(|object| !runs_as_job(object)) {
+            // The Job is caught by labels that are meant for others.
+            Some(meant) => finding.help(format!(
+                "narrow the selector to the pods of `{}`: add a label that those of the Job do not have",
+                meant.display_name()
+            )),
+            None => finding.help(
+                "write `minAvailable` as a whole number, or protect the pods with `karpenter.sh/do-not-disrupt`",
+            ),
+        };
         if let Some(job) = first {
             finding.related(job, &job.path(&["metadata", "name"]), "its pods");
         }

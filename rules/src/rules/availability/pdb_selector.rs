@@ -3,7 +3,8 @@
 //! # Why
 //! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers serving,
 //! training and helpers alike, and two budgets over one pod make its eviction fail forever. Without a
-//! selector, or with one that matches no pod, the budget protects nothing.
+//! selector, or with one that matches no pod, the budget protects nothing. Labels of the Deployment itself
+//! are not those of its pods. Without `--complete` a selector without pods is reported only for that mistake.
 //!
 //! # Fix
 //! Select the labels of one workload's pods.
@@ -22,10 +23,12 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
+use crate::rules::availability::intended_workload::has_added_labels;
 use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
 use crate::schema::validation::pdb::has_valid_selector;
-use crate::workload::template::workload_kind;
+use crate::workload::selector;
+use crate::workload::template::{runs_forever, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",
@@ -79,7 +82,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
-    if !workloads.is_empty() || unknown || !ctx.cluster().is_complete() {
+    if !workloads.is_empty() || unknown {
+        return None;
+    }
+    if let Some(workload) = labelled(object, &node, ctx) {
+        return report_difference(&node, workload, ctx);
+    }
+    if !ctx.cluster().is_complete() {
         return None;
     }
     // Operators create pods from custom resources whose pod templates are not known.
@@ -93,6 +102,41 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     ctx.report(&node, "`selector` matches the pods of no workload")
         .help("compare it with the labels of the pod templates")
         .severity(if may_create_pods { Severity::Info } else { Severity::Warning });
+    None
+}
+
+/// A workload, applied with the PDB, whose own labels the selector matches, while it does not match those of its pods.
+fn labelled<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
+    let mut around = ctx.cluster().views().workloads_in(object.namespace_or_default());
+    let found = around.find(|workload| {
+        let workload = &workload.object;
+        runs_forever(workload)
+            && !workload.is_partial()
+            && !workload.is_patched_by_kustomize()
+            && !has_added_labels(workload)
+            && ctx.cluster().surely_pairs(object, workload)
+            && selector::matches(selector, &workload.path(&["metadata", "labels"]).entries()) == Some(true)
+    })?;
+    Some(&found.object)
+}
+
+/// Reports the first label that the pods lack or have with another value.
+fn report_difference(selector: &Node<'_>, workload: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let templates = templates(workload);
+    let template = templates.first()?;
+    let own = template.labels();
+    let wanted = selector.get("matchLabels").entries();
+    let value = |key: &str| own.iter().find(|(label, _)| *label == key).and_then(|(_, value)| value.text());
+    let (key, written) = wanted.iter().find(|(key, wanted)| value(key) != wanted.text())?;
+    let whose = format!("{} `{}`", workload.kind(), workload.display_name());
+    let selected = written.text()?;
+    ctx.report(written, format!("label `{key}: {selected}` is on {whose} itself and not on its pods"))
+        .help(format!(
+            "add `{key}: {selected}` to the labels of the pod template, or remove it from the selector"
+        ))
+        .reports_absence(false)
+        .severity(Severity::Warning)
+        .related(workload, &template.metadata.get("labels"), "the labels of its pods");
     None
 }
 

@@ -1,0 +1,125 @@
+//! The selector of an autoscaled workload also matches the pods of another one.
+//!
+//! # Why
+//! The HPA takes the pods whose metrics it reads from the selector of its target, not from their owner. The
+//! pods of a CronJob or of another Deployment with these labels count as well: their CPU distorts the mean,
+//! and where one of them requests none the HPA computes nothing at all (`missing request for cpu`). The
+//! Deployment itself does not take them over, because they have another owner.
+//!
+//! # Fix
+//! Give the other pods another value of the label, or add one to the selector. The selector of a Deployment
+//! cannot be changed, so the labels of the others are the easier side.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: autoscaling/v2
+//!  kind: HorizontalPodAutoscaler
+//!  metadata: {name: shop, namespace: web}
+//!  spec:
+//! -  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop} # <-
+//! +  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
+//!    minReplicas: 2
+//!    maxReplicas: 9
+//!    metrics:
+//!      - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: shop, namespace: web}
+//!  spec:
+//!    selector: {matchLabels: {app: shop}}
+//!    template:
+//!      metadata: {labels: {app: shop}}
+//!      spec:
+//!        containers:
+//!          - {name: shop, image: "example.com/shop:1.0.0", resources: {requests: {cpu: "1"}}}
+//!  ---
+//!  apiVersion: batch/v1
+//!  kind: CronJob
+//!  metadata: {name: mail, namespace: web}
+//!  spec:
+//!    schedule: 0 4 * * *
+//!    jobTemplate:
+//!      spec:
+//!        template:
+//! -        metadata: {labels: {app: shop}}
+//! +        metadata: {labels: {app: shop-mail}}
+//!          spec:
+//!            restartPolicy: Never
+//!            containers:
+//!              - {name: mail, image: "example.com/mail:1.0.0", resources: {requests: {cpu: "1"}}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#how-does-a-horizontalpodautoscaler-work>
+//! - <https://github.com/kubernetes/kubernetes/issues/78761>
+
+use crate::cluster::views::disruptions::runs_as_job;
+use crate::rules::autoscaling::scale_target::target;
+use crate::rules::availability::selected_workloads::{are_versions, run_together};
+use crate::rules::prelude::*;
+use crate::workload::selector;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "hpa-selector-overlaps",
+    kinds: &[Kind::HPA, Kind::SCALED_OBJECT],
+    reads: WORKLOAD_KINDS,
+    docs: docs(include_str!("hpa_selector_overlaps.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+/// Whether an autoscaler reads the metrics of pods.
+fn reads_pods(object: &Object) -> bool {
+    if object.is(Kind::HPA) {
+        let kinds = ["Resource", "ContainerResource", "Pods"];
+        let metrics = object.path(&["spec", "metrics"]);
+        let cpu = object.path(&["spec", "targetCPUUtilizationPercentage"]);
+        return cpu.is_set()
+            || metrics
+                .items()
+                .any(|metric| metric.get("type").text().is_some_and(|kind| kinds.contains(&kind)));
+    }
+    triggers(object).any(|trigger| trigger.is_resource())
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // Another strategy finds the pods by their owner.
+    let is_by_owner = !object.path(&["spec", "selectionStrategy"]).is_absent();
+    if !reads_pods(object) || is_by_owner || object.is_partial() {
+        return None;
+    }
+    let workload = target(object, ctx)?;
+    let wanted = workload.path(&["spec", "selector"]);
+    if !wanted.is_mapping() || workload.is_patched_by_kustomize() {
+        return None;
+    }
+    let own = templates(workload);
+    let namespace = workload.namespace_or_default();
+    let mut around = ctx.cluster().views().workloads_in(namespace).map(|other| &other.object);
+    let other = around.find(|other| {
+        !other.ptr_eq(workload)
+            && !other.is_partial()
+            // The pods of a dump have an owner.
+            && !other.path(&["metadata", "ownerReferences"]).is_set()
+            && run_together(workload, other, ctx.cluster())
+            && (runs_as_job(other) || !are_versions(workload, other))
+            && templates(other).iter().any(|t| selector::matches(&wanted, &t.labels()) == Some(true))
+    })?;
+    let pods = own.first().map(|template| template.labels()).unwrap_or_default();
+    // A selector that does not match its own pods is rejected.
+    if selector::matches(&wanted, &pods) != Some(true) {
+        return None;
+    }
+    let message = format!(
+        "the selector of `{}` also matches the pods of {} `{}`, whose metrics are counted as well",
+        workload.display_name(),
+        other.kind(),
+        other.display_name()
+    );
+    ctx.report(&object.path(&["spec", "scaleTargetRef"]), message)
+        .help("give the other pods another value of the label: the HPA finds pods by the selector of its target")
+        .related(workload, &wanted, "the selector")
+        .related(other, &other.path(&["metadata", "name"]), "its pods have these labels");
+    None
+}

@@ -1,0 +1,112 @@
+//! The pods of several workloads share one PodDisruptionBudget.
+//!
+//! # Why
+//! A budget counts every pod that its selector matches. With `minAvailable: 1` over two workloads the pods of
+//! one satisfy it while all of the other's are evicted, so that it protects neither. It is reported where the
+//! number of pods that must stay is reached by the other workloads alone. Versions of one program and the
+//! parts of one group are meant to share a budget, and `maxUnavailable` holds for them together.
+//!
+//! # Fix
+//! Write one budget for each workload, with a label that only its pods have.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    minAvailable: 1
+//! -  selector: {matchLabels: {team: nlp}} # <-
+//! +  selector: {matchLabels: {team: nlp, app: chat}}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    replicas: 2
+//!    selector: {matchLabels: {app: chat}}
+//!    template:
+//!      metadata: {labels: {app: chat, team: nlp}}
+//!      spec:
+//!        containers:
+//!          - name: chat
+//!            image: example.com/chat:2.1.0
+//!            resources: {requests: {cpu: "1", memory: 1Gi}}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: ranker, namespace: models}
+//!  spec:
+//!    replicas: 2
+//!    selector: {matchLabels: {app: ranker}}
+//!    template:
+//!      metadata: {labels: {app: ranker, team: nlp}}
+//!      spec:
+//!        containers:
+//!          - name: ranker
+//!            image: example.com/ranker:2.1.0
+//!            resources: {requests: {cpu: "1", memory: 1Gi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
+
+use super::selected_workloads::{belong_together, has_known_images, run_together};
+use crate::cluster::views::disruptions::{IntOrPercent, allows_none, runs_as_job};
+use crate::rules::prelude::*;
+use crate::workload::template::runs_forever;
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pdb-spans-workloads",
+    kinds: &[Kind::PDB],
+    reads: &READS,
+    docs: docs(include_str!("pdb_spans_workloads.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let selector = spec.get("selector");
+    // An empty selector is reported by pdb-selector.
+    let is_empty =
+        selector.get("matchLabels").entries().is_empty() && !selector.get("matchExpressions").is_set();
+    if object.is_partial() || object.is_patched_by_kustomize() || is_empty || allows_none(object) {
+        return None;
+    }
+    let IntOrPercent::Count(keep) = IntOrPercent::read(&spec.get("minAvailable"))? else { return None };
+    let views = ctx.cluster().views();
+    let (workloads, unknown) = views.selected_by(object);
+    // The pods of Jobs are reported by pdb-on-job.
+    if unknown || workloads.iter().any(|workload| runs_as_job(&workload.object)) {
+        return None;
+    }
+    let all: Vec<(&Object, i64)> = workloads
+        .iter()
+        .map(|workload| &workload.object)
+        .filter(|workload| runs_forever(workload) && has_known_images(workload))
+        .map(|workload| Some((workload, views.replicas(workload)?.min)))
+        .collect::<Option<_>>()?;
+    let total: i64 = all.iter().map(|(_, replicas)| replicas).sum();
+    for (at, (first, replicas)) in all.iter().enumerate() {
+        let other = all
+            .iter()
+            .skip(at + 1)
+            .map(|(other, _)| *other)
+            .find(|other| run_together(first, other, ctx.cluster()) && !belong_together(first, other));
+        let Some(other) = other.filter(|_| *replicas > 0 && total - replicas >= keep) else { continue };
+        let message = format!(
+            "all pods of `{}` may be evicted: those of `{}` satisfy `minAvailable: {keep}` as well",
+            first.display_name(),
+            other.display_name()
+        );
+        ctx.report(&selector, message)
+            .help("write one PDB for each workload, with a label that only its pods have")
+            .related(first, &first.path(&["metadata", "name"]), "its pods are selected")
+            .related(other, &other.path(&["metadata", "name"]), "these as well");
+        return None;
+    }
+    None
+}

@@ -1,0 +1,183 @@
+//! A Service sends requests to the pods of several workloads that are not the same program.
+//!
+//! # Why
+//! A Service balances over every pod that its labels match. Where a second model server, the worker of a
+//! queue or a CronJob has these labels as well, a share of the requests goes there: to another model, which
+//! answers all the same, or to pods that do not listen. It is an error where two servers of the input serve
+//! different models, and a warning for different images.
+//!
+//! Versions of one program (the same image, or a label such as `version` or `track` that differs), the parts
+//! of one group, headless Services, and pods without the named port of the Service are left alone.
+//!
+//! # Fix
+//! Add a label to the selector that only the pods of one workload have.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Service
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//! -  selector: {team: nlp} # <-
+//! +  selector: {team: nlp, app: chat}
+//!    ports: [{port: 80, targetPort: 8080}]
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: chat}}
+//!    template:
+//!      metadata: {labels: {app: chat, team: nlp}}
+//!      spec:
+//!        containers:
+//!          - name: chat
+//!            image: example.com/chat:2.1.0
+//!            resources: {requests: {cpu: "1", memory: 1Gi}}
+//!  ---
+//!  apiVersion: batch/v1
+//!  kind: CronJob
+//!  metadata: {name: report, namespace: models}
+//!  spec:
+//!    schedule: 0 4 * * *
+//!    jobTemplate:
+//!      spec:
+//!        template:
+//!          metadata: {labels: {team: nlp}}
+//!          spec:
+//!            restartPolicy: Never
+//!            containers:
+//!              - name: report
+//!                image: example.com/report:2.1.0
+//!                resources: {requests: {cpu: "1", memory: 1Gi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
+
+use super::selected_workloads::{are_versions, belong_together, has_known_images, run_together};
+use crate::cluster::views::disruptions::runs_as_job;
+use crate::rules::partners::{around_service, services};
+use crate::rules::prelude::*;
+use crate::workload::command::OptionValue;
+use crate::workload::launcher::Launch;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "service-mixes-workloads",
+    kinds: &[Kind::SERVICE],
+    reads: WORKLOAD_KINDS,
+    pairs: &[Pair { with: WORKLOAD_KINDS, partners: services, beside: around_service }],
+    docs: docs(include_str!("service_mixes_workloads.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let selector = spec.get("selector");
+    if object.is_partial()
+        || object.is_patched_by_kustomize()
+        || !selector.is_mapping()
+        || matches!(spec.get("type").text(), Some("ExternalName"))
+        || spec.get("clusterIP").text() == Some("None")
+        || spec.get("clusterIP").is_unknown()
+    {
+        return None;
+    }
+    let (workloads, _) = ctx.cluster().views().selected_by_service(object);
+    let answers = |workload: &Object| {
+        has_known_images(workload)
+            && !workload.is_partial()
+            && has_ports_of(&spec, workload)
+            && crate::workload::template::replicas(workload) != Some(0)
+    };
+    let selected: Vec<&Object> =
+        workloads.iter().map(|workload| &workload.object).filter(|workload| answers(workload)).collect();
+    let first = *selected.iter().find(|workload| !runs_as_job(workload))?;
+    if !ctx.cluster().surely_pairs(object, first) {
+        return None;
+    }
+    let cluster = ctx.cluster();
+    let others = || selected.iter().filter(|other| run_together(first, other, cluster));
+    if let Some((other, mine, theirs)) = others().find_map(|other| {
+        let (mine, theirs) = (model(first)?, model(other)?);
+        (mine != theirs && !are_versions(first, other)).then_some((*other, mine, theirs))
+    }) {
+        let message = format!(
+            "requests go to two models: `{}` of `{}` and `{}` of `{}`",
+            ellipsize(&mine, 24),
+            first.display_name(),
+            ellipsize(&theirs, 24),
+            other.display_name()
+        );
+        report(&selector, message, first, other, ctx).severity(Severity::Error);
+        return None;
+    }
+    // A job ends before anybody would find out that it is behind a Service.
+    let other = *others().find(|other| runs_as_job(other) || !belong_together(first, other))?;
+    let message = format!(
+        "requests for `{}` also go to the pods of {} `{}`, which have the same labels",
+        first.display_name(),
+        other.kind(),
+        other.display_name()
+    );
+    report(&selector, message, first, other, ctx);
+    None
+}
+
+fn report<'c>(
+    selector: &Node<'_>,
+    message: String,
+    first: &Object,
+    other: &Object,
+    ctx: &'c mut Context<'_>,
+) -> &'c mut Finding {
+    ctx.report(selector, message)
+        .help(format!("add a label to the selector that only the pods of `{}` have", first.display_name()))
+        .related(first, &first.path(&["metadata", "name"]), "these are meant")
+        .related(other, &other.path(&["metadata", "name"]), "these are selected as well")
+}
+
+/// Whether pods of a workload are endpoints of a port of a Service: a port by name needs a container port of that name,
+/// and one by number is compared with the numbers that are listed.
+fn has_ports_of(spec: &Node<'_>, workload: &Object) -> bool {
+    let templates = templates(workload);
+    let containers: Vec<Node<'_>> = templates.iter().flat_map(Template::containers).collect();
+    let listed: Vec<Node<'_>> =
+        containers.iter().flat_map(|container| container.get("ports").items()).collect();
+    spec.get("ports").items().any(|port| {
+        let target = port.get("targetPort");
+        let target = if target.is_set() { target } else { port.get("port") };
+        match target.int() {
+            Some(number) => {
+                listed.is_empty()
+                    || listed.iter().any(|entry| entry.get("containerPort").int() == Some(number))
+            }
+            None => listed
+                .iter()
+                .any(|entry| entry.get("name").text().is_some_and(|name| Some(name) == target.text())),
+        }
+    })
+}
+
+/// The model that the servers of a workload load, if it is one.
+fn model(workload: &Object) -> Option<String> {
+    let templates = templates(workload);
+    let mut models = templates.iter().flat_map(Template::containers).filter_map(|container| {
+        let launch = Launch::of(&container)?;
+        // Clients ask for this name, which may be that of several quantizations.
+        if let OptionValue::Text(name, _) = launch.option(&["served-model-name"]) {
+            return Some(name);
+        }
+        Some(launch.model(&container)?.0)
+    });
+    let model = models.next()?;
+    models.next().is_none().then_some(model)
+}
+
+/// The last part of a text, at most `most` characters.
+fn ellipsize(text: &str, most: usize) -> String {
+    let text = text.rsplit('/').next().unwrap_or(text);
+    text.chars().take(most).collect()
+}
