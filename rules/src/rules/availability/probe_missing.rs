@@ -4,8 +4,8 @@
 //! Without a readiness probe a pod is ready as soon as its container has started. A Service sends
 //! requests to a model server that will load its model for minutes, and a rollout removes the old pods
 //! while the new ones cannot answer. It is reported for servers of models (as information for a single
-//! replica that no Service of the input selects), and for others with two or more replicas behind such
-//! a Service. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing.
+//! replica that no Service of the input selects), and behind such a Service for others with two or more
+//! replicas, or with accelerators. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing.
 //!
 //! # Fix
 //! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI,
@@ -158,7 +158,10 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     // The pods of a StatefulSet start one by one, and may need each other to become ready: a probe would block the first.
     let one_by_one = object.is(Kind::STATEFUL_SET)
         && object.path(&["spec", "podManagementPolicy"]).text() != Some("Parallel");
-    if views.replicas(object)?.min < 2 || one_by_one {
+    // A model takes minutes to load, also where one replica is replaced by another.
+    let loads_model = uses_device(template) && !views.class_of(object).is(WorkloadClass::Notebook);
+    let replicas = views.replicas(object)?;
+    if (replicas.min < 2 && !(loads_model && replicas.max > 0)) || one_by_one {
         return None;
     }
     let services = views.services_of(object.namespace_or_default(), template);

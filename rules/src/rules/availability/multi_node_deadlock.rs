@@ -1,0 +1,123 @@
+//! The pods of one server wait for each other, and the StatefulSet waits for the first of them.
+//!
+//! # Why
+//! A server on several nodes answers its readiness probe when all of its ranks have joined. A StatefulSet
+//! starts its pods one after the other, each when the one before is ready (`OrderedReady`, the default): the
+//! first waits for the others, which are never started. And a headless Service has no address for a pod that
+//! is not ready, so the other ranks cannot find the first by its name while it waits for them.
+//!
+//! # Fix
+//! Write `podManagementPolicy: Parallel`, and `publishNotReadyAddresses: true` in the headless Service. A
+//! LeaderWorkerSet does both.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: StatefulSet
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    replicas: 2
+//!    serviceName: chat
+//! -  podManagementPolicy: OrderedReady # <-
+//! +  podManagementPolicy: Parallel
+//!    selector: {matchLabels: {app: chat}}
+//!    template:
+//!      metadata: {labels: {app: chat}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: sglang
+//!            image: lmsysorg/sglang:v0.5.3
+//!            command: [python3, -m, sglang.launch_server]
+//!            args: [--model-path, m, --tp, "16", --nnodes, "2", --node-rank, $(RANK), --dist-init-addr, "chat-0.chat:5000"]
+//!            readinessProbe: {httpGet: {path: /health, port: 30000}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 90, memory: 900Gi, nvidia.com/gpu: 8}
+//!              limits: {memory: 900Gi, nvidia.com/gpu: 8}
+//!            volumeMounts: [{name: shm, mountPath: /dev/shm}]
+//!        volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 64Gi}}]
+//!  ---
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    maxUnavailable: 1
+//!    unhealthyPodEvictionPolicy: AlwaysAllow
+//!    selector: {matchLabels: {app: chat}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#pod-management-policies>
+//! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
+
+use crate::rules::prelude::*;
+use crate::workload::launcher::Launch;
+use crate::workload::server::server_of;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "multi-node-deadlock",
+    kinds: &[Kind::STATEFUL_SET],
+    reads: &[Kind::SERVICE],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("multi_node_deadlock.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    if object.is_partial() || spec.has_unknown_key() {
+        return None;
+    }
+    let all = templates(object);
+    let template = all.first()?;
+    let container = template.containers().find(|container| ranks(container) > 1)?;
+    let ranks = ranks(&container);
+    // Without a probe a pod is ready when it has started.
+    let probe = container.get("readinessProbe");
+    let waits = [&probe, &container.get("startupProbe")].iter().any(|node| node.is_set());
+    let replicas = crate::workload::template::replicas(object)?;
+    if !waits || replicas < 2 || template.spec.has_unknown_key() {
+        return None;
+    }
+    let policy = spec.get("podManagementPolicy");
+    let is_ordered = !policy.is_unknown() && matches!(policy.text(), None | Some("OrderedReady"));
+    if is_ordered {
+        let message = format!(
+            "the first pod is ready when all {ranks} ranks have joined, and the others start after it"
+        );
+        ctx.report(&policy, message)
+            .severity(Severity::Error)
+            .help("write `podManagementPolicy: Parallel`")
+            .fix(Fix::unsafe_("start all pods at once").set(&policy, json!("Parallel")));
+    }
+    let service =
+        ctx.partner(Kind::SERVICE, object.namespace_or_default(), spec.get("serviceName").text()?)?;
+    let service_spec = service.get("spec");
+    let publishes = service_spec.get("publishNotReadyAddresses");
+    if service_spec.get("clusterIP").text() != Some("None")
+        || publishes.is_unknown()
+        || publishes.bool() == Some(true)
+        || service.is_partial()
+    {
+        return None;
+    }
+    let message = format!(
+        "ranks find each other by Service `{}`, which has no address of a pod that is not ready",
+        service.display_name()
+    );
+    ctx.report(&spec.get("serviceName"), message)
+        .help("write `publishNotReadyAddresses: true` in the Service: a pod is ready when all have joined")
+        .related(service, &service_spec.get("clusterIP"), "the headless Service");
+    None
+}
+
+/// The number of pods on which the server of a container runs; 1 if that is not known.
+fn ranks(container: &Node<'_>) -> i64 {
+    let of = || {
+        server_of(container)?;
+        Launch::of(container)?.option(&["nnodes"]).int_or(1)
+    };
+    of().unwrap_or(1)
+}

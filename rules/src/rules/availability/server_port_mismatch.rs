@@ -1,0 +1,287 @@
+//! A probe, a Service or a container port names a port on which the model server does not listen.
+//!
+//! # Why
+//! A model server listens on the port of its flag or variable, otherwise on that of its image: vLLM and Triton
+//! 8000, TGI and TEI 80, SGLang 30000, Ollama 11434, llama.cpp 8080. A readiness or startup probe of another
+//! port never succeeds, so that no request arrives; a liveness probe restarts the server again and again. A Service
+//! whose `targetPort` is another one refuses each connection. `containerPort` alone decides nothing, but
+//! probes and Services refer to its name.
+//!
+//! Where a script, a variable from elsewhere, a configuration file or a second container may listen as well,
+//! nothing is said.
+//!
+//! # Fix
+//! Write the port of the server, or set `--port`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: chat}}
+//!    template:
+//!      metadata: {labels: {app: chat}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: tgi
+//!            image: ghcr.io/huggingface/text-generation-inference:3.0.1
+//!            args: [--model-id, mistralai/Mistral-7B-v0.3]
+//!            readinessProbe:
+//! -            httpGet: {path: /health, port: 8080} # <-
+//! +            httpGet: {path: /health, port: 80}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
+//! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
+//! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
+
+use super::serving::{SERVER_KINDS, is_owned, serving_templates};
+use crate::rules::prelude::*;
+use crate::workload::class::command_line;
+use crate::workload::command::{OptionValue, option, words};
+use crate::workload::selector;
+use crate::workload::server::{Server, server_of};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "server-port-mismatch",
+    kinds: &[
+        SERVER_KINDS[0],
+        SERVER_KINDS[1],
+        SERVER_KINDS[2],
+        SERVER_KINDS[3],
+        Kind::DAEMON_SET,
+        Kind::POD,
+        Kind::SERVICE,
+    ],
+    reads: WORKLOAD_KINDS,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("server_port_mismatch.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+/// A container whose server listens on a known port, and which is the only one that may listen on unlisted ports.
+struct Serving<'a> {
+    server: &'static Server,
+    port: i64,
+    /// Whether an argument or a variable sets the port.
+    is_set: bool,
+    /// Its further ports, as for metrics.
+    further: Vec<i64>,
+    container: Node<'a>,
+    others: Vec<Node<'a>>,
+}
+
+impl<'a> Serving<'a> {
+    fn of(template: &Template<'a>) -> Option<Serving<'a>> {
+        if template.spec.has_unknown_key() {
+            return None;
+        }
+        let mut containers: Vec<Node<'a>> = template.containers().collect();
+        let mut serving = (0..containers.len()).filter(|at| server_of(&containers[*at]).is_some());
+        let at = serving.next().filter(|_| serving.next().is_none())?;
+        let container = containers.remove(at);
+        let server = server_of(&container)?;
+        if container.has_unknown_key() || starts_others(&container) || is_later_rank(&container) {
+            return None;
+        }
+        let (port, node) = server.listens_on(&container)?;
+        let further = further_ports(server, &container)?;
+        let sidecars = template.spec.get("initContainers").items();
+        containers.extend(sidecars.filter(|init| init.get("restartPolicy").text() == Some("Always")));
+        Some(Serving { server, port, is_set: node.is_some(), further, container, others: containers })
+    }
+
+    /// Whether something in the pod may listen on a port. Another container without a list of ports may on any.
+    fn may_listen(&self, port: i64) -> bool {
+        self.has(port)
+            || self.others.iter().any(|other| {
+                let ports = other.get("ports");
+                let lists = |entry: Node<'_>| entry.get("containerPort").int().is_none_or(|p| p == port);
+                !ports.is_set() || ports.items().any(lists)
+            })
+    }
+
+    /// Whether the server itself listens on a port.
+    fn has(&self, port: i64) -> bool {
+        self.port == port || self.further.contains(&port)
+    }
+
+    /// The end of each message: `TGI listens on 80`.
+    fn listens(&self) -> String {
+        format!("{} listens on {}", self.server.name, self.port)
+    }
+
+    /// What sets the port, for the help.
+    fn help(&self, field: &str) -> String {
+        let why = if self.is_set { "as its arguments or environment say" } else { "its default" };
+        format!("write `{field}: {}`, {why}, or set the port of the server", self.port)
+    }
+}
+
+/// Further ports of a server: the option that sets each, and the default.
+type FurtherPorts = &'static [(&'static str, i64)];
+
+/// Further ports of servers, by name, as for gRPC and metrics.
+const FURTHER_PORTS: [(&str, FurtherPorts); 4] = [
+    (
+        "Triton",
+        &[("grpc-port", 8001), ("metrics-port", 8002), ("sagemaker-port", 8080), ("vertex-ai-port", 8080)],
+    ),
+    ("TGI", &[("prometheus-port", 9000)]),
+    ("TEI", &[("prometheus-port", 9000)]),
+    ("KServe's Hugging Face server", &[("grpc-port", 8081)]),
+];
+
+/// The further ports of the server of a container. `None` if one is unknown.
+fn further_ports(server: &Server, container: &Node<'_>) -> Option<Vec<i64>> {
+    let words = words(container);
+    let known = FURTHER_PORTS.iter().find(|(name, _)| *name == server.name);
+    let ports = known.map(|(_, ports)| *ports).unwrap_or_default();
+    ports.iter().map(|(name, default)| option(&words, &[name]).int_or(*default)).collect()
+}
+
+/// Whether a script starts programs in the background, which may listen as well: `proxy & vllm serve`. `2>&1` and `&&`
+/// start none.
+fn starts_others(container: &Node<'_>) -> bool {
+    let line = command_line(container);
+    let bytes = line.as_bytes();
+    let joins = |byte: Option<&u8>| matches!(byte, Some(b'&' | b'>'));
+    (0..bytes.len()).any(|at| {
+        let before = at.checked_sub(1).and_then(|at| bytes.get(at));
+        bytes[at] == b'&' && !joins(before) && !joins(bytes.get(at + 1))
+    })
+}
+
+/// Whether a container may be another rank than the first, which answers no requests, or listens on a socket.
+fn is_later_rank(container: &Node<'_>) -> bool {
+    let words = words(container);
+    let first = option(&words, &["node-rank"]).int_or(0) == Some(0);
+    !first
+        || words.iter().any(|word| word.text == "--headless")
+        || !matches!(option(&words, &["uds"]), OptionValue::Absent)
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() || is_owned(object) {
+        return None;
+    }
+    if object.is(Kind::SERVICE) {
+        return check_service(object, ctx);
+    }
+    for template in serving_templates(object) {
+        if let Some(serving) = Serving::of(&template) {
+            check_probes(object, &serving, ctx);
+        }
+    }
+    None
+}
+
+fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let mut wrong: Vec<(&str, Node<'_>, i64)> = Vec::new();
+    for name in ["readinessProbe", "startupProbe", "livenessProbe"] {
+        let probe = serving.container.get(name);
+        let handlers = ["httpGet", "tcpSocket", "grpc"].map(|handler| probe.get(handler));
+        let Some(handler) = handlers.into_iter().find(Node::is_set) else { continue };
+        if handler.get("host").is_set() {
+            continue;
+        }
+        if let Some((node, port)) = number(&handler.get("port"), [&serving.container].into_iter())
+            && !serving.may_listen(port)
+            && !wrong.iter().any(|(_, known, _)| known.pointer() == node.pointer())
+        {
+            wrong.push((name, node, port));
+        }
+    }
+    if let Some((name, node, port)) = wrong.first() {
+        let effect = if *name == "livenessProbe" { "restarts it again and again" } else { "never succeeds" };
+        let message = format!("`{name}` of port {port} {effect}: {}", serving.listens());
+        let mut fix = Fix::unsafe_(format!("ask port {}", serving.port));
+        for (_, node, _) in &wrong {
+            fix = fix.set(node, json!(serving.port));
+        }
+        let finding = ctx.report(node, message);
+        finding.help(serving.help("port")).fix(fix);
+        for (_, other, _) in wrong.iter().skip(1) {
+            finding.related(object, other, "and here");
+        }
+        return None;
+    }
+    let ports = serving.container.get("ports");
+    let listed: Vec<Node<'_>> = ports.items().map(|entry| entry.get("containerPort")).collect();
+    let is_wrong = |node: &Node<'_>| node.int().is_some_and(|port| !serving.has(port));
+    if !listed.is_empty() && listed.iter().all(is_wrong) {
+        let first = &listed[0];
+        let message =
+            format!("`containerPort: {}` is not a port of the server: {}", first.int()?, serving.listens());
+        ctx.report(first, message).severity(Severity::Info).help(serving.help("containerPort"));
+    }
+    None
+}
+
+/// The number of a port that is written as a number or as the name of a container port, and the node that has it.
+fn number<'n, 'a: 'n>(
+    port: &Node<'a>,
+    mut containers: impl Iterator<Item = &'n Node<'a>>,
+) -> Option<(Node<'a>, i64)> {
+    if let Some(number) = port.int() {
+        return Some((port.clone(), number));
+    }
+    let name = port.text()?;
+    let named = containers.find_map(|container| {
+        container.get("ports").items().find(|entry| entry.get("name").text() == Some(name))
+    })?;
+    let node = named.get("containerPort");
+    let number = node.int()?;
+    Some((node, number))
+}
+
+fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let selector_node = spec.get("selector");
+    if spec.get("type").text() == Some("ExternalName") || !selector_node.is_mapping() {
+        return None;
+    }
+    let (workloads, unknown) = ctx.cluster().views().selected_by_service(object);
+    let [workload] = workloads.as_slice() else { return None };
+    if unknown || is_owned(&workload.object) {
+        return None;
+    }
+    let labels = selector_node.entries();
+    let mut selected = serving_templates(&workload.object)
+        .into_iter()
+        .filter(|template| selector::includes(&labels, &template.labels()) == Some(true));
+    let template = selected.next().filter(|_| selected.next().is_none())?;
+    let serving = Serving::of(&template)?;
+    for port in spec.get("ports").items() {
+        let target = port.get("targetPort");
+        let target = if target.is_set() { target } else { port.get("port") };
+        let Some((node, number)) = number(&target, [&serving.container].into_iter()) else { continue };
+        if serving.may_listen(number) {
+            continue;
+        }
+        let message =
+            format!("the Service sends requests to port {number} of the pods, and {}", serving.listens());
+        let owner = &workload.object;
+        let finding = ctx.report(&target, message);
+        // By its name the number is that of the container.
+        if target.int().is_some() {
+            finding.help(serving.help("targetPort")).fix(
+                Fix::unsafe_(format!("send requests to port {}", serving.port))
+                    .set(&port.get("targetPort"), json!(serving.port)),
+            );
+            finding.related(owner, &serving.container.get("name"), "the server");
+        } else {
+            finding.help(serving.help("containerPort")).related(owner, &node, "the number of that name");
+        }
+    }
+    None
+}
