@@ -2,7 +2,8 @@
 //!
 //! # Why
 //! Each `kubectl apply`, and each sync of a GitOps tool, sets `replicas` back to what is written, and the
-//! autoscaler undoes that: under load pods are killed and started again.
+//! autoscaler undoes that: under load pods are killed and started again. With `replicas: 0` an HPA is
+//! switched off: it changes nothing until somebody writes another number.
 //!
 //! # Fix
 //! Remove `replicas`. The next client-side apply after that resets the number to 1 once; the guide on
@@ -57,7 +58,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.path(&["spec", "replicas"]);
-    let count = node.int().filter(|count| *count > 0)?;
+    let count = node.int().filter(|count| *count >= 0)?;
     // An object from a cluster always has a number, and a patch may remove this one.
     if object.path(&["metadata", "uid"]).is_set() || object.is_scaled_by_kustomize() {
         return None;
@@ -67,6 +68,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut scalers = views.scaled_objects_of(&target).iter().chain(views.hpas_of(&target));
     let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;
     let kind = scaler.kind();
+    if count == 0 {
+        return stopped(scaler, &node, ctx);
+    }
     let message = format!(
         "each apply resets `replicas` to {count} and overrides {kind} `{}`",
         crate::keda::ellipsize(scaler.name())
@@ -75,5 +79,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("remove `replicas`, which the autoscaler sets")
         .related(scaler, &scaler.path(&["spec", "scaleTargetRef", "name"]), "it scales this object")
         .fix(Fix::unsafe_("leave the number to the autoscaler").remove(&node));
+    None
+}
+
+/// Reports `replicas: 0`, with which an HPA does nothing until somebody writes another number: a way to switch a workload
+/// off, or a mistake. KEDA raises it to its minimum.
+fn stopped(scaler: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if !scaler.is(Kind::HPA) || scaler.path(&["spec", "minReplicas"]).int_or(1) == Some(0) {
+        return None;
+    }
+    let name = crate::keda::ellipsize(scaler.name());
+    ctx.report(
+        node,
+        format!("with `replicas: 0` HPA `{name}` is switched off at each apply, and nothing runs"),
+    )
+    .help("if it is not switched off on purpose, remove `replicas`, which the autoscaler sets")
+    .related(scaler, &scaler.path(&["spec", "scaleTargetRef", "name"]), "it scales this object")
+    .fix(Fix::unsafe_("leave the number to the autoscaler").remove(node));
     None
 }

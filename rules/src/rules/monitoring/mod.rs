@@ -8,7 +8,7 @@ pub(crate) mod gpu_memory_alert_always_fires;
 pub(crate) mod gpu_metric_labels;
 pub(crate) mod gpu_metric_unknown;
 pub(crate) mod idle_gpu_alert_missing;
-mod monitors;
+pub(super) mod monitors;
 pub(crate) mod promql_invalid;
 pub(crate) mod promql_rate_of_gauge;
 pub(crate) mod service_monitor_selects_nothing;

@@ -7,10 +7,10 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::rules::prelude::*;
 
-pub(super) const SERVICE_MONITOR: Kind = Kind::new("monitoring.coreos.com", "ServiceMonitor");
-pub(super) const POD_MONITOR: Kind = Kind::new("monitoring.coreos.com", "PodMonitor");
+pub(in crate::rules) const SERVICE_MONITOR: Kind = Kind::new("monitoring.coreos.com", "ServiceMonitor");
+pub(in crate::rules) const POD_MONITOR: Kind = Kind::new("monitoring.coreos.com", "PodMonitor");
 
-pub(super) fn endpoints(monitor: &Object) -> impl Iterator<Item = Node<'_>> {
+pub(in crate::rules) fn endpoints(monitor: &Object) -> impl Iterator<Item = Node<'_>> {
     let field = if monitor.is(POD_MONITOR) { "podMetricsEndpoints" } else { "endpoints" };
     monitor.root().items_at(&["spec", field])
 }
