@@ -60,6 +60,7 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
+use crate::cluster::Cluster;
 use crate::lint::fix::Operation;
 use crate::lint::fix::value::apply;
 use crate::migration::convert;
@@ -148,7 +149,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // An API server with the old CRD stores the object, but Karpenter does not read it.
         finding.otherwise_rejected_by(Authority::Karpenter);
     }
-    match &conversion {
+    match conversion {
         _ if is_v1 => {
             let api = format!("{}/v1", object.group());
             finding.help(format!("write `{api}`: the fields are those of `v1`")).fix(
@@ -159,15 +160,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.help(format!("{successor}; `gpulint explain karpenter-legacy-api` has the fields"));
             // Before 1.0 the new API does not exist.
             if karpenter >= Version::new(1, 0) {
-                finding.fix(fix.clone());
+                finding.fix(fix);
             }
         }
         Err(reason) => {
-            finding.help(reason.clone());
+            finding.help(reason);
         }
     }
-    if let (Ok(fix), false) = (&conversion, kept) {
-        report_kept_meaning(object, fix, ctx);
+    if !kept {
+        report_kept_meaning(object, ctx);
     }
     None
 }
@@ -186,11 +187,13 @@ fn is_v1_but_its_version(object: &Object) -> bool {
         }
 }
 
-/// Reports what the rules of the new API say about fields whose meaning it kept, so that one run shows all.
-fn report_kept_meaning(object: &Object, fix: &Fix, ctx: &mut Context<'_>) -> Option<()> {
-    let value = apply(&object.root().to_json(), fix).ok()?;
+/// Reports what the rules of the new API say about fields whose meaning it kept, so that one run shows all. Other objects have
+/// no part in it: the object is converted as if it were alone.
+fn report_kept_meaning(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let fix = convert(object, &Cluster::default()).ok()?;
+    let value = apply(&object.root().to_json(), &fix).ok()?;
     let successor = Object::from_json(&value)?;
-    ctx.report_of_successor(&successor, &|pointer| origin(pointer, fix));
+    ctx.report_of_successor(&successor, &|pointer| origin(pointer, &fix));
     None
 }
 

@@ -103,9 +103,7 @@ fn inspect(
     let other = if hard.is_set() { own.text()? } else { default? };
     let text = node.text()?;
     let (low, high) = (Threshold::parse(text)?, Threshold::parse(other)?);
-    if !is_not_above(class, signal, low, high, ctx)? {
-        return None;
-    }
+    let by = is_not_above(class, signal, low, high, ctx)?;
     let whose = if own.is_set() { "the hard one" } else { "the default hard one" };
     let message =
         format!("the soft threshold {text} of `{signal}` is not above {whose} of {other}: it never acts");
@@ -114,30 +112,34 @@ fn inspect(
     if own.is_set() {
         finding.related(class.object(), &own, "the hard threshold");
     }
+    if let Some(pool) = by {
+        finding.related(&pool, &pool.path(&["metadata", "name"]), "on all its types");
+    }
     None
 }
 
-/// Whether a soft threshold is equal to the hard one or below it. A percentage and an amount of memory are compared on all types of the
-/// pools; `None` if they are not known.
+/// `Some` if a soft threshold is equal to the hard one or below it, with a pool if its types decide: a percentage and an amount of
+/// memory are compared on all types of the pools of the class.
 fn is_not_above(
     class: &Ec2NodeClass<'_>,
     signal: &str,
     low: Threshold,
     high: Threshold,
     ctx: &Context<'_>,
-) -> Option<bool> {
+) -> Option<Option<Object>> {
     match (low, high) {
         (Threshold::Percent(low), Threshold::Percent(high))
-        | (Threshold::Amount(low), Threshold::Amount(high)) => Some(low <= high),
+        | (Threshold::Amount(low), Threshold::Amount(high)) => (low <= high).then_some(None),
         _ if signal != "memory.available" => None,
         _ => {
             let users = ctx.cluster().views().class_pools().pools_of(class.object());
             let all = users.all_types()?;
             let mut types = all.iter().flat_map(|(_, types)| types.iter());
-            Some(types.all(|one| {
+            let is_below = types.all(|one| {
                 let memory = (i128::from(one.memory_mib) << 20) * 1000;
                 low.of(memory) <= high.of(memory)
-            }))
+            });
+            is_below.then(|| all.first().map(|(pool, _)| (*pool).clone()))
         }
     }
 }

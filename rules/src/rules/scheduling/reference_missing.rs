@@ -3,8 +3,9 @@
 //! # Why
 //! The API server rejects pods with a RuntimeClass, a PriorityClass or a ServiceAccount that does not exist:
 //! the Deployment stays at zero, and only the events of its ReplicaSet say why. A claim with a StorageClass
-//! that does not exist stays Pending, and so do its pods; a container whose variable comes from a key that
-//! its ConfigMap lacks does not start. On EKS the images for NVIDIA make its runtime the default: there is
+//! that does not exist stays Pending, and so do its pods; a claim of devices with a DeviceClass that does not
+//! exist is never allocated; a container whose variable comes from a key that its ConfigMap lacks does not
+//! start. On EKS the images for NVIDIA make its runtime the default: there is
 //! no RuntimeClass `nvidia` unless the GPU Operator or somebody makes one. Known only of a whole cluster, so
 //! this is reported only with `--complete`, and not where charts or applications may bring the object.
 //!
@@ -37,6 +38,7 @@
 
 use crate::cluster::placement::has_controller;
 use crate::rules::prelude::*;
+use crate::workload::dra::class_blocks;
 
 const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
@@ -46,7 +48,8 @@ const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
 const VOLUME: Kind = Kind::new("", "PersistentVolume");
 const CLUSTER_POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[CLAIM]);
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[CLAIM, Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "reference-missing",
@@ -58,6 +61,8 @@ pub(crate) static RULE: Rule = Rule {
         STORAGE_CLASS,
         VOLUME,
         CONFIG_MAP,
+        Kind::DEVICE_CLASS,
+        Kind::DAEMON_SET,
         CLUSTER_POLICY,
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
@@ -84,6 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         storage_class(object, &object.get("spec"), ctx);
         return None;
     }
+    device_class(object, ctx);
     for claim in object.path(&["spec", "volumeClaimTemplates"]).items() {
         storage_class(object, &claim.get("spec"), ctx);
     }
@@ -187,6 +193,35 @@ fn storage_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Opt
     None
 }
 
+/// The DeviceClass of a claim. Drivers of vendors make their own classes, and are mostly installed by charts.
+fn device_class(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    const VENDORS: [&str; 6] =
+        ["nvidia.com", "intel.com", "amd.com", "aws.com", "amazonaws.com", "google.com"];
+    for block in class_blocks(object) {
+        let field = block.get("deviceClassName");
+        let Some(name) = field.text().filter(|name| !name.is_empty()) else {
+            continue;
+        };
+        let is_vendors = VENDORS.iter().any(|vendor| name.ends_with(vendor));
+        if is_vendors || !is_absent(Kind::DEVICE_CLASS, "default", name, ctx) {
+            continue;
+        }
+        let is_driver = |object: &Object| {
+            let templates = templates(object);
+            let mut images = templates.iter().flat_map(Template::containers).map(|one| one.get("image"));
+            object.name().contains("dra")
+                || images.any(|image| image.raw_text().is_none_or(|text| text.contains("dra")))
+        };
+        if ctx.cluster().has_any(CLUSTER_POLICY) || ctx.cluster().of(Kind::DAEMON_SET).any(is_driver) {
+            return None;
+        }
+        ctx.report(&field, format!("there is no DeviceClass `{name}`: the claim is never allocated"))
+            .identified_by("DeviceClass")
+            .help("install the DRA driver that makes the class, or add it");
+    }
+    None
+}
+
 /// A key of a ConfigMap of the input. Which ConfigMaps a tool generates is not known, so that an absent one is not reported.
 fn config_key(object: &Object, reference: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (name, key) = (reference.get("name").text()?, reference.get("key"));
@@ -206,7 +241,6 @@ fn config_key(object: &Object, reference: &Node<'_>, ctx: &mut Context<'_>) -> O
     }
     let near = nearest(text, data.entries().into_iter().map(|(key, _)| key)).map(str::to_owned);
     ctx.report(&key, format!("ConfigMap `{name}` has no key `{text}`: the container does not start"))
-        .reports_absence(false)
         .help(near.map_or_else(
             || "add the key, name one that exists, or write `optional: true`".to_owned(),
             did_you_mean,
