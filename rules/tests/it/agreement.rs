@@ -25,7 +25,7 @@ fn differences(engine: &Engine, objects: Vec<Object>) -> (Vec<String>, usize, us
             || workload.is(Kind::DAEMON_SET)
             || workload.is_partial()
             || workload.is_incomplete();
-        if is_own || workload.kind() == "InferenceService" || workload.root().has_unknown() {
+        if is_own || workload.id().kind == "InferenceService" || workload.root().has_unknown() {
             continue;
         }
         let situation = Situation::read(&cluster, &Platform::default(), Some(workload));
