@@ -233,6 +233,13 @@ impl Object {
         Object::from_tree(Arc::new(draft.into_tree()), 0, None, false)
     }
 
+    /// Creates an object that a controller makes of `written`: of the same files, so that it is together with the same
+    /// objects.
+    pub(crate) fn completed_from(written: &Object, value: &Value) -> Option<Object> {
+        let tree = Arc::new(Draft::of(value).into_tree());
+        Object::from_tree(tree, 0, written.0.origin.clone(), written.0.traits.partial)
+    }
+
     /// The objects of a document: one, or the items of a list. `partial`: the document is a patch, in which an absent
     /// field means nothing.
     pub fn from_document(source: &Arc<Source>, document: &Document, partial: bool) -> Vec<Object> {

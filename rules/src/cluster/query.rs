@@ -294,10 +294,11 @@ pub(crate) enum QuerySlot {
     MetricsAdapters,
     NamedClaimTemplates,
     OpenTargets,
+    SharingConfigs,
 }
 
 impl QuerySlot {
-    const COUNT: usize = QuerySlot::OpenTargets as usize + 1;
+    const COUNT: usize = QuerySlot::SharingConfigs as usize + 1;
 }
 
 /// The identity of a query, with the kinds that it reads.

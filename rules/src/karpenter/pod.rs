@@ -39,15 +39,13 @@ pub fn to_scheduling_pod(template: &Template<'_>) -> Option<Pod> {
             .push(Preference { weight: item.get("weight").int()?, term: term(&item.get("preference"))? });
     }
     let claims = |volume: Node<'_>| volume.get("persistentVolumeClaim").is_set();
-    let containers =
-        |name: &str| -> Option<Vec<Container>> { spec.get(name).items().map(|c| container(&c)).collect() };
     Some(Pod {
         node_selector: selector,
         terms: required.map(|t| term(&t)).collect::<Option<_>>()?,
         preferences,
         tolerations: spec.get("tolerations").items().map(|t| toleration(&t)).collect(),
-        containers: containers("containers")?,
-        init_containers: containers("initContainers")?,
+        containers: template.containers().map(|c| container(&c)).collect::<Option<_>>()?,
+        init_containers: spec.get("initContainers").items().map(|c| container(&c)).collect::<Option<_>>()?,
         requests: amounts(&spec.path(&["resources", "requests"]))?,
         limits: amounts(&spec.path(&["resources", "limits"]))?,
         overhead: amounts(&spec.get("overhead"))?,

@@ -275,8 +275,9 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[operator("v2beta1"), operator("v1")]),
     namespaced("kubeflow.org", "v1", "Notebook", "notebooks").pods(TEMPLATE),
     // The TrainingRuntime has the pod template.
+    // The TrainingRuntime has the pod template: `cluster::runtimes` writes its Jobs into the TrainJob.
     namespaced("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs")
-        .job(&[])
+        .job(&["spec.replicatedJobs.[].template.spec.template"])
         .schemas(&[operator("v1alpha1")]),
     namespaced("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime", "trainingruntimes")
         .pods(TRAINING_RUNTIME)
@@ -302,7 +303,7 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[operator("v1"), operator("v1alpha1")]),
     namespaced("ray.io", "v1", "RayCronJob", "raycronjobs").schemas(&[operator("v1")]),
     namespaced("serving.kserve.io", "v1beta1", "InferenceService", "inferenceservices")
-        .pods(&["spec.predictor!", "spec.predictor.workerSpec!"])
+        .pods(&["spec.predictor!", "spec.predictor.workerSpec!", "spec.transformer!", "spec.explainer!"])
         .schemas(&[operator("v1beta1")]),
     namespaced("serving.kserve.io", "v1alpha2", "LLMInferenceService", "llminferenceservices")
         .pods(&["spec.template!", "spec.worker!", "spec.prefill.template!", "spec.prefill.worker!"])
@@ -317,6 +318,8 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[operator("v1alpha1")]),
     namespaced("serving.kserve.io", "v1alpha1", "TrainedModel", "trainedmodels")
         .schemas(&[operator("v1alpha1")]),
+    // The operator has the pod template: `cluster::runtimes` writes it into the NIMService.
+    namespaced("apps.nvidia.com", "v1alpha1", "NIMService", "nimservices").replicated(TEMPLATE),
     namespaced("serving.knative.dev", "v1", "Service", "services").pods(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Rollout", "rollouts").replicated(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Workflow", "workflows").pods(&["spec.templates.[]!"]),

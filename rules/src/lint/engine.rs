@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{Read, notice, record_read, track};
+use crate::cluster::runtimes;
 use crate::cluster::versions::Fact;
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
@@ -193,10 +194,12 @@ impl Engine {
     ) -> bool {
         let from = findings.len();
         let mut reads_earlier_findings = false;
+        let completed = if rule.is_for_completed() { runtimes::completed(object, cluster) } else { None };
+        let subject = completed.as_ref().map_or(object, |completed| &completed.object);
         let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
-            let context = Context::new(rule, object, &self.rules, set, cluster, findings);
+            let context = Context::new(rule, subject, &self.rules, set, cluster, findings);
             let mut context = context.on_platform(platform);
-            suggest::at_most(SUGGESTIONS_PER_RULE, || rule.check.run(object, &mut context));
+            suggest::at_most(SUGGESTIONS_PER_RULE, || rule.check.run(subject, &mut context));
             reads_earlier_findings |= context.reads_earlier_findings();
         };
         let platforms = self.platforms.of(object, cluster);
@@ -212,6 +215,9 @@ impl Engine {
                     run(alternate, platform, findings);
                 }
             });
+        }
+        if let Some(completed) = &completed {
+            findings[from..].iter_mut().for_each(|finding| finding.place_in_source(completed));
         }
         leave_unrelated(findings, from, object, cluster);
         // The rules over the schema ask the user's definitions themselves.

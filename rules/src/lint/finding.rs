@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::cluster::runtimes::Completed;
 pub(crate) use crate::facts::text::ellipsize;
 use crate::karpenter::budget::Week;
 use crate::lint::authority::Authority;
@@ -552,6 +553,30 @@ impl Finding {
     pub(crate) fn fix(&mut self, fix: Fix) -> &mut Finding {
         self.fix = Some(Arc::new(fix));
         self
+    }
+
+    /// Moves its places from a workload as its controller completes it to the manifests from which they come. A fix
+    /// would change fields that nobody wrote, and is dropped.
+    pub(crate) fn place_in_source(&mut self, completed: &Completed) {
+        let mut of_runtime = Vec::new();
+        let mut place = |location: &mut Location| {
+            let Location::Field { object, pointer, .. } = location else {
+                return;
+            };
+            if !object.ptr_eq(&completed.object) {
+                return;
+            }
+            let (own, runtime) = completed.origin_of(pointer);
+            (*object, *pointer) = (completed.source().clone(), own);
+            if let Some((object, pointer)) = runtime {
+                let location = Location::Field { object, pointer, key: false };
+                of_runtime.push(Related { location, message: "the runtime says so".to_owned() });
+            }
+        };
+        place(&mut self.location);
+        self.related.iter_mut().for_each(|related| place(&mut related.location));
+        self.related.extend(of_runtime);
+        self.fix = None;
     }
 
     /// Sets the week that reports draw.

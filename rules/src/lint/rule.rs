@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::cluster::Cluster;
+use crate::cluster::runtimes::SERVING_RUNTIME;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement_list::RequirementList;
@@ -362,6 +363,11 @@ impl Rule {
     /// The kinds of the objects that a review of another object asks it for.
     pub fn paired_kinds(&self) -> &'static [Kind] {
         if self.pairs.is_empty() { &[] } else { self.kinds() }
+    }
+
+    /// Whether it is run on workloads as their controllers complete them: it declares that it reads their runtimes.
+    pub(crate) fn is_for_completed(&self) -> bool {
+        self.reads.contains(&SERVING_RUNTIME)
     }
 
     /// Whether it may read other objects. A rule for all kinds may read those of the kind that it runs for.

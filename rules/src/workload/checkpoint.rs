@@ -2,6 +2,7 @@
 
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::command::{OptionValue, option, words};
 use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.
@@ -25,6 +26,42 @@ static REMOTE: Words = Words::new(&[
     "/nfs",
     "minio",
 ]);
+/// Words of programs and options that copy checkpoints out of the pod.
+static UPLOADS: Words = Words::new(&[
+    "s3://",
+    "gs://",
+    "gcs://",
+    "az://",
+    "abfs://",
+    "hdfs://",
+    "s3_",
+    "_s3",
+    "bucket",
+    "push_to_hub",
+    "hub_model_id",
+    "minio",
+    "rsync",
+    "rclone",
+    "azcopy",
+    "gsutil",
+]);
+/// Options of training scripts that name the folder of checkpoints.
+const DESTINATIONS: [&str; 11] = [
+    "output-dir",
+    "output-path",
+    "save-dir",
+    "save-path",
+    "save",
+    "checkpoint-dir",
+    "checkpoint-path",
+    "checkpoints-dir",
+    "ckpt-dir",
+    "ckpt-path",
+    "default-root-dir",
+];
+/// Words in paths of hosts on which a shared file system is mounted.
+const SHARED: [&str; 12] =
+    ["fsx", "efs", "nfs", "lustre", "shared", "ceph", "weka", "gpfs", "beegfs", "gluster", "juicefs", "s3"];
 /// Types of volumes that end with the pod, or to which it cannot write.
 const SHORT_LIVED: [&str; 6] = ["emptyDir", "configMap", "secret", "downwardAPI", "projected", "image"];
 
@@ -73,6 +110,106 @@ fn mentions(template: &Template<'_>, signs: &Words) -> bool {
         words.any(|w| mentions(&w))
             || variables.any(|v| mentions(&v.get("name")) || mentions(&v.get("value")))
     })
+}
+
+/// Whether a template copies what it writes to storage outside the pod.
+pub(crate) fn uploads(template: &Template<'_>) -> bool {
+    mentions(template, &UPLOADS)
+}
+
+/// Where a training script writes its checkpoints.
+pub(crate) struct Destination<'a> {
+    /// The folder, absolute.
+    pub(crate) path: String,
+    /// The item that names it.
+    pub(crate) node: Node<'a>,
+}
+
+/// The folder of checkpoints in the command line of a container. `None` if none is named, it is outside the pod, or it
+/// is relative to a folder that is not known.
+pub(crate) fn destination<'a>(container: &Node<'a>) -> Option<Destination<'a>> {
+    let words = words(container);
+    // Settings of Hydra have no dashes: `trainer.default_root_dir=/out`.
+    let setting = words.iter().filter(|word| word.known && !word.text.starts_with('-')).find_map(|word| {
+        let (name, value) = word.text.split_once('=')?;
+        let name = name.rsplit('.').next()?.replace('_', "-");
+        DESTINATIONS.contains(&name.as_str()).then(|| (value.to_owned(), word.node.clone()))
+    });
+    let (path, node) = match option(&words, &DESTINATIONS) {
+        OptionValue::Text(path, node) => (path, node),
+        OptionValue::Unknown => return None,
+        OptionValue::Absent => setting?,
+    };
+    if !path.contains('/') || path.contains("://") || path.starts_with('~') || path.contains('$') {
+        return None;
+    }
+    if path.starts_with('/') {
+        return Some(Destination { path, node });
+    }
+    // The last `cd` of a script, or the folder in which the container starts.
+    let changes = words.windows(2).filter(|pair| pair[0].text == "cd" && pair[1].known);
+    let folder = changes.map(|pair| pair[1].text.clone()).last().filter(|folder| folder.starts_with('/'));
+    let base = match folder {
+        Some(folder) => folder,
+        None if words.iter().any(|word| word.text == "cd") => return None,
+        None => container.get("workingDir").text()?.to_owned(),
+    };
+    let path = path.trim_start_matches("./");
+    (!path.starts_with(".."))
+        .then(|| Destination { path: format!("{}/{path}", base.trim_end_matches('/')), node })
+}
+
+/// What holds a folder of a container.
+pub(crate) enum Holder<'a> {
+    /// The container's own file system.
+    Container,
+    EmptyDir(Node<'a>),
+    /// A folder of the node that is no shared file system.
+    Host(Node<'a>),
+    /// A volume that outlives the pod, or may.
+    Lasting,
+}
+
+/// What holds a path in a container. `None` if a mount is not known.
+pub(crate) fn holder<'a>(template: &Template<'a>, container: &Node<'a>, path: &str) -> Option<Holder<'a>> {
+    let mounts = container.get("volumeMounts");
+    if mounts.has_unknown() || template.spec.get("volumes").is_unknown() || template.spec.has_unknown_key() {
+        return None;
+    }
+    let covers = |mount: &Node<'a>| {
+        let folder = mount.get("mountPath").text()?.trim_end_matches('/');
+        let rest = path.strip_prefix(folder)?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(folder.len())
+    };
+    let mount = mounts.items().filter(|mount| covers(mount).is_some()).max_by_key(|mount| covers(mount));
+    let Some(mount) = mount else {
+        return Some(Holder::Container);
+    };
+    let name = mount.get("name").text()?;
+    let Some(volume) = volume(template, name) else {
+        return Some(Holder::Lasting);
+    };
+    let host = volume.path(&["hostPath", "path"]);
+    let empty = volume.get("emptyDir");
+    // A sidecar may copy what is written there.
+    let mounted = |container: Node<'a>| {
+        let mut mounts = container.get("volumeMounts").items();
+        mounts.any(|mount| mount.get("name").text() == Some(name))
+    };
+    let is_alone = template.containers().filter(|container| mounted(container.clone())).count() < 2;
+    Some(if !empty.is_absent() && is_alone {
+        Holder::EmptyDir(empty)
+    } else if host.text().is_some_and(|path| !is_shared(path)) {
+        Holder::Host(host)
+    } else {
+        Holder::Lasting
+    })
+}
+
+/// Whether a folder of a node may be that of a shared file system, by its name.
+fn is_shared(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    SHARED.iter().any(|word| path.contains(word))
 }
 
 /// Whether options, variables or mounts of a template name checkpoints.

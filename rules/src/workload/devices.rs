@@ -107,7 +107,7 @@ pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
         ("", "Pod") => Some(1),
         ("batch", "Job" | "CronJob") => parallel(&above(2)),
         ("keda.sh", "ScaledJob") => parallel(&object.path(&["spec", "jobTargetRef"])),
-        ("jobset.x-k8s.io", _) => {
+        ("jobset.x-k8s.io", _) | ("trainer.kubeflow.org", "TrainJob") => {
             Some(above(4).get("replicas").int_or(1)?.saturating_mul(parallel(&above(2))?))
         }
         ("kubeflow.org", "Notebook") => Some(1),

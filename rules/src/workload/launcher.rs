@@ -44,6 +44,8 @@ pub(crate) struct Launch<'a> {
     words: Vec<Word<'a>>,
     /// Number of words of the program itself; 0 if the image starts it.
     own_words: usize,
+    /// The variable that torchrun reads as its option for the number of processes.
+    processes: OptionValue<'a>,
 }
 
 impl<'a> Launch<'a> {
@@ -64,7 +66,12 @@ impl<'a> Launch<'a> {
             None => (Program::Server(server_of_image(container)?), 0, 0),
         };
         let words = command_at(&words, at).to_vec();
-        Some(Launch { program, words, own_words })
+        let processes = match variable(container, "PET_NPROC_PER_NODE") {
+            Some(Some((text, node))) => OptionValue::Text(text.into_owned(), node),
+            Some(None) => OptionValue::Absent,
+            None => OptionValue::Unknown,
+        };
+        Some(Launch { program, words, own_words, processes })
     }
 
     /// The last value of an option.
@@ -144,7 +151,10 @@ impl<'a> Launch<'a> {
     pub(crate) fn gpus(&self) -> Option<(i64, Option<Node<'a>>)> {
         match self.program {
             Program::Server(server) => self.gpus_of_server(server),
-            Program::Torchrun => single(&self.option(&["nproc-per-node"])),
+            Program::Torchrun => single(&match self.option(&["nproc-per-node"]) {
+                OptionValue::Absent => self.processes.clone(),
+                stated => stated,
+            }),
             Program::DeepSpeed => {
                 if self.has(&["include", "hostfile", "exclude", "H", "i"]) {
                     return None;

@@ -14,6 +14,7 @@ pub(crate) mod launcher;
 pub(crate) mod mig;
 pub(crate) mod model;
 pub(crate) mod node_labels;
+pub(crate) mod processes;
 pub mod selector;
 pub(crate) mod server;
 pub mod template;

@@ -51,6 +51,12 @@ impl<'a> Template<'a> {
     }
 }
 
+/// Whether a container is the model of an InferenceService, to which its runtime adds what it does not say.
+pub(crate) fn is_model_of_runtime(container: &Node<'_>) -> bool {
+    let pointer = container.pointer();
+    matches!(pointer.steps(), [.., parent, last] if last == "model" && parent == "predictor")
+}
+
 /// The entry of the kind table with the pod templates of an object; `None` for kinds without any.
 pub fn workload_kind(object: &Object) -> Option<&'static WorkloadKind> {
     object.workload()

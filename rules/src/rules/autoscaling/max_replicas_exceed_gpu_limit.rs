@@ -84,11 +84,19 @@ use crate::rules::gpu_room::{Room, unit};
 use crate::rules::prelude::*;
 
 const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
+const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
 const GROUP_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
 
 pub(crate) static RULE: Rule = Rule {
     id: "max-replicas-exceed-gpu-limit",
-    kinds: &[Kind::HPA, Kind::SCALED_OBJECT, Kind::DEPLOYMENT, Kind::STATEFUL_SET, ROLLOUT],
+    kinds: &[
+        Kind::HPA,
+        Kind::SCALED_OBJECT,
+        Kind::DEPLOYMENT,
+        Kind::STATEFUL_SET,
+        ROLLOUT,
+        INFERENCE_SERVICE,
+    ],
     reads: &[
         Kind::NODE_POOL,
         Kind::HPA,
@@ -153,6 +161,13 @@ fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, No
     let field = match object {
         _ if object.is(Kind::HPA) => spec.get("maxReplicas"),
         _ if object.is(Kind::SCALED_OBJECT) => spec.get("maxReplicaCount"),
+        _ if object.is(INFERENCE_SERVICE) => {
+            // A predictor with workers is several pods.
+            let predictor = spec.get("predictor");
+            let field = predictor.get("maxReplicas");
+            let most = field.int().filter(|_| !predictor.get("workerSpec").is_set())?;
+            return Some((object, field, most));
+        }
         _ => {
             let replicas = ctx.cluster().views().replicas(object).filter(|replicas| !replicas.autoscaled)?;
             let field = spec.get("replicas");

@@ -4,8 +4,10 @@
 //! A liveness probe counts from the start of the container unless a startup probe holds it back. A
 //! server that downloads and loads a model for minutes fails it, is killed with the last failure that
 //! `failureThreshold` allows, `initialDelaySeconds` and `failureThreshold - 1` times `periodSeconds` after
-//! its start, and begins again: the pod restarts in a loop, and each round pays for the GPU. It may start from a warm cache and fail on the next new node. Servers of
-//! embedding models load within seconds and are left out.
+//! its start, and begins again: the pod restarts in a loop, and each round pays for the GPU. It may start
+//! from a warm cache and fail on the next new node. Servers of embedding models load within seconds and
+//! are left out. A container of an InferenceService is looked at together with its runtime, where the
+//! runtime is in the input.
 //!
 //! # Fix
 //! Add a startup probe with the same request and time for the slowest load: 60 failures every 10
@@ -47,15 +49,17 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/>
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
-use super::serving::{SERVER_KINDS, model_server, serving_templates};
+use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
+use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::server::{server_of, serving_container, uses_device};
+use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
     id: "liveness-kills-model-load",
-    kinds: SERVER_KINDS,
-    reads: &[Kind::NAMESPACE],
+    kinds: ALL_SERVER_KINDS,
+    reads: &[Kind::NAMESPACE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     params: &[Param {
         name: "load-seconds",
         description: "seconds that a model server may need to load its model",
@@ -77,6 +81,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(container) = serving_container(&template) else {
             continue;
         };
+        // The runtime of an InferenceService may have a startup probe.
+        if is_model_of_runtime(&container) {
+            continue;
+        }
         let probe = container.get("livenessProbe");
         let startup = container.get("startupProbe");
         let small = server_of(&container).is_some_and(|server| server.loads_fast);
@@ -95,7 +103,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if killed.checked_add(number("timeoutSeconds", 1)?.max(1))? > ctx.int("load-seconds") {
             continue;
         }
-        let name = container.get("name").text().unwrap_or_default().to_owned();
+        // Knative names the container.
+        let server = server_of(&container).map_or("main", |server| server.name);
+        let name = container.get("name").text().unwrap_or(server).to_owned();
         let handler = ["httpGet", "tcpSocket", "grpc", "exec"].map(|name| (name, probe.get(name)));
         let finding = ctx.report(
             &probe,

@@ -7,6 +7,7 @@ pub(crate) mod image_tag_latest;
 mod intended_workload;
 pub(crate) mod liveness_kills_model_load;
 pub(crate) mod multi_node_deadlock;
+pub(crate) mod operator_setting_inert;
 pub(crate) mod pdb_blocks_evictions;
 pub(crate) mod pdb_invalid;
 pub(crate) mod pdb_missing;

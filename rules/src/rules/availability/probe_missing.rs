@@ -40,7 +40,9 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/#readiness-probe>
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
-use super::serving::{SERVER_KINDS, is_owned, model_server, serving_templates, tell_autoscaler};
+use super::serving::{
+    SERVER_KINDS, has_silent_pods, is_owned, model_server, serving_templates, tell_autoscaler,
+};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
@@ -79,6 +81,10 @@ const INSTANT: [&str; 16] = [
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
+        return None;
+    }
+    // The other pods of a group would never be ready.
+    if has_silent_pods(object) {
         return None;
     }
     let classified = model_server(object, ctx);

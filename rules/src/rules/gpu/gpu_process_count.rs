@@ -4,7 +4,10 @@
 //! A server with `--tensor-parallel-size 4` on one GPU ends at once; eight processes of torchrun on
 //! four GPUs fail at the first collective operation. With fewer than the container requests, the other
 //! GPUs are paid for and never used: vLLM without the option uses one. More than there are is an error,
-//! fewer a warning.
+//! fewer a warning. The number is that of the command line, or of the field with which an operator starts
+//! the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
+//! TrainJob with its runtime, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
+//! LeaderWorkerSet the GPUs of a group count.
 //!
 //! # Fix
 //! Write the same number in both. Settings that a variable, a configuration file or an operator may
@@ -43,22 +46,19 @@
 //! - <https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html>
 //! - <https://docs.pytorch.org/docs/stable/elastic/run.html>
 
+use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
-use crate::workload::devices::{gpus_of, pods_of};
-use crate::workload::launcher::Launch;
+use crate::workload::processes::processes_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
     kinds: WORKLOAD_KINDS,
+    reads: &RUNTIMES,
     docs: docs(include_str!("gpu_process_count.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)
 };
-
-/// Environment variables that select among the GPUs of a container.
-const CHOICES: [&str; 4] =
-    ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object) {
@@ -75,76 +75,45 @@ fn inspect(
     container: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let devices = gpus_of(container)?;
-    let launch = Launch::of(container)?;
-    if chooses(container) {
-        return None;
-    }
-    let (used, node) = launch.gpus()?;
-    let engine = launch.program.server().is_some();
-    let has = devices.count;
-    let program = launch.program.name();
+    let processes = processes_of(object, template, container)?;
+    let (used, has, program) = (processes.used, processes.has.count, processes.program);
     let name = object.display_name();
+    let of_slots = processes.holder.starts_with("slots");
     if used > has {
-        let grouped = engine && is_group(object, template, &launch);
-        if grouped {
-            return None;
-        }
-        let node = node?;
+        let node = processes.node.clone()?;
         let gpus = if has == 1 { "GPU" } else { "GPUs" };
-        let message = format!("{program} in `{name}` needs {used} GPUs, and its container has {has} {gpus}");
-        ctx.report(&node, message).help(format!("request {used} GPUs, or use {has}")).related(
-            object,
-            &devices.node,
-            "the GPUs of the container",
-        );
-    } else if used < has && !launch.may_have_more_options() && !is_group(object, template, &launch) {
-        // Without an option only vLLM's default is certain, in its own image.
-        if node.is_none() && !launch.is_plain_vllm(container) {
-            return None;
+        let message = match (of_slots, processes.is_strict) {
+            (true, _) => {
+                format!("{program} in `{name}` starts {used} processes, and its workers have {has} slots")
+            }
+            (_, true) => {
+                format!("{program} in `{name}` needs {used} GPUs, and {} has {has} {gpus}", processes.holder)
+            }
+            (_, false) => format!(
+                "{program} in `{name}` counts on {used} GPUs, and {} has {has} {gpus}",
+                processes.holder
+            ),
+        };
+        let finding = ctx.report(&node, message);
+        if of_slots {
+            finding.help(format!("start {has}, or raise `slotsPerWorker` or the number of workers"));
+        } else {
+            finding.help(format!("request {used} GPUs, or use {has}"));
         }
-        // Kubeflow's operator sets the number of processes for torchrun.
-        if !engine && object.group() == "kubeflow.org" {
-            return None;
+        if !processes.is_strict {
+            finding.severity(Severity::Warning);
         }
-        let option = node.unwrap_or_else(|| devices.node.clone());
+        let what = if of_slots { "the slots of a worker" } else { "the GPUs of the container" };
+        finding.related(object, &processes.has.node, what);
+    } else if used < has && processes.idles {
+        let option = processes.node.clone().unwrap_or_else(|| processes.has.node.clone());
         let gpus = if used == 1 { "GPU" } else { "GPUs" };
         ctx.report(
             &option,
-            format!("{program} in `{name}` uses {used} {gpus} of the {has} that its container has"),
+            format!("{program} in `{name}` uses {used} {gpus} of the {has} that {} has", processes.holder),
         )
         .severity(Severity::Warning)
         .help(format!("use {has}, or request {used}: the others stay idle"));
     }
     None
-}
-
-/// Whether the environment of a container selects among its GPUs.
-fn chooses(container: &Node<'_>) -> bool {
-    let mut variables = container.get("env").items();
-    let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
-    variables.any(|v| v.get("name").raw_text().is_some_and(|name| CHOICES.contains(&name)))
-        || words.any(|w| w.raw_text().is_some_and(|text| CHOICES.iter().any(|c| text.contains(c))))
-}
-
-/// Whether several pods may run one engine together, so that the GPUs of one pod are not all of its GPUs.
-pub(super) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch<'_>) -> bool {
-    let id = object.id();
-    let kind = id.kind.as_str();
-    let by_kind = matches!(kind, "RayCluster" | "RayService" | "RayJob" | "LLMInferenceService")
-        || kind == "LeaderWorkerSet"
-            && object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) != Some(1)
-        || kind == "InferenceService" && object.path(&["spec", "predictor", "workerSpec"]).is_set()
-        || id.group == "jobset.x-k8s.io" && pods_of(object, template) != Some(1);
-    let says_ray = |text: &str| text.contains("ray start") || text.contains("ray://") || text == "ray";
-    let mut words = template
-        .all_containers()
-        .flat_map(|c| ["command", "args"].map(|list| c.get(list)))
-        .flat_map(|list| list.items());
-    by_kind
-        || words.any(|w| w.raw_text().is_some_and(says_ray))
-        || launch
-            .option(&["distributed-executor-backend"])
-            .node()
-            .is_some_and(|n| n.raw_text().is_some_and(|text| text.contains("ray")))
 }

@@ -51,7 +51,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// The taints of nodes with accelerators. Their keys are the names of the resources.
-const TAINTS: [&str; 5] = [
+pub(super) const TAINTS: [&str; 5] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
     "aws.amazon.com/neuron",
@@ -144,7 +144,7 @@ fn inspect(
 }
 
 /// Whether the pods use accelerators, or may: by a resource, a claim, a runtime or a variable.
-fn uses_a_gpu(template: &Template<'_>) -> bool {
+pub(super) fn uses_a_gpu(template: &Template<'_>) -> bool {
     let spec = &template.spec;
     let device = |volume: Node<'_>| {
         volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.starts_with("/dev"))

@@ -44,17 +44,18 @@
 //! - <https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html>
 
 use crate::catalog::InstanceType;
-use crate::rules::gpu::gpu_process_count::is_group;
+use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::devices::{Devices, gpus_of};
 use crate::workload::launcher::Launch;
 use crate::workload::model::weights_of;
+use crate::workload::processes::is_group;
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-exceeds-gpu-memory",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("model_exceeds_gpu_memory.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

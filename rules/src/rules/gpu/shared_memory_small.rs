@@ -42,16 +42,19 @@
 //! - <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html>
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
+use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
 use crate::workload::class::classify;
 use crate::workload::devices::gpus_of;
 use crate::workload::launcher::Launch;
 use crate::workload::server::is_one_process;
+use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-small",
     kinds: WORKLOAD_KINDS,
+    reads: &RUNTIMES,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("shared_memory_small.rs")),
     check: Check::Object(check),
@@ -59,11 +62,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // KubeRay mounts shared memory, and the runtime of an InferenceService may.
-    let other = matches!(
-        object.kind(),
-        "RayCluster" | "RayJob" | "RayService" | "InferenceService" | "LLMInferenceService"
-    );
+    // KubeRay, and KServe's configuration of an LLMInferenceService, mount shared memory.
+    let other = matches!(object.kind(), "RayCluster" | "RayJob" | "RayService" | "LLMInferenceService");
     if other || !uses_accelerators(object) || is_left_alone(object) || is_test(object) {
         return None;
     }
@@ -89,7 +89,8 @@ fn inspect(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let mounts = container.get("volumeMounts");
-    if mounts.has_unknown() || container.has_unknown_key() {
+    // The runtime of an InferenceService may mount it.
+    if mounts.has_unknown() || container.has_unknown_key() || is_model_of_runtime(container) {
         return None;
     }
     let at_shm = |mount: Node<'_>| {

@@ -1,15 +1,16 @@
 //! dcgm-exporter is configured so that metrics are missing, unlabeled or repeated.
 //!
 //! # Why
-//! The exporter learns which pod uses which GPU from the kubelet's socket: without
-//! `/var/lib/kubelet/pod-resources` its metrics have no pod labels. A counters file that is not in the
+//! The exporter learns which pod uses which GPU from the kubelet's socket, if `DCGM_EXPORTER_KUBERNETES` is
+//! true: without the variable, or without `/var/lib/kubelet/pod-resources`, its metrics have no pod labels. On
+//! nodes of eight GPUs it needs more than 512 MiB of memory. A counters file that is not in the
 //! image and not mounted stops it. It collects every 30 seconds by default, so a scrape every 15
 //! seconds reads each value twice. Releases 3 and earlier have a DCGM that does not know Blackwell GPUs.
 //! And a node selector on a label of GPU feature discovery holds for nodes that exist: Karpenter plans a
 //! new node without the exporter, whose requests may then not fit.
 //!
 //! # Fix
-//! Mount the folder, name a counters file that exists, scrape as often as the exporter collects. Select
+//! Set the variable, mount the folder, leave it 1 GiB of memory, name a counters file that exists, scrape as often as the exporter collects. Select
 //! nodes by `karpenter.k8s.aws/instance-gpu-count`, which Karpenter knows beforehand.
 //!
 //! # Example
@@ -44,6 +45,7 @@
 use crate::catalog::Label;
 use crate::cluster::query::ObjectKey;
 use crate::facts::duration::GoDuration;
+use crate::rules::gpu::selected_types;
 use crate::rules::monitoring::dcgm_exporter::{
     COUNTERS_FILES, COUNTERS_FOLDER, Environment, environment, exporter, has_argument,
 };
@@ -67,26 +69,39 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let container = exporter(template)?;
     check_labels(template, ctx);
     check_release(&container, ctx);
+    check_memory(template, &container, ctx);
     let env = environment(&container)?;
     let mounts = container.get("volumeMounts");
     if mounts.has_unknown() {
         return None;
     }
-    check_mounts(&env, &mounts, ctx);
+    check_mounts(&container, &env, &mounts, ctx);
     check_interval(&container, &env, ctx)
 }
 
 /// Reports the folder of the kubelet, or a counters file, that no volume provides.
-fn check_mounts(env: &Environment<'_>, mounts: &Node<'_>, ctx: &mut Context<'_>) {
+fn check_mounts(container: &Node<'_>, env: &Environment<'_>, mounts: &Node<'_>, ctx: &mut Context<'_>) {
     let is_mounted = |path: &str| {
         mounts.items().filter_map(|mount| mount.get("mountPath").text()).any(|mount| {
             let mount = mount.trim_end_matches('/');
             path == mount || path.strip_prefix(mount).is_some_and(|rest| rest.starts_with('/'))
         })
     };
-    if let Some(node) = env.get("DCGM_EXPORTER_KUBERNETES")
+    let socket = is_mounted("/var/lib/kubelet/pod-resources");
+    let variable = env.get("DCGM_EXPORTER_KUBERNETES");
+    let is_off = variable.is_none_or(|node| node.text() == Some("false"));
+    // The GPU Operator creates its own exporter.
+    let is_owned = ctx.object().path(&["metadata", "ownerReferences"]).is_set();
+    if is_off && !is_owned && !has_argument(container, &["-k", "--kubernetes"]) {
+        let node = variable.cloned().unwrap_or_else(|| container.get("image"));
+        // Who mounts the socket wants the labels.
+        ctx.report(&node, "the metrics get no pod labels: `DCGM_EXPORTER_KUBERNETES` is not true")
+            .help("set it to `true`, and mount `/var/lib/kubelet/pod-resources`")
+            .severity(if socket { Severity::Warning } else { Severity::Info });
+    }
+    if let Some(node) = variable
         && node.text() == Some("true")
-        && !is_mounted("/var/lib/kubelet/pod-resources")
+        && !socket
     {
         ctx.report(node, "the metrics get no pod labels: `/var/lib/kubelet/pod-resources` is not mounted")
             .help("mount it as a hostPath volume, read-only")
@@ -101,6 +116,34 @@ fn check_mounts(env: &Environment<'_>, mounts: &Node<'_>, ctx: &mut Context<'_>)
         ctx.report(node, format!("`{path}` is not among the image's counters files, and no volume has it"))
             .help(format!("write `{COUNTERS_FOLDER}{}`, or mount the file", COUNTERS_FILES[0]));
     }
+}
+
+/// Bytes of memory with which the exporter was seen killed on nodes of eight GPUs.
+const MEMORY: i128 = 512 << 20;
+/// Bytes of memory that it does not reach at rest on such nodes: it is killed every few minutes.
+const LITTLE_MEMORY: i128 = 400 << 20;
+
+/// Reports a memory limit that is too low for nodes of eight GPUs.
+fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let limit = container.path(&["resources", "limits", "memory"]);
+    let bytes = Quantity::at(&limit)?.value();
+    if bytes > MEMORY {
+        return None;
+    }
+    let (types, pool) = selected_types(template, ctx)?;
+    let large = types.iter().filter(|instance| instance.nvidia_gpu >= 8).count();
+    if large == 0 {
+        return None;
+    }
+    let all = large == types.iter().count();
+    let severity = if all && bytes < LITTLE_MEMORY { Severity::Warning } else { Severity::Info };
+    let message = "dcgm-exporter needs more than 512 MiB of memory on nodes of eight GPUs, and is killed beyond its limit";
+    let finding = ctx.report(&limit, message);
+    finding.severity(severity).help("write a limit of `1Gi` or more");
+    if let Some(pool) = pool {
+        finding.related(&pool, &pool.path(&["metadata", "name"]), "has types of eight GPUs");
+    }
+    None
 }
 
 /// Reports a monitor that scrapes more often than the exporter collects.

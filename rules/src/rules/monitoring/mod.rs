@@ -8,9 +8,13 @@ pub(crate) mod gpu_memory_alert_always_fires;
 pub(crate) mod gpu_metric_labels;
 pub(crate) mod gpu_metric_unknown;
 pub(crate) mod idle_gpu_alert_missing;
+pub(crate) mod monitor_endpoint_split;
 pub(super) mod monitors;
 pub(crate) mod promql_invalid;
 pub(crate) mod promql_rate_of_gauge;
+pub(crate) mod scrape_annotation_misplaced;
+pub(crate) mod scrape_through_service;
+pub(crate) mod service_monitor_doubles;
 pub(crate) mod service_monitor_selects_nothing;
 pub(crate) mod threshold_unit_mismatch;
 

@@ -159,14 +159,14 @@ fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> 
 }
 
 /// The namespaces in which a monitor looks.
-enum Scope<'a> {
+pub(super) enum Scope<'a> {
     All,
     These(Vec<&'a str>),
 }
 
 impl<'a> Scope<'a> {
     /// `None` if they are not known.
-    fn of(object: &'a Object) -> Option<Scope<'a>> {
+    pub(super) fn of(object: &'a Object) -> Option<Scope<'a>> {
         let selector = object.path(&["spec", "namespaceSelector"]);
         if selector.has_unknown() {
             return None;
@@ -179,7 +179,11 @@ impl<'a> Scope<'a> {
     }
 
     /// The objects of a kind in these namespaces.
-    fn objects<'i>(&self, kind: Kind, ctx: &Context<'i>) -> Box<dyn Iterator<Item = &'i Object> + 'i> {
+    pub(super) fn objects<'i>(
+        &self,
+        kind: Kind,
+        ctx: &Context<'i>,
+    ) -> Box<dyn Iterator<Item = &'i Object> + 'i> {
         let index = ctx.cluster();
         match self {
             Scope::All => Box::new(index.of(kind)),

@@ -95,9 +95,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if runs_elsewhere(object, helper, &pool, ctx) || is_installed_otherwise(helper, ctx) {
         return None;
     }
-    let severity = severity(helper, ctx);
+    let severity = if is_meant_for(&template, &pool) { Severity::Warning } else { severity(helper, ctx) };
     report(object, &template, helper, &pool, &obstacle, ctx).severity(severity);
     None
+}
+
+/// Whether a DaemonSet selects the nodes of a pool by a label that the pool writes.
+fn is_meant_for(template: &Template<'_>, pool: &NodePool<'_>) -> bool {
+    let labels = pool.labels();
+    let selector = template.spec.get("nodeSelector").entries();
+    selector.iter().any(|(key, value)| value.text().is_some() && labels.get(key).text() == value.text())
 }
 
 /// A device plugin without which requested devices are missing, and a labeller whose label such a plugin selects, keep pods Pending.

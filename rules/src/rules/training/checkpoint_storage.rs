@@ -3,8 +3,10 @@
 //! # Why
 //! An emptyDir, and the container's own file system, are deleted with the pod. After a drain, a Spot
 //! reclaim or a failed GPU the run starts again from the beginning, however many checkpoints it wrote.
-//! It is a warning where checkpoints are mounted from an emptyDir, and where nothing outlives the pods
-//! of a run that is marked do-not-disrupt; otherwise information, because scripts may save elsewhere.
+//! A folder of the node is left behind with it. The folder that an option names (`--output_dir`, `--save`) is
+//! looked up among the mounts: it is a warning where it is on no volume, on an emptyDir or on the node, where
+//! checkpoints are mounted from an emptyDir, where the run is told not to resume, and where nothing outlives
+//! the pods of a run that is marked do-not-disrupt; otherwise information, because scripts may save elsewhere.
 //!
 //! # Fix
 //! Mount a PersistentVolumeClaim (FSx for Lustre, EFS) for checkpoints, or write them to object storage
@@ -44,8 +46,12 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
 use crate::workload::checkpoint::{
-    checkpoint_mounts, has_lasting_volume, names_checkpoints, names_remote_storage, volume,
+    Destination, Holder, checkpoint_mounts, destination, has_lasting_volume, holder, names_checkpoints,
+    names_remote_storage, uploads, volume,
 };
+use crate::workload::command::{OptionValue, Word, option, words};
+use crate::workload::devices::extended_resources_of;
+use crate::workload::gpu::is_accelerator;
 
 pub(crate) static RULE: Rule = Rule {
     id: "checkpoint-storage",
@@ -59,19 +65,91 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !trains(object) || object.is_partial() {
         return None;
     }
-    let all = templates(object);
-    // The launcher of an MPI job, or the driver of another, passes the command on to the pods with accelerators.
-    if all.iter().any(names_remote_storage) {
-        return None;
+    let templates = templates(object);
+    for container in templates.iter().flat_map(Template::containers) {
+        resume(object, &container, ctx);
     }
-    for template in all.iter().filter(|t| requests_accelerator(t)) {
+    // The launcher of an MPI job, or the driver of another, passes the command on to the pods with accelerators.
+    let destination = templates.iter().flat_map(Template::containers).find_map(|one| destination(&one));
+    for template in templates.iter().filter(|t| requests_accelerator(t)) {
         if template.spec.has_unknown_key() {
             continue;
         }
-        inspect(object, template, ctx);
+        let is_copied = templates.iter().any(uploads);
+        let decided =
+            destination.as_ref().filter(|_| !is_copied).and_then(|to| of_folder(object, template, to, ctx));
+        if decided.is_none() && !templates.iter().any(names_remote_storage) {
+            inspect(object, template, ctx);
+        }
         // The other templates of a run have the same volumes.
         break;
     }
+    None
+}
+
+/// Reports a folder of checkpoints that ends with the pod, or stays on its node. `None` if what holds it is not known.
+fn of_folder(
+    object: &Object,
+    template: &Template<'_>,
+    to: &Destination<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let mut containers = template.containers();
+    let container = containers.find(|c| extended_resources_of(c).iter().any(|name| is_accelerator(name)))?;
+    let (name, path) = (object.display_name(), ellipsize(&to.path));
+    let help = "mount a PersistentVolumeClaim there, or give the run the URI of object storage";
+    match holder(template, &container, &to.path)? {
+        Holder::Lasting => {}
+        Holder::Container => {
+            let message = format!(
+                "checkpoints of `{name}` go to `{path}`, which is on no volume: they end with the pod"
+            );
+            ctx.report(&to.node, message).help(help);
+        }
+        Holder::EmptyDir(volume) => {
+            let message = format!("checkpoints of `{name}` are in an emptyDir, which ends with the pod");
+            ctx.report(&volume, message).help(help).related(object, &to.node, "checkpoints go there");
+        }
+        Holder::Host(folder) => {
+            let message =
+                format!("checkpoints of `{name}` stay on the node: a pod on another one does not find them");
+            ctx.report(&folder, message).help(help).related(object, &to.node, "checkpoints go there");
+        }
+    }
+    Some(())
+}
+
+/// Reports an option with which a restarted run begins anew.
+fn resume(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let words = words(container);
+    let off = |text: &str| ["false", "no", "0"].contains(&text.to_ascii_lowercase().as_str());
+    let set = option(&words, &["resume", "resume-from-checkpoint", "auto-resume"]);
+    let (node, is_sure) = match set {
+        OptionValue::Text(text, node) if off(&text) => (node, true),
+        _ => {
+            let plain = |word: &&Word<'_>| {
+                matches!(word.text.replace('_', "-").as_str(), "--no-resume" | "--no-auto-resume")
+            };
+            match words.iter().find(plain) {
+                Some(word) => (word.node.clone(), true),
+                None => {
+                    let overwrites = |word: &&Word<'_>| {
+                        let text = word.text.replace('_', "-").to_ascii_lowercase();
+                        text == "--overwrite-output-dir" || text == "--overwrite-output-dir=true"
+                    };
+                    let at = words.iter().position(|word| overwrites(&word))?;
+                    if words.get(at + 1).is_some_and(|next| off(&next.text)) {
+                        return None;
+                    }
+                    (words[at].node.clone(), false)
+                }
+            }
+        }
+    };
+    let name = object.display_name();
+    ctx.report(&node, format!("`{name}` begins anew after each restart: it is told not to resume"))
+        .severity(if is_sure { Severity::Warning } else { Severity::Info })
+        .help("let it resume from its newest checkpoint, if there is one");
     None
 }
 

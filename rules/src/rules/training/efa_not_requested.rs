@@ -1,9 +1,11 @@
-//! A multi-node training run lands on nodes with EFA and does not ask for it.
+//! A run over several nodes uses less EFA than its nodes have, or none.
 //!
 //! # Why
 //! An EFA interface is attached to a node only if a pod asks for `vpc.amazonaws.com/efa`, and only a
 //! pod that asks for it can use it. Without it NCCL falls back to TCP, and the interconnect that the
-//! large instance types are paid for stays unused.
+//! large instance types are paid for stays unused. It is a warning where the environment shows that EFA is
+//! meant (`FI_PROVIDER: efa`, an image with the libraries), also for a server over several nodes, and where a
+//! pod has all GPUs of its node and a part of its interfaces.
 //!
 //! # Fix
 //! Request `vpc.amazonaws.com/efa` in the limits of the workers, as many as the instance type has, with
@@ -49,14 +51,15 @@
 
 use crate::rules::gpu::selected_types;
 use crate::rules::prelude::*;
-use crate::rules::training::{is_distributed, trains};
-use crate::workload::devices::pod_devices;
+use crate::rules::training::{is_distributed, is_serving_group, trains};
+use crate::workload::command::words;
+use crate::workload::devices::{Devices, pod_devices};
 use crate::workload::gpu::{EFA, is_accelerator};
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     docs: docs(include_str!("efa_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
@@ -66,43 +69,135 @@ pub(crate) static RULE: Rule = Rule {
 const MANY: u32 = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object) || !is_distributed(object) || object.is_partial() {
+    let serves = is_serving_group(object);
+    if !serves && !(trains(object) && is_distributed(object)) || object.is_partial() {
         return None;
     }
-    for template in templates(object).iter().filter(|t| requests_accelerator(t)) {
-        inspect(object, template, ctx);
+    let templates = templates(object);
+    let is_meant = templates.iter().any(shows_efa);
+    for template in templates.iter().filter(|t| requests_accelerator(t)) {
+        let unknown = template.all_containers().any(|container| container.get("resources").has_unknown());
+        let host = template.spec.get("hostNetwork").bool() == Some(true);
+        if unknown || host || template.spec.has_unknown_key() || has_devices(template) {
+            continue;
+        }
+        match pod_devices(template).remove(EFA) {
+            Some(efa) => of_part(object, template, &efa, ctx),
+            None if is_meant || !serves => of_none(object, template, is_meant, ctx),
+            None => None,
+        };
     }
     None
 }
 
-fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let devices = pod_devices(template);
-    let asks = template.all_containers().any(|container| {
-        let resources = container.get("resources");
-        resources.path(&["limits", EFA]).is_set() || resources.has_unknown()
-    });
-    if asks || template.spec.get("hostNetwork").bool() == Some(true) || template.spec.has_unknown_key() {
+/// Whether the environment or the image of a template is made for EFA.
+fn shows_efa(template: &Template<'_>) -> bool {
+    let says = |name: &str, value: &str| match name {
+        "FI_PROVIDER" => value.contains("efa"),
+        "NCCL_NET" => value.eq_ignore_ascii_case("AWS Libfabric") || value.eq_ignore_ascii_case("ofi"),
+        name => name.starts_with("FI_EFA_") || name.starts_with("OFI_NCCL_"),
+    };
+    template.containers().any(|container| {
+        let image = container.get("image").text().is_some_and(|image| {
+            let name = image.split(['@', ':']).next().unwrap_or(image);
+            name.split(['/', '-', '_', '.']).any(|part| part == "efa") || image.contains("aws-ofi-nccl")
+        });
+        let mut variables = container.get("env").items();
+        image
+            || variables.any(|entry| {
+                let (name, value) = (entry.get("name"), entry.get("value"));
+                name.text().is_some_and(|name| says(name, value.text().unwrap_or_default()))
+            })
+            // `mpirun -x FI_PROVIDER=efa`, and `export` in a script.
+            || words(&container).iter().any(|word| {
+                word.text.split_once('=').is_some_and(|(name, value)| says(name, value))
+            })
+    })
+}
+
+/// Whether the pods may reach the devices of the node without a request.
+fn has_devices(template: &Template<'_>) -> bool {
+    let device = |volume: Node<'_>| {
+        volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.starts_with("/dev"))
+    };
+    let privileged =
+        |container: Node<'_>| container.path(&["securityContext", "privileged"]).bool() == Some(true);
+    let mut volumes = template.spec.get("volumes").items();
+    volumes.any(device) && template.containers().any(privileged)
+}
+
+/// Reports pods that ask for no interface.
+fn of_none(object: &Object, template: &Template<'_>, is_meant: bool, ctx: &mut Context<'_>) -> Option<()> {
+    let selected = selected_types(template, ctx);
+    let efa = |types: &TypeSet| (types.iter().map(|t| t.efa).min(), types.iter().map(|t| t.efa).max());
+    let (least, most) = selected.as_ref().map_or((None, None), |(types, _)| efa(types));
+    let is_made_for_it = least.is_some_and(|least| least >= MANY);
+    // Nodes without EFA, or with one interface that nothing names.
+    if most == Some(0) || !is_made_for_it && !is_meant {
         return None;
     }
-    let (types, pool) = selected_types(template, ctx)?;
-    let made_for_it = |types: &TypeSet| !types.is_empty() && types.iter().all(|t| t.efa >= MANY);
-    if !made_for_it(&types) {
-        return None;
-    }
-    let (_, accelerator) = devices.into_iter().find(|(name, _)| is_accelerator(name))?;
-    let container = template.containers().find(|c| {
-        let limits = c.path(&["resources", "limits"]);
-        limits.is_set() && limits.entries().iter().any(|(_, n)| n.pointer() == accelerator.node.pointer())
-    })?;
-    let limits = container.path(&["resources", "limits"]);
+    let limits = accelerator_limits(template)?;
     let name = object.display_name();
-    let example = types.iter().next()?;
-    let count = example.efa;
-    let message = format!("`{name}` trains on several `{}` nodes without their EFA", example.name);
+    let example = selected.as_ref().and_then(|(types, _)| types.iter().next());
+    let message = match example {
+        Some(example) if is_made_for_it && !is_serving_group(object) => {
+            format!("`{name}` trains on several `{}` nodes without their EFA", example.name)
+        }
+        _ => format!("the environment of `{name}` is made for EFA, and its pods request none"),
+    };
+    let count = example.filter(|_| is_made_for_it).map_or("1".to_owned(), |example| example.efa.to_string());
     let finding = ctx.report(&limits, message);
-    finding.help(format!("request `{EFA}: {count}`, with an image that has the EFA libraries"));
+    finding
+        .severity(if is_meant { Severity::Warning } else { Severity::Info })
+        .help(format!("request `{EFA}: {count}`, with an image that has the EFA libraries"));
+    if let Some((_, Some(pool))) = selected.filter(|_| is_made_for_it) {
+        finding.related(&pool, &pool.path(&["metadata", "name"]), "takes the pods");
+    }
+    None
+}
+
+/// Reports pods that have all GPUs of a node and a part of its interfaces.
+fn of_part(object: &Object, template: &Template<'_>, efa: &Devices<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (types, pool) = selected_types(template, ctx)?;
+    let first = types.iter().next()?;
+    let gpus = pod_devices(template).get("nvidia.com/gpu").map(|devices| devices.count)?;
+    let same = types.iter().all(|one| one.efa == first.efa && i64::from(one.nvidia_gpu) == gpus);
+    let all = i64::from(first.efa);
+    if !same || first.efa < MANY || efa.count >= all || has_own_interfaces(pool.as_ref(), ctx) {
+        return None;
+    }
+    let message = format!(
+        "`{}` has all GPUs of a `{}` and {} of its {all} EFA interfaces",
+        object.display_name(),
+        first.name,
+        efa.count
+    );
+    let finding = ctx.report(&efa.node, message);
+    finding
+        .severity(Severity::Warning)
+        .help(format!("request `{EFA}: {all}`: no other pod can use the rest"));
     if let Some(pool) = pool {
         finding.related(&pool, &pool.path(&["metadata", "name"]), "takes the pods");
     }
     None
+}
+
+/// Whether the class of a pool chooses the interfaces of its nodes, or may.
+fn has_own_interfaces(pool: Option<&Object>, ctx: &Context<'_>) -> bool {
+    let Some(pool) = pool.and_then(NodePool::new) else {
+        return false;
+    };
+    let reference = pool.template_spec().path(&["nodeClassRef", "name"]);
+    let class = reference.text().and_then(|name| ctx.partner(Kind::EC2_NODE_CLASS, "default", name));
+    class.is_some_and(|class| class.path(&["spec", "networkInterfaces"]).is_set())
+}
+
+/// The limits of the container with the accelerator.
+fn accelerator_limits<'a>(template: &Template<'a>) -> Option<Node<'a>> {
+    let (_, accelerator) = pod_devices(template).into_iter().find(|(name, _)| is_accelerator(name))?;
+    let container = template.containers().find(|c| {
+        let limits = c.path(&["resources", "limits"]);
+        limits.is_set() && limits.entries().iter().any(|(_, n)| n.pointer() == accelerator.node.pointer())
+    })?;
+    Some(container.path(&["resources", "limits"]))
 }

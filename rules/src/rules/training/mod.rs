@@ -3,16 +3,22 @@
 pub(crate) mod bare_gpu_pod;
 pub(crate) mod checkpoint_storage;
 pub(crate) mod checkpoint_volume_not_shared;
+pub(crate) mod cluster_queue_admits_nothing;
 pub(crate) mod efa_not_requested;
 pub(crate) mod finished_job_kept;
 pub(crate) mod gang_exceeds_gpu_limit;
+pub(crate) mod gang_larger_than_run;
 pub(crate) mod gpu_cronjob_overlap;
+pub(crate) mod gpu_job_not_queued;
 pub(crate) mod gpu_job_unbounded;
 pub(crate) mod indexed_job_required;
 pub(crate) mod job_backoff_implicit;
 pub(crate) mod job_failure_policy;
 pub(crate) mod job_rendezvous_mismatch;
+mod kueue;
+pub(crate) mod nccl_interface_missing;
 pub(crate) mod notebook_idle_gpu;
+pub(crate) mod queue_missing;
 pub(crate) mod training_grace_too_short;
 pub(crate) mod training_in_deployment;
 pub(crate) mod training_on_spot;
@@ -48,10 +54,13 @@ fn is_owned(object: &Object) -> bool {
 
 /// Whether an object is a training run on accelerators, with at least medium confidence, and not a short one.
 fn trains(object: &Object) -> bool {
-    uses_accelerators(object)
-        && !is_owned(object)
-        && !is_short_lived(object)
-        && classify(object).is(WorkloadClass::Training)
+    uses_accelerators(object) && !is_owned(object) && !is_short_lived(object) && is_training(object)
+}
+
+/// Whether the class is training, by more than the name of the namespace: that is also the home of what only looks on.
+fn is_training(object: &Object) -> bool {
+    let classified = classify(object);
+    classified.is(WorkloadClass::Training) && !classified.reason.starts_with("its namespace")
 }
 
 /// Launchers of processes that communicate with each other.
@@ -77,4 +86,15 @@ fn is_distributed(object: &Object) -> bool {
             .iter()
             .flat_map(|t| t.containers())
             .any(|container| words(&container).iter().any(|word| LAUNCHERS.contains(&base_name(&word.text))))
+}
+
+/// Whether an object is a server with accelerators whose processes are on several pods: a LeaderWorkerSet with groups of
+/// more than one.
+fn is_serving_group(object: &Object) -> bool {
+    let size = object.path(&["spec", "leaderWorkerTemplate", "size"]);
+    object.kind() == "LeaderWorkerSet"
+        && size.int().is_some_and(|size| size > 1)
+        && uses_accelerators(object)
+        && !is_owned(object)
+        && !classify(object).is(WorkloadClass::Training)
 }

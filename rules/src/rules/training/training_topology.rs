@@ -2,8 +2,9 @@
 //!
 //! # Why
 //! The workers exchange gradients at every step. Between availability zones each exchange takes several
-//! times as long as within one, traffic between zones is billed, and EFA does not cross them. This is a
-//! warning where the pods ask to be spread over zones, otherwise information.
+//! times as long as within one, traffic between zones is billed, and EFA does not cross them: ranks that ask for
+//! it in two zones never find each other. This is a warning where the pods ask to be spread over zones, or for
+//! EFA, as the groups of a server over several nodes do as well; otherwise information.
 //!
 //! # Fix
 //! Keep the run in one zone: a node selector on `topology.kubernetes.io/zone`, pod affinity by that
@@ -41,7 +42,9 @@
 
 use crate::catalog::ZONE;
 use crate::rules::prelude::*;
-use crate::rules::training::{is_distributed, trains};
+use crate::rules::training::{is_distributed, is_serving_group, trains};
+use crate::workload::devices::pod_devices;
+use crate::workload::gpu::EFA;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 pub(crate) static RULE: Rule = Rule {
@@ -58,16 +61,23 @@ const GANGS: [&str; 5] =
     ["kueue.x-k8s.io/", "exclusive-topology", "subgroup-", "scheduling.x-k8s.io/", "volcano.sh/"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object) || !is_distributed(object) || object.is_partial() {
+    let serves = is_serving_group(object);
+    if !serves && !(trains(object) && is_distributed(object)) || object.is_partial() {
         return None;
     }
     let templates = templates(object);
     let template = templates.iter().find(|t| requests_accelerator(t))?;
+    let asks_for_efa = pod_devices(template).contains_key(EFA);
+    // The ranks of a server may speak TCP, which crosses zones.
+    if serves && !asks_for_efa {
+        return None;
+    }
+    let what = if serves { "server" } else { "training run" };
     let name = object.display_name();
     for spread in template.spec.get("topologySpreadConstraints").items() {
         let key = spread.get("topologyKey");
         if key.text() == Some(ZONE) {
-            ctx.report(&key, format!("workers of training run `{name}` are spread over zones"))
+            ctx.report(&key, format!("workers of {what} `{name}` are spread over zones"))
                 .severity(Severity::Warning)
                 .help("keep the workers of a run in one zone: a node selector, or pod affinity, by zone");
             return None;
@@ -78,8 +88,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if placed || is_gang(object, template) || may_be_in_one_zone(template, ctx) {
         return None;
     }
-    let message = format!("workers of training run `{name}` may land in several zones");
+    let message = if asks_for_efa {
+        format!("workers of {what} `{name}` use EFA, which does not cross zones, and may land in several")
+    } else {
+        format!("workers of {what} `{name}` may land in several zones")
+    };
     ctx.report(&template.spec.get("nodeSelector"), message)
+        .severity(if asks_for_efa { Severity::Warning } else { Severity::Info })
         .help("select one `topology.kubernetes.io/zone`, or let a queue place the run by topology");
     None
 }

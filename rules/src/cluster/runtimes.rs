@@ -1,0 +1,308 @@
+//! Workloads as their controller completes them: with the runtime that they name, where it is in the cluster.
+//!
+//! A TrainJob becomes the Jobs of its TrainingRuntime, the model of an InferenceService the container of its
+//! ServingRuntime, and a NIMService the Deployment of its operator. The completed object has the kind and the name of
+//! the written one; what is found in it is reported at the field from which it comes.
+//!
+//! Sources: kubeflow/trainer `pkg/runtime/framework/plugins` (2.1), kserve `MergeRuntimeContainers` (0.15: fields of the
+//! InferenceService before those of the runtime, its arguments after them), NVIDIA/k8s-nim-operator
+//! `internal/controller/platform` (2.0); read in November 2026.
+
+use serde_json::{Map, Value, json};
+
+use crate::cluster::Cluster;
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::pointer::Pointer;
+
+pub(crate) const SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ServingRuntime");
+const CLUSTER_SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ClusterServingRuntime");
+const TRAINING_RUNTIME: Kind = Kind::new("trainer.kubeflow.org", "TrainingRuntime");
+const CLUSTER_TRAINING_RUNTIME: Kind = Kind::new("trainer.kubeflow.org", "ClusterTrainingRuntime");
+
+/// What a rule reads that is run on completed workloads.
+pub(crate) const RUNTIMES: [Kind; 4] =
+    [SERVING_RUNTIME, CLUSTER_SERVING_RUNTIME, TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME];
+
+/// A workload as its controller completes it.
+pub(crate) struct Completed {
+    pub(crate) object: Object,
+    source: Object,
+    /// The runtime, and the field of the source that names it.
+    runtime: Option<(Object, Pointer)>,
+    /// Beginnings of pointers of the completed object, each with its place in the source or in the runtime. Others are
+    /// at the same place in the source.
+    places: Vec<(Pointer, Place)>,
+}
+
+#[derive(Clone)]
+enum Place {
+    Source(Pointer),
+    Runtime(Pointer),
+}
+
+impl Completed {
+    /// The written object and the field from which a field of the completed one comes, and the field of the runtime if
+    /// it comes from there.
+    pub(crate) fn origin_of(&self, pointer: &Pointer) -> (Pointer, Option<(Object, Pointer)>) {
+        let steps = pointer.steps();
+        let covers = |prefix: &Pointer| steps.starts_with(prefix.steps());
+        let found =
+            self.places.iter().filter(|(prefix, _)| covers(prefix)).max_by_key(|(p, _)| p.steps().len());
+        let Some((prefix, place)) = found else {
+            return (pointer.clone(), None);
+        };
+        let rest = &steps[prefix.steps().len()..];
+        let below = |base: &Pointer| Pointer::from_steps(base.steps().iter().chain(rest).cloned());
+        match (place, &self.runtime) {
+            (Place::Source(base), _) => (below(base), None),
+            (Place::Runtime(base), Some((runtime, reference))) => {
+                (reference.clone(), Some((runtime.clone(), below(base))))
+            }
+            (Place::Runtime(_), None) => (pointer.clone(), None),
+        }
+    }
+
+    pub(crate) fn source(&self) -> &Object {
+        &self.source
+    }
+}
+
+/// A workload as its controller completes it. `None` for other objects, and where the runtime is not in the cluster.
+pub(crate) fn completed(object: &Object, cluster: &Cluster) -> Option<Completed> {
+    if object.is_partial() {
+        return None;
+    }
+    match (object.group(), object.kind()) {
+        ("trainer.kubeflow.org", "TrainJob") => train_job(object, cluster),
+        ("serving.kserve.io", "InferenceService") => inference_service(object, cluster),
+        ("apps.nvidia.com", "NIMService") => nim_service(object),
+        _ => None,
+    }
+}
+
+fn pointer(path: &str) -> Pointer {
+    Pointer::from_steps(path.split('/').filter(|step| !step.is_empty()))
+}
+
+/// The only runtime of a name that may be in one cluster with an object.
+fn runtime(object: &Object, cluster: &Cluster, kind: Kind, namespace: &str, name: &str) -> Option<Object> {
+    let all = cluster.all(kind.group, kind.kind, namespace, name);
+    let mut near = all.iter().filter(|other| cluster.pairs(object, other));
+    near.next().filter(|_| near.next().is_none()).cloned()
+}
+
+fn finish(
+    source: &Object,
+    mut value: Value,
+    runtime: Option<(Object, Pointer)>,
+    places: Vec<(Pointer, Place)>,
+) -> Option<Completed> {
+    // A kustomization may have changed both.
+    value["metadata"]["name"] = json!(source.name());
+    if let Some(namespace) = source.namespace() {
+        value["metadata"]["namespace"] = json!(namespace);
+    }
+    let object = Object::completed_from(source, &value)?;
+    Some(Completed { object, source: source.clone(), runtime, places })
+}
+
+fn entry<'v>(map: &'v mut Value, key: &str) -> &'v mut Value {
+    if !map.is_object() {
+        *map = Value::Object(Map::new());
+    }
+    &mut map[key]
+}
+
+/// A TrainJob with the Jobs of its runtime: the trainer's container gets what the TrainJob says of it.
+fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
+    let reference = object.path(&["spec", "runtimeRef"]);
+    let name = reference.get("name").text()?;
+    let kind = match reference.get("kind").text().unwrap_or("ClusterTrainingRuntime") {
+        "TrainingRuntime" => TRAINING_RUNTIME,
+        _ => CLUSTER_TRAINING_RUNTIME,
+    };
+    let namespace = if kind == TRAINING_RUNTIME { object.namespace_or_default() } else { "default" };
+    let runtime = runtime(object, cluster, kind, namespace, name)?;
+    let mut value = object.root().to_json();
+    let trainer = value["spec"]["trainer"].clone();
+    // What the job changes in templates beside the trainer is not known here.
+    if object.path(&["spec", "podTemplateOverrides"]).is_set()
+        || object.path(&["spec", "runtimePatches"]).is_set()
+    {
+        return None;
+    }
+    let spec = runtime.get("spec").to_json();
+    let policy = &spec["mlPolicy"];
+    let mut jobs = spec["template"]["spec"]["replicatedJobs"].clone();
+    let list = jobs.as_array_mut()?;
+    let step = "trainer.kubeflow.org/trainjob-ancestor-step";
+    let at = list.iter().position(|job| job["template"]["metadata"]["labels"][step] == "trainer").or_else(
+        || list.iter().position(|job| matches!(job["name"].as_str(), Some("node" | "trainer-node"))),
+    )?;
+    let base = format!("spec/replicatedJobs/{at}/template/spec");
+    let own = &mut list[at];
+    let nodes = [&trainer["numNodes"], &policy["numNodes"]].into_iter().find_map(Value::as_i64).unwrap_or(1);
+    for field in ["parallelism", "completions"] {
+        own["template"]["spec"][field] = json!(nodes);
+    }
+    let containers = own["template"]["spec"]["template"]["spec"]["containers"].as_array_mut()?;
+    let number =
+        containers.iter().position(|one| matches!(one["name"].as_str(), Some("node" | "trainer")))?;
+    let container = &mut containers[number];
+    let mut places =
+        vec![(pointer("spec/replicatedJobs"), Place::Runtime(pointer("spec/template/spec/replicatedJobs")))];
+    let at_container = format!("{base}/template/spec/containers/{number}");
+    // The job decides on this container, also by what it leaves out.
+    places.push((pointer(&at_container), Place::Source(pointer("spec/trainer"))));
+    for (field, of_trainer) in
+        [("image", "image"), ("command", "command"), ("args", "args"), ("resources", "resourcesPerNode")]
+    {
+        let from = match trainer.get(of_trainer) {
+            Some(written) if !written.is_null() => {
+                container[field] = written.clone();
+                Place::Source(pointer(&format!("spec/trainer/{of_trainer}")))
+            }
+            _ if container.get(field).is_none() => {
+                Place::Source(pointer(&format!("spec/trainer/{of_trainer}")))
+            }
+            _ => Place::Runtime(pointer(&format!(
+                "spec/template/spec/replicatedJobs/{at}/template/spec/template/spec/containers/{number}/{field}"
+            ))),
+        };
+        places.push((pointer(&format!("{at_container}/{field}")), from));
+    }
+    let mut env: Vec<Value> = container["env"].as_array().cloned().unwrap_or_default();
+    env.extend(trainer["env"].as_array().cloned().unwrap_or_default());
+    // What the plugin for torch sets; torchrun reads it as its option.
+    let processes = [&trainer["numProcPerNode"], &policy["torch"]["numProcPerNode"]];
+    let processes = processes.into_iter().find(|value| !value.is_null()).cloned().unwrap_or(json!("auto"));
+    if policy.get("torch").is_some() {
+        places.push((
+            pointer(&format!("{at_container}/env/{}/value", env.len())),
+            Place::Source(pointer("spec/trainer/numProcPerNode")),
+        ));
+        let text = processes.as_str().map_or_else(|| processes.to_string(), str::to_owned);
+        env.push(json!({"name": "PET_NPROC_PER_NODE", "value": text}));
+    }
+    *entry(container, "env") = Value::Array(env);
+    value["spec"]["replicatedJobs"] = jobs;
+    let reference = pointer("spec/runtimeRef/name");
+    finish(object, value, Some((runtime, reference)), places)
+}
+
+/// An InferenceService whose predictor is the container of its runtime, with the fields of its model.
+fn inference_service(object: &Object, cluster: &Cluster) -> Option<Completed> {
+    let model = object.path(&["spec", "predictor", "model"]);
+    let name = model.get("runtime").text()?;
+    let runtime = runtime(object, cluster, SERVING_RUNTIME, object.namespace_or_default(), name)
+        .or_else(|| runtime(object, cluster, CLUSTER_SERVING_RUNTIME, "default", name))?;
+    let spec = runtime.get("spec").to_json();
+    let mut containers = spec["containers"].as_array()?.clone();
+    let number = containers.iter().position(|one| one["name"] == "kserve-container").unwrap_or(0);
+    let base = containers.get(number)?.clone();
+    let own = model.to_json();
+    let at = format!("spec/predictor/containers/{number}");
+    let of_runtime = format!("spec/containers/{number}");
+    let mut places = vec![(pointer("spec/predictor/containers"), Place::Runtime(pointer("spec/containers")))];
+    places.push((pointer(&at), Place::Source(pointer("spec/predictor/model"))));
+    let mut merged = base.clone();
+    for field in base.as_object()?.keys().filter(|field| own.get(*field).is_none_or(Value::is_null)) {
+        places.push((
+            pointer(&format!("{at}/{field}")),
+            Place::Runtime(pointer(&format!("{of_runtime}/{field}"))),
+        ));
+    }
+    for (field, value) in own.as_object()? {
+        if matches!(
+            field.as_str(),
+            "modelFormat" | "runtime" | "storageUri" | "storage" | "protocolVersion" | "name"
+        ) {
+            continue;
+        }
+        let from = pointer(&format!("spec/predictor/model/{field}"));
+        match (field.as_str(), base.get(field).and_then(Value::as_array), value.as_array()) {
+            // Arguments and variables come after those of the runtime.
+            ("args" | "env" | "volumeMounts", Some(before), Some(more)) => {
+                for index in 0..before.len() {
+                    let place = Place::Runtime(pointer(&format!("{of_runtime}/{field}/{index}")));
+                    places.push((pointer(&format!("{at}/{field}/{index}")), place));
+                }
+                for index in 0..more.len() {
+                    let place = Place::Source(from.join(&index.to_string()));
+                    places.push((pointer(&format!("{at}/{field}/{}", before.len() + index)), place));
+                }
+                merged[field] = before.iter().chain(more).cloned().collect();
+            }
+            _ => {
+                places.push((pointer(&format!("{at}/{field}")), Place::Source(from)));
+                merged[field] = value.clone();
+            }
+        }
+    }
+    containers[number] = merged;
+    let mut value = object.root().to_json();
+    let predictor = &mut value["spec"]["predictor"];
+    for field in ["volumes", "nodeSelector", "tolerations", "affinity"] {
+        if predictor.get(field).is_none_or(Value::is_null) && spec.get(field).is_some() {
+            predictor[field] = spec[field].clone();
+            let path = format!("spec/predictor/{field}");
+            places.push((pointer(&path), Place::Runtime(pointer(&format!("spec/{field}")))));
+        }
+    }
+    predictor["containers"] = Value::Array(containers);
+    predictor.as_object_mut()?.remove("model");
+    finish(object, value, Some((runtime, pointer("spec/predictor/model/runtime"))), places)
+}
+
+/// A NIMService with the template of its operator's Deployment: probes, shared memory and a cache are the operator's.
+fn nim_service(object: &Object) -> Option<Completed> {
+    let spec = object.get("spec");
+    if !spec.is_mapping() || object.path(&["spec", "template"]).is_set() {
+        return None;
+    }
+    let (repository, tag) = (spec.path(&["image", "repository"]).text()?, spec.path(&["image", "tag"]));
+    let image = tag.string_or_number().map_or(repository.to_owned(), |tag| format!("{repository}:{tag}"));
+    let mut value = object.root().to_json();
+    let own = value["spec"].clone();
+    let mut container = json!({
+        "name": object.name(),
+        "image": image,
+        "ports": [{"name": "api", "containerPort": 8000}],
+        "startupProbe": {"httpGet": {"path": "/v1/health/ready", "port": "api"}, "failureThreshold": 120},
+        "livenessProbe": {"httpGet": {"path": "/v1/health/live", "port": "api"}},
+        "readinessProbe": {"httpGet": {"path": "/v1/health/ready", "port": "api"}},
+        "volumeMounts": [{"name": "model-store", "mountPath": "/model-store"}, {"name": "dshm", "mountPath": "/dev/shm"}],
+    });
+    let mut pod = json!({
+        "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}, {"name": "model-store", "persistentVolumeClaim": {"claimName": "model-store"}}],
+    });
+    let at = "spec/template/spec/containers/0";
+    let mut places = vec![
+        (pointer("spec/template"), Place::Source(pointer("spec"))),
+        (pointer(at), Place::Source(pointer("spec"))),
+        (pointer(&format!("{at}/image")), Place::Source(pointer("spec/image"))),
+    ];
+    for field in ["env", "resources", "args", "command"] {
+        if let Some(written) = own.get(field) {
+            container[field] = written.clone();
+            places
+                .push((pointer(&format!("{at}/{field}")), Place::Source(pointer(&format!("spec/{field}")))));
+        }
+    }
+    for field in ["nodeSelector", "tolerations", "affinity", "runtimeClassName", "schedulerName"] {
+        if let Some(written) = own.get(field) {
+            pod[field] = written.clone();
+            places.push((
+                pointer(&format!("spec/template/spec/{field}")),
+                Place::Source(pointer(&format!("spec/{field}"))),
+            ));
+        }
+    }
+    pod["containers"] = json!([container]);
+    let labels = own.get("labels").cloned().unwrap_or(json!({}));
+    let annotations = own.get("annotations").cloned().unwrap_or(json!({}));
+    value["spec"]["template"] =
+        json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": pod});
+    finish(object, value, None, places)
+}

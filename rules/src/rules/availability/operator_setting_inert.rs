@@ -1,0 +1,136 @@
+//! A setting of a Ray or Knative object has no effect.
+//!
+//! # Why
+//! Some settings are kept in the API and not read any more, or only read together with another one. What their
+//! author expects does not happen: a RayService is not replaced after `serviceUnhealthySecondThreshold`, a RayJob
+//! with `clusterSelector` never ends the cluster that it runs on, a RayCluster without
+//! `enableInTreeAutoscaling` starts no worker. A RayJob with `ttlSecondsAfterFinished` and without
+//! `shutdownAfterJobFinishes` is refused by newer controllers, and a Knative Service by its webhook where
+//! autoscaling annotations are on the Service: these are warnings, the others information.
+//!
+//! # Fix
+//! Remove the setting, or write what it needs.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: ray.io/v1
+//!  kind: RayJob
+//!  metadata: {name: nightly}
+//!  spec:
+//!    entrypoint: python score.py
+//! -  shutdownAfterJobFinishes: true # <-
+//!    clusterSelector: {ray.io/cluster: shared}
+//! ```
+//!
+//! # References
+//! - <https://github.com/ray-project/kuberay/issues/1685>
+//! - <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
+//! - <https://knative.dev/docs/serving/autoscaling/scale-bounds/>
+
+use crate::rules::prelude::*;
+
+const RAY_CLUSTER: Kind = Kind::new("ray.io", "RayCluster");
+const RAY_JOB: Kind = Kind::new("ray.io", "RayJob");
+const RAY_SERVICE: Kind = Kind::new("ray.io", "RayService");
+const KNATIVE: Kind = Kind::new("serving.knative.dev", "Service");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "operator-setting-inert",
+    kinds: &[RAY_CLUSTER, RAY_JOB, RAY_SERVICE, KNATIVE],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("operator_setting_inert.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Availability)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() {
+        return None;
+    }
+    if object.is(KNATIVE) {
+        return of_knative(object, ctx);
+    }
+    let spec = object.get("spec");
+    if object.is(RAY_SERVICE) {
+        // Not read since KubeRay 1.1.
+        for field in ["serviceUnhealthySecondThreshold", "deploymentUnhealthySecondThreshold"] {
+            remove(&spec.get(field), &format!("KubeRay no longer reads `{field}`"), ctx);
+        }
+    }
+    if object.is(RAY_JOB) {
+        of_ray_job(&spec, ctx);
+    }
+    let cluster = match object {
+        _ if object.is(RAY_CLUSTER) => spec,
+        _ if object.is(RAY_JOB) => spec.get("rayClusterSpec"),
+        _ => spec.get("rayClusterConfig"),
+    };
+    let scaling = cluster.get("enableInTreeAutoscaling");
+    if scaling.is_unknown() || scaling.bool() == Some(true) {
+        return None;
+    }
+    let needs = "`enableInTreeAutoscaling` is not true: nothing reads";
+    remove(&cluster.get("autoscalerOptions"), &format!("{needs} `autoscalerOptions`"), ctx);
+    for group in cluster.get("workerGroupSpecs").items() {
+        remove(&group.get("idleTimeoutSeconds"), &format!("{needs} `idleTimeoutSeconds`"), ctx);
+        // Without the autoscaler the number of workers stays what it is at first.
+        let (replicas, most) = (group.get("replicas"), group.get("maxReplicas"));
+        let starts = if replicas.is_set() { replicas.int() } else { group.get("minReplicas").int_or(0) };
+        if starts == Some(0) && most.int().is_some_and(|most| most > 0) && !is_scaled_elsewhere(object) {
+            let message =
+                "no worker of this group ever starts: 0 replicas, and `enableInTreeAutoscaling` is not true";
+            let place = if replicas.is_set() { replicas } else { group.get("maxReplicas") };
+            ctx.report(&place, message)
+                .help("write `enableInTreeAutoscaling: true`, or the number of `replicas`");
+        }
+    }
+    None
+}
+
+/// Whether a person or a program suspends the object and starts it later, with other numbers.
+fn is_scaled_elsewhere(object: &Object) -> bool {
+    let labels = object.path(&["metadata", "labels"]);
+    object.path(&["spec", "suspend"]).is_set()
+        || labels.entries().iter().any(|(key, _)| key.starts_with("kueue.x-k8s.io/"))
+}
+
+fn of_ray_job(spec: &Node<'_>, ctx: &mut Context<'_>) {
+    let (shutdown, ttl) = (spec.get("shutdownAfterJobFinishes"), spec.get("ttlSecondsAfterFinished"));
+    if shutdown.bool() == Some(true) && !spec.get("clusterSelector").entries().is_empty() {
+        let message = "KubeRay ends only clusters of its own: the one of `clusterSelector` stays";
+        remove(&shutdown, message, ctx);
+    } else if (!shutdown.is_set() || shutdown.bool() == Some(false)) && ttl.int().is_some_and(|ttl| ttl > 0) {
+        let message = "KubeRay ignores `ttlSecondsAfterFinished` without `shutdownAfterJobFinishes`, or rejects it (newer ones)";
+        ctx.report(&ttl, message)
+            .severity(Severity::Warning)
+            .help("write `shutdownAfterJobFinishes: true`, or remove the time")
+            .fix(Fix::unsafe_("end the cluster after the job").set(&shutdown, json!(true)));
+    }
+}
+
+fn of_knative(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    for (key, value) in object.path(&["metadata", "annotations"]).entries() {
+        if !key.starts_with("autoscaling.knative.dev/") {
+            continue;
+        }
+        let target = object.path(&["spec", "template", "metadata", "annotations", key]);
+        let message =
+            format!("`{key}` belongs to `spec.template.metadata`: Knative rejects it on the Service");
+        let finding = ctx.report(&value, message);
+        finding.at_key().severity(Severity::Warning).help("move it to the annotations of the template");
+        if target.is_absent() {
+            finding.fix(Fix::unsafe_("move it to the template").move_to(&value, &target));
+        }
+    }
+    None
+}
+
+/// Reports a field that is set and that nothing reads.
+fn remove(field: &Node<'_>, message: &str, ctx: &mut Context<'_>) {
+    if field.is_set() {
+        ctx.report(field, message)
+            .at_key()
+            .help("remove it")
+            .fix(Fix::unsafe_("remove the setting").remove(field));
+    }
+}

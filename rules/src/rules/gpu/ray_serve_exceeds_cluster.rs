@@ -1,0 +1,209 @@
+//! The applications of a RayService need more GPUs than its cluster has.
+//!
+//! # Why
+//! Ray places a replica where the GPUs are that its deployment asks for: `num_gpus` of an actor on one node, and
+//! a bundle for each rank of an LLM (`tensor_parallel_size` times `pipeline_parallel_size`). If the worker
+//! groups never have as many, the replica stays pending, the application never becomes healthy, and the
+//! GPUs that were started wait for it.
+//!
+//! # Fix
+//! Raise the replicas of the worker group or the GPUs of its pods, or ask for fewer.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: ray.io/v1
+//!  kind: RayService
+//!  metadata: {name: chat}
+//!  spec:
+//! -  serveConfigV2: | # <-
+//! +  serveConfigV2: |
+//!      applications:
+//!        - name: chat
+//!          import_path: chat:app
+//!          deployments:
+//!            - name: Model
+//!              num_replicas: 2
+//! -            ray_actor_options: {num_gpus: 2}
+//! +            ray_actor_options: {num_gpus: 1}
+//!    rayClusterConfig:
+//!      headGroupSpec:
+//!        rayStartParams: {}
+//!        template:
+//!          spec:
+//!            containers:
+//!              - name: head
+//!                image: rayproject/ray:2.49.2
+//!                resources: {requests: {cpu: 2, memory: 8Gi}, limits: {memory: 8Gi}}
+//!      workerGroupSpecs:
+//!        - groupName: gpu
+//!          replicas: 2
+//!          rayStartParams: {}
+//!          template:
+//!            spec:
+//!              containers:
+//!                - name: worker
+//!                  image: rayproject/ray:2.49.2
+//!                  resources: {requests: {cpu: 4, memory: 16Gi}, limits: {memory: 16Gi, nvidia.com/gpu: 1}}
+//! ```
+//!
+//! # References
+//! - <https://docs.ray.io/en/latest/serve/resource-allocation.html>
+//! - <https://docs.ray.io/en/latest/serve/llm/index.html>
+
+use crate::rules::prelude::*;
+use crate::source::with_embedded;
+use crate::workload::devices::gpus_of;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "ray-serve-exceeds-cluster",
+    kinds: &[Kind::new("ray.io", "RayService")],
+    docs: docs(include_str!("ray_serve_exceeds_cluster.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Gpu)
+};
+
+/// The GPUs of a cluster, in thousandths.
+struct Capacity {
+    /// Of its largest pod.
+    pod: i64,
+    all: i64,
+}
+
+/// What one deployment asks for, in thousandths of GPUs.
+struct Demand {
+    name: String,
+    /// The most that one actor asks for, on one node.
+    actor: i64,
+    replica: i64,
+    replicas: i64,
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let config = object.path(&["spec", "serveConfigV2"]);
+    let text = config.text().filter(|_| !object.is_partial())?;
+    let capacity = capacity(object).filter(|capacity| capacity.all > 0)?;
+    let demands = with_embedded(text, |root| Some(demands(root)))?;
+    let name = object.display_name();
+    let gpus = |thousandths: i64| {
+        if thousandths % 1000 == 0 {
+            format!("{}", thousandths / 1000)
+        } else {
+            format!("{:.1}", thousandths as f64 / 1000.0)
+        }
+    };
+    for demand in &demands {
+        let deployment = ellipsize(&demand.name);
+        if demand.actor > capacity.pod {
+            let message = format!(
+                "an actor of `{deployment}` in `{name}` asks for {} GPUs, and the largest pod has {}",
+                gpus(demand.actor),
+                gpus(capacity.pod)
+            );
+            ctx.report(&config, message)
+                .at_key()
+                .help("ask for fewer, or give the pods of the group more GPUs");
+            return None;
+        }
+        if demand.replica > capacity.all {
+            let message = format!(
+                "a replica of `{deployment}` in `{name}` needs {} GPUs, and the cluster has at most {}",
+                gpus(demand.replica),
+                gpus(capacity.all)
+            );
+            ctx.report(&config, message)
+                .at_key()
+                .help("raise the replicas of the worker group, or use fewer ranks");
+            return None;
+        }
+    }
+    let total: i64 = demands.iter().map(|demand| demand.replica.saturating_mul(demand.replicas)).sum();
+    if total > capacity.all {
+        let message = format!(
+            "the replicas of `{name}` need {} GPUs, and the cluster has at most {}",
+            gpus(total),
+            gpus(capacity.all)
+        );
+        ctx.report(&config, message)
+            .at_key()
+            .severity(Severity::Warning)
+            .help("raise the replicas of the worker group, or run fewer replicas");
+    }
+    None
+}
+
+/// The GPUs of all pods at the most. `None` if they are not known.
+fn capacity(object: &Object) -> Option<Capacity> {
+    let cluster = object.path(&["spec", "rayClusterConfig"]);
+    let scales = cluster.get("enableInTreeAutoscaling").bool() == Some(true);
+    let of_group = |group: &Node<'_>| -> Option<i64> {
+        let template = group.path(&["template", "spec"]);
+        let announced = group.path(&["rayStartParams", "num-gpus"]);
+        if announced.is_set() {
+            return announced.string_or_number()?.parse().ok();
+        }
+        let containers = template.get("containers");
+        if containers.has_unknown() {
+            return None;
+        }
+        Some(containers.items().next().and_then(|first| gpus_of(&first)).map_or(0, |devices| devices.count))
+    };
+    let head = of_group(&cluster.get("headGroupSpec"))?;
+    let mut capacity = Capacity { pod: head * 1000, all: head * 1000 };
+    for group in cluster.get("workerGroupSpecs").items() {
+        let each = of_group(&group)?;
+        let least = group.get("minReplicas").int_or(0)?;
+        let replicas = group.get("replicas").int_or(least)?;
+        // Without a maximum the autoscaler has none.
+        let most = if scales { group.get("maxReplicas").int()?.max(replicas) } else { replicas };
+        let pods = most.checked_mul(group.get("numOfHosts").int_or(1)?)?;
+        capacity.all = capacity.all.checked_add(pods.checked_mul(each)?.checked_mul(1000)?)?;
+        if pods > 0 {
+            capacity.pod = capacity.pod.max(each * 1000);
+        }
+    }
+    Some(capacity)
+}
+
+/// What the deployments in a configuration of Ray Serve ask for, as far as it is written.
+fn demands(root: &Node<'_>) -> Vec<Demand> {
+    let mut out = Vec::new();
+    for application in root.get("applications").items() {
+        let name = application.get("name").text().unwrap_or("default").to_owned();
+        for deployment in application.get("deployments").items() {
+            let own = deployment.get("name").text().unwrap_or(&name).to_owned();
+            if let Some(actor) = thousandths(&deployment.path(&["ray_actor_options", "num_gpus"]))
+                && !deployment.get("placement_group_bundles").is_set()
+            {
+                out.push(Demand { name: own, actor, replica: actor, replicas: replicas(&deployment) });
+            }
+        }
+        for model in application.path(&["args", "llm_configs"]).items() {
+            let engine = model.get("engine_kwargs");
+            let other = engine.has_unknown() || model.get("placement_group_config").is_set();
+            let ranks =
+                ["tensor_parallel_size", "pipeline_parallel_size"].map(|field| engine.get(field).int_or(1));
+            let [Some(tensor), Some(pipeline)] = ranks else { continue };
+            if other || !engine.get("tensor_parallel_size").is_set() {
+                continue;
+            }
+            let own = model.path(&["model_loading_config", "model_id"]).text().unwrap_or(&name).to_owned();
+            let replica = tensor.saturating_mul(pipeline).saturating_mul(1000);
+            let replicas = replicas(&model.get("deployment_config"));
+            out.push(Demand { name: own, actor: 1000, replica, replicas });
+        }
+    }
+    out
+}
+
+/// The number of replicas that always run.
+fn replicas(deployment: &Node<'_>) -> i64 {
+    let scaling = deployment.get("autoscaling_config");
+    let least = scaling.get("min_replicas").int_or(1).unwrap_or(0);
+    if scaling.is_set() { least } else { deployment.get("num_replicas").int_or(1).unwrap_or(1) }
+}
+
+/// A number of GPUs, in thousandths.
+fn thousandths(node: &Node<'_>) -> Option<i64> {
+    let number: f64 = node.string_or_number()?.parse().ok()?;
+    (0.0..100_000.0).contains(&number).then(|| (number * 1000.0).round() as i64)
+}

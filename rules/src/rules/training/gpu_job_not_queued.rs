@@ -1,0 +1,137 @@
+//! A GPU job of a namespace with queues names none of them.
+//!
+//! # Why
+//! Kueue counts what its queues admit. A job without `kueue.x-k8s.io/queue-name` starts at once, past the quota
+//! and past everyone who waits, and its GPUs are missing from the account: admitted jobs stay Pending on nodes
+//! that are full. It is reported where the namespace has a LocalQueue whose ClusterQueue covers the
+//! accelerators that the job requests, as a warning where other jobs of the namespace are queued. A LocalQueue
+//! called `default` takes jobs without a name.
+//!
+//! # Fix
+//! Add the label with the name of a LocalQueue.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: kueue.x-k8s.io/v1beta1
+//!  kind: ClusterQueue
+//!  metadata: {name: gpu}
+//!  spec:
+//!    namespaceSelector: {}
+//!    resourceGroups:
+//!      - coveredResources: [cpu, memory, nvidia.com/gpu]
+//!        flavors:
+//!          - name: l4
+//!            resources:
+//!              - {name: cpu, nominalQuota: 80}
+//!              - {name: memory, nominalQuota: 320Gi}
+//!              - {name: nvidia.com/gpu, nominalQuota: 8}
+//!  ---
+//!  apiVersion: kueue.x-k8s.io/v1beta1
+//!  kind: LocalQueue
+//!  metadata: {name: research, namespace: models}
+//!  spec: {clusterQueue: gpu}
+//!  ---
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata:
+//! -  name: evaluate # <-
+//! +  name: evaluate
+//!    namespace: models
+//! +  labels: {kueue.x-k8s.io/queue-name: research}
+//!  spec:
+//!    backoffLimit: 2
+//!    activeDeadlineSeconds: 7200
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: main
+//!            image: example.com/evaluate:1.4.0
+//!            resources: {requests: {cpu: 4, memory: 16Gi}, limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! # References
+//! - <https://kueue.sigs.k8s.io/docs/tasks/run/jobs/>
+//! - <https://kueue.sigs.k8s.io/docs/tasks/manage/enforce_job_management/>
+
+use super::is_owned;
+use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, queue_name};
+use crate::rules::prelude::*;
+use crate::workload::devices::first_accelerator;
+
+const JOBS: &[Kind] = &[
+    Kind::JOB,
+    Kind::new("jobset.x-k8s.io", "JobSet"),
+    Kind::new("kubeflow.org", "PyTorchJob"),
+    Kind::new("kubeflow.org", "MPIJob"),
+    Kind::new("kubeflow.org", "TFJob"),
+    Kind::new("kubeflow.org", "JAXJob"),
+    Kind::new("ray.io", "RayJob"),
+];
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[LOCAL_QUEUE, CLUSTER_QUEUE]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-job-not-queued",
+    kinds: JOBS,
+    reads: &READS,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("gpu_job_not_queued.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Training)
+};
+
+/// Maximum number of workloads of the namespace in which one with a queue is searched for.
+const MOST_COMPARED: usize = 64;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let name = queue_name(object);
+    let labels = object.path(&["metadata", "labels"]);
+    let namespace = object.namespace()?;
+    if object.is_partial()
+        || is_owned(object)
+        || name.is_set()
+        || labels.has_unknown_key()
+        || labels.is_unknown()
+    {
+        return None;
+    }
+    let templates = templates(object);
+    // The label of a pod puts it into a queue by itself.
+    if templates.iter().any(|template| template.metadata.get("labels").get(QUEUE_LABEL).is_set()) {
+        return None;
+    }
+    let (resource, _) = templates.iter().find_map(first_accelerator)?;
+    let queues = ctx.cluster().in_namespace(LOCAL_QUEUE, namespace);
+    let queues: Vec<&Object> = queues.filter(|queue| ctx.cluster().surely_pairs(object, queue)).collect();
+    if queues.iter().any(|queue| queue.name() == "default") {
+        return None;
+    }
+    let covers = |queue: &&&Object| {
+        let name = queue.path(&["spec", "clusterQueue"]);
+        let cluster_queue = name.text().and_then(|name| ctx.partner(CLUSTER_QUEUE, "default", name));
+        cluster_queue.is_some_and(|queue| {
+            let groups = queue.path(&["spec", "resourceGroups"]);
+            let mut covered =
+                groups.items().flat_map(|group| group.get("coveredResources").items().collect::<Vec<_>>());
+            covered.any(|one| one.text() == Some(resource))
+        })
+    };
+    let queue = *queues.iter().find(covers)?;
+    let mut others = ctx.cluster().views().workloads_in(namespace).take(MOST_COMPARED);
+    let is_used = others.any(|other| queue_name(&other.object).is_set());
+    let message = format!(
+        "`{}` takes `{resource}` past the queues of its namespace: it names none",
+        object.display_name()
+    );
+    let queue_named = queue.name().to_owned();
+    ctx.report(&object.path(&["metadata", "name"]), message)
+        .severity(if is_used { Severity::Warning } else { Severity::Info })
+        .help(format!("add the label `{QUEUE_LABEL}: {queue_named}`"))
+        .fix(
+            Fix::unsafe_(format!("queue it in `{queue_named}`"))
+                .set(&labels.get(QUEUE_LABEL), json!(queue_named)),
+        )
+        .related(queue, &queue.path(&["metadata", "name"]), "a LocalQueue of the namespace");
+    None
+}

@@ -1,0 +1,22 @@
+//! Queues of Kueue, and how workloads name them.
+
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::node::Node;
+
+pub(super) const CLUSTER_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "ClusterQueue");
+pub(super) const LOCAL_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "LocalQueue");
+
+/// The label of an object that names its LocalQueue.
+pub(super) const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+
+/// The name of the LocalQueue of a workload: in the labels of the object that Kueue suspends. For a CronJob these are
+/// those of its Jobs.
+pub(super) fn queue_name(object: &Object) -> Node<'_> {
+    let metadata = if object.is(Kind::CRON_JOB) {
+        object.path(&["spec", "jobTemplate", "metadata"])
+    } else {
+        object.get("metadata")
+    };
+    metadata.get("labels").get(QUEUE_LABEL)
+}

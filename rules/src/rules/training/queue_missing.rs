@@ -1,0 +1,138 @@
+//! A workload names a queue of Kueue that does not exist.
+//!
+//! # Why
+//! Kueue suspends a workload with the label `kueue.x-k8s.io/queue-name` until its LocalQueue admits it. If its
+//! namespace has no LocalQueue of that name, or the LocalQueue names no ClusterQueue that exists, the
+//! workload stays suspended, and only its events say why. It is reported where other queues of that kind are
+//! in the input.
+//!
+//! # Fix
+//! Write the name of a LocalQueue of the same namespace, or create it.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: kueue.x-k8s.io/v1beta1
+//!  kind: LocalQueue
+//!  metadata: {name: research, namespace: models}
+//!  spec: {clusterQueue: gpu}
+//!  ---
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata:
+//!    name: evaluate
+//!    namespace: models
+//!    labels:
+//! -    kueue.x-k8s.io/queue-name: reserch # <-
+//! +    kueue.x-k8s.io/queue-name: research
+//!  spec:
+//!    suspend: true
+//!    backoffLimit: 2
+//!    activeDeadlineSeconds: 7200
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: main
+//!            image: example.com/evaluate:1.4.0
+//!            resources: {requests: {cpu: 4, memory: 16Gi}, limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! # References
+//! - <https://kueue.sigs.k8s.io/docs/concepts/local_queue/>
+//! - <https://kueue.sigs.k8s.io/docs/tasks/run/jobs/>
+
+use super::is_owned;
+use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, queue_name};
+use crate::rules::prelude::*;
+
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[LOCAL_QUEUE]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "queue-missing",
+    kinds: &KINDS,
+    reads: &[LOCAL_QUEUE, CLUSTER_QUEUE],
+    reports_absence: true,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("queue_missing.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Training)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() || is_owned(object) {
+        return None;
+    }
+    if object.is(LOCAL_QUEUE) {
+        return of_local_queue(object, ctx);
+    }
+    let node = queue_name(object);
+    let name = node.text().filter(|name| !name.is_empty())?;
+    let namespace = object.namespace_or_default();
+    let mut elsewhere = Vec::new();
+    let mut here = Vec::new();
+    for queue in ctx.cluster().of(LOCAL_QUEUE).filter(|queue| ctx.pairs_with(queue)) {
+        if queue.namespace_or_default() == namespace || queue.is_namespace_unknown() {
+            if queue.name() == name {
+                return None;
+            }
+            here.push(queue);
+        } else if queue.name() == name {
+            // An object without a namespace is applied to any.
+            if queue.namespace().is_none() || object.namespace().is_none() {
+                return None;
+            }
+            elsewhere.push(queue);
+        }
+    }
+    let message = format!(
+        "namespace `{namespace}` has no LocalQueue `{}`: the workload stays suspended",
+        ellipsize(name)
+    );
+    if let Some(queue) = elsewhere.first() {
+        let other = queue.namespace_or_default();
+        ctx.report(&node, message)
+            .help(format!("create it in this namespace: a LocalQueue of `{other}` admits nothing from here"))
+            .related(queue, &queue.path(&["metadata", "namespace"]), "the LocalQueue of this name");
+    } else if let Some(first) = here.first() {
+        let names = here.iter().map(|queue| queue.name());
+        let finding = ctx.report(&node, message);
+        match nearest(name, names) {
+            Some(meant) => {
+                let meant = meant.to_owned();
+                finding.help(format!("write `{meant}`"));
+                finding.fix(Fix::unsafe_(format!("write `{meant}`")).set(&node, json!(meant)));
+            }
+            None => {
+                finding.help(format!("create it, or write `{}`", first.display_name()));
+            }
+        }
+        finding.related(first, &first.path(&["metadata", "name"]), "a LocalQueue of the namespace");
+    }
+    None
+}
+
+/// Reports a LocalQueue whose ClusterQueue is not among those of the input.
+fn of_local_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let node = object.path(&["spec", "clusterQueue"]);
+    let name = node.text()?;
+    let queues: Vec<&Object> =
+        ctx.cluster().of(CLUSTER_QUEUE).filter(|queue| ctx.pairs_with(queue)).collect();
+    let first = *queues.first()?;
+    if queues.iter().any(|queue| queue.name() == name) {
+        return None;
+    }
+    let message = format!("no ClusterQueue is called `{}`: the queue admits nothing", ellipsize(name));
+    let finding = ctx.report(&node, message);
+    match nearest(name, queues.iter().map(|queue| queue.name())) {
+        Some(meant) => {
+            let meant = meant.to_owned();
+            finding.help(format!("write `{meant}`"));
+            finding.fix(Fix::unsafe_(format!("write `{meant}`")).set(&node, json!(meant)));
+        }
+        None => {
+            finding.help(format!("create it, or write `{}`", first.display_name()));
+        }
+    }
+    finding.related(first, &first.path(&["metadata", "name"]), "a ClusterQueue of the input");
+    None
+}

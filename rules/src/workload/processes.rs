@@ -1,0 +1,275 @@
+//! How many processes with a GPU each start in a pod, or how many GPUs a program uses there, against the GPUs that the
+//! pod has: by the command line of the container, and by the field of the operator that starts the processes.
+//!
+//! Rules ask [`processes_of`], whatever the kind of the workload is. Sources, read in November 2026: Kubeflow's
+//! `PyTorchJob.spec.nprocPerNode` (the operator sets `PET_NPROC_PER_NODE`), the MPI Operator's `slotsPerWorker`, KServe's
+//! `LLMInferenceService.spec.parallelism`, KubeRay's `rayStartParams`.
+
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
+use crate::workload::command::{OptionValue, base_name, command_at, may_have_more_options, option, words};
+use crate::workload::devices::{Devices, gpus_of, pods_of};
+use crate::workload::launcher::{Launch, Program};
+use crate::workload::template::{Template, templates};
+
+/// The GPUs that a program uses, and those that it has.
+pub(crate) struct Processes<'a> {
+    /// The name of the program in messages.
+    pub(crate) program: &'static str,
+    pub(crate) used: i64,
+    /// The field or argument that states the number; `None` if it is the default.
+    pub(crate) node: Option<Node<'a>>,
+    pub(crate) has: Devices<'a>,
+    /// Who has them: "its container", "a group of its pods".
+    pub(crate) holder: &'static str,
+    /// Whether the program ends if it has fewer, and does not share them.
+    pub(crate) is_strict: bool,
+    /// Whether the others certainly stay idle if it has more.
+    pub(crate) idles: bool,
+}
+
+/// Environment variables that select among the GPUs of a container.
+const CHOICES: [&str; 4] =
+    ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
+
+/// What a container uses and has. `None` if it has no whole GPUs, or the number that it uses is not known.
+pub(crate) fn processes_of<'a>(
+    object: &'a Object,
+    template: &Template<'a>,
+    container: &Node<'a>,
+) -> Option<Processes<'a>> {
+    let has = gpus_of(container)?;
+    if chooses(container) {
+        return None;
+    }
+    match (object.group(), object.kind()) {
+        ("kubeflow.org", "MPIJob") => of_mpi_job(object, has),
+        ("ray.io", _) if is_of_ray(template, container) => of_ray(object, template, has),
+        ("serving.kserve.io", "LLMInferenceService") if !container.get("command").is_set() => {
+            of_llm_service(object, template, container, has)
+        }
+        _ => of_launch(object, template, container, has),
+    }
+}
+
+/// Whether the environment of a container selects among its GPUs.
+fn chooses(container: &Node<'_>) -> bool {
+    let mut variables = container.get("env").items();
+    let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+    variables.any(|v| v.get("name").raw_text().is_some_and(|name| CHOICES.contains(&name)))
+        || words.any(|w| w.raw_text().is_some_and(|text| CHOICES.iter().any(|c| text.contains(c))))
+}
+
+fn of_launch<'a>(
+    object: &'a Object,
+    template: &Template<'a>,
+    container: &Node<'a>,
+    has: Devices<'a>,
+) -> Option<Processes<'a>> {
+    let launch = Launch::of(container)?;
+    let engine = launch.program.server().is_some();
+    let is_group = is_group(object, template, &launch);
+    if engine && object.kind() == "LeaderWorkerSet" && is_group {
+        return of_group(object, template, container, &launch);
+    }
+    let (used, node) = match launch.gpus() {
+        Some(stated) => stated,
+        // The operator's field stands for an option that is absent.
+        None if launch.program == Program::Torchrun && !launch.has(&["nproc-per-node"]) => {
+            let field = object.path(&["spec", "nprocPerNode"]);
+            let is_own = object.kind() == "PyTorchJob" && field.is_set();
+            let number = field.string_or_number().filter(|_| is_own)?.parse().ok()?;
+            (number, Some(field))
+        }
+        None => return None,
+    };
+    let more_options = launch.may_have_more_options();
+    let is_stated = node.is_some();
+    // Without an option only vLLM's default is certain, in its own image. Kubeflow's operator sets the number of
+    // processes for torchrun.
+    let of_operator = !engine && object.group() == "kubeflow.org" && object.kind() != "PyTorchJob";
+    let idles = !more_options && !is_group && !of_operator && (is_stated || launch.is_plain_vllm(container));
+    // More GPUs than those of the pod are those of the others.
+    if engine && is_group && used > has.count || used > has.count && !is_stated {
+        return None;
+    }
+    let program = launch.program.name();
+    Some(Processes { program, used, node, has, holder: "its container", is_strict: true, idles })
+}
+
+/// One copy of a model in a group of a LeaderWorkerSet, against the GPUs of the group.
+fn of_group<'a>(
+    object: &'a Object,
+    template: &Template<'a>,
+    container: &Node<'a>,
+    launch: &Launch<'a>,
+) -> Option<Processes<'a>> {
+    let place = object.path(&["spec", "leaderWorkerTemplate"]);
+    let size = place.get("size").int().filter(|size| *size > 1)?;
+    let all = templates(object);
+    // The leader, or the first pod of a group, speaks for all.
+    if all.first().is_some_and(|first| first.spec.pointer() != template.spec.pointer()) {
+        return None;
+    }
+    let of_pod = |template: &Template<'_>| -> i64 {
+        template.containers().filter_map(|container| gpus_of(&container)).map(|devices| devices.count).sum()
+    };
+    let (leader, worker) = (of_pod(all.first()?), of_pod(all.last()?));
+    let count = leader.checked_add(worker.checked_mul(size - 1)?)?;
+    let parallelism = launch.program.server()?.parallelism.as_ref()?;
+    let stated = [parallelism.tensor, parallelism.pipeline].map(|names| launch.option(names));
+    let node = stated.iter().find_map(OptionValue::node)?;
+    let used = launch.gpus_of_model(container)?;
+    // Copies of the model use the rest, where options for them are set.
+    let copies = launch.has(parallelism.data) || launch.has(parallelism.local_data);
+    let other = launch.has(parallelism.partial) || launch.may_have_more_options();
+    let node_of_gpus = gpus_of(container)?.node;
+    Some(Processes {
+        program: launch.program.name(),
+        used,
+        node: Some(node),
+        has: Devices { count, node: node_of_gpus },
+        holder: "a group of its pods",
+        is_strict: true,
+        idles: !copies && !other && launch.has(parallelism.pipeline),
+    })
+}
+
+/// Whether several pods may run one engine together, so that the GPUs of one pod are not all of its GPUs.
+pub(crate) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch<'_>) -> bool {
+    let id = object.id();
+    let kind = id.kind.as_str();
+    let by_kind = matches!(kind, "RayCluster" | "RayService" | "RayJob" | "LLMInferenceService")
+        || kind == "LeaderWorkerSet"
+            && object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) != Some(1)
+        || kind == "InferenceService" && object.path(&["spec", "predictor", "workerSpec"]).is_set()
+        || id.group == "jobset.x-k8s.io" && pods_of(object, template) != Some(1);
+    let says_ray = |text: &str| text.contains("ray start") || text.contains("ray://") || text == "ray";
+    let mut words = template
+        .all_containers()
+        .flat_map(|c| ["command", "args"].map(|list| c.get(list)))
+        .flat_map(|list| list.items());
+    by_kind
+        || words.any(|w| w.raw_text().is_some_and(says_ray))
+        || launch
+            .option(&["distributed-executor-backend"])
+            .node()
+            .is_some_and(|n| n.raw_text().is_some_and(|text| text.contains("ray")))
+}
+
+/// Options of `mpirun` with which other places than the slots decide, or several ranks share one.
+const OTHER_PLACES: [&str; 9] =
+    ["oversubscribe", "hostfile", "machinefile", "host", "H", "map-by", "rankfile", "npernode", "N"];
+
+/// The ranks on a worker of an MPIJob: its slots, each for one rank of `mpirun`.
+fn of_mpi_job<'a>(object: &'a Object, has: Devices<'a>) -> Option<Processes<'a>> {
+    let specs = object.path(&["spec", "mpiReplicaSpecs"]);
+    let launcher = specs.path(&["Launcher", "template", "spec", "containers"]).items().next()?;
+    let words = words(&launcher);
+    let at = words
+        .iter()
+        .position(|word| matches!(base_name(&word.text), "mpirun" | "mpiexec" | "mpiexec.hydra"))?;
+    let own = command_at(&words, at);
+    // A rank that starts processes of its own has several GPUs.
+    let starts_more = Launch::of(&launcher).is_some()
+        || own
+            .iter()
+            .any(|word| matches!(base_name(&word.text), "torchrun" | "deepspeed" | "accelerate" | "ray"));
+    let others = !matches!(option(own, &OTHER_PLACES), OptionValue::Absent);
+    if starts_more || others || may_have_more_options(own) {
+        return None;
+    }
+    let field = object.path(&["spec", "slotsPerWorker"]);
+    let slots = field.int_or(1)?;
+    let workers = specs.path(&["Worker", "replicas"]).int_or(1)?;
+    let ranks = option(own, &["np", "n", "c"]);
+    let stated = ranks.int_or(slots.checked_mul(workers)?)?;
+    if stated > slots.checked_mul(workers)? {
+        let total = Devices { count: slots * workers, node: if field.is_set() { field } else { has.node } };
+        return Some(Processes {
+            program: "mpirun",
+            used: stated,
+            node: ranks.node(),
+            has: total,
+            holder: "slots of its workers",
+            is_strict: true,
+            idles: false,
+        });
+    }
+    // Fewer ranks than slots are meant to leave some free.
+    let idles = stated == slots * workers && field.is_set();
+    let node = field.is_set().then_some(field);
+    Some(Processes {
+        program: "mpirun",
+        used: slots,
+        node,
+        has,
+        holder: "its container",
+        is_strict: false,
+        idles,
+    })
+}
+
+/// The container in which KubeRay starts Ray: the first one.
+fn is_of_ray(template: &Template<'_>, container: &Node<'_>) -> bool {
+    template.containers().next().is_some_and(|first| first.pointer() == container.pointer())
+        && template
+            .spec
+            .pointer()
+            .steps()
+            .iter()
+            .any(|step| step.ends_with("GroupSpec") || step.ends_with("GroupSpecs"))
+}
+
+/// The GPUs that a group of a RayCluster announces to Ray.
+fn of_ray<'a>(object: &'a Object, template: &Template<'a>, has: Devices<'a>) -> Option<Processes<'a>> {
+    let pointer = template.spec.pointer();
+    let steps = pointer.steps();
+    let group = object.root().at(&Pointer::from_steps(steps[..steps.len().checked_sub(2)?].iter().cloned()));
+    let field = group.path(&["rayStartParams", "num-gpus"]);
+    let used: i64 = field.string_or_number()?.parse().ok()?;
+    // None keeps tasks away from a node on purpose.
+    (used > 0).then_some(Processes {
+        program: "Ray",
+        used,
+        node: Some(field),
+        has,
+        holder: "its container",
+        is_strict: false,
+        idles: true,
+    })
+}
+
+/// The ranks of an LLMInferenceService in one pod. Its configuration starts vLLM with the numbers of `parallelism`.
+fn of_llm_service<'a>(
+    object: &'a Object,
+    template: &Template<'a>,
+    container: &Node<'a>,
+    has: Devices<'a>,
+) -> Option<Processes<'a>> {
+    let pointer = template.spec.pointer();
+    let of_prefill = pointer.steps().iter().any(|step| step == "prefill");
+    let place = object.get("spec");
+    let place = if of_prefill { place.get("prefill") } else { place };
+    let parallelism = place.get("parallelism");
+    let tensor = parallelism.get("tensor");
+    let has_workers = place.get("worker").is_set();
+    let is_first = pointer.steps().last().is_some_and(|step| step == "template");
+    if container.get("args").is_set() || !tensor.is_set() || parallelism.has_unknown() || !is_first {
+        return None;
+    }
+    let pipeline = if has_workers { 1 } else { parallelism.get("pipeline").int_or(1)? };
+    let local = parallelism.get("dataLocal").int_or(1)?;
+    let used = tensor.int()?.checked_mul(pipeline)?.checked_mul(local)?;
+    let idles = !has_workers && !parallelism.get("data").is_set();
+    Some(Processes {
+        program: "vLLM",
+        used,
+        node: Some(tensor),
+        has,
+        holder: "its container",
+        is_strict: true,
+        idles,
+    })
+}
