@@ -109,7 +109,7 @@ mod tests {
         let elsewhere = find("m5.large").and_then(|t| t.list_price(Some("eu-west-1")));
         let expected = ListPrice { micro_dollars: 96_000, region: "us-east-1", date: "2026-07-20" };
         assert_eq!(elsewhere, Some(expected), "named as the price of us-east-1");
-        assert_eq!(price_list(Some("us-gov-east-1")), Some(("us-gov-east-1", "2026-06-15")));
+        assert_eq!(price_list(Some("us-gov-east-1")), Some(("us-gov-east-1", "2026-08-24")));
         assert_eq!(price_list(Some("cn-north-1")), None);
     }
 
