@@ -25,6 +25,7 @@ pub mod kind;
 pub mod lint;
 pub mod migration;
 mod object;
+pub mod plan;
 pub mod platform;
 mod promql;
 pub mod rules;

@@ -185,7 +185,7 @@ impl MinValuesPolicy {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
     pub karpenter: Version,
     pub keda: Version,

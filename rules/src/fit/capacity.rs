@@ -355,7 +355,7 @@ impl Situation<'_> {
 }
 
 /// The minimum and maximum number of pods that run from a template at the same time. `None` if not known.
-pub(super) fn counts(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Option<(u64, u64)> {
+pub(crate) fn counts(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Option<(u64, u64)> {
     let id = workload.id();
     let whole = |count: i64| u64::try_from(count.max(0)).ok();
     let spec = workload.get("spec");

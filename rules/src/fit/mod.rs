@@ -40,8 +40,11 @@ use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 pub use ask::{Room, TaintAudience, admitted_by, audience_of};
+pub(crate) use capacity::counts;
 pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};
+pub(crate) use pools::starts_nodes;
 use read::RuntimeClasses;
+pub(crate) use read::{class_object, objects};
 
 pub(crate) use standing::BeyondStandingNodes;
 

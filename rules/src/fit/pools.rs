@@ -315,7 +315,7 @@ impl PoolSummary {
 }
 
 /// Whether the pods of a workload cause nodes to be started.
-pub(super) fn starts_nodes(workload: &Object) -> bool {
+pub(crate) fn starts_nodes(workload: &Object) -> bool {
     !workload.is(Kind::DAEMON_SET)
         && !workload.is_partial()
         && !crate::cluster::placement::has_controller(workload)

@@ -28,7 +28,7 @@ use crate::workload::template::{Template, templates};
 
 /// The objects of a kind, without patches. Of several objects with the same identity, only the one nearest to
 /// `near` is included.
-pub(super) fn objects(cluster: &Cluster, kind: Kind, near: Option<&Object>) -> Vec<Object> {
+pub(crate) fn objects(cluster: &Cluster, kind: Kind, near: Option<&Object>) -> Vec<Object> {
     let mut out: Vec<Object> = Vec::new();
     for object in cluster.of(kind) {
         // Objects with the same identity are adjacent.
@@ -118,7 +118,7 @@ pub(super) fn pool(object: &Object, cluster: &Cluster, platform: &Platform) -> P
 }
 
 /// The class in the input that a pool refers to. Of several with the name, the one nearest to the pool.
-pub(super) fn class_object(pool: &Object, cluster: &Cluster) -> Option<Object> {
+pub(crate) fn class_object(pool: &Object, cluster: &Cluster) -> Option<Object> {
     let reference = pool.path(&["spec", "template", "spec", "nodeClassRef"]);
     let text = |field: &str| reference.get(field).text();
     let is = |kind: &Kind| text("group") == Some(kind.group) && text("kind") == Some(kind.kind);

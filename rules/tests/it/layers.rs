@@ -13,6 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["workload", "keda", "karpenter", "promql"],
     &["cluster"],
     &["fit"],
+    &["plan"],
     &["lint"],
     &["schema", "migration"],
     &["rules"],

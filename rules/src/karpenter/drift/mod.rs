@@ -15,6 +15,8 @@ use crate::object::Object;
 use crate::platform::{Product, Version};
 use crate::tree::pointer::Pointer;
 
+pub use requirements::Departure;
+
 const TEMPLATE: &[&str] = &["spec", "template"];
 
 /// What an edit does to the nodes that a NodePool can have. What a change selects in EC2 (AMIs, subnets, security groups,
@@ -54,6 +56,51 @@ pub fn of_pool(
         return Drift::All;
     }
     nodes.drift(new)
+}
+
+/// The fields of a NodePool's template that are part of its hash and differ between two versions of the NodePool: every node
+/// drifts by each of them. The paths begin below `spec.template`.
+#[must_use]
+pub fn hashed_differences(before: &Value, after: &Value) -> Vec<&'static [&'static str]> {
+    let [before, after] = [before, after].map(|pool| hash::of_template(&value_at(pool, TEMPLATE)));
+    let differs = |at: &usize| before.get(*at) != after.get(*at);
+    (0..hash::FIELDS.len()).filter(differs).map(|at| hash::FIELDS[at]).collect()
+}
+
+/// The field of the hash that a path below `spec.template` of a NodePool is, or is in.
+#[must_use]
+pub fn hashed_field(below_template: &[&str]) -> Option<&'static [&'static str]> {
+    hash::FIELDS.into_iter().find(|field| below_template.starts_with(field))
+}
+
+/// The fields of `spec` of an EC2NodeClass that are part of its hash and differ between two versions of it.
+#[must_use]
+pub fn hashed_class_differences(before: &Value, after: &Value, karpenter: Version) -> Vec<String> {
+    let [before, after] = [before, after].map(|class| hash::of_node_class(class, karpenter));
+    let names =
+        |of: &Value| of.as_object().into_iter().flat_map(|map| map.keys().cloned()).collect::<Vec<_>>();
+    let mut all: Vec<String> = names(&before).into_iter().chain(names(&after)).collect();
+    all.sort();
+    all.dedup();
+    all.retain(|name| {
+        let at = |of: &Value| of.get(name).cloned().unwrap_or_default();
+        at(&before) != at(&after)
+    });
+    all
+}
+
+/// Whether Karpenter compares what a field of `spec` of an EC2NodeClass selects in EC2, instead of the field.
+#[must_use]
+pub fn is_selected(field: &str) -> bool {
+    hash::UNHASHED_FIELDS.contains(&field)
+}
+
+/// The nodes of a NodePool, with the EC2NodeClass that it uses if it is known, that the requirements and labels of another
+/// version no longer admit. Empty if the NodePool can have no node.
+#[must_use]
+pub fn departures(before: (&Value, Option<&Value>), after: &Value) -> Vec<Departure> {
+    let (old, new) = (value_at(before.0, TEMPLATE), value_at(after, TEMPLATE));
+    requirements::Nodes::of(&old, before.1).map_or_else(Vec::new, |nodes| nodes.departures(&new))
 }
 
 /// Whether the API server refuses the edit of a NodePool: it may not become static or dynamic, and not change the kind of its

@@ -10,6 +10,19 @@ use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements};
 use crate::karpenter::scheduling;
 
+/// Nodes of a NodePool that a new version of it no longer admits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The label by which they leave; `None` if it is their instance type.
+    pub key: Option<String>,
+    /// Whether it may be some of the nodes, or is all of them.
+    pub drift: Drift,
+    /// The values of the label that are no longer admitted, if the old version lists its values.
+    pub values: Vec<String>,
+    /// The instance types that are no longer admitted, if these are the reason.
+    pub types: Vec<&'static str>,
+}
+
 /// The nodes that a NodePool can have.
 pub(super) struct Nodes {
     labels: Requirements,
@@ -39,8 +52,19 @@ impl Nodes {
 
     /// How many of the nodes drift if the template becomes another.
     pub(super) fn drift(&self, template: &Value) -> Drift {
+        self.departures(template).iter().map(|left| left.drift).fold(Drift::None, Drift::max)
+    }
+
+    /// The nodes that another template no longer admits, by what they have.
+    pub(super) fn departures(&self, template: &Value) -> Vec<Departure> {
+        let all = Departure {
+            key: None,
+            drift: Drift::All,
+            values: Vec::new(),
+            types: self.types.names().collect(),
+        };
         let Some(wanted) = template_requirements(template, self.provider) else {
-            return Drift::All;
+            return vec![all];
         };
         // Keys that the instance type decides are compared by the types, so that a value which no type has can be removed.
         let kept = admitted_types(&wanted);
@@ -49,9 +73,26 @@ impl Nodes {
             (_, true) => Drift::All,
             _ => Drift::Some,
         };
+        let types = self.types.without(&kept).names().collect();
         let keys =
             wanted.iter().filter(|(key, _)| catalog::index(&self.provider.catalogue_key(key)).is_none());
-        keys.map(|(key, wanted)| self.by_label(key, wanted)).fold(by_type, Drift::max)
+        let by_label = keys.map(|(key, wanted)| Departure {
+            key: Some(key.to_owned()),
+            drift: self.by_label(key, wanted),
+            values: self.values_without(key, wanted),
+            types: Vec::new(),
+        });
+        let mut found = vec![Departure { drift: by_type, types, ..all }];
+        found.extend(by_label);
+        found.retain(|left| left.drift != Drift::None);
+        found
+    }
+
+    /// The values of a label that nodes may have and a requirement rejects, as far as they are listed.
+    fn values_without(&self, key: &str, wanted: &Requirement) -> Vec<String> {
+        let listed = self.labels.get(key).filter(|had| had.operator() == Operator::In);
+        let values = listed.into_iter().flat_map(|had| had.values.iter());
+        values.filter(|value| !wanted.has(value)).cloned().collect()
     }
 
     /// How many of the nodes have a label that a requirement rejects.

@@ -1,0 +1,251 @@
+//! The fields that differ between two versions of an object, and what each edit does to running nodes.
+
+use serde_json::Value;
+
+use crate::catalog;
+use crate::karpenter::drift::{self, Departure, Drift};
+use crate::karpenter::requirement::normalise;
+use crate::object::Object;
+use crate::platform::Version;
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
+
+/// Maximum number of characters of a value in an edit.
+const MAX_TEXT: usize = 60;
+
+/// A field that differs between two versions of an object.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// The version that has the field: the new one, unless the field was removed.
+    pub object: Object,
+    pub pointer: Pointer,
+    /// The path of the field, with the key of a requirement in brackets.
+    pub field: String,
+    /// The values as short JSON; `None` if absent.
+    pub before: Option<String>,
+    pub after: Option<String>,
+    pub effect: Effect,
+}
+
+/// What an edit does to the nodes that exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Every node is replaced: the field is part of the hash.
+    Replaces,
+    /// The nodes that no longer meet the requirements are replaced.
+    Departs(Vec<Departure>),
+    /// Nodes are replaced if EC2 now selects something else (AMI, subnet, security group, reservation).
+    Selects,
+    /// A placeholder hides the value.
+    Unknown,
+    /// The API server rejects the edit.
+    Refused,
+    /// No node is replaced.
+    Nothing,
+}
+
+impl Effect {
+    /// Whether nodes are replaced by the edit, or may be.
+    #[must_use]
+    pub fn costs_nodes(&self) -> bool {
+        matches!(self, Effect::Replaces | Effect::Departs(_) | Effect::Selects | Effect::Unknown)
+    }
+
+    /// `all`, `some`, `selected`, `unknown`, `refused` or `none`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Effect::Replaces => "all",
+            Effect::Departs(left) if left.iter().any(|left| left.drift == Drift::All) => "all",
+            Effect::Departs(_) => "some",
+            Effect::Selects => "selected",
+            Effect::Unknown => "unknown",
+            Effect::Refused => "refused",
+            Effect::Nothing => "none",
+        }
+    }
+}
+
+/// A pair of nodes that differ; either may be absent.
+struct Difference<'a> {
+    steps: Vec<String>,
+    /// The key of the requirement that differs.
+    key: Option<String>,
+    before: Node<'a>,
+    after: Node<'a>,
+}
+
+/// The edits of `spec` of a NodePool, with the EC2NodeClass that it used before.
+pub(super) fn of_pool(before: &Object, after: &Object, class: Option<&Value>) -> Vec<Edit> {
+    let (old, new) = (before.root().to_json(), after.root().to_json());
+    let hashed = drift::hashed_differences(&old, &new);
+    let departures = drift::departures((&old, class), &new);
+    let effect = |difference: &Difference<'_>| {
+        let steps: Vec<&str> = difference.steps.iter().map(String::as_str).collect();
+        let is_unknown = difference.before.has_unknown() || difference.after.has_unknown();
+        match steps.as_slice() {
+            ["spec", "replicas"] if difference.before.is_set() != difference.after.is_set() => {
+                Effect::Refused
+            }
+            ["spec", "template", "spec", "nodeClassRef", "group" | "kind"] if difference.before.is_set() => {
+                Effect::Refused
+            }
+            ["spec", "template", below @ ..] => match (drift::hashed_field(below), below) {
+                (Some(_), _) | (None, ["spec", "requirements", ..]) if is_unknown => Effect::Unknown,
+                (Some(field), _) if hashed.contains(&field) => Effect::Replaces,
+                (None, ["spec", "requirements", ..]) => departing(difference.key.as_deref(), &departures),
+                // A template that appears as a whole, or a mapping above a field of the hash.
+                (None, _) if !hashed.is_empty() && contains_hashed(below) => Effect::Replaces,
+                _ => Effect::Nothing,
+            },
+            _ => Effect::Nothing,
+        }
+    };
+    edits(before, after, effect)
+}
+
+/// Whether a path below `spec.template` is above a field of the hash.
+fn contains_hashed(below: &[&str]) -> bool {
+    let child = |name: &'static str| [below, &[name]].concat();
+    ["labels", "annotations", "taints", "metadata", "spec"]
+        .into_iter()
+        .any(|name| drift::hashed_field(&child(name)).is_some())
+        || below.is_empty()
+}
+
+/// The effect of a changed requirement: the nodes that leave by its label, or by their instance type.
+fn departing(key: Option<&str>, departures: &[Departure]) -> Effect {
+    let decides_type = key.is_none_or(|key| catalog::index(normalise(key)).is_some());
+    let left = departures.iter().filter(|left| match &left.key {
+        Some(label) => key.is_none_or(|key| normalise(key) == label),
+        None => decides_type,
+    });
+    let left: Vec<Departure> = left.cloned().collect();
+    if left.is_empty() { Effect::Nothing } else { Effect::Departs(left) }
+}
+
+/// The edits of `spec` of an EC2NodeClass.
+pub(super) fn of_class(before: &Object, after: &Object, karpenter: Version) -> Vec<Edit> {
+    let (old, new) = (before.root().to_json(), after.root().to_json());
+    let hashed = drift::hashed_class_differences(&old, &new, karpenter);
+    edits(before, after, |difference| match difference.steps.as_slice() {
+        [spec, name, ..] if spec == "spec" => {
+            let is_unknown = difference.before.has_unknown() || difference.after.has_unknown();
+            let is_selected = drift::is_selected(name);
+            match () {
+                () if is_unknown => Effect::Unknown,
+                // A literal family is not hashed itself, but the hash has the family that follows.
+                () if hashed.iter().any(|field| field == name) => Effect::Replaces,
+                () if is_selected => Effect::Selects,
+                () => Effect::Nothing,
+            }
+        }
+        _ => Effect::Nothing,
+    })
+}
+
+/// The edits of an object none of whose fields replaces nodes.
+pub(super) fn harmless(before: &Object, after: &Object) -> Vec<Edit> {
+    edits(before, after, |_| Effect::Nothing)
+}
+
+fn edits(before: &Object, after: &Object, effect: impl Fn(&Difference<'_>) -> Effect) -> Vec<Edit> {
+    let mut differences = Vec::new();
+    collect(before.get("spec"), after.get("spec"), &mut vec!["spec".to_owned()], &mut differences);
+    let edit = |difference: Difference<'_>| {
+        let is_removed = difference.after.is_absent() && !difference.before.is_absent();
+        let (object, node) =
+            if is_removed { (before, &difference.before) } else { (after, &difference.after) };
+        let mut field = Pointer::from_steps(difference.steps.iter().cloned()).field_path();
+        if let Some(key) = &difference.key {
+            field.push_str(&format!("[{key}]"));
+        }
+        let [before, after] = [&difference.before, &difference.after].map(short_text);
+        let effect = effect(&difference);
+        Edit { object: object.clone(), pointer: node.pointer(), field, before, after, effect }
+    };
+    differences.into_iter().map(edit).collect()
+}
+
+/// Collects the nodes that differ, as deep as both are mappings; requirements are compared by their key.
+fn collect<'a>(before: Node<'a>, after: Node<'a>, steps: &mut Vec<String>, found: &mut Vec<Difference<'a>>) {
+    if before.to_json() == after.to_json() && before.is_absent() == after.is_absent() {
+        return;
+    }
+    if before.is_mapping() && after.is_mapping() {
+        let (old, new) = (before.entries(), after.entries());
+        let mut names: Vec<&str> = new.iter().map(|(name, _)| *name).collect();
+        names.extend(old.iter().map(|(name, _)| *name).filter(|name| after.get(name).is_absent()));
+        for name in names {
+            steps.push(name.to_owned());
+            collect(before.get(name), after.get(name), steps, found);
+            steps.pop();
+        }
+        return;
+    }
+    if steps.last().is_some_and(|last| last == "requirements") && before.is_sequence() && after.is_sequence()
+    {
+        return collect_requirements(before, after, steps, found);
+    }
+    found.push(Difference { steps: steps.clone(), key: None, before, after });
+}
+
+/// Collects the requirements that differ, by key. A key with several requirements is compared as a whole list.
+fn collect_requirements<'a>(
+    before: Node<'a>,
+    after: Node<'a>,
+    steps: &[String],
+    found: &mut Vec<Difference<'a>>,
+) {
+    let items = |list: &Node<'a>, key: &str| -> Vec<Node<'a>> {
+        list.items().filter(|item| item.get("key").text() == Some(key)).collect()
+    };
+    let mut keys: Vec<&str> = Vec::new();
+    for item in after.items().chain(before.items()) {
+        match item.get("key").text() {
+            Some(key) if keys.contains(&key) => {}
+            Some(key) => keys.push(key),
+            // A key that a placeholder hides: the list is compared as a whole.
+            None => {
+                found.push(Difference { steps: steps.to_vec(), key: None, before, after });
+                return;
+            }
+        }
+    }
+    for key in keys {
+        let (old, new) = (items(&before, key), items(&after, key));
+        let values = |list: &[Node<'_>]| list.iter().map(Node::to_json).collect::<Vec<_>>();
+        if values(&old) == values(&new) {
+            continue;
+        }
+        let absent = |list: &Node<'a>| list.index(usize::MAX);
+        let first =
+            |list: Vec<Node<'a>>, all: &Node<'a>| list.into_iter().next().unwrap_or_else(|| absent(all));
+        let (before, after) = (first(old, &before), first(new, &after));
+        found.push(Difference { steps: steps.to_vec(), key: Some(key.to_owned()), before, after });
+    }
+}
+
+/// A value as short text; a requirement as `In a, b`.
+fn short_text(node: &Node<'_>) -> Option<String> {
+    if node.is_absent() {
+        return None;
+    }
+    let text = match node.get("operator").text() {
+        Some(operator) if node.get("key").is_set() => {
+            let values =
+                node.get("values").items().filter_map(|v| v.string_or_number().map(|v| v.into_owned()));
+            format!("{operator} {}", values.collect::<Vec<_>>().join(", ")).trim_end().to_owned()
+        }
+        _ => match node.string_or_number() {
+            Some(text) => text.into_owned(),
+            None => node.to_json().to_string(),
+        },
+    };
+    Some(if text.chars().count() > MAX_TEXT {
+        let cut: String = text.chars().take(MAX_TEXT - 3).collect();
+        format!("{cut}...")
+    } else {
+        text
+    })
+}

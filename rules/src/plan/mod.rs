@@ -1,0 +1,113 @@
+//! What a change of manifests does to a cluster: which nodes Karpenter replaces and how long that takes, where pods go
+//! then, and what it costs. `gpulint plan`.
+//!
+//! ```text
+//! before: Cluster ─┐                ┌─► edits ─► drift ─► PoolPlan ─► Rollout (budgets, drains)
+//!                  ├─► plan(…) ─────┼─► placement on both sides ─► Move
+//! after:  Cluster ─┘                └─► capacity on both sides ─► Money, by pool, with causes
+//! ```
+//!
+//! Both sides are whole sets of manifests. Everything follows from them alone: no running node is known.
+
+mod edits;
+mod money;
+mod nodes;
+mod pods;
+mod rollout;
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use crate::cluster::Cluster;
+use crate::fit::{Capacity, PoolOverview, Situation};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::platform::Platform;
+
+pub use edits::{Edit, Effect};
+pub use money::{Bill, Money, MoneyCause, PoolMoney, Range};
+pub use nodes::{ClassPlan, Fate, NodeCount, PoolPlan};
+pub use pods::{Landing, Move, Turn};
+pub use rollout::{ASSUMED_START_MINUTES, BudgetText, Holder, Rollout};
+
+/// One side of a change: the objects of a set, and the versions that they are for.
+#[derive(Clone, Copy)]
+pub struct Side<'c> {
+    pub cluster: &'c Cluster,
+    pub platform: &'c Platform,
+}
+
+/// What a change does to the cluster of a set.
+#[derive(Clone, Debug)]
+pub struct SetPlan {
+    /// The NodePools that change themselves or by their EC2NodeClass, those whose nodes are replaced first.
+    pub pools: Vec<PoolPlan>,
+    /// The EC2NodeClasses and other objects beside NodePools that change, and that no NodePool of the set shows.
+    pub classes: Vec<ClassPlan>,
+    /// The workloads whose pods go elsewhere, those that no longer fit first.
+    pub moves: Vec<Move>,
+    /// What nodes cost before and after; `None` if that does not change, or there are no NodePools.
+    pub money: Option<Money>,
+}
+
+impl SetPlan {
+    /// Whether the change does nothing that is reported.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pools.is_empty() && self.classes.is_empty() && self.moves.is_empty() && self.money.is_none()
+    }
+
+    /// Whether nodes that exist are replaced or removed, or may be.
+    #[must_use]
+    pub fn replaces_nodes(&self) -> bool {
+        self.pools.iter().any(|pool| pool.fate.costs_nodes())
+            || self.classes.iter().any(|class| class.fate.costs_nodes())
+    }
+}
+
+/// The scheduler's view of a side, and the capacity that its pods need; both are computed only if they are asked for.
+pub(crate) struct View<'c> {
+    side: Side<'c>,
+    situation: Situation,
+    capacity: OnceCell<Capacity>,
+    overview: OnceCell<PoolOverview>,
+}
+
+impl<'c> View<'c> {
+    fn of(side: Side<'c>) -> View<'c> {
+        let situation = Situation::read(side.cluster, side.platform, None);
+        View { side, situation, capacity: OnceCell::new(), overview: OnceCell::new() }
+    }
+
+    fn capacity(&self) -> &Capacity {
+        self.capacity.get_or_init(|| self.situation.capacity(self.side.cluster))
+    }
+
+    fn overview(&self) -> &PoolOverview {
+        self.overview.get_or_init(|| self.situation.overview(self.side.cluster, self.side.platform))
+    }
+}
+
+/// Compares the two sides of a change to one set. `counts` has the number of running nodes of NodePools, by name, as
+/// far as the caller knows them.
+#[must_use]
+pub fn plan(before: Side<'_>, after: Side<'_>, counts: &BTreeMap<String, u64>) -> SetPlan {
+    let (before, after) = (View::of(before), View::of(after));
+    let pools = nodes::pools(&before, &after, counts);
+    let classes = nodes::classes(&before, &after, &pools);
+    if before.situation.is_empty() && after.situation.is_empty() {
+        return SetPlan { pools, classes, moves: Vec::new(), money: None };
+    }
+    let moves = pods::moves(&before, &after);
+    let money = money::compare(&before, &after, &moves);
+    SetPlan { pools, classes, moves, money }
+}
+
+/// The objects of a kind by name; of several with one name, which cannot be applied together, the first.
+fn by_name(cluster: &Cluster, kind: Kind) -> BTreeMap<String, Object> {
+    let mut all = BTreeMap::new();
+    for object in crate::fit::objects(cluster, kind, None) {
+        all.entry(object.name().to_owned()).or_insert(object);
+    }
+    all
+}

@@ -1,0 +1,268 @@
+//! What nodes cost an hour before and after a change, by NodePool, and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cluster::Cluster;
+use crate::fit::{Capacity, Load, counts};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::plan::pods::{Key, by_key};
+use crate::plan::{Move, View, by_name};
+use crate::workload::template::templates;
+
+/// The highest bill of a NodePool under its limits, an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bill {
+    /// There is no such pool.
+    Absent,
+    /// Nothing bounds it.
+    Unlimited,
+    /// Millionths of a dollar, by on-demand list price.
+    Micro(i128),
+}
+
+/// A pair of numbers: with the fewest and with the most replicas.
+pub type Range = (u64, u64);
+
+/// Why the cost of a pool differs.
+#[derive(Clone, Debug)]
+pub enum MoneyCause {
+    /// A workload has another number of pods: with the fewest and the most replicas, before and after.
+    Replicas {
+        workload: Object,
+        before: Range,
+        after: Range,
+    },
+    /// The nodes are of other types.
+    Types {
+        before: Vec<&'static str>,
+        after: Vec<&'static str>,
+    },
+    /// Pods of a workload land here first that landed on another pool before, or on none.
+    Arrives {
+        workload: Object,
+        from: Option<String>,
+    },
+    /// Pods of a workload no longer land here first.
+    Leaves {
+        workload: Object,
+        to: Option<String>,
+    },
+    NewWorkload(Object),
+    GoneWorkload(Object),
+    /// The requests or constraints of a workload differ.
+    Requests(Object),
+    NewPool,
+    GonePool,
+    /// The limits of the pool differ.
+    Limits,
+}
+
+/// What the nodes of a pool cost, in millionths of a dollar an hour; `None` if a type has no list price.
+#[derive(Clone, Debug)]
+pub struct PoolMoney {
+    pub pool: String,
+    /// With the fewest replicas, before and after.
+    pub floor: (Option<i128>, Option<i128>),
+    /// With the most replicas, before and after.
+    pub ceiling: (Option<i128>, Option<i128>),
+    /// The number of nodes with the fewest and the most replicas, before and after.
+    pub nodes: (Range, Range),
+    /// The highest bill under the limits, before and after.
+    pub limits: (Bill, Bill),
+    pub causes: Vec<MoneyCause>,
+}
+
+/// What the nodes of a set cost before and after.
+#[derive(Clone, Debug)]
+pub struct Money {
+    pub before: Capacity,
+    pub after: Capacity,
+    /// The pools whose cost or limits differ, those that become dearer the most first.
+    pub pools: Vec<PoolMoney>,
+    /// The highest bill of all pools under their limits, before and after.
+    pub limits: (Bill, Bill),
+}
+
+/// Compares the cost of both sides; `None` if nothing about it differs.
+pub(super) fn compare(before: &View<'_>, after: &View<'_>, moves: &[Move]) -> Option<Money> {
+    let bills = (bills(before), bills(after));
+    let names: BTreeSet<&String> = bills.0.keys().chain(bills.1.keys()).collect();
+    let counts = (pods_of(before), pods_of(after));
+    let mut pools = Vec::new();
+    for name in names {
+        let limits = (bill(&bills.0, name), bill(&bills.1, name));
+        let [old, new] = [before, after].map(|view| OfPool::of(view.capacity(), name));
+        let mut money = PoolMoney {
+            pool: name.clone(),
+            floor: (old.floor, new.floor),
+            ceiling: (old.ceiling, new.ceiling),
+            nodes: (old.nodes, new.nodes),
+            limits,
+            causes: Vec::new(),
+        };
+        let is_same = money.floor.0 == money.floor.1
+            && money.ceiling.0 == money.ceiling.1
+            && money.nodes.0 == money.nodes.1
+            && limits.0 == limits.1
+            && old.types == new.types;
+        if is_same {
+            continue;
+        }
+        money.causes = causes(&money, (&old, &new), &counts, (before, after), moves);
+        pools.push(money);
+    }
+    if pools.is_empty() {
+        return None;
+    }
+    let growth = |money: &PoolMoney| money.ceiling.1.unwrap_or(0) - money.ceiling.0.unwrap_or(0);
+    pools.sort_by_key(|money| std::cmp::Reverse(growth(money)));
+    let limits = (sum(bills.0.values()), sum(bills.1.values()));
+    Some(Money { before: before.capacity().clone(), after: after.capacity().clone(), pools, limits })
+}
+
+/// The part of a capacity that is of one pool.
+struct OfPool {
+    floor: Option<i128>,
+    ceiling: Option<i128>,
+    nodes: Range,
+    types: Vec<&'static str>,
+}
+
+impl OfPool {
+    fn of(capacity: &Capacity, pool: &str) -> OfPool {
+        let nodes =
+            |load: &Load| load.nodes.iter().filter(|one| one.pool.name() == pool).map(|one| one.nodes).sum();
+        let price = |load: &Load| {
+            let of = load.nodes.iter().filter(|one| one.pool.name() == pool);
+            of.map(|one| one.micro_dollars).sum::<Option<i128>>()
+        };
+        let both = capacity.floor.nodes.iter().chain(&capacity.ceiling.nodes);
+        let types: BTreeSet<&'static str> =
+            both.filter(|one| one.pool.name() == pool).map(|one| one.instance.name).collect();
+        OfPool {
+            floor: price(&capacity.floor),
+            ceiling: price(&capacity.ceiling),
+            nodes: (nodes(&capacity.floor), nodes(&capacity.ceiling)),
+            types: types.into_iter().collect(),
+        }
+    }
+}
+
+/// The highest bill of each pool that starts nodes, under its limits.
+fn bills(view: &View<'_>) -> BTreeMap<String, Bill> {
+    // No workload takes part in what the limits allow.
+    let overview = view.situation.overview(&Cluster::new(false), view.side.platform);
+    let bill = |most: Option<i128>| most.map_or(Bill::Unlimited, Bill::Micro);
+    let of = overview.pools.iter().filter(|pool| pool.closed.is_none());
+    of.map(|pool| (pool.object.name().to_owned(), bill(pool.ceiling.micro_dollars))).collect()
+}
+
+fn bill(bills: &BTreeMap<String, Bill>, name: &str) -> Bill {
+    bills.get(name).copied().unwrap_or(Bill::Absent)
+}
+
+fn sum<'b>(bills: impl Iterator<Item = &'b Bill>) -> Bill {
+    bills.fold(Bill::Absent, |sum, bill| match (sum, *bill) {
+        (Bill::Unlimited, _) | (_, Bill::Unlimited) => Bill::Unlimited,
+        (Bill::Absent, other) | (other, Bill::Absent) => other,
+        (Bill::Micro(a), Bill::Micro(b)) => Bill::Micro(a.saturating_add(b)),
+    })
+}
+
+/// The number of pods of each workload, as far as it is known.
+fn pods_of<'v>(view: &View<'v>) -> BTreeMap<Key, (&'v Object, Option<Range>)> {
+    let cluster = view.side.cluster;
+    let of = |workload: &Object| {
+        let all = templates(workload);
+        let each = all.iter().map(|template| counts(cluster, workload, template));
+        each.sum_ranges()
+    };
+    by_key(view).into_iter().map(|(key, workload)| (key, (workload, of(workload)))).collect()
+}
+
+/// Adds up ranges; `None` if one of them is not known.
+trait SumRanges {
+    fn sum_ranges(self) -> Option<Range>;
+}
+
+impl<I: Iterator<Item = Option<Range>>> SumRanges for I {
+    fn sum_ranges(self) -> Option<Range> {
+        self.into_iter().try_fold((0_u64, 0_u64), |sum, one| {
+            let one = one?;
+            Some((sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
+        })
+    }
+}
+
+type Counts<'v> = BTreeMap<Key, (&'v Object, Option<Range>)>;
+
+/// Why the cost of a pool differs: the workloads that land on it, its types and limits.
+fn causes(
+    money: &PoolMoney,
+    (old, new): (&OfPool, &OfPool),
+    counts: &(Counts<'_>, Counts<'_>),
+    (before, after): (&View<'_>, &View<'_>),
+    moves: &[Move],
+) -> Vec<MoneyCause> {
+    let mut causes = Vec::new();
+    let [had, has] =
+        [before, after].map(|view| by_name(view.side.cluster, Kind::NODE_POOL).contains_key(&money.pool));
+    match (had, has) {
+        (false, true) => causes.push(MoneyCause::NewPool),
+        (true, false) => causes.push(MoneyCause::GonePool),
+        _ => {}
+    }
+    let pool = Some(money.pool.as_str());
+    let tenants = (tenants_of(before, &money.pool), tenants_of(after, &money.pool));
+    for key in tenants.0.iter().chain(tenants.1.iter()).collect::<BTreeSet<_>>() {
+        match (counts.0.get(key), counts.1.get(key)) {
+            (Some((_, Some(was))), Some((workload, Some(is)))) if was != is => {
+                let workload = (*workload).clone();
+                causes.push(MoneyCause::Replicas { workload, before: *was, after: *is });
+            }
+            (None, Some((workload, _))) => causes.push(MoneyCause::NewWorkload((*workload).clone())),
+            (Some((workload, _)), None) => causes.push(MoneyCause::GoneWorkload((*workload).clone())),
+            (Some((was, _)), Some((is, _))) => {
+                let moved = moves.iter().filter(|one| crate::plan::pods::key(&one.workload) == *key);
+                let name = |landing: &Option<crate::plan::Landing>| {
+                    Some(landing.as_ref()?.pool.as_ref()?.name().to_owned())
+                };
+                let mut is_moved = false;
+                for one in moved {
+                    let (from, to) = (name(&one.before), name(&one.after));
+                    if from == to {
+                        continue;
+                    }
+                    is_moved = true;
+                    let workload = one.workload.clone();
+                    if to.as_deref() == pool {
+                        causes.push(MoneyCause::Arrives { workload, from });
+                    } else if from.as_deref() == pool {
+                        causes.push(MoneyCause::Leaves { workload, to });
+                    }
+                }
+                let specs =
+                    |object: &Object| templates(object).iter().map(|t| t.spec.to_json()).collect::<Vec<_>>();
+                if !is_moved && specs(was) != specs(is) {
+                    causes.push(MoneyCause::Requests((*is).clone()));
+                }
+            }
+            (None, None) => {}
+        }
+    }
+    if had && has && !old.types.is_empty() && !new.types.is_empty() && old.types != new.types {
+        causes.push(MoneyCause::Types { before: old.types.clone(), after: new.types.clone() });
+    }
+    if had && has && money.limits.0 != money.limits.1 {
+        causes.push(MoneyCause::Limits);
+    }
+    causes
+}
+
+/// The workloads whose pods land on a pool first.
+fn tenants_of(view: &View<'_>, pool: &str) -> BTreeSet<Key> {
+    let overview = view.overview();
+    let of = overview.pools.iter().filter(|summary| summary.object.name() == pool);
+    of.flat_map(|summary| &summary.tenants).map(|tenant| crate::plan::pods::key(&tenant.workload)).collect()
+}

@@ -1,0 +1,239 @@
+//! Which nodes Karpenter replaces, NodePool by NodePool.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::fit::{PoolLoad, class_object};
+use crate::karpenter::drift::{self, Drift};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::plan::edits::{self, Edit, Effect};
+use crate::plan::rollout::{self, Rollout};
+use crate::plan::{View, by_name};
+
+/// What becomes of the nodes of a NodePool, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// The NodePool is no longer there: where it is deleted, Karpenter drains its nodes without asking budgets.
+    Removed,
+    /// All are replaced.
+    All,
+    /// Those are replaced that no longer meet the requirements.
+    Some,
+    /// That depends on something that is not in the files.
+    Unknown,
+    /// The API server rejects the edit, so that nothing happens.
+    Refused,
+    /// None is replaced.
+    None,
+    /// The NodePool is new.
+    Added,
+}
+
+impl Fate {
+    /// `removed`, `all`, `some`, `unknown`, `refused`, `none` or `added`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Fate::Removed => "removed",
+            Fate::All => "all",
+            Fate::Some => "some",
+            Fate::Unknown => "unknown",
+            Fate::Refused => "refused",
+            Fate::None => "none",
+            Fate::Added => "added",
+        }
+    }
+
+    /// Whether nodes are replaced or removed, as far as the files show.
+    #[must_use]
+    pub fn costs_nodes(self) -> bool {
+        matches!(self, Fate::Removed | Fate::All | Fate::Some)
+    }
+}
+
+/// The number of running nodes of a NodePool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeCount {
+    /// As the user says.
+    Stated(u64),
+    /// With the fewest and the most replicas of all workloads, as `gpulint pools --capacity` packs them.
+    Packed(u64, u64),
+    Unknown,
+}
+
+/// What a change does to the nodes of a NodePool.
+#[derive(Clone, Debug)]
+pub struct PoolPlan {
+    pub name: String,
+    /// The new version, or the old one if the NodePool is removed.
+    pub object: Object,
+    pub fate: Fate,
+    /// The edits of the NodePool and of its EC2NodeClass; those that replace nodes first.
+    pub edits: Vec<Edit>,
+    pub nodes: NodeCount,
+    /// How the replacement goes on; `None` if no node is replaced.
+    pub rollout: Option<Rollout>,
+}
+
+/// A changed EC2NodeClass that no NodePool of the set uses, or another changed object that has to do with nodes.
+#[derive(Clone, Debug)]
+pub struct ClassPlan {
+    pub object: Object,
+    pub fate: Fate,
+    pub edits: Vec<Edit>,
+}
+
+/// The NodePools that change, those whose nodes are replaced first.
+pub(super) fn pools(before: &View<'_>, after: &View<'_>, counts: &BTreeMap<String, u64>) -> Vec<PoolPlan> {
+    let old = by_name(before.side.cluster, Kind::NODE_POOL);
+    let new = by_name(after.side.cluster, Kind::NODE_POOL);
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let plans = names.into_iter().filter_map(|name| {
+        let plan = match (old.get(name), new.get(name)) {
+            (Some(old), Some(new)) => changed(old, new, before, after)?,
+            (Some(old), None) => of_object(old, Fate::Removed),
+            (None, Some(new)) => of_object(new, Fate::Added),
+            (None, None) => return None,
+        };
+        Some(with_nodes(plan, old.get(name), before, after, counts))
+    });
+    let mut plans: Vec<PoolPlan> = plans.collect();
+    plans.sort_by_key(|plan| plan.fate);
+    plans
+}
+
+fn of_object(object: &Object, fate: Fate) -> PoolPlan {
+    PoolPlan {
+        name: object.name().to_owned(),
+        object: object.clone(),
+        fate,
+        edits: Vec::new(),
+        nodes: NodeCount::Unknown,
+        rollout: None,
+    }
+}
+
+/// The plan of a NodePool with two versions; `None` if neither it nor its node class differs.
+fn changed(old: &Object, new: &Object, before: &View<'_>, after: &View<'_>) -> Option<PoolPlan> {
+    let karpenter = after.side.platform.karpenter;
+    let classes = (class_object(old, before.side.cluster), class_object(new, after.side.cluster));
+    let values = (classes.0.as_ref().map(json), classes.1.as_ref().map(json));
+    let (old_json, new_json) = (json(old), json(new));
+    let mut edits = edits::of_pool(old, new, values.0.as_ref());
+    if let (Some(old), Some(new)) = &classes {
+        // Another class is another name in the reference, which is an edit of the pool.
+        if old.name() == new.name() {
+            edits.extend(edits::of_class(old, new, karpenter));
+        }
+    }
+    if edits.is_empty() {
+        return None;
+    }
+    let verdict = drift::of_pool((&old_json, values.0.as_ref()), (&new_json, values.1.as_ref()), karpenter);
+    let depends = edits.iter().any(|edit| edit.effect == Effect::Unknown);
+    let selects = edits.iter().any(|edit| edit.effect == Effect::Selects);
+    let fate = match verdict {
+        Drift::Refused => Fate::Refused,
+        Drift::All => Fate::All,
+        _ if depends => Fate::Unknown,
+        Drift::Some => Fate::Some,
+        Drift::None if selects => Fate::Unknown,
+        Drift::None => Fate::None,
+    };
+    edits.sort_by_key(|edit| !edit.effect.costs_nodes() && edit.effect != Effect::Refused);
+    Some(PoolPlan { edits, ..of_object(new, fate) })
+}
+
+/// Adds the number of nodes, and how they are replaced.
+fn with_nodes(
+    mut plan: PoolPlan,
+    old: Option<&Object>,
+    before: &View<'_>,
+    after: &View<'_>,
+    counts: &BTreeMap<String, u64>,
+) -> PoolPlan {
+    let Some(old) = old.filter(|_| plan.fate.costs_nodes() || plan.fate == Fate::Unknown) else {
+        return plan;
+    };
+    plan.nodes = match counts.get(&plan.name) {
+        Some(stated) => NodeCount::Stated(*stated),
+        None => packed(old, before),
+    };
+    plan.rollout = Some(rollout::of(&plan, old, before, after));
+    plan
+}
+
+/// The number of nodes that the pods of a side need on a pool; those of a static pool are what it says.
+fn packed(pool: &Object, view: &View<'_>) -> NodeCount {
+    let replicas = pool.path(&["spec", "replicas"]);
+    if replicas.is_set() {
+        let stated = replicas.int().and_then(|replicas| u64::try_from(replicas).ok());
+        return stated.map_or(NodeCount::Unknown, NodeCount::Stated);
+    }
+    let capacity = view.capacity();
+    let nodes = |pools: &[PoolLoad]| {
+        pools.iter().find(|load| load.pool.name() == pool.name()).map_or(0, |load| load.nodes)
+    };
+    match (nodes(&capacity.floor.pools), nodes(&capacity.ceiling.pools)) {
+        (_, 0) => NodeCount::Unknown,
+        (least, most) => NodeCount::Packed(least, most),
+    }
+}
+
+fn json(object: &Object) -> Value {
+    object.root().to_json()
+}
+
+/// The changed EC2NodeClasses that no NodePool of the set uses, and the NodeOverlays that change.
+pub(super) fn classes(before: &View<'_>, after: &View<'_>, pools: &[PoolPlan]) -> Vec<ClassPlan> {
+    let karpenter = after.side.platform.karpenter;
+    let mut plans = Vec::new();
+    let is_shown = |class: &Object| {
+        pools
+            .iter()
+            .flat_map(|plan| &plan.edits)
+            .any(|edit| edit.object.is(Kind::EC2_NODE_CLASS) && edit.object.name() == class.name())
+    };
+    for (object, old, new) in pairs(before, after, Kind::EC2_NODE_CLASS) {
+        let (Some(old), Some(new)) = (old, new) else { continue };
+        let edits = edits::of_class(&old, &new, karpenter);
+        if edits.is_empty() || is_shown(&object) {
+            continue;
+        }
+        let has = |effect: &Effect| edits.iter().any(|edit| edit.effect == *effect);
+        let fate = match () {
+            () if has(&Effect::Replaces) => Fate::All,
+            () if has(&Effect::Unknown) || has(&Effect::Selects) => Fate::Unknown,
+            () => Fate::None,
+        };
+        plans.push(ClassPlan { object, fate, edits });
+    }
+    for (object, old, new) in pairs(before, after, Kind::NODE_OVERLAY) {
+        let plan = match (old, new) {
+            (Some(old), Some(new)) => {
+                let edits = edits::harmless(&old, &new);
+                (!edits.is_empty()).then_some(ClassPlan { object, fate: Fate::None, edits })
+            }
+            (None, _) => Some(ClassPlan { object, fate: Fate::Added, edits: Vec::new() }),
+            // Nodes that exist keep what they have.
+            (Some(_), None) => Some(ClassPlan { object, fate: Fate::None, edits: Vec::new() }),
+        };
+        plans.extend(plan);
+    }
+    plans.sort_by_key(|plan| plan.fate);
+    plans
+}
+
+/// The objects of a kind on both sides, by name, with the new version first.
+fn pairs(before: &View<'_>, after: &View<'_>, kind: Kind) -> Vec<(Object, Option<Object>, Option<Object>)> {
+    let mut old = by_name(before.side.cluster, kind);
+    let mut new = by_name(after.side.cluster, kind);
+    let names: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
+    let pair = |name: String| {
+        let (old, new) = (old.remove(&name), new.remove(&name));
+        Some((new.clone().or_else(|| old.clone())?, old, new))
+    };
+    names.into_iter().filter_map(pair).collect()
+}
