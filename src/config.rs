@@ -13,7 +13,7 @@ use gpulint_rules::{Engine, Group, Platform, Product, RULES, Settings};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::args::{CheckArgs, KarpenterArgs, LspArgs, RuleArgs, SetArgs};
+use crate::args::{CheckArgs, KarpenterArgs, LspArgs, PlanArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
 use crate::files::{CONFIGURATIONS, Directories, absolute, display_path, relative, short_path};
@@ -224,6 +224,16 @@ impl Scopes {
         flags.no_suppressions = args.no_suppressions;
         flags.show_suppressed = args.show_suppressed;
         flags.crds = Some(args.crds.clone());
+        Scopes::new(&args.rules, flags)
+    }
+
+    pub(crate) fn for_plan(args: &PlanArgs) -> Result<Scopes, CliError> {
+        let flags = Flags {
+            fail_on: args.fail_on.map(crate::args::FailOn::severity),
+            complete: args.complete,
+            crds: Some(Vec::new()),
+            ..Flags::new(&args.rules)?
+        };
         Scopes::new(&args.rules, flags)
     }
 

@@ -15,6 +15,17 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
+    /// The error with the state of the repository in which it is.
+    pub(crate) fn of(self, state: &str) -> CliError {
+        match self {
+            CliError::Usage(text) => CliError::Usage(format!("in `{state}`: {text}")),
+            CliError::Several(all) => {
+                CliError::Several(all.iter().map(|text| format!("in `{state}`: {text}")).collect())
+            }
+            other @ CliError::Output(_) => other,
+        }
+    }
+
     /// Whether the reader of the output has closed it, as in `gpulint … | head`. This is not an error.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)

@@ -10,15 +10,19 @@ mod args;
 mod baseline;
 mod batch;
 mod check;
+mod checkout;
 mod commands;
 mod config;
 mod crds;
 mod error;
 mod files;
+mod git;
 mod interrupt;
+mod judge;
 mod lsp;
 mod markdown;
 mod output;
+mod plan;
 mod progress;
 mod render;
 mod report;
@@ -52,6 +56,7 @@ fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Check(args) => check::run(&args, color),
         Command::Why(args) => commands::why::run(&args, color),
         Command::Pools(args) => commands::pools::run(&args, color),
+        Command::Plan(args) => plan::run(&args, color),
         Command::Explain(args) => commands::explain::explain(&args, color),
         Command::Lsp(args) => lsp::run(args),
         Command::Mcp => commands::mcp::run(),

@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Show what each NodePool admits, costs at most, and takes
     Pools(PoolsArgs),
+    /// Say what a change does to nodes, pods, dollars and findings: two revisions, or the working tree
+    Plan(Box<PlanArgs>),
     /// Show the manual of a rule: why it matters, what to do, examples; or the rules of a group
     Explain(ExplainArgs),
     /// List all rules
@@ -175,6 +177,10 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with_all = ["fix", "unsafe_fixes", "diff"])]
     pub(crate) show_sets: bool,
 
+    /// Report only what is new since the checked state left this revision of git; only that decides the exit code
+    #[arg(long, value_name = "REVISION", conflicts_with_all = ["fix", "unsafe_fixes", "diff", "add_suppressions", "write_baseline", "update_baseline", "show_sets"])]
+    pub(crate) since: Option<String>,
+
     /// Do not report the findings that are in this baseline, and do not fix them; they are counted. Entries that no
     /// longer match are noted [default: `baseline` of the configuration]
     #[arg(long, value_name = "FILE")]
@@ -272,6 +278,144 @@ impl CheckArgs {
     pub(crate) fn max_safety(&self) -> Safety {
         if self.unsafe_fixes { Safety::Unsafe } else { Safety::Safe }
     }
+}
+
+/// `gpulint plan`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Which nodes Karpenter replaces and how long that takes, which pods land elsewhere or fit nowhere, what the \
+nodes cost an hour, which findings are new and which are gone: before and after a change. Revisions are read \
+from the repository of git; nothing is written into the working tree, and nothing is asked of a cluster.
+
+  gpulint plan                          the working tree since it left the default branch
+  gpulint plan origin/main              the working tree since it left another branch
+  gpulint plan v1.4..v1.5 clusters/prod two revisions, below a folder
+  gpulint plan main...topic             a revision since it left another one
+  gpulint plan --before old --after new two folders, such as rendered output
+  gpulint plan --nodes gpu=12 --budget 500 --fail-on-replacement
+
+Node counts are those of `gpulint pools --capacity`, unless --nodes says them. How long a replacement takes \
+follows from the disruption budgets and from the grace periods of pods.
+
+Exit codes: 0 done, 1 a new finding at or above --fail-on, or what --fail-on-replacement or --budget asks \
+for, 2 bad usage, bad configuration, or a revision that cannot be read.")]
+pub(crate) struct PlanArgs {
+    /// BASE, BASE..HEAD or BASE...HEAD, then files and folders to look at [default: .]
+    #[arg(value_name = "REVISION|PATH")]
+    pub(crate) what: Vec<String>,
+
+    /// A folder with the manifests before the change, instead of a revision
+    #[arg(long, value_name = "DIR", requires = "after")]
+    pub(crate) before: Option<PathBuf>,
+
+    /// A folder with the manifests after the change
+    #[arg(long, value_name = "DIR", requires = "before")]
+    pub(crate) after: Option<PathBuf>,
+
+    /// How many nodes of a NodePool run now; may be given several times
+    #[arg(long, value_name = "POOL=N", value_parser = pool_nodes, value_delimiter = ',')]
+    pub(crate) nodes: Vec<(String, u64)>,
+
+    /// Fail if the nodes of all sets cost more than this an hour with the most replicas, by list price
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    pub(crate) budget: Option<f64>,
+
+    /// Fail if nodes that run are replaced or removed
+    #[arg(long)]
+    pub(crate) fail_on_replacement: bool,
+
+    /// The lowest severity of a new finding that makes the exit code 1 [default: `fail-on` of the
+    /// configuration, otherwise warning]
+    #[arg(long, value_name = "SEVERITY", value_enum)]
+    pub(crate) fail_on: Option<FailOn>,
+
+    /// How to answer; with =FILE into a file. May be given several times. `gpulint schema plan` describes the JSON
+    /// [default: text]
+    #[arg(long = "format", short = 'f', value_name = "FORMAT[=FILE]", value_delimiter = ',')]
+    pub(crate) formats: Vec<PlanFormat>,
+
+    /// The address before the path of a file in links of Markdown [default: that of GitHub Actions or GitLab CI]
+    #[arg(long, value_name = "URL")]
+    pub(crate) links: Option<String>,
+
+    /// Configuration, platform and rules.
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+
+    /// Each set of manifests is one whole cluster: what is not in the input does not exist
+    #[arg(long)]
+    pub(crate) complete: bool,
+
+    /// Charts and kustomizations as `helm template` and `kustomize build` print them, on both sides
+    #[arg(long)]
+    pub(crate) render: bool,
+
+    /// How long a program may render, in seconds
+    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) render_limit: u64,
+
+    /// Only this set of manifests that are applied together (see gpulint check --show-sets)
+    #[arg(long = "set", value_name = "NAME")]
+    pub(crate) only: Option<String>,
+
+    /// Also test data, archives and backups
+    #[arg(long)]
+    pub(crate) no_default_ignore: bool,
+}
+
+/// A format of `gpulint plan` and its destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlanFormat {
+    /// The style.
+    pub(crate) style: PlanStyle,
+    /// The file; standard output if absent.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// How `gpulint plan` answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanStyle {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// For a comment on a pull request, or a job summary: at most 60 KB
+    Markdown,
+}
+
+impl FromStr for PlanFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PlanFormat, String> {
+        let (name, file) = with_file(text)?;
+        let style = <PlanStyle as ValueEnum>::from_str(name, false);
+        style
+            .map(|style| PlanFormat { style, file })
+            .map_err(|_| "the formats are text, json and markdown".to_owned())
+    }
+}
+
+/// Splits `FORMAT=FILE`.
+fn with_file(text: &str) -> Result<(&str, Option<PathBuf>), String> {
+    match text.split_once('=') {
+        Some((_, "")) => Err("a file name must follow `=`".to_owned()),
+        Some((name, file)) => Ok((name, Some(PathBuf::from(file)))),
+        None => Ok((text, None)),
+    }
+}
+
+/// Reads `POOL=N`.
+fn pool_nodes(text: &str) -> Result<(String, u64), String> {
+    let pair = text.split_once('=').and_then(|(pool, nodes)| Some((pool.to_owned(), nodes.parse().ok()?)));
+    pair.filter(|(pool, _)| !pool.is_empty()).ok_or_else(|| "write it as in gpu=12".to_owned())
+}
+
+/// Reads an amount of dollars, with or without `$`.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.trim_start_matches('$').parse::<f64>().ok();
+    amount
+        .filter(|amount| amount.is_finite() && *amount >= 0.0)
+        .ok_or_else(|| "write it as in 12.50".to_owned())
 }
 
 /// `gpulint why`.
@@ -662,6 +806,8 @@ pub(crate) enum Schema {
     Why,
     /// The overview of `gpulint pools --format json`
     Pools,
+    /// The answer of `gpulint plan --format json`
+    Plan,
 }
 
 /// A report format.
@@ -685,6 +831,8 @@ pub(crate) enum Style {
     Rdjson,
     /// One page with the findings, the NodePools and who lands where, to open in a browser
     Html,
+    /// Markdown for a comment on a pull request, or a job summary: at most 60 KB
+    Markdown,
 }
 
 impl Style {
@@ -707,11 +855,7 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Format, String> {
-        let (name, file) = match text.split_once('=') {
-            Some((_, "")) => return Err("a file name must follow `=`".to_owned()),
-            Some((name, file)) => (name, Some(PathBuf::from(file))),
-            None => (text, None),
-        };
+        let (name, file) = with_file(text)?;
         match <Style as ValueEnum>::from_str(name, false) {
             Ok(style) => Ok(Format { style, file }),
             Err(_) => Err(format!("the formats are {}", list_of_styles())),

@@ -10,6 +10,7 @@ mod outcome;
 mod pools;
 mod preview;
 mod run;
+mod since;
 mod suppressions;
 
 use std::io::Write;
@@ -148,7 +149,14 @@ fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>
     let mut done = action.perform(run, &mut rendered, reports)?;
     let diff = done.diff.take();
     let Rendered { mut batch, found, renders } = rendered;
-    let mut outcome = Outcome::new(run, &batch, &renders, found, done);
+    let since = match &run.args.since {
+        Some(since) => {
+            let _progress = run.progress("judging what was there before");
+            Some(since::Before::of(run.args, since)?)
+        }
+        None => None,
+    };
+    let mut outcome = Outcome::new(run, &batch, &renders, found, done, since.as_ref());
     if !matches!(action, Action::Diff | Action::AddSuppressions(_)) {
         let before = run.before.as_ref();
         let findings = &outcome.report.findings;

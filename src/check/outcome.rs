@@ -15,6 +15,7 @@ use crate::report::{Report, root_folder, summary_line};
 use crate::terminal::count;
 
 use super::run::{Done, Run};
+use super::since::Before;
 use super::{fix, next};
 
 #[derive(Default)]
@@ -41,15 +42,17 @@ impl Outcome {
         renders: &Renders,
         found: FoundFiles,
         done: Done,
+        since: Option<&Before>,
     ) -> Outcome {
         let args = run.args;
         let mut outcome = Outcome { errors: found.errors, ..Outcome::default() };
         outcome.report.summary.skipped = found.skipped;
         outcome.report.summary.unread = found.unread;
         outcome.add_files(batch, renders);
-        outcome.add_reports(batch, done.reports);
+        outcome.add_reports(batch, done.reports, since);
         outcome.report.configurations = configurations(batch, &run.scopes);
-        outcome.add_rendered(batch, &run.scopes, renders.check(batch));
+        outcome.add_rendered(batch, &run.scopes, renders.check(batch), since);
+        outcome.report.summary.since = since.map(|before| before.name.clone());
         outcome.errors.extend(done.errors);
         outcome.nothing = outcome.empty_input_message(args, &found.ignored);
         let report = &mut outcome.report;
@@ -100,7 +103,7 @@ impl Outcome {
             .collect();
     }
 
-    fn add_reports(&mut self, batch: &Batch<'_>, reports: Vec<Option<CheckReport>>) {
+    fn add_reports(&mut self, batch: &Batch<'_>, reports: Vec<Option<CheckReport>>, since: Option<&Before>) {
         // There may be hundreds of thousands of findings: a growing list would be copied, and have unused
         // capacity.
         let count: usize = reports.iter().flatten().map(|report| report.findings.len()).sum();
@@ -109,6 +112,12 @@ impl Outcome {
             let Some(mut report) = report else { continue };
             let settings = batch.engine(at).settings();
             let from = settings.fail_on;
+            if let Some(before) = since {
+                let mut new = before.are_new(report.findings.iter()).into_iter();
+                let all_findings = report.findings.len();
+                report.findings.retain(|_| new.next().unwrap_or(true));
+                all.summary.known += all_findings - report.findings.len();
+            }
             self.failed |= from.is_some_and(|from| report.findings.iter().any(|f| f.severity >= from));
             report.findings.retain(|finding| all.summary.reports(finding, settings.min_severity));
             if !report.findings.is_empty() {
@@ -128,13 +137,25 @@ impl Outcome {
     }
 
     /// Adds the findings in rendered objects.
-    fn add_rendered(&mut self, batch: &Batch<'_>, scopes: &Scopes, rendered: RenderReport) {
+    fn add_rendered(
+        &mut self,
+        batch: &Batch<'_>,
+        scopes: &Scopes,
+        rendered: RenderReport,
+        since: Option<&Before>,
+    ) {
         let all = &mut self.report;
         all.summary.suppressed += rendered.suppressed;
         all.suppressed.extend(rendered.kept);
         self.baselined.extend(rendered.baselined);
         let is_sorted = rendered.findings.is_empty();
+        let new = since.map(|before| before.are_new(rendered.findings.iter().map(|(_, finding)| finding)));
+        let mut new = new.into_iter().flatten();
         for (scope, finding) in rendered.findings {
+            if new.next() == Some(false) {
+                all.summary.known += 1;
+                continue;
+            }
             let settings = batch.engines[scope].settings();
             let from = settings.fail_on;
             self.failed |= from.is_some_and(|from| finding.severity >= from);
@@ -164,6 +185,7 @@ impl Outcome {
         self.report.summary.objects == 0
             && self.unparsable == 0
             && self.report.findings.is_empty()
+            && self.report.summary.known == 0
             && self.baselined.is_empty()
     }
 

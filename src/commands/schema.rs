@@ -13,6 +13,7 @@ pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, CliError> {
         Schema::Diagnostics => report::DIAGNOSTICS_SCHEMA.to_owned(),
         Schema::Why => report::WHY_SCHEMA.to_owned(),
         Schema::Pools => report::POOLS_SCHEMA.to_owned(),
+        Schema::Plan => report::PLAN_SCHEMA.to_owned(),
         Schema::Config => config()?,
     };
     print(text.as_bytes())

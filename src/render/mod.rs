@@ -22,8 +22,8 @@ use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{
-    Bond, Engine, Finding, Fix, Location, ManifestSet, Membership, Partition, Related, Rendered, Rule,
-    RunInput, SuppressedFinding, check_run,
+    Bond, Engine, FilledSet, Finding, Fix, Location, ManifestSet, Membership, Partition, Related, Rendered,
+    Rule, RunInput, SuppressedFinding, check_run, fill_sets,
 };
 use rayon::prelude::*;
 
@@ -299,6 +299,31 @@ impl Renders {
             Some(false) => !run.files.iter().any(|other| is_input(other) == Some(true)),
             None => !run.files.iter().any(|other| is_input(other) == Some(false)),
         }
+    }
+
+    /// All sets, with what is rendered of charts and kustomizations in the place of their files. The output of a kustomization
+    /// is in the set that claims it; every other output is a set of its own.
+    pub(crate) fn filled_sets(&self, batch: &Batch<'_>) -> Vec<FilledSet> {
+        let known = &batch.sets.partition;
+        let mut partition = Partition { sets: known.sets.clone(), files: known.files.clone() };
+        let mut inputs = batch.run_inputs();
+        for at in &batch.covered {
+            inputs[*at] = None;
+        }
+        partition.files.resize(inputs.len(), Vec::new());
+        for run in self.runs() {
+            let set = run.set.unwrap_or(partition.sets.len());
+            if run.set.is_none() {
+                let name = Arc::clone(&run.command);
+                partition.sets.push(ManifestSet { name, bond: Bond::Certain, may_be_complete: false });
+            }
+            for one in &run.files {
+                let Some(file) = &one.read.file else { continue };
+                inputs.push(Some(RunInput { engine: &batch.engines[one.scope], file }));
+                partition.files.push(vec![Membership { set, ..Membership::default() }]);
+            }
+        }
+        fill_sets(&inputs, &partition)
     }
 
     pub(crate) fn check(&self, batch: &Batch<'_>) -> RenderReport {

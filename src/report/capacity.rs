@@ -26,7 +26,7 @@ pub(super) fn json((set, capacity): &InSet) -> Value {
     json!({"set": set.as_deref(), "floor": load_json(&capacity.floor), "ceiling": load_json(&capacity.ceiling)})
 }
 
-fn load_json(load: &Load) -> Value {
+pub(super) fn load_json(load: &Load) -> Value {
     json!({
         "verdict": load.verdict.name(),
         "pods": load.pods,

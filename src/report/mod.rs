@@ -17,8 +17,10 @@ mod junit;
 mod layout;
 mod line_hash;
 mod manual;
+mod markdown;
 mod paint;
 mod place;
+mod plan;
 mod pools;
 mod preview;
 mod rdjson;
@@ -49,6 +51,9 @@ pub(crate) use json::SCHEMA as DIAGNOSTICS_SCHEMA;
 pub(crate) use layout::Layout;
 pub(crate) use manual::manual_paragraph;
 pub(crate) use place::{position, root_folder};
+pub(crate) use plan::{
+    BudgetCheck, FindingsChange, NewFinding, PlanReport, PlannedSet, SCHEMA as PLAN_SCHEMA, Upgrades,
+};
 pub(crate) use pools::{PoolsAnswer, SCHEMA as POOLS_SCHEMA, gpu_text, limits_text, list_prices};
 pub(crate) use preview::{Preview, Step};
 pub(crate) use sets::{environment_note, write as write_sets};
@@ -125,6 +130,7 @@ impl Style {
             Style::Junit => junit::write(out, report),
             Style::Rdjson => rdjson::write(out, report),
             Style::Html => html::write(out, report),
+            Style::Markdown => markdown::write(out, report),
         }
     }
 
@@ -167,6 +173,9 @@ pub(crate) struct Summary {
     pub(crate) suppressed: usize,
     /// Number of findings that are in the baseline.
     pub(crate) baselined: usize,
+    /// The revision of git since which findings are reported, and the number of those that were there before.
+    pub(crate) since: Option<String>,
+    pub(crate) known: usize,
 }
 
 impl Summary {

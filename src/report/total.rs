@@ -49,6 +49,9 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     if summary.baselined > 0 {
         line.push_str(&format!("; {} in the baseline", summary.baselined));
     }
+    if let Some(since) = &summary.since {
+        line.push_str(&format!("; {} there before `{}`", summary.known, printable(since, false)));
+    }
     // The configuration of gpulint is not counted as skipped.
     let skipped = |of: &dyn Fn(SkipReason) -> bool| summary.skipped.iter().filter(|s| of(s.reason)).count();
     let unapplied = |reason| matches!(reason, SkipReason::TestData | SkipReason::Archived);

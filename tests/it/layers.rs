@@ -6,13 +6,14 @@ use gpulint_testing::Imports;
 const COMMAND_LINE: &[&[&str]] = &[
     &["args", "error", "interrupt"],
     &["terminal", "output", "progress", "markdown"],
-    &["files"],
+    &["files", "git"],
     &["crds", "config"],
     &["baseline", "allow_comment"],
     &["batch"],
     &["render"],
+    &["judge", "checkout"],
     &["report"],
-    &["check", "commands", "lsp"],
+    &["check", "commands", "lsp", "plan"],
 ];
 
 /// The modules of the admission webhook, lowest layer first.

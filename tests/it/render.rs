@@ -37,7 +37,7 @@ pub(crate) fn programs() -> Option<PathBuf> {
     found
 }
 
-fn run_with_path(path: &Path, folder: &Path, args: &[&str]) -> Run {
+pub(crate) fn run_with_path(path: &Path, folder: &Path, args: &[&str]) -> Run {
     let mut command = command(folder, args);
     // Paths in the output of a test must not depend on the machine.
     command.env("PATH", path).stdin(Stdio::null());

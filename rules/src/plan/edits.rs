@@ -94,23 +94,12 @@ pub(super) fn of_pool(before: &Object, after: &Object, class: Option<&Value>) ->
                 (Some(_), _) | (None, ["spec", "requirements", ..]) if is_unknown => Effect::Unknown,
                 (Some(field), _) if hashed.contains(&field) => Effect::Replaces,
                 (None, ["spec", "requirements", ..]) => departing(difference.key.as_deref(), &departures),
-                // A template that appears as a whole, or a mapping above a field of the hash.
-                (None, _) if !hashed.is_empty() && contains_hashed(below) => Effect::Replaces,
                 _ => Effect::Nothing,
             },
             _ => Effect::Nothing,
         }
     };
     edits(before, after, effect)
-}
-
-/// Whether a path below `spec.template` is above a field of the hash.
-fn contains_hashed(below: &[&str]) -> bool {
-    let child = |name: &'static str| [below, &[name]].concat();
-    ["labels", "annotations", "taints", "metadata", "spec"]
-        .into_iter()
-        .any(|name| drift::hashed_field(&child(name)).is_some())
-        || below.is_empty()
 }
 
 /// The effect of a changed requirement: the nodes that leave by its label, or by their instance type.
@@ -160,7 +149,7 @@ fn edits(before: &Object, after: &Object, effect: impl Fn(&Difference<'_>) -> Ef
         if let Some(key) = &difference.key {
             field.push_str(&format!("[{key}]"));
         }
-        let [before, after] = [&difference.before, &difference.after].map(short_text);
+        let (before, after) = texts(&difference.before, &difference.after);
         let effect = effect(&difference);
         Edit { object: object.clone(), pointer: node.pointer(), field, before, after, effect }
     };
@@ -172,7 +161,12 @@ fn collect<'a>(before: Node<'a>, after: Node<'a>, steps: &mut Vec<String>, found
     if before.to_json() == after.to_json() && before.is_absent() == after.is_absent() {
         return;
     }
-    if before.is_mapping() && after.is_mapping() {
+    // What is added as a whole above fields of the hash is compared field by field.
+    let names: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let is_above =
+        matches!(names.as_slice(), ["spec", "template"] | ["spec", "template", "metadata" | "spec"]);
+    let is_open = |node: &Node<'_>| node.is_mapping() || is_above && node.is_absent();
+    if is_open(&before) && is_open(&after) && (before.is_mapping() || after.is_mapping()) {
         let (old, new) = (before.entries(), after.entries());
         let mut names: Vec<&str> = new.iter().map(|(name, _)| *name).collect();
         names.extend(old.iter().map(|(name, _)| *name).filter(|name| after.get(name).is_absent()));
@@ -226,6 +220,23 @@ fn collect_requirements<'a>(
     }
 }
 
+/// The values of a field as short texts; of two lists only the items that the other has not.
+fn texts(before: &Node<'_>, after: &Node<'_>) -> (Option<String>, Option<String>) {
+    if before.is_sequence() && after.is_sequence() {
+        let items = |list: &Node<'_>| list.items().map(|item| item.to_json()).collect::<Vec<_>>();
+        let (old, new) = (items(before), items(after));
+        let only = |list: &[Value], other: &[Value]| {
+            let own: Vec<Value> = list.iter().filter(|item| !other.contains(item)).cloned().collect();
+            (!own.is_empty()).then(|| cut(flow(&Value::Array(own))))
+        };
+        let (gone, come) = (only(&old, &new), only(&new, &old));
+        if gone.is_some() || come.is_some() {
+            return (gone, come);
+        }
+    }
+    (short_text(before), short_text(after))
+}
+
 /// A value as short text; a requirement as `In a, b`.
 fn short_text(node: &Node<'_>) -> Option<String> {
     if node.is_absent() {
@@ -239,13 +250,31 @@ fn short_text(node: &Node<'_>) -> Option<String> {
         }
         _ => match node.string_or_number() {
             Some(text) => text.into_owned(),
-            None => node.to_json().to_string(),
+            None => flow(&node.to_json()),
         },
     };
-    Some(if text.chars().count() > MAX_TEXT {
-        let cut: String = text.chars().take(MAX_TEXT - 3).collect();
-        format!("{cut}...")
-    } else {
-        text
-    })
+    Some(cut(text))
+}
+
+fn cut(text: String) -> String {
+    if text.chars().count() <= MAX_TEXT {
+        return text;
+    }
+    let mut cut: String = text.chars().take(MAX_TEXT - 3).collect();
+    cut.push_str("...");
+    cut
+}
+
+/// A value as people write it in one line of YAML.
+fn flow(value: &Value) -> String {
+    let list = |items: Vec<String>| items.join(", ");
+    match value {
+        Value::Array(items) => format!("[{}]", list(items.iter().map(flow).collect())),
+        Value::Object(entries) => {
+            let entry = |(key, value): (&String, &Value)| format!("{key}: {}", flow(value));
+            format!("{{{}}}", list(entries.iter().map(entry).collect()))
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }

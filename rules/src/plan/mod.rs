@@ -68,7 +68,7 @@ impl SetPlan {
 /// The scheduler's view of a side, and the capacity that its pods need; both are computed only if they are asked for.
 pub(crate) struct View<'c> {
     side: Side<'c>,
-    situation: Situation,
+    situation: Situation<'c>,
     capacity: OnceCell<Capacity>,
     overview: OnceCell<PoolOverview>,
 }

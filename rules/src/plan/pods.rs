@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::fit::{Answer, Explanation, FitVerdict, Ignored, Obstacle, starts_nodes, workloads};
+use crate::fit::{Answer, Explanation, FitVerdict, Ignored, Obstacle, VOLUME_KINDS, starts_nodes, workloads};
 use crate::karpenter::scheduling::Uncertainty;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -124,9 +124,7 @@ pub(super) fn by_key<'v>(view: &View<'v>) -> BTreeMap<Key, &'v Object> {
 /// The workloads whose pods go elsewhere, those that fit nowhere first.
 pub(super) fn moves(before: &View<'_>, after: &View<'_>) -> Vec<Move> {
     let (old, new) = (by_key(before), by_key(after));
-    let is_around_same = before.side.platform.karpenter == after.side.platform.karpenter
-        && before.side.platform.region == after.side.platform.region
-        && around(before) == around(after);
+    let is_around_same = before.side.platform == after.side.platform && around(before) == around(after);
     let keys: BTreeSet<&Key> = old.keys().chain(new.keys()).collect();
     let mut moves = Vec::new();
     for key in keys {
@@ -145,7 +143,10 @@ pub(super) fn moves(before: &View<'_>, after: &View<'_>) -> Vec<Move> {
 
 /// What decides where the pods of all workloads go.
 fn around(view: &View<'_>) -> Vec<Value> {
-    let objects = AROUND.iter().flat_map(|kind| crate::plan::by_name(view.side.cluster, *kind).into_values());
+    let objects = AROUND
+        .iter()
+        .chain(&VOLUME_KINDS)
+        .flat_map(|kind| crate::plan::by_name(view.side.cluster, *kind).into_values());
     objects.map(|object| object.root().to_json()).collect()
 }
 

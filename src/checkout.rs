@@ -1,0 +1,185 @@
+//! A state of the manifests as a folder: the working tree, a folder that the user names, or a revision of git, whose files are
+//! written into a temporary folder. Work on a state is done with its folder as the current one, so that its files,
+//! configurations and paths are those of a run of gpulint there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rayon::prelude::*;
+
+use crate::error::CliError;
+use crate::files;
+use crate::git::{Commit, Entry, EntryKind, Repository};
+use crate::interrupt::Temporary;
+
+/// Maximum size of a file that is written of a revision, in bytes; of a larger one there is only the name.
+const MAX_BYTES: usize = 32 << 20;
+/// Endings of files whose content says nothing about manifests; only their names are written.
+const MEDIA: [&str; 24] = [
+    "png", "jpg", "jpeg", "gif", "webp", "ico", "bmp", "mp4", "mov", "webm", "mp3", "wav", "pdf", "woff",
+    "woff2", "ttf", "otf", "jar", "war", "so", "dylib", "dll", "exe", "parquet",
+];
+
+/// A state of the manifests.
+pub(crate) struct Checkout {
+    /// The folder that is the current one while the state is worked on.
+    folder: PathBuf,
+    /// The folder to which the paths of findings are relative.
+    root: PathBuf,
+    /// How reports call the state.
+    pub(crate) name: String,
+    /// Holds the folder of a revision.
+    _temporary: Option<Temporary>,
+}
+
+impl Checkout {
+    /// The folder as it is, with paths relative to `root`.
+    pub(crate) fn of_folder(folder: &Path, root: &Path, name: String) -> Checkout {
+        Checkout { folder: files::absolute(folder), root: files::absolute(root), name, _temporary: None }
+    }
+
+    /// The files of a commit, in a temporary folder. `below` is the current folder, relative to the root of the repository.
+    ///
+    /// # Errors
+    /// Says what cannot be read or written.
+    pub(crate) fn of_commit(
+        repository: &Repository,
+        commit: Commit,
+        below: &Path,
+        name: String,
+    ) -> Result<Checkout, CliError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let parent = fs::canonicalize(std::env::temp_dir()).unwrap_or_else(|_| std::env::temp_dir());
+        let path = parent.join(format!("gpulint-{}-{number}", std::process::id()));
+        let (temporary, ()) = Temporary::create(path, private_folder)
+            .map_err(|error| CliError::Usage(format!("no temporary folder for `{name}`: {error}")))?;
+        // Where nothing else names a set, the folder does.
+        let root = temporary.path().join(repository.root().file_name().unwrap_or("root".as_ref()));
+        let entries = repository.files(commit).map_err(CliError::Usage)?;
+        write(repository, &entries, &root)?;
+        let folder = root.join(below);
+        let fails = |error: io::Error| CliError::Usage(format!("`{name}`: {error}"));
+        fs::create_dir_all(&folder).map_err(fails)?;
+        // The root of a repository is where a search upwards ends.
+        fs::create_dir_all(root.join(".git")).map_err(fails)?;
+        Ok(Checkout { folder, root, name, _temporary: Some(temporary) })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path of the user in this state: that below the root of a repository, in another state of it.
+    pub(crate) fn path(&self, path: &Path, root: &Path) -> PathBuf {
+        match path.is_absolute().then(|| path.strip_prefix(root).ok()).flatten() {
+            Some(below) => self.root.join(below),
+            None => path.to_owned(),
+        }
+    }
+
+    /// Works with the folder of the state as the current one.
+    ///
+    /// # Errors
+    /// Those of the work, and if the folder cannot be entered.
+    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> Result<T, CliError>) -> Result<T, CliError> {
+        let enter = |folder: &Path| {
+            std::env::set_current_dir(folder)
+                .map_err(|error| CliError::Usage(format!("{}: {error}", files::display_path(folder))))
+        };
+        let here =
+            std::env::current_dir().map_err(|error| CliError::Usage(format!("current folder: {error}")))?;
+        enter(&self.folder)?;
+        let done = work();
+        enter(&here)?;
+        done
+    }
+}
+
+/// Makes a folder that only its owner can read.
+fn private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Writes the files of a revision below a folder.
+fn write(repository: &Repository, entries: &[Entry], root: &Path) -> Result<(), CliError> {
+    let entries: Vec<&Entry> = entries.iter().filter(|entry| is_plain(&entry.path)).collect();
+    let folders: BTreeSet<&Path> = entries.iter().filter_map(|entry| entry.path.parent()).collect();
+    let fails = |path: &Path, error: &io::Error| {
+        CliError::Usage(format!("{} of a revision cannot be written: {error}", path.display()))
+    };
+    for folder in std::iter::once(Path::new("")).chain(folders) {
+        fs::create_dir_all(root.join(folder)).map_err(|error| fails(folder, &error))?;
+    }
+    let mut contents = Vec::with_capacity(entries.len());
+    for entry in &entries {
+        let is_media =
+            entry.path.extension().is_some_and(|ending| MEDIA.iter().any(|known| ending == *known));
+        contents.push(if is_media {
+            Vec::new()
+        } else {
+            repository.content(entry).map_err(CliError::Usage)?
+        });
+    }
+    let files = entries.par_iter().zip(&contents).filter(|(entry, _)| entry.kind == EntryKind::File);
+    files.try_for_each(|(entry, content)| {
+        let content = if content.len() > MAX_BYTES { &[][..] } else { content.as_slice() };
+        fs::write(root.join(&entry.path), content).map_err(|error| fails(&entry.path, &error))
+    })?;
+    // Links come last, so that no file is written through one.
+    for (entry, content) in entries.iter().zip(&contents).filter(|(entry, _)| entry.kind == EntryKind::Link) {
+        link(&root.join(&entry.path), content);
+    }
+    Ok(())
+}
+
+/// Whether a path stays below the folder that it is written into, and is not part of a repository.
+fn is_plain(path: &Path) -> bool {
+    path.components().all(|part| match part {
+        Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
+        _ => false,
+    })
+}
+
+/// Makes a symbolic link, if the target is relative; other links lead out of every revision.
+fn link(path: &Path, target: &[u8]) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt as _;
+        let target = Path::new(std::ffi::OsStr::from_bytes(target));
+        if target.is_relative() {
+            // A link that cannot be made is one that leads nowhere.
+            let _ = std::os::unix::fs::symlink(target, path);
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (path, target);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::is_plain;
+
+    #[test]
+    fn paths_of_a_revision_stay_in_its_folder() {
+        for (path, plain) in [
+            ("a/b.yaml", true),
+            ("../a.yaml", false),
+            ("a/../../b.yaml", false),
+            ("/etc/passwd", false),
+            (".git/config", false),
+            ("a/.GIT/hooks/pre-commit", false),
+            (".github/workflows/a.yaml", true),
+        ] {
+            assert_eq!(is_plain(Path::new(path)), plain, "{path}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What differs between two judged states besides nodes, pods and money: findings, versions, and whether a set differs at all.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use gpulint_rules::lint::preview::{karpenter_changes, karpenter_upgrade};
+use gpulint_rules::source::Source;
+use gpulint_rules::{Cluster, Product};
+
+use crate::judge::{Judged, Judgement};
+use crate::report::{FindingsChange, NewFinding, Step, Upgrades};
+
+/// A digest of the objects of a set: equal sets have equal digests.
+pub(super) fn digest_of(cluster: &Cluster) -> u64 {
+    let mut texts: HashMap<*const Source, u64> = HashMap::new();
+    let mut objects: Vec<u64> = Vec::with_capacity(cluster.objects().len());
+    for object in cluster.objects() {
+        let mut hash = DefaultHasher::new();
+        let id = object.id();
+        (&id.group, &id.version, &id.kind, id.namespace(), &id.name).hash(&mut hash);
+        match object.origin() {
+            Some(origin) => {
+                let text = texts.entry(Arc::as_ptr(&origin.source)).or_insert_with(|| {
+                    let mut hash = DefaultHasher::new();
+                    origin.source.text().hash(&mut hash);
+                    hash.finish()
+                });
+                (origin.source.path(), *text, origin.document, origin.span.start).hash(&mut hash);
+            }
+            None => object.root().to_json().to_string().hash(&mut hash),
+        }
+        objects.push(hash.finish());
+    }
+    objects.sort_unstable();
+    let mut hash = DefaultHasher::new();
+    (objects, cluster.is_complete()).hash(&mut hash);
+    hash.finish()
+}
+
+/// The findings of both sides by fingerprint: each is new, gone, or still there.
+pub(super) fn findings(before: Vec<Judgement>, after: Vec<Judgement>) -> FindingsChange {
+    let old: HashSet<&str> = before.iter().map(|one| one.fingerprint.as_str()).collect();
+    let now: HashSet<String> = after.iter().map(|one| one.fingerprint.clone()).collect();
+    let mut change = FindingsChange::default();
+    for one in after {
+        if old.contains(one.fingerprint.as_str()) {
+            change.still += 1;
+        } else if one.is_baselined {
+            change.baselined += 1;
+        } else {
+            change.new.push(NewFinding {
+                finding: one.finding,
+                fails: one.fails,
+                fingerprint: one.fingerprint,
+            });
+        }
+    }
+    let gone = before.iter().filter(|one| !now.contains(&one.fingerprint));
+    change.gone = gone.map(|one| (one.finding.clone(), one.fingerprint.clone())).collect();
+    change
+}
+
+/// The versions that differ between the configurations of both sides, with what they bring.
+pub(super) fn upgrades(before: &Judged, after: &Judged) -> Upgrades {
+    let mut steps: Vec<Step> = Vec::new();
+    for (name, new) in &after.platforms {
+        let Some(old) = before.platforms.get(name) else { continue };
+        for product in Product::ALL {
+            let (from, to) = (old.version(product), new.version(product));
+            // A version that is stated for the first time is what was there before.
+            if from == to || !old.is_stated(product) {
+                continue;
+            }
+            let step = Step { product, from, to };
+            if !steps.contains(&step) {
+                steps.push(step);
+            }
+        }
+    }
+    let karpenter = steps.iter().filter(|step| step.product == Product::Karpenter);
+    let mut notes: Vec<_> =
+        karpenter.clone().flat_map(|step| karpenter_upgrade(step.from, step.to)).collect();
+    notes.sort_by_key(|note| note.version);
+    notes.dedup();
+    let mut changes = BTreeMap::new();
+    for set in &after.sets {
+        let steps = karpenter.clone().filter(|step| step.to == set.platform.karpenter);
+        for (step, object) in steps.flat_map(|step| set.cluster.objects().iter().map(move |one| (step, one)))
+        {
+            for change in karpenter_changes(object, step.from, step.to) {
+                let id = object.id();
+                let key = (
+                    id.kind.clone(),
+                    id.namespace().map(str::to_owned),
+                    id.name.clone(),
+                    change.pointer.to_string(),
+                );
+                changes.entry((key, change.text)).or_insert(change);
+            }
+        }
+    }
+    Upgrades { steps, notes, changes: changes.into_values().collect() }
+}

@@ -1,0 +1,185 @@
+//! `gpulint plan`: what a change does to nodes, pods, dollars and findings.
+//!
+//! Both sides are judged as `gpulint check` would judge them (`judge`), each with its folder as the current one (`checkout`); the
+//! engine compares the objects of each set (`gpulint_rules::plan`), this room the findings and the versions.
+
+mod changes;
+mod sides;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use gpulint_rules::Cluster;
+use gpulint_rules::plan::{Side, plan};
+
+use crate::args::{Color, PlanArgs, PlanFormat, PlanStyle};
+use crate::checkout::Checkout;
+use crate::config::Scopes;
+use crate::error::CliError;
+use crate::judge::{Judged, JudgedSet, Reading, judge};
+use crate::output;
+use crate::report::{BudgetCheck, PlanReport, PlannedSet};
+use crate::terminal::{RenderOptions, print_error};
+
+use changes::digest_of;
+use sides::Sides;
+
+pub(crate) fn run(args: &PlanArgs, color: Color) -> Result<ExitCode, CliError> {
+    let sides = Sides::of(args)?;
+    let before = side(args, &sides.before, &sides)?;
+    let after = side(args, &sides.after, &sides)?;
+    let report = compare(args, &sides, before, after)?;
+    for error in &report.errors {
+        print_error(error);
+    }
+    write(args, &report, color)?;
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+/// Judges one side, in its folder.
+fn side(args: &PlanArgs, checkout: &Checkout, sides: &Sides) -> Result<Judged, CliError> {
+    let paths: Vec<PathBuf> = sides.paths.iter().map(|path| checkout.path(path, &sides.root)).collect();
+    let judged = checkout.inside(|| {
+        let reading = Reading {
+            paths: &paths,
+            root: checkout.root(),
+            no_default_ignore: args.no_default_ignore,
+            render: args.render,
+            render_limit: args.render_limit,
+        };
+        judge(Scopes::for_plan(args)?, &reading)
+    });
+    judged.map_err(|error| error.of(&checkout.name))
+}
+
+fn compare(args: &PlanArgs, sides: &Sides, before: Judged, after: Judged) -> Result<PlanReport, CliError> {
+    let mut report = PlanReport {
+        before: sides.before.name.clone(),
+        after: sides.after.name.clone(),
+        root: sides.root.clone(),
+        links: args.links.clone(),
+        fails_on_replacement: args.fail_on_replacement,
+        ..PlanReport::default()
+    };
+    for (name, judged) in [(&report.before, &before), (&report.after, &after)] {
+        report.errors.extend(judged.errors.iter().map(|error| format!("{name}: {error}")));
+    }
+    if before.objects == 0 && after.objects == 0 && before.findings.is_empty() && after.findings.is_empty() {
+        return Err(CliError::Usage(format!(
+            "no Kubernetes object found in `{}` and `{}`",
+            sides.before.name, sides.after.name
+        )));
+    }
+    report.upgrades = changes::upgrades(&before, &after);
+    report.sets = sets(args, &before.sets, &after.sets)?;
+    report.region = after.sets.first().or(before.sets.first()).and_then(|set| set.platform.region.clone());
+    report.budget = args.budget.map(|limit| BudgetCheck { limit, most: total(&after.sets, &report.sets) });
+    report.findings = changes::findings(before.findings, after.findings);
+    let unknown =
+        args.nodes.iter().filter(|(pool, _)| !is_pool(&before.sets, pool)).map(|(pool, _)| pool.as_str());
+    if let Some(unknown) = unknown.into_iter().next() {
+        return Err(CliError::Usage(format!("--nodes: there is no NodePool `{unknown}` before the change")));
+    }
+    Ok(report)
+}
+
+fn is_pool(sets: &[JudgedSet], name: &str) -> bool {
+    let mut pools = sets.iter().flat_map(|set| set.cluster.of(gpulint_rules::Kind::NODE_POOL));
+    pools.any(|pool| pool.name() == name)
+}
+
+/// The sets that a change touches, with what it does to them.
+fn sets(args: &PlanArgs, before: &[JudgedSet], after: &[JudgedSet]) -> Result<Vec<PlannedSet>, CliError> {
+    let mut names: Vec<Option<&Arc<str>>> = Vec::new();
+    for set in after.iter().chain(before) {
+        if !names.contains(&set.name.as_ref()) {
+            names.push(set.name.as_ref());
+        }
+    }
+    if let Some(only) = args.only.as_deref() {
+        names.retain(|name| name.is_some_and(|name| **name == *only));
+        if names.is_empty() {
+            return Err(CliError::Usage(format!(
+                "there is no set `{only}`; gpulint check --show-sets lists them"
+            )));
+        }
+    }
+    let counts: BTreeMap<String, u64> = args.nodes.iter().cloned().collect();
+    let nothing = Cluster::new(false);
+    let of =
+        |sets: &[JudgedSet], name: Option<&Arc<str>>| sets.iter().position(|set| set.name.as_ref() == name);
+    let is_single = before.len() == 1 && after.len() == 1;
+    let mut planned = Vec::new();
+    let mut seen = BTreeSet::new();
+    for name in names {
+        let (mut old, mut new) = (of(before, name), of(after, name));
+        // The only set of each side is one set, whatever it is called.
+        if is_single {
+            (old, new) = (Some(0), Some(0));
+        }
+        if !seen.insert((old, new)) {
+            continue;
+        }
+        let (old, new) = (old.map(|at| &before[at]), new.map(|at| &after[at]));
+        let Some(platform) = new.or(old).map(|set| &set.platform) else { continue };
+        if let (Some(old), Some(new)) = (old, new)
+            && old.platform == new.platform
+            && digest_of(&old.cluster) == digest_of(&new.cluster)
+        {
+            continue;
+        }
+        let old_cluster = old.map_or(&nothing, |set| &set.cluster);
+        let new_cluster = new.map_or(&nothing, |set| &set.cluster);
+        let old_side = Side { cluster: old_cluster, platform: old.map_or(platform, |set| &set.platform) };
+        let new_side = Side { cluster: new_cluster, platform };
+        let one = plan(old_side, new_side, &counts);
+        if !one.is_empty() {
+            planned.push(PlannedSet {
+                name: name.map(Arc::clone),
+                plan: one,
+                is_new: old.is_none(),
+                is_gone: new.is_none(),
+            });
+        }
+    }
+    Ok(planned)
+}
+
+/// What the nodes of all sets cost an hour with the most replicas after the change, in millionths of a dollar; `None` if a
+/// type has no list price.
+fn total(after: &[JudgedSet], planned: &[PlannedSet]) -> Option<i128> {
+    let of = |set: &JudgedSet| {
+        let known = planned.iter().find(|one| one.name == set.name).and_then(|one| one.plan.money.as_ref());
+        match known {
+            Some(money) => money.after.ceiling.micro_dollars,
+            None => {
+                let situation = gpulint_rules::fit::Situation::read(&set.cluster, &set.platform, None);
+                if situation.is_empty() {
+                    Some(0)
+                } else {
+                    situation.capacity(&set.cluster).ceiling.micro_dollars
+                }
+            }
+        }
+    };
+    after.iter().map(of).sum()
+}
+
+fn write(args: &PlanArgs, report: &PlanReport, color: Color) -> Result<(), CliError> {
+    const DEFAULT: &[PlanFormat] = &[PlanFormat { style: PlanStyle::Text, file: None }];
+    let formats = if args.formats.is_empty() { DEFAULT } else { &args.formats };
+    for format in formats {
+        let look = match &format.file {
+            None => RenderOptions::for_stdout(color),
+            Some(_) => RenderOptions::for_file(color),
+        };
+        let print = |out: &mut dyn std::io::Write| report.write(out, format.style, look);
+        match &format.file {
+            Some(path) => output::to_file(path, print)?,
+            None => output::to_stdout(print)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! The plan as Markdown, for a comment on a pull request or a job summary: what matters is open, the rest is folded.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use gpulint_rules::Finding;
+
+use crate::error::CliError;
+use crate::report::markdown::{Links, bounded, escaped, finding_line};
+
+use super::page::{Body, Item, bodies, headline, notes};
+use super::{FindingsChange, PlanReport, Upgrades};
+
+pub(super) fn write(out: &mut dyn Write, report: &PlanReport) -> Result<(), CliError> {
+    let links = Links::new(report.links.as_deref(), &report.root);
+    let page = bounded(|most| page(report, &links, most));
+    out.write_all(page.as_bytes())?;
+    Ok(())
+}
+
+/// The page with at most so many items in each list.
+fn page(report: &PlanReport, links: &Links, most: usize) -> String {
+    let mut page = String::new();
+    let sides = format!("`{}` → `{}`", escaped(&report.before), escaped(&report.after));
+    let _ = writeln!(page, "### gpulint plan: {sides}\n");
+    if report.is_empty() {
+        let _ = writeln!(page, "Nothing changes for nodes, pods, dollars and findings.");
+        return page;
+    }
+    let mark = if report.reasons().is_empty() { "" } else { "❌ " };
+    let _ = writeln!(page, "{mark}**{}**", escaped(&sentence(&headline(report))));
+    let reasons = report.reasons();
+    if !reasons.is_empty() {
+        let _ = writeln!(page, "\nFails: {}.", escaped(&reasons.join("; ")));
+    }
+    let several = report.sets.iter().any(|set| set.name.is_some());
+    for body in bodies(report) {
+        body_text(&mut page, &body, several, links, most);
+    }
+    findings(&mut page, &report.findings, links, most);
+    upgrades(&mut page, &report.upgrades, most);
+    let notes = notes(report);
+    if !notes.is_empty() {
+        let _ = writeln!(page, "\n<details><summary>What the numbers rest on</summary>\n");
+        for note in notes {
+            let _ = writeln!(page, "- {}", escaped(&note));
+        }
+        let _ = writeln!(page, "\n</details>");
+    }
+    page
+}
+
+/// The text with an upper case letter at its begin, and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+fn body_text(page: &mut String, body: &Body, several: bool, links: &Links, most: usize) {
+    let names: Vec<String> =
+        body.sets.iter().filter(|name| !name.is_empty()).map(|name| format!("`{}`", escaped(name))).collect();
+    if several && !names.is_empty() {
+        let _ = writeln!(page, "\n#### In {}", names.join(", "));
+    }
+    for section in &body.sections {
+        let _ = writeln!(page, "\n**{}**\n", section.title);
+        for item in section.items.iter().take(most) {
+            item_text(page, item, links, most);
+        }
+        more(page, section.items.len(), most);
+    }
+    let Some(money) = &body.money else { return };
+    let _ = writeln!(page, "\n**Dollars an hour**\n\n| | before | after | because |\n|---|--:|--:|---|");
+    for row in &money.rows {
+        let causes: Vec<String> = row.causes.iter().take(most).map(|cause| cell(cause)).collect();
+        let (name, before, after) = (cell(&row.name), cell(&row.before), cell(&row.after));
+        let _ = writeln!(page, "| {name} | {before} | {after} | {} |", causes.join("; "));
+    }
+    if let (Some(before), Some(after)) = money.most
+        && before != after
+    {
+        let month = |micro: i128| crate::report::answer::dollars(micro) * 730.0;
+        let _ = writeln!(
+            page,
+            "\nA month of 730 hours at the most: ${:.0}, was ${:.0}.",
+            month(after),
+            month(before)
+        );
+    }
+}
+
+/// A text in a cell of a table.
+fn cell(text: &str) -> String {
+    escaped(text).replace('|', "\\|")
+}
+
+fn item_text(page: &mut String, item: &Item, links: &Links, most: usize) {
+    let place =
+        item.place.as_ref().map_or_else(String::new, |(file, line)| format!(" ({})", links.to(file, *line)));
+    let _ = writeln!(page, "- **{}** {}{place}", escaped(&item.name), escaped(&item.text));
+    if item.details.is_empty() {
+        return;
+    }
+    // The first line says how long a replacement takes, so it is not folded.
+    let (open, folded) = item.details.split_at(1);
+    for line in open {
+        let _ = writeln!(page, "  <br>{}", escaped(line));
+    }
+    if folded.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "  <details><summary>{} more</summary>\n", folded.len());
+    for line in folded.iter().take(most) {
+        let _ = writeln!(page, "  - {}", escaped(line));
+    }
+    let _ = writeln!(page, "\n  </details>");
+}
+
+fn more(page: &mut String, all: usize, most: usize) {
+    if all > most {
+        let _ = writeln!(page, "- and {} more; `--format json` has all", all - most);
+    }
+}
+
+fn findings(page: &mut String, change: &FindingsChange, links: &Links, most: usize) {
+    if change.new.is_empty() && change.gone.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        page,
+        "\n**Findings**: {} new, {} gone, {} still there\n",
+        change.new.len(),
+        change.gone.len(),
+        change.still
+    );
+    for one in change.new.iter().take(most) {
+        let _ = writeln!(page, "- {}", finding_line(&one.finding, links));
+    }
+    more(page, change.new.len(), most);
+    if change.gone.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "\n<details><summary>{} gone</summary>\n", change.gone.len());
+    for (finding, _) in change.gone.iter().take(most) {
+        let _ = writeln!(page, "- {}", gone_line(finding));
+    }
+    more(page, change.gone.len(), most);
+    let _ = writeln!(page, "\n</details>");
+}
+
+/// A finding that is gone: its file may be gone as well, so that there is no link.
+fn gone_line(finding: &Finding) -> String {
+    finding_line(finding, &Links::default())
+}
+
+fn upgrades(page: &mut String, upgrades: &Upgrades, most: usize) {
+    if upgrades.steps.is_empty() {
+        return;
+    }
+    let steps: Vec<String> = upgrades.steps.iter().map(|step| step.title(true)).collect();
+    let lines = upgrades.notes.len() + upgrades.changes.len();
+    let _ = writeln!(page, "\n<details><summary><b>{}</b>: {lines} notes</summary>\n", steps.join(", "));
+    for note in upgrades.steps.iter().filter_map(|step| step.note()) {
+        let _ = writeln!(page, "- {}", escaped(&note));
+    }
+    for note in upgrades.notes.iter().take(most) {
+        let _ = writeln!(page, "- {} {}: {}", note.version, note.topic, escaped(note.text));
+    }
+    more(page, upgrades.notes.len(), most);
+    for change in upgrades.changes.iter().take(most) {
+        let name = format!("{} {}", change.object.id().kind, change.object.name());
+        let _ =
+            writeln!(page, "- **{}** from {} on: {}", escaped(&name), change.version, escaped(change.text));
+    }
+    more(page, upgrades.changes.len(), most);
+    let _ = writeln!(page, "\n</details>");
+}

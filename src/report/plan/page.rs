@@ -1,0 +1,274 @@
+//! A plan as sections of items, which the formats for people lay out.
+
+use gpulint_rules::Pointer;
+use gpulint_rules::plan::{ASSUMED_START_MINUTES, ClassPlan, Fate, Money, PoolPlan};
+
+use crate::report::answer::{place_of, workload_name};
+use crate::report::place::position;
+use crate::terminal::count;
+
+use super::words;
+use super::{PlanReport, PlannedSet};
+
+/// What a set has to say.
+pub(super) struct Body {
+    /// The sets for which all of it holds.
+    pub(super) sets: Vec<String>,
+    pub(super) sections: Vec<Section>,
+    pub(super) money: Option<MoneyTable>,
+}
+
+pub(super) struct Section {
+    pub(super) title: &'static str,
+    pub(super) items: Vec<Item>,
+}
+
+/// Something that changes.
+#[derive(PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) place: Option<(String, u32)>,
+    pub(super) details: Vec<String>,
+}
+
+pub(super) struct MoneyTable {
+    pub(super) rows: Vec<MoneyRow>,
+    /// Dollars an hour with the most replicas, before and after.
+    pub(super) most: (Option<i128>, Option<i128>),
+}
+
+pub(super) struct MoneyRow {
+    pub(super) name: String,
+    pub(super) before: String,
+    pub(super) after: String,
+    pub(super) causes: Vec<String>,
+}
+
+/// The sets, those that say the same together.
+pub(super) fn bodies(report: &PlanReport) -> Vec<Body> {
+    let mut bodies: Vec<(String, Body)> = Vec::new();
+    for set in &report.sets {
+        let (sections, money) = (sections(set), set.plan.money.as_ref().map(money_table));
+        let name = match (&set.name, set.is_new, set.is_gone) {
+            (None, ..) => String::new(),
+            (Some(name), true, _) => format!("{name} (new)"),
+            (Some(name), _, true) => format!("{name} (gone)"),
+            (Some(name), ..) => name.to_string(),
+        };
+        let key = key_of(&sections, money.as_ref());
+        match bodies.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, body)) => body.sets.push(name),
+            None => bodies.push((key, Body { sets: vec![name], sections, money })),
+        }
+    }
+    bodies.into_iter().map(|(_, body)| body).collect()
+}
+
+/// Everything that is said, to compare it.
+fn key_of(sections: &[Section], money: Option<&MoneyTable>) -> String {
+    let mut key = String::new();
+    for item in sections.iter().flat_map(|section| &section.items) {
+        key.push_str(&format!("{}|{}|{:?}|{:?}\n", item.name, item.text, item.place, item.details));
+    }
+    for row in money.iter().flat_map(|money| &money.rows) {
+        key.push_str(&format!("{}|{}|{}|{:?}\n", row.name, row.before, row.after, row.causes));
+    }
+    key
+}
+
+fn sections(set: &PlannedSet) -> Vec<Section> {
+    let pools = set.plan.pools.iter().map(pool_item);
+    let classes = set.plan.classes.iter().map(class_item);
+    let (nodes, kept): (Vec<(bool, Item)>, Vec<(bool, Item)>) =
+        pools.chain(classes).partition(|(costs, _)| *costs);
+    let plain = |items: Vec<(bool, Item)>| items.into_iter().map(|(_, item)| item).collect::<Vec<_>>();
+    let mut sections = vec![
+        Section { title: "Nodes that are replaced", items: plain(nodes) },
+        Section { title: "Changes that replace no node", items: plain(kept) },
+        Section { title: "Pods that go elsewhere", items: moves(set) },
+    ];
+    sections.retain(|section| !section.items.is_empty());
+    sections
+}
+
+fn pool_item(pool: &PoolPlan) -> (bool, Item) {
+    let costs = pool.fate.costs_nodes() || pool.fate == Fate::Unknown;
+    let mut details = Vec::new();
+    if let Some(rollout) = &pool.rollout {
+        details.extend(words::rollout(pool, rollout));
+        details.extend(words::holders(rollout));
+    }
+    details.extend(pool.edits.iter().map(words::edit));
+    let place = pool.edits.first().and_then(|edit| place(&edit.object, &edit.pointer));
+    let place = place.or_else(|| self::place(&pool.object, &Pointer::root()));
+    (costs, Item { name: pool.name.clone(), text: words::fate(pool), place, details })
+}
+
+fn class_item(class: &ClassPlan) -> (bool, Item) {
+    let costs = class.fate.costs_nodes() || class.fate == Fate::Unknown;
+    let details = class.edits.iter().map(words::edit).collect();
+    let place = class.edits.first().and_then(|edit| place(&edit.object, &edit.pointer));
+    let place = place.or_else(|| self::place(&class.object, &Pointer::root()));
+    let name = format!("{} {}", class.object.id().kind, class.object.name());
+    (costs, Item { name, text: words::class_fate(class), place, details })
+}
+
+fn place(object: &gpulint_rules::Object, pointer: &Pointer) -> Option<(String, u32)> {
+    position(object, pointer).map(|(file, line, _)| (file, line))
+}
+
+/// The workloads whose pods go elsewhere; those with the same words are one item.
+fn moves(set: &PlannedSet) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    let mut known: Vec<(String, Vec<String>)> = Vec::new();
+    for one in &set.plan.moves {
+        let (text, name) = (words::movement(one), workload_name(&one.workload));
+        if let Some(at) = known.iter().position(|(same, _)| *same == text) {
+            if !known[at].1.contains(&name) {
+                known[at].1.push(name);
+            }
+            continue;
+        }
+        let (file, line) = place_of(&one.workload, &one.spec);
+        items.push(Item {
+            name: name.clone(),
+            text: text.clone(),
+            place: file.zip(line),
+            details: Vec::new(),
+        });
+        known.push((text, vec![name]));
+    }
+    for (item, (_, names)) in items.iter_mut().zip(known) {
+        if let [_, others @ ..] = names.as_slice()
+            && !others.is_empty()
+        {
+            item.details.push(format!("the same: {}", words::names(others)));
+        }
+    }
+    items
+}
+
+fn money_table(money: &Money) -> MoneyTable {
+    let mut rows: Vec<MoneyRow> = Vec::new();
+    for pool in &money.pools {
+        let causes = pool.causes.iter().map(words::cause).collect();
+        let (before, after) =
+            (words::cost(pool.floor.0, pool.ceiling.0), words::cost(pool.floor.1, pool.ceiling.1));
+        rows.push(MoneyRow { name: pool.pool.clone(), before, after, causes });
+    }
+    let side = |capacity: &gpulint_rules::fit::Capacity| {
+        words::cost(capacity.floor.micro_dollars, capacity.ceiling.micro_dollars)
+    };
+    let row = |name: &str, before: String, after: String| MoneyRow {
+        name: name.to_owned(),
+        before,
+        after,
+        causes: Vec::new(),
+    };
+    rows.push(row("all NodePools", side(&money.before), side(&money.after)));
+    let left_out = (left_out(&money.before), left_out(&money.after));
+    if left_out.0 != left_out.1 {
+        rows.push(row("pods without room", left_out.0.to_string(), left_out.1.to_string()));
+    }
+    if money.limits.0 != money.limits.1 {
+        rows.push(row("most by limits", words::bill(money.limits.0), words::bill(money.limits.1)));
+    }
+    let most = (money.before.ceiling.micro_dollars, money.after.ceiling.micro_dollars);
+    MoneyTable { rows, most }
+}
+
+/// The number of pods that have no room with the most replicas.
+fn left_out(capacity: &gpulint_rules::fit::Capacity) -> u64 {
+    capacity.ceiling.misfits.iter().map(|misfit| misfit.pods).sum()
+}
+
+/// The change in one line; empty if there is none.
+pub(super) fn headline(report: &PlanReport) -> String {
+    let mut parts = Vec::new();
+    let pools = |wanted: fn(Fate) -> bool| {
+        let all = report.sets.iter().flat_map(|set| &set.plan.pools);
+        all.filter(|pool| wanted(pool.fate)).count()
+    };
+    let stay = report.sets.iter().flat_map(|set| &set.plan.pools);
+    let stay =
+        stay.filter(|pool| pool.fate.costs_nodes() && pool.rollout.as_ref().is_some_and(|one| one.never));
+    let stay = stay.count();
+    let replaced = pools(Fate::costs_nodes) - stay;
+    if replaced > 0 {
+        parts.push(format!("nodes of {} are replaced", count(replaced, "NodePool")));
+    }
+    if stay > 0 {
+        parts.push(format!("nodes of {} drift and stay", count(stay, "NodePool")));
+    }
+    let unknown = pools(|fate| fate == Fate::Unknown);
+    if unknown > 0 {
+        parts.push(format!("nodes of {} may be replaced", count(unknown, "NodePool")));
+    }
+    let moves = || report.sets.iter().flat_map(|set| &set.plan.moves);
+    let lost = moves().filter(|one| one.fits_nowhere()).count();
+    if lost > 0 {
+        parts.push(format!(
+            "{} no NodePool",
+            if lost == 1 { "1 workload fits".to_owned() } else { format!("{lost} workloads fit") }
+        ));
+    }
+    let moved = moves().count() - lost;
+    if moved > 0 {
+        parts.push(format!("pods of {} go elsewhere", count(moved, "workload")));
+    }
+    let money = || report.sets.iter().filter_map(|set| set.plan.money.as_ref());
+    let more: u64 = money().map(|money| left_out(&money.after).saturating_sub(left_out(&money.before))).sum();
+    if more > 0 {
+        let pods = usize::try_from(more).unwrap_or(usize::MAX);
+        parts.push(format!("{} more without room with the most replicas", count(pods, "pod")));
+    }
+    // What is saved by pods that do not run is no saving.
+    if let Some(text) = growth(report).filter(|_| more == 0) {
+        parts.push(text);
+    }
+    if !report.findings.new.is_empty() {
+        parts.push(count(report.findings.new.len(), "new finding"));
+    }
+    if !report.findings.gone.is_empty() {
+        parts.push(format!("{} gone", report.findings.gone.len()));
+    }
+    parts.extend(report.upgrades.steps.iter().map(|step| step.title(false)));
+    parts.join("; ")
+}
+
+/// By how much the cost of all sets differs with the most replicas.
+fn growth(report: &PlanReport) -> Option<String> {
+    let money = report.sets.iter().filter_map(|set| set.plan.money.as_ref());
+    let differences =
+        money.map(|money| Some(money.after.ceiling.micro_dollars? - money.before.ceiling.micro_dollars?));
+    let sum = differences.sum::<Option<i128>>()?;
+    let amount = sum.unsigned_abs() as f64 / 1e6;
+    match sum {
+        0 => None,
+        1.. => Some(format!("${amount:.2} an hour more with the most replicas")),
+        _ => Some(format!("${amount:.2} an hour less with the most replicas")),
+    }
+}
+
+/// What the numbers rest on.
+pub(super) fn notes(report: &PlanReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    let pools = || report.sets.iter().flat_map(|set| &set.plan.pools);
+    if pools().any(|pool| pool.rollout.as_ref().is_some_and(|rollout| rollout.minutes.is_some())) {
+        notes.push(format!(
+            "Times: {ASSUMED_START_MINUTES} minutes for a node to start, and up to the grace period of its pods to drain. \
+             `--nodes POOL=N` says how many run."
+        ));
+    }
+    if pools().any(|pool| pool.fate.costs_nodes()) {
+        notes.push(
+            "Not known here: what selectors of AMIs, subnets and security groups choose in EC2.".to_owned(),
+        );
+    }
+    if report.sets.iter().any(|set| set.plan.money.is_some()) {
+        let prices = crate::report::answer::price_note(report.region.as_deref());
+        notes.push(format!("Dollars: an hour, with the fewest to the most replicas. {prices}"));
+    }
+    notes
+}

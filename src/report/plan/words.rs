@@ -1,0 +1,402 @@
+//! The words of a plan, with names in backticks.
+
+use std::collections::BTreeMap;
+
+use gpulint_rules::fit::{FitVerdict, uncertainty_text};
+use gpulint_rules::karpenter::drift::{Departure, Drift};
+use gpulint_rules::plan::{
+    Bill, BudgetText, ClassPlan, Edit, Effect, Fate, Landing, MoneyCause, Move, NodeCount, PoolPlan, Range,
+    Rollout, Turn,
+};
+
+use crate::report::answer::{dollars, workload_name};
+use crate::terminal::count;
+
+/// Maximum number of fields, types or names in a sentence.
+const MAX_NAMES: usize = 3;
+/// Number of types of a family from which on only the family is named.
+const MANY_TYPES: usize = 3;
+
+/// `a`, `b` and 3 more.
+pub(super) fn names(all: &[String]) -> String {
+    let quoted: Vec<String> = all.iter().map(|name| format!("`{name}`")).collect();
+    listed(&quoted)
+}
+
+/// a, b and 3 more.
+fn listed(all: &[String]) -> String {
+    match all {
+        [] => String::new(),
+        [one] => one.clone(),
+        several if several.len() > MAX_NAMES => {
+            format!("{} and {} more", several[..MAX_NAMES].join(", "), several.len() - MAX_NAMES)
+        }
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+fn fields(edits: &[&Edit]) -> String {
+    names(&edits.iter().map(|edit| field(edit)).collect::<Vec<_>>())
+}
+
+/// The field of an edit, with the object if that is not the NodePool itself.
+pub(super) fn field(edit: &Edit) -> String {
+    edit.field.clone()
+}
+
+/// `field`: before -> after.
+pub(super) fn edit(edit: &Edit) -> String {
+    let object = match edit.object.id().kind.as_str() {
+        "NodePool" => String::new(),
+        kind => format!(" of {kind} `{}`", edit.object.name()),
+    };
+    let values = match (&edit.before, &edit.after) {
+        (Some(before), Some(after)) => format!("{before} -> {after}"),
+        (None, Some(after)) => format!("added, {after}"),
+        (Some(before), None) => format!("removed, was {before}"),
+        (None, None) => String::new(),
+    };
+    format!("`{}`{object}: {values}", edit.field)
+}
+
+/// What becomes of the nodes of a pool.
+pub(super) fn fate(pool: &PoolPlan) -> String {
+    match pool.fate {
+        Fate::Removed => {
+            "is gone: where it is deleted, Karpenter drains its nodes at once, whatever the budgets say"
+                .to_owned()
+        }
+        Fate::Added => "is new".to_owned(),
+        Fate::All | Fate::Some if pool.rollout.as_ref().is_some_and(|rollout| rollout.never) => {
+            of_edits(pool.fate, &pool.edits).replacen("are replaced", "drift and stay", 1)
+        }
+        fate => of_edits(fate, &pool.edits),
+    }
+}
+
+/// What becomes of nodes of a class, or by an overlay.
+pub(super) fn class_fate(class: &ClassPlan) -> String {
+    let is_class = class.object.id().kind == "EC2NodeClass";
+    match class.fate {
+        Fate::Added => "is new: it counts for new nodes".to_owned(),
+        Fate::None if class.edits.is_empty() => "is gone: nodes that run keep what they have".to_owned(),
+        Fate::None if !is_class => {
+            let edits: Vec<&Edit> = class.edits.iter().collect();
+            format!("changes only what Karpenter expects of new nodes, by {}", fields(&edits))
+        }
+        fate => format!("no NodePool here uses it; of those that do, {}", of_edits(fate, &class.edits)),
+    }
+}
+
+fn of_edits(fate: Fate, edits: &[Edit]) -> String {
+    let with =
+        |effect: fn(&Effect) -> bool| edits.iter().filter(|edit| effect(&edit.effect)).collect::<Vec<_>>();
+    let all: Vec<&Edit> = edits.iter().collect();
+    match fate {
+        Fate::All => {
+            let hashed = with(|effect| *effect == Effect::Replaces);
+            if hashed.is_empty() {
+                format!("all nodes are replaced: {}", departing(edits))
+            } else {
+                format!("all nodes are replaced, by {}", fields(&hashed))
+            }
+        }
+        Fate::Some => format!("some nodes are replaced: {}", departing(edits)),
+        Fate::Unknown => {
+            let hidden = with(|effect| *effect == Effect::Unknown);
+            let selected = with(|effect| *effect == Effect::Selects);
+            if hidden.is_empty() {
+                format!("nodes are replaced if {} selects something else in EC2", fields(&selected))
+            } else {
+                format!("whether nodes are replaced is not known: a placeholder hides {}", fields(&hidden))
+            }
+        }
+        Fate::Refused => {
+            let refused = with(|effect| *effect == Effect::Refused);
+            format!("the API server rejects the edit of {}", fields(&refused))
+        }
+        Fate::None | Fate::Removed | Fate::Added => format!("no node is replaced, by {}", fields(&all)),
+    }
+}
+
+/// The nodes that leave by their types and labels.
+fn departing(edits: &[Edit]) -> String {
+    let mut all: Vec<&Departure> = Vec::new();
+    for edit in edits {
+        if let Effect::Departs(left) = &edit.effect {
+            all.extend(left.iter().filter(|one| !all.contains(one)).collect::<Vec<_>>());
+        }
+    }
+    let texts: Vec<String> = all.iter().map(|left| departure(left)).collect();
+    if texts.is_empty() { "those that no longer meet the requirements".to_owned() } else { texts.join("; ") }
+}
+
+fn departure(left: &Departure) -> String {
+    match &left.key {
+        None => format!("those of {}", types(&left.types)),
+        Some(key) if !left.values.is_empty() => format!("those whose `{key}` is {}", names(&left.values)),
+        Some(key) if left.drift == Drift::All => format!("none has the `{key}` that is asked for now"),
+        Some(key) => format!("those whose `{key}` is no longer admitted"),
+    }
+}
+
+/// Instance types; of many of a family only the family.
+pub(super) fn types(all: &[&'static str]) -> String {
+    let mut families: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for name in all {
+        families.entry(name.split('.').next().unwrap_or(name)).or_default().push(name);
+    }
+    let mut named: Vec<String> = Vec::new();
+    for (family, types) in families {
+        if types.len() >= MANY_TYPES {
+            named.push(format!("{family} ({})", count(types.len(), "type")));
+        } else {
+            named.extend(types.iter().map(|name| (*name).to_owned()));
+        }
+    }
+    listed(&named)
+}
+
+/// How the replacement goes on: nodes, how many at a time, when not, how long.
+pub(super) fn rollout(pool: &PoolPlan, rollout: &Rollout) -> Option<String> {
+    if pool.fate == Fate::Removed {
+        return match pool.nodes {
+            NodeCount::Unknown => None,
+            nodes => Some(format!("{} at once", node_count(nodes))),
+        };
+    }
+    if rollout.never {
+        return Some(format!(
+            "never: the budgets ({}) allow no drifted node, so that nodes stay as they are until they expire",
+            rollout.budgets.iter().map(budget).collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let is_one = matches!(pool.nodes, NodeCount::Stated(1) | NodeCount::Packed(_, 1));
+    let mut text = node_count(pool.nodes);
+    if !is_one {
+        text.push_str(&format!(", {}", at_once(rollout.at_once)));
+    }
+    let closed: Vec<String> = rollout.budgets.iter().filter(|one| is_closed(one)).map(window).collect();
+    if !closed.is_empty() {
+        text.push_str(&format!(", not {}", listed(&closed)));
+    }
+    if let Some((least, most)) = rollout.minutes {
+        text.push_str(&format!(": {}", span((least, most))));
+    }
+    Some(text)
+}
+
+fn is_closed(budget: &BudgetText) -> bool {
+    budget.schedule.is_some() && matches!(budget.nodes.as_str(), "0" | "0%")
+}
+
+/// `in the 8h from `0 9 * * 1-5``.
+fn window(budget: &BudgetText) -> String {
+    let schedule = budget.schedule.as_deref().unwrap_or_default();
+    format!("in the {} from `{schedule}` (UTC)", budget.duration.as_deref().unwrap_or("time"))
+}
+
+fn budget(budget: &BudgetText) -> String {
+    match &budget.schedule {
+        None => format!("`nodes: {}`", budget.nodes),
+        Some(schedule) => format!("`nodes: {}` at `{schedule}`", budget.nodes),
+    }
+}
+
+pub(super) fn node_count(nodes: NodeCount) -> String {
+    let plain = |nodes: u64| count(usize::try_from(nodes).unwrap_or(usize::MAX), "node");
+    match nodes {
+        NodeCount::Stated(nodes) => plain(nodes),
+        NodeCount::Packed(least, most) if least == most => plain(most),
+        NodeCount::Packed(least, most) => format!("{least} to {}", plain(most)),
+        NodeCount::Unknown => "the nodes".to_owned(),
+    }
+}
+
+fn at_once(at_once: Option<(Option<u32>, Option<u32>)>) -> String {
+    match at_once {
+        Some((Some(1), Some(1))) => "one at a time".to_owned(),
+        Some((Some(least), Some(most))) if least == most => format!("{most} at a time"),
+        Some((Some(least), Some(most))) => format!("{least} to {most} at a time"),
+        Some((Some(least), None)) => format!("at times {least}, at times all at once"),
+        Some((None, _)) => "all at once".to_owned(),
+        None => "at a pace that its budgets do not show".to_owned(),
+    }
+}
+
+/// A time from the least to the most, in minutes.
+fn span((least, most): (i64, i64)) -> String {
+    let (least, most) = (minutes(least, false), minutes(most, true));
+    if least == most { format!("about {least}") } else { format!("{least} to {most}") }
+}
+
+fn minutes(minutes: i64, up: bool) -> String {
+    let whole = |unit: i64| if up { (minutes + unit - 1) / unit } else { minutes / unit };
+    match minutes {
+        ..120 => format!("{minutes} min"),
+        120..2880 => format!("{} h", whole(60)),
+        _ => format!("{} days", whole(1440)),
+    }
+}
+
+/// What holds nodes.
+pub(super) fn holders(rollout: &Rollout) -> Vec<String> {
+    let limit = rollout.drain_limit.map_or_else(
+        || "its nodes stay until the pods end".to_owned(),
+        |seconds| {
+            format!("its nodes stay for {} at most (`terminationGracePeriod`)", minutes(seconds / 60, true))
+        },
+    );
+    let holder = |held: &gpulint_rules::plan::Holder| {
+        format!("held by {}, {}: {limit}", workload_name(&held.workload), held.reason)
+    };
+    let mut all: Vec<String> = rollout.holders.iter().take(MAX_NAMES).map(holder).collect();
+    if rollout.holders.len() > MAX_NAMES {
+        all.push(format!("held by {} as well", count(rollout.holders.len() - MAX_NAMES, "more workload")));
+    }
+    all
+}
+
+/// Where the pods of a workload go now, and went before.
+pub(super) fn movement(one: &Move) -> String {
+    let pool = |landing: Option<&Landing>| {
+        landing.and_then(|landing| landing.pool.as_ref()).map(|pool| format!("`{}`", pool.name()))
+    };
+    let (before, after) = (one.before.as_ref(), one.after.as_ref());
+    let was = pool(before).map_or_else(String::new, |pool| format!(", was on {pool}"));
+    let on = pool(after).map_or_else(String::new, |pool| format!(" on {pool}"));
+    // That the first pool is another one says as well that the old one no longer admits the pods.
+    let is_moved = one.turns.contains(&Turn::Pool);
+    let others = |ours: Option<&Landing>, theirs: Option<&Landing>| {
+        let first =
+            ours.filter(|_| is_moved).and_then(|landing| Some(landing.pool.as_ref()?.name().to_owned()));
+        let mut pools = only_in(ours, theirs);
+        pools.retain(|pool| Some(pool) != first.as_ref());
+        pools
+    };
+    let turn = |turn: &Turn| match turn {
+        Turn::Lost => format!("fits nowhere{was}{}", why(after)),
+        Turn::New if one.fits_nowhere() => format!("is new and fits nowhere{}", why(after)),
+        Turn::New => match pool(after) {
+            Some(pool) => format!("is new: lands on {pool}{}", capacity(after)),
+            None => format!("is new: whether it fits is not known{}", doubts(after)),
+        },
+        Turn::Gone => format!("is gone{was}"),
+        Turn::Uncertain => format!("may or may not fit{was}{}", doubts(after)),
+        Turn::Certain => format!("fits{on}, which was not certain before"),
+        Turn::Found => match pool(after) {
+            Some(pool) => format!("fits on {pool}, and nowhere before"),
+            None => format!("may fit, and did not before{}", doubts(after)),
+        },
+        Turn::CapacityType => format!("runs on {} first, was {}", first(after), first(before)),
+        Turn::Pool => format!("lands on {} first{was}", pool(after).unwrap_or_default()),
+        Turn::Architecture => {
+            format!("may run on {}, was {}", architectures(after), architectures(before))
+        }
+        Turn::Loses => match others(before, after) {
+            pools if pools.is_empty() => String::new(),
+            pools => format!("no longer admitted by {}", names(&pools)),
+        },
+        Turn::Gains => match others(after, before) {
+            pools if pools.is_empty() => String::new(),
+            pools => format!("admitted by {} as well", names(&pools)),
+        },
+    };
+    let texts: Vec<String> = one.turns.iter().map(turn).filter(|text| !text.is_empty()).collect();
+    texts.join("; ")
+}
+
+fn only_in(one: Option<&Landing>, other: Option<&Landing>) -> Vec<String> {
+    let of = |landing: Option<&Landing>| landing.map_or_else(Vec::new, |landing| landing.pools.clone());
+    let other = of(other);
+    of(one).into_iter().filter(|pool| !other.contains(pool)).collect()
+}
+
+fn first(landing: Option<&Landing>) -> String {
+    let first = landing.and_then(|landing| landing.capacity_types.first());
+    first.map_or_else(|| "no capacity type".to_owned(), |name| format!("`{name}`"))
+}
+
+fn capacity(landing: Option<&Landing>) -> String {
+    let first = landing.and_then(|landing| landing.capacity_types.first());
+    first.map_or_else(String::new, |name| format!(", `{name}` first"))
+}
+
+fn architectures(landing: Option<&Landing>) -> String {
+    landing.map_or_else(String::new, |landing| landing.architectures.join(" and "))
+}
+
+/// The nearest pool, with its reasons and what would be enough to remove them.
+fn why(landing: Option<&Landing>) -> String {
+    let Some(landing) = landing else { return String::new() };
+    if let Some(ignored) = &landing.ignored {
+        return format!(": {}", ignored.text);
+    }
+    let Some((pool, obstacles)) = &landing.nearest else { return String::new() };
+    let reasons: Vec<&str> = obstacles.iter().map(|obstacle| obstacle.reason.as_str()).collect();
+    let changes = obstacles.iter().filter_map(|obstacle| obstacle.changes.first());
+    let changes: Vec<&str> = changes.map(|change| change.text.as_str()).collect();
+    let help = if changes.is_empty() { String::new() } else { format!("; help: {}", changes.join(", and ")) };
+    format!(": nearest is `{}`, but {}{help}", pool.name(), reasons.join(", and "))
+}
+
+fn doubts(landing: Option<&Landing>) -> String {
+    let doubts = landing.map_or(&[][..], |landing| landing.uncertainties.as_slice());
+    doubts.first().map_or_else(String::new, |first| format!(": {}", uncertainty_text(first)))
+}
+
+/// The verdict of a side in JSON.
+pub(super) fn verdict(landing: &Landing) -> &'static str {
+    match landing.verdict {
+        FitVerdict::Fits => "fits",
+        FitVerdict::DoesNotFit => "does-not-fit",
+        FitVerdict::Unknown => "unknown",
+    }
+}
+
+/// Why a pool costs something else.
+pub(super) fn cause(cause: &MoneyCause) -> String {
+    let pods =
+        |(least, most): Range| if least == most { most.to_string() } else { format!("{least} to {most}") };
+    let from = |pool: &Option<String>| match pool {
+        Some(pool) => format!(" from `{pool}`"),
+        None => String::new(),
+    };
+    let to = |pool: &Option<String>| match pool {
+        Some(pool) => format!(" to `{pool}`"),
+        None => ": it fits nowhere".to_owned(),
+    };
+    match cause {
+        MoneyCause::Replicas { workload, before, after } => {
+            format!("{} runs {} pods, was {}", workload_name(workload), pods(*after), pods(*before))
+        }
+        MoneyCause::Types { before, after } => format!("nodes are {}, were {}", types(after), types(before)),
+        MoneyCause::Arrives { workload, from: pool } => {
+            format!("{} comes{}", workload_name(workload), from(pool))
+        }
+        MoneyCause::Leaves { workload, to: pool } => format!("{} goes{}", workload_name(workload), to(pool)),
+        MoneyCause::NewWorkload(workload) => format!("{} is new", workload_name(workload)),
+        MoneyCause::GoneWorkload(workload) => format!("{} is gone", workload_name(workload)),
+        MoneyCause::Requests(workload) => format!("{} asks for something else", workload_name(workload)),
+        MoneyCause::NewPool => "the NodePool is new".to_owned(),
+        MoneyCause::GonePool => "the NodePool is gone".to_owned(),
+        MoneyCause::Limits => "its limits allow another amount at the most".to_owned(),
+    }
+}
+
+/// Dollars an hour with the fewest and the most replicas.
+pub(super) fn cost(floor: Option<i128>, ceiling: Option<i128>) -> String {
+    let one =
+        |micro: Option<i128>| micro.map_or_else(|| "?".to_owned(), |micro| format!("{:.2}", dollars(micro)));
+    let (least, most) = (one(floor), one(ceiling));
+    if least == most { most } else { format!("{least} to {most}") }
+}
+
+/// The highest bill under the limits.
+pub(super) fn bill(bill: Bill) -> String {
+    match bill {
+        Bill::Absent => "-".to_owned(),
+        Bill::Unlimited => "no limit".to_owned(),
+        Bill::Micro(micro) => format!("{:.2}", dollars(micro)),
+    }
+}

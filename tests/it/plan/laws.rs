@@ -1,0 +1,142 @@
+//! What holds for every change.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{Run, run_in};
+
+fn stories() -> Vec<PathBuf> {
+    let all = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/plan")).unwrap();
+    all.map(|entry| entry.unwrap().path()).filter(|path| path.join("before").is_dir()).collect()
+}
+
+fn plan(folder: &Path, before: &str, after: &str, format: &str) -> Run {
+    run_in(folder, &["plan", "--before", before, "--after", after, "--format", format], "")
+}
+
+fn json(folder: &Path, before: &str, after: &str) -> Value {
+    plan(folder, before, after, "json").json_of("plan")
+}
+
+#[test]
+fn nothing_is_said_of_two_equal_sides() {
+    for story in stories() {
+        for side in ["before", "after"] {
+            plan(&story, side, side, "text").exits(0).prints("nothing changes");
+            let value = json(&story, side, side);
+            assert_eq!(value["sets"].as_array().unwrap().len(), 0, "{}", story.display());
+        }
+    }
+}
+
+/// The opposite of a change to the place of pods.
+fn opposite(turn: &str) -> &str {
+    match turn {
+        "fits-nowhere" => "fits-again",
+        "fits-again" => "fits-nowhere",
+        "uncertain" => "certain",
+        "certain" => "uncertain",
+        "loses-pool" => "gains-pool",
+        "gains-pool" => "loses-pool",
+        "new" => "gone",
+        "gone" => "new",
+        same => same,
+    }
+}
+
+fn texts(list: &Value, of: impl Fn(&Value) -> String) -> BTreeSet<String> {
+    list.as_array().unwrap().iter().map(of).collect()
+}
+
+#[test]
+fn the_way_back_mirrors_the_way_there() {
+    for story in stories() {
+        let (there, back) = (json(&story, "before", "after"), json(&story, "after", "before"));
+        let print = |finding: &Value| finding["fingerprint"].to_string();
+        let shown = story.display();
+        assert_eq!(
+            texts(&there["findings"]["new"], print),
+            texts(&back["findings"]["gone"], print),
+            "{shown}"
+        );
+        assert_eq!(
+            texts(&there["findings"]["gone"], print),
+            texts(&back["findings"]["new"], print),
+            "{shown}"
+        );
+        assert_eq!(there["findings"]["still"], back["findings"]["still"], "{shown}");
+        let sets = |value: &Value| value["sets"].as_array().unwrap().clone();
+        assert_eq!(sets(&there).len(), sets(&back).len(), "{shown}");
+        for one in sets(&there) {
+            let other = sets(&back).into_iter().find(|other| other["name"] == one["name"]).unwrap();
+            let turns = |set: &Value, mirrored: bool| {
+                texts(&set["workloads"], |workload| {
+                    let changes = texts(&workload["changes"], |turn| {
+                        let turn = turn.as_str().unwrap();
+                        (if mirrored { opposite(turn) } else { turn }).to_owned()
+                    });
+                    format!("{} {changes:?}", workload["name"])
+                })
+            };
+            assert_eq!(turns(&one, false), turns(&other, true), "{shown}");
+            let money = |set: &Value, side: &str| set["money"][side].clone();
+            assert_eq!(money(&one, "before"), money(&other, "after"), "{shown}");
+            assert_eq!(money(&one, "after"), money(&other, "before"), "{shown}");
+            // The fields that differ are the same both ways, whatever each does to nodes.
+            let fields = |set: &Value| {
+                let pools = set["pools"].as_array().unwrap().iter();
+                let edits = pools.flat_map(|pool| pool["edits"].as_array().unwrap().clone());
+                edits.map(|edit| edit["field"].to_string()).collect::<BTreeSet<_>>()
+            };
+            assert_eq!(fields(&one), fields(&other), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn pods_and_dollars_are_those_of_the_capacity() {
+    for story in stories() {
+        let value = json(&story, "before", "after");
+        for side in ["before", "after"] {
+            let run = run_in(&story.join(side), &["pools", "--capacity", "--format", "json"], "");
+            let Ok(pools) = serde_json::from_str::<Value>(&run.out) else { continue };
+            for set in value["sets"].as_array().unwrap() {
+                if set["money"].is_null() {
+                    continue;
+                }
+                let all = pools["capacity"].as_array().unwrap();
+                let of_set = all.iter().find(|one| one["set"] == set["name"] || all.len() == 1);
+                for load in ["floor", "ceiling"] {
+                    let (ours, theirs) = (&set["money"][side][load], &of_set.unwrap()[load]);
+                    for member in ["pods", "dollarsAnHour", "verdict", "nodes", "pools"] {
+                        assert_eq!(
+                            ours[member],
+                            theirs[member],
+                            "{} {side} {load} {member}",
+                            story.display()
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_finding_is_new_or_gone_or_still_there() {
+    for story in stories() {
+        let value = json(&story, "before", "after");
+        let print = |finding: &Value| finding["fingerprint"].to_string();
+        let (new, gone) = (texts(&value["findings"]["new"], print), texts(&value["findings"]["gone"], print));
+        assert!(new.is_disjoint(&gone), "{}", story.display());
+        let checked = |side: &str| {
+            let run = run_in(&story.join(side), &["check", "--format", "json"], "");
+            run.json()["diagnostics"].as_array().unwrap().len()
+        };
+        let still = usize::try_from(value["findings"]["still"].as_u64().unwrap()).unwrap();
+        assert_eq!(checked("before"), still + gone.len(), "{}", story.display());
+        assert_eq!(checked("after"), still + new.len(), "{}", story.display());
+    }
+}

@@ -1,0 +1,5 @@
+//! `gpulint plan` and `gpulint check --since`, from outside.
+
+mod laws;
+mod revisions;
+mod stories;

@@ -1,0 +1,200 @@
+//! Revisions of git: `gpulint plan` and `gpulint check --since` in a repository of the test.
+
+use std::process::Command;
+
+use crate::support::{Folder, Run};
+
+/// A repository in a folder of the test.
+struct Repository(Folder);
+
+const POOL: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: gpu}
+spec:
+  limits: {nvidia.com/gpu: 8}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m, budgets: [{nodes: '1'}]}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      expireAfter: 720h
+      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+      requirements:
+        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+";
+
+const OLD_FINDING: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: old, namespace: ml}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: old}}
+  template:
+    metadata: {labels: {app: old}}
+    spec: {containers: [{name: a, image: 'registry.internal/a:latest'}]}
+";
+
+impl Repository {
+    fn new() -> Repository {
+        let repository =
+            Repository(Folder::new().with("clusters/pool.yaml", POOL).with("clusters/old.yaml", OLD_FINDING));
+        repository.git(&["init", "-q", "-b", "main"]);
+        repository.commit("first");
+        repository
+    }
+
+    fn git(&self, args: &[&str]) {
+        let mut command = Command::new("git");
+        let options = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"];
+        let output = command.args(options).args(args).current_dir(&self.0.0).output().unwrap();
+        assert!(output.status.success(), "git {args:?}: {output:?}");
+    }
+
+    fn commit(&self, title: &str) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", title]);
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        let path = self.0.0.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        self.0.run(args)
+    }
+
+    fn change_pool(&self) {
+        self.write("clusters/pool.yaml", &POOL.replace("expireAfter: 720h", "expireAfter: 168h"));
+    }
+}
+
+#[test]
+fn the_working_tree_is_compared_with_where_it_left_the_default_branch() {
+    let repository = Repository::new();
+    repository.run(&["plan"]).exits(0).prints("main -> the working tree: nothing changes");
+    repository.git(&["checkout", "-q", "-b", "topic"]);
+    repository.change_pool();
+    let expected = "gpu all nodes are replaced, by `spec.template.spec.expireAfter`";
+    repository.run(&["plan"]).exits(0).prints(expected).prints("(clusters/pool.yaml:10)");
+    repository.commit("expire sooner");
+    repository.run(&["plan"]).exits(0).prints(expected);
+    // What the base has since is not part of the change.
+    repository.git(&["checkout", "-q", "main"]);
+    repository.write("clusters/pool.yaml", &POOL.replace("g6", "g5"));
+    repository.commit("other");
+    repository.git(&["checkout", "-q", "topic"]);
+    let run = repository.run(&["plan", "main"]).exits(0).prints(expected);
+    assert!(!run.out.contains("instance-family"), "{run:#?}");
+    let run = repository.run(&["plan", "main..topic"]).exits(0).prints("instance-family");
+    assert!(run.out.starts_with("main -> topic: "), "{run:#?}");
+    let run = repository.run(&["plan", "main...topic"]).exits(0);
+    assert!(!run.out.contains("instance-family"), "{run:#?}");
+    repository.run(&["plan", "topic..topic"]).exits(0).prints("nothing changes");
+}
+
+#[test]
+fn nothing_is_written_into_the_repository() {
+    let repository = Repository::new();
+    repository.change_pool();
+    repository.commit("expire sooner");
+    let list = || {
+        let mut all: Vec<String> = Vec::new();
+        let mut folders = vec![repository.0.0.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let entry = entry.unwrap();
+                let data = entry.metadata().unwrap();
+                if data.is_dir() {
+                    folders.push(entry.path());
+                }
+                all.push(format!("{} {:?} {}", entry.path().display(), data.modified().unwrap(), data.len()));
+            }
+        }
+        all.sort();
+        all
+    };
+    let before = list();
+    repository.run(&["plan", "HEAD~1..HEAD"]).exits(0).prints("expireAfter");
+    repository.run(&["check", "--since", "HEAD~1"]);
+    assert_eq!(list(), before);
+}
+
+#[test]
+fn paths_narrow_a_plan() {
+    let repository = Repository::new();
+    repository.change_pool();
+    repository.write("other/pool.yaml", &POOL.replace("name: gpu}\nspec", "name: other}\nspec"));
+    repository.run(&["plan", "HEAD", "other"]).exits(0).prints("other is new");
+    let run = repository.run(&["plan", "HEAD", "clusters"]).exits(0).prints("expireAfter");
+    assert!(!run.out.contains("other"), "{run:#?}");
+    // Without a revision the first argument is a path.
+    repository.run(&["plan", "./clusters"]).exits(0).prints("expireAfter");
+    let clusters = repository.0.0.join("clusters");
+    crate::support::run_in(&clusters, &["plan", "HEAD"], "").exits(0).prints("(pool.yaml:10)");
+}
+
+#[test]
+fn flags_decide_what_fails() {
+    let repository = Repository::new();
+    repository.change_pool();
+    repository.run(&["plan", "HEAD"]).exits(0);
+    repository.run(&["plan", "HEAD", "--fail-on-replacement"]).exits(1).prints("fails: nodes are replaced");
+    repository
+        .run(&["plan", "HEAD", "--nodes", "gpu=12"])
+        .exits(0)
+        .prints("12 nodes, one at a time: 36 min to 48 min");
+    repository.run(&["plan", "HEAD", "--nodes", "gp=12"]).exits(2).complains("no NodePool `gp`");
+    repository.write("clusters/new.yaml", &OLD_FINDING.replace("old", "new"));
+    repository.run(&["plan", "HEAD"]).exits(1).prints("image-tag-latest").prints("fails: ");
+    repository.run(&["plan", "HEAD", "--fail-on", "never"]).exits(0);
+}
+
+#[test]
+fn a_revision_that_is_not_there_is_an_error() {
+    let repository = Repository::new();
+    repository.run(&["plan", "nowhere"]).exits(2).complains("there is no revision `nowhere`");
+    repository.run(&["plan", "main..nowhere"]).exits(2).complains("there is no revision `nowhere`");
+    repository.write("main/a.yaml", POOL);
+    repository.run(&["plan", "main"]).exits(2).complains("`main` is a revision and a path");
+    Folder::new().with("a.yaml", POOL).run(&["plan"]).exits(2).complains("--before DIR --after DIR");
+}
+
+#[test]
+fn a_shallow_clone_says_what_to_fetch() {
+    let repository = Repository::new();
+    repository.change_pool();
+    repository.commit("second");
+    let clone = Folder::new();
+    let from = format!("file://{}", repository.0.0.display());
+    let args = ["clone", "-q", "--depth", "1", from.as_str(), "clone"];
+    let output = Command::new("git").args(args).current_dir(&clone.0).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let run = crate::support::run_in(&clone.0.join("clone"), &["plan", "HEAD~1..HEAD"], "");
+    run.exits(2).complains("the clone is shallow").complains("`fetch-depth: 0`");
+}
+
+#[test]
+fn only_new_findings_are_reported_since_a_revision() {
+    let repository = Repository::new();
+    repository.run(&["check"]).prints("image-tag-latest");
+    let run = repository.run(&["check", "--since", "HEAD"]).exits(0).prints("no findings");
+    assert!(run.out.contains("there before `HEAD`"), "{run:#?}");
+    // A line that moves is not new.
+    repository.write("clusters/old.yaml", &format!("# a comment\n\n{OLD_FINDING}"));
+    repository.run(&["check", "--since", "HEAD"]).exits(0).prints("no findings");
+    repository.write("clusters/new.yaml", &OLD_FINDING.replace("old", "new"));
+    for format in
+        ["text", "concise", "github", "gitlab", "sarif", "junit", "rdjson", "json", "html", "markdown"]
+    {
+        let run = repository.run(&["check", "--since", "HEAD", "--format", format]).exits(1);
+        let run = run.prints("clusters/new.yaml");
+        assert!(!run.out.contains("clusters/old.yaml"), "{format}: {run:#?}");
+    }
+    repository.run(&["check", "--since", "HEAD", "clusters/new.yaml"]).exits(1).prints("clusters/new.yaml");
+    repository.run(&["check", "--since", "HEAD", "clusters/old.yaml"]).exits(0).prints("no findings");
+    repository.run(&["check", "--since", "none"]).exits(2).complains("--since: there is no revision `none`");
+}
