@@ -305,7 +305,7 @@ impl Renders {
     /// is in the set that claims it; every other output is a set of its own.
     pub(crate) fn filled_sets(&self, batch: &Batch<'_>) -> Vec<FilledSet> {
         let known = &batch.sets.partition;
-        let mut partition = Partition { sets: known.sets.clone(), files: known.files.clone() };
+        let mut partition = known.clone();
         let mut inputs = batch.run_inputs();
         for at in &batch.covered {
             inputs[*at] = None;
@@ -315,7 +315,8 @@ impl Renders {
             let set = run.set.unwrap_or(partition.sets.len());
             if run.set.is_none() {
                 let name = Arc::clone(&run.command);
-                partition.sets.push(ManifestSet { name, bond: Bond::Certain, may_be_complete: false });
+                let facts = Arc::clone(&known.facts);
+                partition.sets.push(ManifestSet { name, bond: Bond::Certain, may_be_complete: false, facts });
             }
             for one in &run.files {
                 let Some(file) = &one.read.file else { continue };
