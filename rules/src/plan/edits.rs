@@ -256,7 +256,9 @@ fn short_text(node: &Node<'_>) -> Option<String> {
     Some(cut(text))
 }
 
+/// The text in one line, and not too long.
 fn cut(text: String) -> String {
+    let text = if text.contains('\n') { text.split_whitespace().collect::<Vec<_>>().join(" ") } else { text };
     if text.chars().count() <= MAX_TEXT {
         return text;
     }

@@ -87,21 +87,42 @@ pub struct ClassPlan {
 
 /// The NodePools that change, those whose nodes are replaced first.
 pub(super) fn pools(before: &View<'_>, after: &View<'_>, counts: &BTreeMap<String, u64>) -> Vec<PoolPlan> {
-    let old = by_name(before.side.cluster, Kind::NODE_POOL);
-    let new = by_name(after.side.cluster, Kind::NODE_POOL);
+    let pools = |view: &View<'_>| {
+        let mut all: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+        for pool in view.side.cluster.of(Kind::NODE_POOL) {
+            all.entry(pool.name().to_owned()).or_default().push(pool.clone());
+        }
+        all
+    };
+    let (old, new) = (pools(before), pools(after));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let plans = names.into_iter().filter_map(|name| {
-        let plan = match (old.get(name), new.get(name)) {
-            (Some(old), Some(new)) => changed(old, new, before, after)?,
-            (Some(old), None) => of_object(old, Fate::Removed),
-            (None, Some(new)) => of_object(new, Fate::Added),
-            (None, None) => return None,
-        };
-        Some(with_nodes(plan, old.get(name), before, after, counts))
-    });
-    let mut plans: Vec<PoolPlan> = plans.collect();
+    let mut plans = Vec::new();
+    for name in names {
+        let (old, new) =
+            (old.get(name).map_or(&[][..], Vec::as_slice), new.get(name).map_or(&[][..], Vec::as_slice));
+        for (old, new) in versions(old, new) {
+            let plan = match (old, new) {
+                (Some(old), Some(new)) => changed(old, new, before, after),
+                (Some(old), None) => Some(of_object(old, Fate::Removed)),
+                (None, Some(new)) => Some(of_object(new, Fate::Added)),
+                (None, None) => None,
+            };
+            plans.extend(plan.map(|plan| with_nodes(plan, old, before, after, counts)));
+        }
+    }
     plans.sort_by_key(|plan| plan.fate);
     plans
+}
+
+/// The versions of the NodePools with one name. Several cannot be applied together: they are alternatives, and the version
+/// of each is the one in the same file.
+fn versions<'o>(old: &'o [Object], new: &'o [Object]) -> Vec<(Option<&'o Object>, Option<&'o Object>)> {
+    if old.len() <= 1 && new.len() <= 1 || old.is_empty() || new.is_empty() {
+        return vec![(old.first(), new.first())];
+    }
+    let file = |object: &Object| object.origin().map(|origin| origin.source.path().to_owned());
+    let before = |new: &Object| old.iter().find(|old| file(old) == file(new));
+    new.iter().filter_map(|new| Some((Some(before(new)?), Some(new)))).collect()
 }
 
 fn of_object(object: &Object, fate: Fate) -> PoolPlan {
