@@ -3,7 +3,7 @@
 //! # Why
 //! In EKS Auto Mode AWS decides about the image, the kubelet and the metadata service of nodes. The NodeClass has none of
 //! these fields: the API server rejects them, or drops them where fields are not validated, and the nodes are as AWS
-//! makes them. A field that is no field of either class and close to one of the NodeClass is a typing error.
+//! makes them.
 //!
 //! # Fix
 //! Remove the field, or write what the help names instead. What the nodes must have beside that belongs into a DaemonSet.
@@ -36,28 +36,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodeClass)
 };
 
-/// The fields that a NodeClass has.
-const FIELDS: [&str; 15] = [
-    "advancedNetworking",
-    "advancedSecurity",
-    "capacityReservationSelectorTerms",
-    "certificateBundles",
-    "ephemeralStorage",
-    "instanceProfile",
-    "networkPolicy",
-    "networkPolicyEventLogs",
-    "podSecurityGroupSelectorTerms",
-    "podSubnetSelectorTerms",
-    "role",
-    "securityGroupSelectorTerms",
-    "snatPolicy",
-    "subnetSelectorTerms",
-    "tags",
-];
-
-/// The fields of `ephemeralStorage`.
-const STORAGE_FIELDS: [&str; 4] = ["size", "iops", "throughput", "kmsKeyID"];
-
 const PUBLIC_ADDRESS: &str = "associatePublicIPAddress";
 
 /// The fields of an EC2NodeClass that a NodeClass does not have, and what to write instead.
@@ -81,19 +59,10 @@ const OTHER_CLASS: [(&str, &str); 16] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let spec = object.get("spec");
-    for (name, node) in spec.entries() {
-        if is_placeholder(name) || FIELDS.contains(&name) {
-            continue;
-        }
-        match OTHER_CLASS.into_iter().find(|(other, _)| *other == name) {
-            Some((_, help)) => foreign(object, name, &node, help, ctx),
-            None => misspelled(name, &node, &FIELDS, "spec", ctx),
-        }
-    }
-    for (name, node) in spec.get("ephemeralStorage").entries() {
-        if !is_placeholder(name) && !STORAGE_FIELDS.contains(&name) {
-            misspelled(name, &node, &STORAGE_FIELDS, "ephemeralStorage", ctx);
+    for (name, node) in object.get("spec").entries() {
+        // Typing errors are unknown-field's.
+        if let Some((_, help)) = OTHER_CLASS.into_iter().find(|(other, _)| *other == name) {
+            foreign(object, name, &node, help, ctx);
         }
     }
     None
@@ -112,16 +81,5 @@ fn foreign(object: &Object, name: &str, node: &Node<'_>, help: &str, ctx: &mut C
     {
         let fix = fix("move it below `advancedNetworking`; check that the nodes keep their way out");
         finding.fix(fix.set(&networking, json!({PUBLIC_ADDRESS: value})));
-    }
-}
-
-/// A field that AWS does not document: a newer one, or a typing error.
-fn misspelled(name: &str, node: &Node<'_>, known: &[&str], parent: &str, ctx: &mut Context<'_>) {
-    if let Some(near) = nearest(name, known.iter().copied()) {
-        ctx.report(node, format!("`{parent}` of a NodeClass has no field `{}`", ellipsize(name)))
-            .at_key()
-            .severity(Severity::Warning)
-            .rejected_by(None)
-            .help(format!("did you mean `{near}`?"));
     }
 }
