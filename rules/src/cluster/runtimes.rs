@@ -42,6 +42,11 @@ enum Place {
 }
 
 impl Completed {
+    /// The runtime that completes the object.
+    pub(crate) fn runtime(&self) -> Option<&Object> {
+        self.runtime.as_ref().map(|(runtime, _)| runtime)
+    }
+
     /// The written object and the field from which a field of the completed one comes, and the field of the runtime if
     /// it comes from there.
     pub(crate) fn origin_of(&self, pointer: &Pointer) -> (Pointer, Option<(Object, Pointer)>) {

@@ -20,7 +20,7 @@ pub(crate) enum ImageFamily {
 }
 
 impl ImageFamily {
-    /// As `spec.amiFamily` has it.
+    /// The name of the family, as in `spec.amiFamily`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             ImageFamily::Al2 => "AL2",

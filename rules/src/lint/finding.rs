@@ -575,6 +575,14 @@ impl Finding {
         };
         place(&mut self.location);
         self.related.iter_mut().for_each(|related| place(&mut related.location));
+        if of_runtime.is_empty()
+            && let Some(runtime) = completed.runtime()
+        {
+            // The object is complete with its runtime alone.
+            let pointer = Pointer::from_steps(["metadata", "name"]);
+            let location = Location::Field { object: runtime.clone(), pointer, key: false };
+            of_runtime.push(Related { location, message: "its runtime".to_owned() });
+        }
         self.related.extend(of_runtime);
         self.fix = None;
     }

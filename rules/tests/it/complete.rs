@@ -314,7 +314,7 @@ fn a_missing_device_plugin_is_known_only_of_a_whole_cluster() {
     assert_eq!(lint(&amazon, RULE, false), Vec::<String>::new());
     assert_eq!(
         lint(&amazon, RULE, true),
-        ["info no device plugin is in the input: nodes of GPU pool `gpu` never have `nvidia.com/gpu`"]
+        ["warning no device plugin is in the input: nodes of GPU pool `gpu` never have `nvidia.com/gpu`"]
     );
     assert_eq!(lint(&[gpu.clone(), class("bottlerocket@v1.40.0")], RULE, true), Vec::<String>::new());
     let plugin = json!({

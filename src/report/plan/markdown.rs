@@ -18,7 +18,7 @@ pub(super) fn write(out: &mut dyn Write, report: &PlanReport) -> Result<(), CliE
     Ok(())
 }
 
-/// The page with at most so many items in each list.
+/// The page with at most `most` items in each list.
 fn page(report: &PlanReport, links: &Links, most: usize) -> String {
     let mut page = String::new();
     let sides = format!("`{}` → `{}`", escaped(&report.before), escaped(&report.after));

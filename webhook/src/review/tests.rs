@@ -192,7 +192,9 @@ fn a_version_that_karpenter_does_not_read_denies_although_it_is_served() {
     old["apiVersion"] = "karpenter.sh/v1beta1".into();
     let request = json!({"uid": "u", "operation": "CREATE", "object": old});
     let decision = |karpenter: &str| {
-        let settings = configured(&format!("platform: {{{karpenter}}}"));
+        // The rules of the new API look at old objects as well.
+        let rules = "rules: {nodepool: off, nodeclass: off, disruption: off, gpu: off, scheduling: off}";
+        let settings = configured(&format!("platform: {{{karpenter}}}\n{rules}"));
         live(settings, &Cluster::new(true), &request).0
     };
     let denied = decision("karpenter: \"1.14\"");

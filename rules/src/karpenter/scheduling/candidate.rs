@@ -619,7 +619,7 @@ fn cluster_uncertainties(
 /// The number of types that Karpenter keeps for a node, the cheapest.
 const MOST_TYPES: usize = 600;
 
-/// Whether any of the types that Karpenter may keep have so many values of a key, whatever their prices.
+/// Whether the types that Karpenter keeps have `wanted` values of a key, whichever it keeps.
 fn holds_for_any(key: &str, wanted: u32, types: &TypeSet) -> bool {
     let Some(index) = index(key) else {
         // Almost every type has on-demand and Spot capacity, and every one has both tenancies.

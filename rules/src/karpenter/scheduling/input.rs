@@ -230,7 +230,7 @@ pub enum Reservations {
     None,
     /// It selects some, and its status does not say which.
     Unknown,
-    /// Those of its status.
+    /// The reservations of its status.
     Known(Vec<Reservation>),
 }
 

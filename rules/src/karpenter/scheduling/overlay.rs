@@ -15,7 +15,7 @@ pub(super) struct EffectiveOverlay<'a> {
     types: Vec<(&'a str, TypeSet)>,
 }
 
-/// The overlays that are applied, given all with the highest weight first. One that sets the same for a type as another of its
+/// The overlays that are applied, given all with the highest weight first. An overlay that sets one property of a type differently from another of its
 /// weight is left out as a whole (`validateAndUpdateInstanceTypeOverrides`).
 pub(super) fn effective_overlays<'a>(
     overlays: &[&'a Overlay],

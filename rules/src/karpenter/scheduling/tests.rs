@@ -191,7 +191,9 @@ fn rows_11_to_17_contradictions_and_exclusions() {
     let accelerators = || pool("p", &[(name, In, &["inferentia2"]), (name, In, &["trainium"])]);
     let left = fit(&pod(), accelerators());
     assert!(left.contains(&"m5.large") && !left.iter().any(|t| t.starts_with("trn") || t.starts_with("inf")));
-    no(&asking(&[("aws.amazon.com/neuron", 1000)]), accelerators());
+    // The catalogue does not know the accelerator's name of each Neuron type.
+    let neuron = verdict(&asking(&[("aws.amazon.com/neuron", 1000)]), &[accelerators()], &[]);
+    assert!(matches!(neuron, Verdict::Unknown { .. }), "{neuron:?}");
 
     let torn = pod().select(GPU_NAME, "a100").or(&[(GPU_NAME, In, &["h100"])]);
     fit(&torn, pool("p", &[]));

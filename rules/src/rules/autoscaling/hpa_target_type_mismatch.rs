@@ -1,4 +1,4 @@
-//! The `type` of a metric's target and the amount that is written do not belong together.
+//! The `type` of a metric's target and the amount do not belong together.
 //!
 //! # Why
 //! The API server examines `type` and the amounts apart from each other. For `External`, `Resource` and

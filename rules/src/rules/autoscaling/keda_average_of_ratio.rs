@@ -1,4 +1,4 @@
-//! An average, a ratio or a latency is divided as if it were a total of all replicas.
+//! An average or a ratio is divided as if it were a total of all replicas.
 //!
 //! # Why
 //! With `AverageValue`, KEDA's default, the HPA computes `value / threshold` replicas, however many run:

@@ -1,4 +1,4 @@
-//! The window of a `cron` trigger changes nothing: the minimum is as high, or the maximum lower.
+//! The window of a `cron` trigger changes nothing.
 //!
 //! # Why
 //! A window cannot lower the number of replicas. The HPA takes the largest number that a trigger asks for,

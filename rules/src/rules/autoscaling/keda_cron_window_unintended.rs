@@ -1,4 +1,4 @@
-//! The window of a `cron` trigger is open, or closed, when its author does not expect it.
+//! The window of a `cron` trigger is open when nobody expects it.
 //!
 //! # Why
 //! KEDA keeps no record of a window. At each poll it computes the next time of `start` and the next time of

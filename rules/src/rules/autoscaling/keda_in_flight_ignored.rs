@@ -1,4 +1,4 @@
-//! A queue trigger does not count messages that are being processed, and the workload scales to zero.
+//! A queue trigger ignores messages that are processed, and scales to zero.
 //!
 //! # Why
 //! A message that a consumer holds is not visible in the queue. With `scaleOnInFlight: false`, or

@@ -1,4 +1,4 @@
-//! A total is compared with what one replica can take, so replicas grow to the maximum.
+//! A total is compared with the share of one replica, which runs to the maximum.
 //!
 //! # Why
 //! With `Value` the HPA multiplies the replicas that are ready by `value / target`. Requests a second of all

@@ -1,4 +1,4 @@
-//! The pods of one server wait for each other, and the StatefulSet waits for the first of them.
+//! The pods of a server on several nodes wait for each other.
 //!
 //! # Why
 //! A server on several nodes answers its readiness probe when all of its ranks have joined. A StatefulSet
@@ -29,7 +29,8 @@
 //!          - name: sglang
 //!            image: lmsysorg/sglang:v0.5.3
 //!            command: [python3, -m, sglang.launch_server]
-//!            args: [--model-path, m, --tp, "16", --nnodes, "2", --node-rank, $(RANK), --dist-init-addr, "chat-0.chat:5000"]
+//!            args: [--model-path, m, --tp, "16", --nnodes, "2", --node-rank, $(RANK),
+//!              --dist-init-addr, "chat-0.chat:5000"]
 //!            readinessProbe: {httpGet: {path: /health, port: 30000}}
 //!            lifecycle: {preStop: {sleep: {seconds: 15}}}
 //!            resources:

@@ -1,11 +1,11 @@
 //! A server behind a Service has no readiness probe.
 //!
 //! # Why
-//! Without a readiness probe a pod is ready as soon as its container has started. A Service sends
-//! requests to a model server that will load its model for minutes, and a rollout removes the old pods
-//! while the new ones cannot answer. It is reported for servers of models (as information for a single
-//! replica that no Service of the input selects), and behind such a Service for others with two or more
-//! replicas, or with accelerators. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing.
+//! Without a readiness probe a pod is ready as soon as its container has started. A Service sends requests
+//! to a model server that will load its model for minutes, and a rollout removes the old pods while the new
+//! ones cannot answer. It is reported for servers of models (as information for a single replica that no
+//! Service of the input selects), and behind such a Service for others with two or more replicas, or with
+//! accelerators. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing.
 //!
 //! # Fix
 //! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI,

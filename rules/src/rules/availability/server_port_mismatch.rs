@@ -1,11 +1,11 @@
-//! A probe, a Service or a container port names a port on which the model server does not listen.
+//! A probe or a Service names a port that the model server does not listen on.
 //!
 //! # Why
-//! A model server listens on the port of its flag or variable, otherwise on that of its image: vLLM and Triton
-//! 8000, TGI and TEI 80, SGLang 30000, Ollama 11434, llama.cpp 8080. A readiness or startup probe of another
-//! port never succeeds, so that no request arrives; a liveness probe restarts the server again and again. A Service
-//! whose `targetPort` is another one refuses each connection. `containerPort` alone decides nothing, but
-//! probes and Services refer to its name.
+//! A model server listens on the port of its flag or variable, otherwise on that of its image: vLLM and
+//! Triton 8000, TGI and TEI 80, SGLang 30000, Ollama 11434, llama.cpp 8080. A readiness or startup probe of
+//! another port never succeeds, so that no request arrives; a liveness probe restarts the server again and
+//! again. A Service whose `targetPort` is another one refuses each connection. `containerPort` alone
+//! decides nothing, but probes and Services refer to its name.
 //!
 //! Where a script, a variable from elsewhere, a configuration file or a second container may listen as well,
 //! nothing is said.

@@ -1,4 +1,4 @@
-//! A Service sends requests to the pods of several workloads that are not the same program.
+//! A Service sends requests to several workloads that differ.
 //!
 //! # Why
 //! A Service balances over every pod that its labels match. Where a second model server, the worker of a

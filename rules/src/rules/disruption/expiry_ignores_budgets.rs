@@ -1,13 +1,13 @@
 //! Nodes expire in the hours in which the budgets of their pool allow no disruption.
 //!
 //! # Why
-//! Budgets hold off drift, consolidation and the removal of empty nodes. Expiry waits for none of them: a node whose
-//! `expireAfter` has passed is drained at once. Where nodes live for a day or less, some expire in each window that
-//! a budget closes, and what it was to protect is moved.
+//! Budgets hold off drift, consolidation and the removal of empty nodes. Expiry waits for none of them: a
+//! node whose `expireAfter` has passed is drained at once. Where nodes live for a day or less, some expire
+//! in each window that a budget closes, and what it was to protect is moved.
 //!
 //! # Fix
-//! Write a longer `expireAfter`, or `Never` where drift replaces nodes often enough. What must not be moved needs a
-//! PodDisruptionBudget or the annotation `karpenter.sh/do-not-disrupt`, which hold a drain until
+//! Write a longer `expireAfter`, or `Never` where drift replaces nodes often enough. What must not be moved
+//! needs a PodDisruptionBudget or the annotation `karpenter.sh/do-not-disrupt`, which hold a drain until
 //! `terminationGracePeriod` ends.
 //!
 //! # Example

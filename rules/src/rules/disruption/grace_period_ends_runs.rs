@@ -1,4 +1,4 @@
-//! A pool's `terminationGracePeriod` is shorter than the runs that it has to protect.
+//! A pool's `terminationGracePeriod` is shorter than the runs on its nodes.
 //!
 //! # Why
 //! Karpenter does not replace a drifted node while a pod with `karpenter.sh/do-not-disrupt` runs on it, as
@@ -8,7 +8,8 @@
 //!
 //! # Fix
 //! Write a period that is longer than the longest run, or keep drift away while runs go on: a budget of
-//! `nodes: "0"` for the reason `Drifted`, and `expireAfter: Never`.
+//! `nodes: "0"` for the reason `Drifted`, and `expireAfter: Never`. Below `short-seconds` the period is short
+//! for protected pods of any length.
 //!
 //! # Example
 //! ```yaml,diff
@@ -85,7 +86,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let limit = termination_grace_period(object).filter(|_| !object.is_partial())?;
     let cause = cause(pool)?;
     let guests = ctx.cluster().views().blockers_on(object, ctx.platform());
-    // What is said of the grace period of pods is about the same field.
+    // The finding about the grace period of pods is at the same field.
     if guests.iter().any(|guest| guest.grace > limit) {
         return None;
     }

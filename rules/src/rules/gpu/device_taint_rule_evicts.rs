@@ -1,14 +1,15 @@
 //! A DeviceTaintRule evicts the pods of every device of a driver.
 //!
 //! # Why
-//! A DeviceTaintRule with `effect: NoExecute` evicts each pod that has a matching device allocated and does not tolerate the
-//! taint. Its selector is the whole of what limits it: an empty one matches every device of every driver, one with the
-//! driver alone each GPU of the cluster. Written for one broken device, it ends all training and serving at once, and the
-//! pods cannot be scheduled again while the rule is there.
+//! A DeviceTaintRule with `effect: NoExecute` evicts each pod that has a matching device allocated and does
+//! not tolerate the taint. Its selector is the whole of what limits it: an empty one matches every device
+//! of every driver, one with the driver alone each GPU of the cluster. Written for one broken device, it
+//! ends all training and serving at once, and the pods cannot be scheduled again while the rule is there.
 //!
 //! # Fix
-//! Name the `pool`, which is the node for devices of a node, and the `device`. To keep pods off without ending those that
-//! run, write `effect: NoSchedule`; `effect: None` shows in the status of the rule how many pods would be evicted.
+//! Name the `pool`, which is the node for devices of a node, and the `device`. To keep pods off without
+//! ending those that run, write `effect: NoSchedule`; `effect: None` shows in the status of the rule how
+//! many pods would be evicted.
 //!
 //! # Example
 //! ```yaml,diff

@@ -64,7 +64,7 @@ pub(crate) static RULE: Rule = Rule {
 
 /// The GPUs of a cluster, in thousandths.
 struct Capacity {
-    /// Of its largest pod.
+    /// The GPUs of its largest pod.
     pod: i64,
     all: i64,
 }

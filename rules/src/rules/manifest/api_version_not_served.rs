@@ -1,18 +1,20 @@
 //! The stated version of Kubernetes does not serve the API version of an object.
 //!
 //! # Why
-//! An API version comes with one minor version of Kubernetes and goes with another. A server that does not have it
-//! answers `no matches for kind` and stores nothing: a DeviceTaintRule of `resource.k8s.io/v1` reaches no cluster
-//! before 1.37, a ServiceCIDR of `networking.k8s.io/v1beta1` none from 1.37 on. Alpha and beta versions are served
-//! only where `--runtime-config` of the API server turns them on, which Amazon EKS does for none that is alpha.
+//! An API version comes with one minor version of Kubernetes and goes with another. A server that does not
+//! have it answers `no matches for kind` and stores nothing: a DeviceTaintRule of `resource.k8s.io/v1`
+//! reaches no cluster before 1.37, a ServiceCIDR of `networking.k8s.io/v1beta1` none from 1.37 on. Alpha
+//! and beta versions are served only where `--runtime-config` of the API server turns them on, which Amazon
+//! EKS does for none that is alpha.
 //!
 //! Versions that were removed long ago are reported by `removed-api-version`, those of ResourceClaims and
 //! DeviceClasses by `dra-api-version`.
 //!
 //! # Fix
-//! Write the version that the cluster serves, which the help names. Where it serves none, leave the object out for
-//! this cluster, or update Kubernetes first; an object of a version that ends must be rewritten, or deleted, before the
-//! update. `platform.kubernetes` in gpulint.yaml, or `--kubernetes`, states the version.
+//! Write the version that the cluster serves, which the help names. Where it serves none, leave the object
+//! out for this cluster, or update Kubernetes first; an object of a version that ends must be rewritten, or
+//! deleted, before the update. `platform.kubernetes` in gpulint.yaml, or `--kubernetes`, states the
+//! version.
 //!
 //! # Example
 //! ```yaml,diff

@@ -8,10 +8,11 @@
 //!
 //! # Fix
 //! Write the field that is meant: the nearest name, or where the field stands in this version. Where
-//! `platform` names a version that is newer than gpulint's schemas, the finding is a warning. So it is for kinds
-//! of operators, such as a RayCluster, a ClusterQueue or a ServiceMonitor: gpulint knows the fields of the releases of
-//! the last two years, and not which one runs; give the cluster's own definitions with `--crds`. A field of
-//! Kubernetes that came with a later version is a warning while `platform.kubernetes` is not set.
+//! `platform` names a version that is newer than gpulint's schemas, the finding is a warning. So it is for
+//! kinds of operators, such as a RayCluster, a ClusterQueue or a ServiceMonitor: gpulint knows the fields
+//! of the releases of the last two years, and not which one runs; give the cluster's own definitions with
+//! `--crds`. A field of Kubernetes that came with a later version is a warning while `platform.kubernetes`
+//! is not set.
 //!
 //! # Example
 //! ```yaml,diff

@@ -10,8 +10,9 @@
 //! new node without the exporter, whose requests may then not fit.
 //!
 //! # Fix
-//! Set the variable, mount the folder, leave it 1 GiB of memory, name a counters file that exists, scrape as often as the exporter collects. Select
-//! nodes by `karpenter.k8s.aws/instance-gpu-count`, which Karpenter knows beforehand.
+//! Set the variable, mount the folder, leave it 1 GiB of memory, name a counters file that exists, scrape
+//! as often as the exporter collects. Select nodes by `karpenter.k8s.aws/instance-gpu-count`, which
+//! Karpenter knows beforehand.
 //!
 //! # Example
 //! ```yaml,diff

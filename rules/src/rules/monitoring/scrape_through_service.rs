@@ -1,13 +1,14 @@
-//! A scrape configuration reaches the pods of a DaemonSet through the address of a Service.
+//! A DaemonSet is scraped through the address of a Service.
 //!
 //! # Why
-//! A static target with the name of a Service is its cluster IP, and each scrape goes to one of the pods behind it,
-//! another one each time. Of a DaemonSet, which has a pod on each node, the metrics of one node after the other
-//! appear as those of a single target: counters jump, and most nodes are missing from every sum.
+//! A static target with the name of a Service is its cluster IP, and each scrape goes to one of the pods
+//! behind it, another one each time. Of a DaemonSet, which has a pod on each node, the metrics of one node
+//! after the other appear as those of a single target: counters jump, and most nodes are missing from every
+//! sum.
 //!
 //! # Fix
-//! Discover the pods: a ServiceMonitor or PodMonitor, `kubernetes_sd_configs` with the role `endpoints`, or a headless
-//! Service with `dns_sd_configs`.
+//! Discover the pods: a ServiceMonitor or PodMonitor, `kubernetes_sd_configs` with the role `endpoints`, or
+//! a headless Service with `dns_sd_configs`.
 //!
 //! # Example
 //! ```yaml,diff

@@ -42,6 +42,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-name-mismatch",
+    depends_on: &[Product::Kubernetes],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, CLUSTER_POLICY],
     docs: docs(include_str!("ami_name_mismatch.rs")),
     check: Check::NodeClass(check),

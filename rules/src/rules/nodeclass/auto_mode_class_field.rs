@@ -1,12 +1,13 @@
 //! A NodeClass of EKS Auto Mode has a field of an EC2NodeClass.
 //!
 //! # Why
-//! In EKS Auto Mode AWS decides about the image, the kubelet and the metadata service of nodes. The NodeClass has none of
-//! these fields: the API server rejects them, or drops them where fields are not validated, and the nodes are as AWS
-//! makes them.
+//! In EKS Auto Mode AWS decides about the image, the kubelet and the metadata service of nodes. The
+//! NodeClass has none of these fields: the API server rejects them, or drops them where fields are not
+//! validated, and the nodes are as AWS makes them.
 //!
 //! # Fix
-//! Remove the field, or write what the help names instead. What the nodes must have beside that belongs into a DaemonSet.
+//! Remove the field, or write what the help names instead. What the nodes must have beside that belongs
+//! into a DaemonSet.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,9 +1,10 @@
 //! Reservations that one NodeClass of EKS Auto Mode selects are used by no other.
 //!
 //! # Why
-//! Nodes of EKS Auto Mode run in open capacity reservations by themselves, until one NodeClass of the cluster
-//! has `capacityReservationSelectorTerms`. From then on nodes of all other classes leave open reservations unused, and
-//! both are paid for. Whether there are open reservations, the manifests do not say.
+//! Nodes of EKS Auto Mode run in open capacity reservations by themselves, until one NodeClass of the
+//! cluster has `capacityReservationSelectorTerms`. From then on nodes of all other classes leave open
+//! reservations unused, and both are paid for. Whether there are open reservations, the manifests do not
+//! say.
 //!
 //! # Fix
 //! Give each class whose nodes should run in reservations terms of its own.

@@ -1,13 +1,13 @@
 //! `maxPods` leaves no room for pods of workloads on nodes of EKS.
 //!
 //! # Why
-//! On nodes of EKS the DaemonSets `aws-node` and `kube-proxy` run two pods, and those for volumes and credentials one
-//! each. Karpenter counts them before it starts a node: with `maxPods` of 1 or 2 no pod of a workload ever fits, and
-//! the pools of the class start no nodes for any.
+//! On nodes of EKS the DaemonSets `aws-node` and `kube-proxy` run two pods, and those for volumes and
+//! credentials one each. Karpenter counts them before it starts a node: with `maxPods` of 1 or 2 no pod of
+//! a workload ever fits, and the pools of the class start no nodes for any.
 //!
 //! # Fix
-//! Leave `maxPods` out, or write a number that has room for the DaemonSets. To run one pod of a kind on each node, use
-//! anti-affinity or requests of the size of the node.
+//! Leave `maxPods` out, or write a number that has room for the DaemonSets. To run one pod of a kind on
+//! each node, use anti-affinity or requests of the size of the node.
 //!
 //! # Example
 //! ```yaml,diff

@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! EKS Auto Mode replaces its nodes within 21 days, so that they get security updates. `expireAfter` and
-//! `terminationGracePeriod`, which is 24 hours where it is not set, must not exceed 504 hours together. The API server
-//! of such a cluster rejects a NodePool with more, and with `Never`.
+//! `terminationGracePeriod`, which is 24 hours where it is not set, must not exceed 504 hours together. The
+//! API server of such a cluster rejects a NodePool with more, and with `Never`.
 //!
 //! # Fix
 //! Lower `expireAfter`, or `terminationGracePeriod` where that is the larger part.

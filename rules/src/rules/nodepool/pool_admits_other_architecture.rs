@@ -1,4 +1,4 @@
-//! A general pool admits arm64 machines, and pods with images for amd64 alone may land there.
+//! A general pool admits arm64 machines, and images of the set run on amd64 alone.
 //!
 //! # Why
 //! Without a requirement on the architecture, or with both allowed, Karpenter starts the cheapest type, which

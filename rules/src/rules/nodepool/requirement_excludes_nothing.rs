@@ -22,8 +22,10 @@
 //!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!        requirements:
 //!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i]}
-//! -        - {key: karpenter.k8s.aws/instance-size, operator: NotIn, values: [metal]} # <-
-//! +        - {key: karpenter.k8s.aws/instance-size, operator: NotIn, values: [metal-24xl, metal-48xl]}
+//!          - key: karpenter.k8s.aws/instance-size
+//!            operator: NotIn
+//! -          values: [metal] # <-
+//! +          values: [metal-24xl, metal-48xl]
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //! ```
 //!

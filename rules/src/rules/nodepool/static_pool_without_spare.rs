@@ -2,12 +2,12 @@
 //!
 //! # Why
 //! Karpenter starts the node that replaces a drifted one before it drains that, and counts both towards
-//! `limits.nodes`. Where the limit is `replicas`, no such node is ever started: nodes keep their old image and settings,
-//! and nothing says so. A limit below `replicas` also keeps nodes from being started at all.
+//! `limits.nodes`. Where the limit is `replicas`, no such node is ever started: nodes keep their old image
+//! and settings, and nothing says so. A limit below `replicas` also keeps nodes from being started at all.
 //!
 //! # Fix
-//! Let `limits.nodes` be larger than `replicas` by as many nodes as are replaced at a time, or leave it out. Where a
-//! capacity reservation has no instance to spare, replace nodes by deleting their NodeClaims.
+//! Let `limits.nodes` be larger than `replicas` by as many nodes as are replaced at a time, or leave it
+//! out. Where a capacity reservation has no instance to spare, replace nodes by deleting their NodeClaims.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,12 +1,14 @@
 //! A device plugin runs on nodes of EKS Auto Mode, which have one.
 //!
 //! # Why
-//! Nodes of EKS Auto Mode come with the drivers and the device plugins for NVIDIA GPUs and for Neuron; no DaemonSet shows
-//! them. A second plugin on such a node registers the same resource anew: pods get devices that others use, or
-//! none. In a cluster with other nodes beside those of Auto Mode, its DaemonSet has to keep off the latter.
+//! Nodes of EKS Auto Mode come with the drivers and the device plugins for NVIDIA GPUs and for Neuron; no
+//! DaemonSet shows them. A second plugin on such a node registers the same resource anew: pods get devices
+//! that others use, or none. In a cluster with other nodes beside those of Auto Mode, its DaemonSet has to
+//! keep off the latter.
 //!
 //! # Fix
-//! Require `eks.amazonaws.com/compute-type` NotIn `auto`, or remove the DaemonSet where all nodes are of Auto Mode.
+//! Require `eks.amazonaws.com/compute-type` NotIn `auto`, or remove the DaemonSet where all nodes are of
+//! Auto Mode.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,4 +1,4 @@
-//! Accelerator nodes have a driver but no device plugin, so they register no devices.
+//! Accelerator nodes have a driver and no device plugin: no devices register.
 //!
 //! # Why
 //! The images of Amazon Linux have the driver of NVIDIA or of Neuron, but no device plugin; those of

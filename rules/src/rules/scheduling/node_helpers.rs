@@ -1,8 +1,8 @@
 //! The programs that run on every node, or on every node with a device, and whether a DaemonSet reaches the nodes of a
 //! NodePool.
 //!
-//! An accelerator becomes a resource of its node through a chain: a labeller writes a label, a device plugin that selects the
-//! label registers the devices, and only then the pods that ask for them fit.
+//! An accelerator becomes a resource of its node through a chain: a labeller writes a label, a device
+//! plugin that selects the label registers the devices, and only then the pods that ask for them fit.
 
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};

@@ -2,15 +2,15 @@
 //!
 //! # Why
 //! The pod stays Pending, and Karpenter's log names one reason for each pool at best. The verdict is that
-//! of Karpenter's scheduler for one pod on a new node: taints, labels, requirements, limits,
-//! instance types and their resources. What only the cluster knows is assumed to allow the pod, so a pod that
-//! fits here may still wait for capacity, but one that does not fit never runs on a node of these
-//! pools. Reported are pods that select NodePools by name or by a label that only NodePools write, and, where the
-//! input is the whole cluster (`--complete`), all. It is an error where the input is the whole cluster and the pod
-//! selects labels of Karpenter's nodes: no other node can have them. It is an info where nothing says that the pod
-//! is meant for Karpenter's nodes and only taints or labels keep it out: it may run on nodes of other kinds.
-//! DaemonSets, node classes, volumes, NodeOverlays and Karpenter's settings count as in `gpulint why`. That a claim does not
-//! exist is not reported: claims are often made by others.
+//! of Karpenter's scheduler for one pod on a new node: taints, labels, requirements, limits, instance types
+//! and their resources. What only the cluster knows is assumed to allow the pod, so a pod that fits here
+//! may still wait for capacity, but one that does not fit never runs on a node of these pools. Reported are
+//! pods that select NodePools by name or by a label that only NodePools write, and, where the input is the
+//! whole cluster (`--complete`), all. It is an error where the input is the whole cluster and the pod
+//! selects labels of Karpenter's nodes: no other node can have them. It is an info where nothing says that
+//! the pod is meant for Karpenter's nodes and only taints or labels keep it out: it may run on nodes of
+//! other kinds. DaemonSets, node classes, volumes, NodeOverlays and Karpenter's settings count as in
+//! `gpulint why`. That a claim does not exist is not reported: claims are often made by others.
 //!
 //! # Fix
 //! Change the pod or the pool as the help says. `gpulint why` shows all pools, and everything that keeps
@@ -82,6 +82,7 @@ static READS: [Kind; 10 + WORKLOAD_KINDS.len()] = with_workloads(&[
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
+    depends_on: &[Product::Karpenter],
     kinds: WORKLOAD_KINDS,
     reads: &READS,
     reports_absence: true,

@@ -45,6 +45,9 @@ use super::is_owned;
 use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, queue_name};
 use crate::rules::prelude::*;
 
+/// Maximum number of queues that are compared.
+const MAX_COMPARED: usize = 64;
+
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[LOCAL_QUEUE]);
 
 pub(crate) static RULE: Rule = Rule {
@@ -70,7 +73,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.namespace_or_default();
     let mut elsewhere = Vec::new();
     let mut here = Vec::new();
-    for queue in ctx.cluster().of(LOCAL_QUEUE).filter(|queue| ctx.pairs_with(queue)) {
+    let is_there = |queue: &Object| ctx.pairs_with(queue);
+    let (group, kind) = (LOCAL_QUEUE.group, LOCAL_QUEUE.kind);
+    if ctx.cluster().all(group, kind, namespace, name).iter().any(is_there) {
+        return None;
+    }
+    // Whether there is another one is asked of some: a cluster has few queues.
+    for queue in ctx.cluster().of(LOCAL_QUEUE).take(MAX_COMPARED).filter(|queue| ctx.pairs_with(queue)) {
         if queue.namespace_or_default() == namespace || queue.is_namespace_unknown() {
             if queue.name() == name {
                 return None;
@@ -115,8 +124,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn of_local_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.path(&["spec", "clusterQueue"]);
     let name = node.text()?;
+    let (group, kind) = (CLUSTER_QUEUE.group, CLUSTER_QUEUE.kind);
+    if !ctx.cluster().all(group, kind, "default", name).is_empty() {
+        return None;
+    }
     let queues: Vec<&Object> =
-        ctx.cluster().of(CLUSTER_QUEUE).filter(|queue| ctx.pairs_with(queue)).collect();
+        ctx.cluster().of(CLUSTER_QUEUE).take(MAX_COMPARED).filter(|queue| ctx.pairs_with(queue)).collect();
     let first = *queues.first()?;
     if queues.iter().any(|queue| queue.name() == name) {
         return None;
