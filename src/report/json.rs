@@ -19,6 +19,7 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 use crate::error::CliError;
 
 use super::counts::{Row, rows};
+use super::place::rendered_line;
 use super::preview::Preview;
 use super::{Report, TakenVersion};
 
@@ -402,15 +403,6 @@ pub(super) fn diagnostic<'a>(
             text: rendered_line(rendered),
         }),
     }
-}
-
-/// The line of a location in rendered text.
-pub(super) fn rendered_line(rendered: &Rendered) -> &str {
-    let Some((source, _, span)) = rendered.place.resolve_span() else { return "" };
-    let (text, lines) = (source.text(), source.lines());
-    let line = lines.line_of(span.start);
-    let (from, to) = (lines.start_of(line, text), lines.start_of(line + 1, text));
-    text.get(from as usize..to as usize).unwrap_or_default().trim_end()
 }
 
 /// The fix as edits of the file. Empty if it cannot be applied as text.

@@ -9,14 +9,13 @@ use gpulint_rules::lint::fix::text;
 use gpulint_rules::lint::fix::text::Edit;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Finding, Location, Object, Pointer};
+use gpulint_rules::{Finding, Location, Object, Pointer, Rendered};
 
 use crate::files;
 use crate::files::display_path;
 use crate::terminal::printable;
 
 use super::Report;
-use super::json::rendered_line;
 
 /// The folder to which paths of a report are relative: the one that the user names, or the nearest one above
 /// the current folder that has `.git`, otherwise the current folder.
@@ -172,6 +171,15 @@ pub(super) fn edits(finding: &Finding) -> Option<(Arc<Source>, Vec<Edit>)> {
 /// The text between two offsets.
 pub(super) fn slice(source: &Source, span: Span) -> &str {
     source.text().get(span.start as usize..span.end as usize).unwrap_or_default()
+}
+
+/// The line of a location in rendered text.
+pub(super) fn rendered_line(rendered: &Rendered) -> &str {
+    let Some((source, _, span)) = rendered.place.resolve_span() else { return "" };
+    let (text, lines) = (source.text(), source.lines());
+    let line = lines.line_of(span.start);
+    let (from, to) = (lines.start_of(line, text), lines.start_of(line + 1, text));
+    text.get(from as usize..to as usize).unwrap_or_default().trim_end()
 }
 
 /// The text of a finding in lines: the message with notes, the help, and the rendered text.

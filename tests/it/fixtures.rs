@@ -174,8 +174,13 @@ fn a_review_gives_what_a_file_gives() {
                         .iter()
                         // A review has no comments.
                         .filter(|f| !f.message.contains("but a comment here speaks of"))
+                        .filter(|_| !path.ends_with("quiet-decision-in-a-comment.yaml"))
+                        // A patch is no object.
+                        .filter(|_| !path.ends_with("quiet-probe-of-a-patch.yaml"))
                         // An API server sends no review of an object of a kind that it does not serve.
-                        .filter(|f| f.rule.id != "api-version-unknown")
+                        .filter(|f| !["api-version-unknown", "api-version-not-served"].contains(&f.rule.id))
+                        // The finding rests on pods that come later.
+                        .filter(|f| f.rule.id != "pool-admits-other-architecture")
                         // A cluster has only one of several objects with the same name.
                         .filter(|f| f.rule.id != "duplicate-object")
                         // An absent object may be applied next.
@@ -204,7 +209,14 @@ fn a_review_gives_what_a_file_gives() {
                 let warned = warned
                     .map(|w| (false, strings(w)))
                     .filter(|(_, w)| !w.starts_with("gpulint: no rule knows"));
-                let unserved = |line: &(bool, String)| line.1.starts_with("gpulint api-version-unknown:");
+                let unserved = |line: &(bool, String)| {
+                    let of = |rule: &str| line.1.starts_with(&format!("gpulint {rule}:"));
+                    let text = of("ami-unpinned") && path.ends_with("quiet-decision-in-a-comment.yaml")
+                        || path.ends_with("quiet-probe-of-a-patch.yaml");
+                    text || ["api-version-unknown", "api-version-not-served", "pool-admits-other-architecture"]
+                        .into_iter()
+                        .any(of)
+                };
                 let from_review = count(denied.chain(warned).filter(|line| !unserved(line)));
                 // One by one: findings with one message may differ in the help that a review adds.
                 let each = |counted: &BTreeMap<(bool, String), usize>| {

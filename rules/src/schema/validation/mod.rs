@@ -367,7 +367,7 @@ pub(crate) fn field_name(node: &Node<'_>) -> String {
 
 /// Formats user text for a message: in backticks, truncated, control characters replaced.
 pub(crate) fn quote(text: &str) -> String {
-    const MOST: usize = 40;
+    const MOST: usize = 253;
     if text.is_empty() {
         return "the empty text".to_owned();
     }
