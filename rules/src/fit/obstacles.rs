@@ -319,23 +319,16 @@ impl<'s> Attempt<'s> {
             Operator::In => clash.theirs.values.iter().cloned().collect(),
             _ => Vec::new(),
         };
-        let ask_for = |value: String| {
-            let key = key.clone();
-            move |pod: &mut Pod, _: &mut Pool| {
-                drop_key(pod, &key);
-                pod.node_selector.push((key.clone(), value.clone()));
-            }
-        };
         let dropped = key.clone();
         let do_not_ask = move |pod: &mut Pod, _: &mut Pool| drop_key(pod, &dropped);
         let mut remedies = Vec::new();
         let reason = match &clash.ours {
             _ if key == NODEPOOL_LABEL => {
-                let name = self.pool.name.clone();
+                let name = &self.pool.name;
                 remedies.push(self.of_pod(
                     &pod_node,
                     format!("ask for the NodePool `{name}`"),
-                    ask_for(name),
+                    ask_for(&key, name),
                 ));
                 format!("the pod asks for another NodePool: `{key}` {}", clash.theirs)
             }
@@ -362,7 +355,7 @@ impl<'s> Attempt<'s> {
             Some(ours) => {
                 for value in ours.values.iter().filter(|_| !ours.complement).take(MAX_VALUES) {
                     let text = format!("ask for `{value}` in `{key}`");
-                    remedies.push(self.of_pod(&pod_node, text, ask_for(value.clone())));
+                    remedies.push(self.of_pod(&pod_node, text, ask_for(&key, value)));
                 }
                 remedies.push(self.of_pod(&pod_node, format!("do not ask for `{key}`"), do_not_ask.clone()));
                 if let Some(node) = has.first().filter(|_| !wanted.is_empty()) {
@@ -386,6 +379,12 @@ impl<'s> Attempt<'s> {
         places.extend(pool_nodes.iter().map(|node| Place::new(self.object, node, "what the pool has")));
         let values: Vec<String> = clash.theirs.values.iter().cloned().collect();
         let mut remedies = Vec::new();
+        if let Some(node) = self.pod_keys(&clash.key).first() {
+            for value in values.iter().take(MAX_VALUES) {
+                let text = format!("ask for `{value}` in `{}`", clash.key);
+                remedies.push(self.of_pod(node, text, ask_for(&clash.key, value)));
+            }
+        }
         if let Some(node) = pool_nodes.first().filter(|_| !values.is_empty()) {
             let text = format!("allow {} in `{}`, where the volumes are", values.join(", "), clash.key);
             let key = clash.key.clone();
@@ -706,6 +705,15 @@ impl<'s> Attempt<'s> {
 
 pub(super) fn edit(change: impl Fn(&mut Pod, &mut Pool) + 'static) -> Edit {
     Rc::new(change)
+}
+
+/// Lets the pod ask for one value of a label, and for nothing else of it.
+fn ask_for(key: &str, value: &str) -> impl Fn(&mut Pod, &mut Pool) + 'static {
+    let (key, value) = (key.to_owned(), value.to_owned());
+    move |pod, _| {
+        drop_key(pod, &key);
+        pod.node_selector.push((key.clone(), value.clone()));
+    }
 }
 
 /// Removes all requirements of the pod on a label.

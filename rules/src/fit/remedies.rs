@@ -91,6 +91,15 @@ impl Attempt<'_> {
 
     /// The change of a pod that requests as much as is left.
     pub(super) fn fewer(&self, node: &Node<'_>, rooms: Vec<(String, i128)>) -> Option<Remedy> {
+        // The overhead of the pod's runtime stays.
+        let overhead = |name: &str| self.pod.overhead.get(name).copied().unwrap_or(0);
+        let rooms: Vec<(String, i128)> = rooms
+            .into_iter()
+            .map(|(name, room)| {
+                let left = room - overhead(&name);
+                (name, left)
+            })
+            .collect();
         if rooms.is_empty() || rooms.iter().any(|(name, room)| *room <= 0 || name == "pods") {
             return None;
         }
@@ -105,7 +114,7 @@ impl Attempt<'_> {
                     Some(first) if !at_level => &mut first.requests,
                     _ => &mut pod.requests,
                 };
-                list.insert(name.clone(), room - overhead);
+                list.insert(name.clone(), *room);
                 if overhead > 0 {
                     pod.overhead.insert(name.clone(), overhead);
                 }

@@ -133,12 +133,14 @@ fn select(spec: &mut Value, key: &str, value: &str) {
 
 /// Removes a label from the selector and from all terms of node affinity.
 fn drop_key(spec: &mut Value, key: &str) {
-    let older = match key {
-        "kubernetes.io/arch" => "beta.kubernetes.io/arch",
-        "topology.kubernetes.io/zone" => "failure-domain.beta.kubernetes.io/zone",
-        _ => key,
+    let others: &[&str] = match key {
+        "kubernetes.io/arch" => &["beta.kubernetes.io/arch"],
+        "topology.kubernetes.io/zone" => {
+            &["failure-domain.beta.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"]
+        }
+        _ => &[],
     };
-    let is_it = |name: &str| name == key || name == older;
+    let is_it = |name: &str| name == key || others.contains(&name);
     if let Some(selector) = spec["nodeSelector"].as_object_mut() {
         selector.retain(|name, _| !is_it(name));
     }
