@@ -305,8 +305,11 @@ fn what_is_not_known_is_said() {
     let volume = with(
         deployment("volume", 2, "cpu", "500m"),
         "volumes",
-        json!([{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}]),
+        json!([{"name": "d", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "now"}}}}]),
     );
+    // A class that binds at once picks a zone by itself.
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "now"},
+        "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "Immediate"});
     let zone = |mode: &str| {
         json!([{"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": mode,
             "labelSelector": {"matchLabels": {"app": "zones"}}}])
@@ -318,7 +321,7 @@ fn what_is_not_known_is_said() {
     let one_node = with(deployment("one-node", 2, "cpu", "500m"), "affinity", together);
     let mut scaled = deployment("placeholder", 1, "cpu", "500m");
     scaled["spec"]["replicas"] = json!("${REPLICAS}");
-    let load = capacity(&[pool, volume, zones, one_node, scaled]).floor;
+    let load = capacity(&[pool, volume, class, zones, one_node, scaled]).floor;
     let unknown: Vec<(&str, Option<u64>, &str)> = load
         .unknown
         .iter()
