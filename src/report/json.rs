@@ -9,7 +9,7 @@ use gpulint_rules::lint::fix::text;
 use gpulint_rules::lint::preview::UpgradeNote;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Authority, Finding, Location, Operation, Rendered, Safety, fingerprints};
+use gpulint_rules::{Authority, Finding, Location, Operation, Safety, fingerprints};
 use rayon::prelude::*;
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};

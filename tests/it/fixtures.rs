@@ -213,9 +213,13 @@ fn a_review_gives_what_a_file_gives() {
                     let of = |rule: &str| line.1.starts_with(&format!("gpulint {rule}:"));
                     let text = of("ami-unpinned") && path.ends_with("quiet-decision-in-a-comment.yaml")
                         || path.ends_with("quiet-probe-of-a-patch.yaml");
-                    text || ["api-version-unknown", "api-version-not-served", "pool-admits-other-architecture"]
-                        .into_iter()
-                        .any(of)
+                    text || [
+                        "api-version-unknown",
+                        "api-version-not-served",
+                        "pool-admits-other-architecture",
+                    ]
+                    .into_iter()
+                    .any(of)
                 };
                 let from_review = count(denied.chain(warned).filter(|line| !unserved(line)));
                 // One by one: findings with one message may differ in the help that a review adds.

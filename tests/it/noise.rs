@@ -26,11 +26,9 @@ fn lines_that_read_alike_are_one() {
             folder.with(&format!("{number}.yaml"), service(&format!("s{number}"), &format!("7000{number}")));
     }
     folder = folder.with("9.yaml", service("ok", "seventy"));
+    // Editors read the lines of a pipe, and need each place.
     let run = folder.run(&["check", "-f", "concise", "--quiet"]).exits(1);
-    let lines: Vec<&str> = run.out.lines().collect();
-    assert_eq!(lines.len(), 2, "{run:#?}");
-    assert!(lines[0].starts_with("0.yaml:4:"), "{run:#?}");
-    assert!(lines[0].ends_with(" (and 7 more like it)"), "{run:#?}");
+    assert_eq!(run.out.lines().count(), 9, "{run:#?}");
     folder
         .run(&["check"])
         .exits(1)

@@ -339,6 +339,7 @@ fn the_schema_requires_what_is_always_there() {
     let run = |args: &[&str]| run_in(root, &[&["check", "-f", "json"], args].concat(), "").json();
     reports.push(run(&["fixtures/practices", "fixtures/migration", "fixtures/rules/keda-removed-field"]));
     reports.push(run(&["fixtures/rules/budget-shadowed", "fixtures/rules/gpu-pool-untainted"]));
+    reports.push(run(&["fixtures/rules/feature-gate-off/fires-application.yaml"]));
     let folder = crate::preview::folder("1.3");
     reports.push(folder.run(&["check", "-f", "json", "--karpenter", "1.14"]).json());
     let mut known = BTreeMap::new();

@@ -221,7 +221,7 @@ fn application_sets_have_a_folder_for_each_application() {
         [
             "prod-eu (argo): apps/web/a/a.yaml ~web",
             "prod-us (argo): apps/web/a/a.yaml ~web",
-            "unclaimed (none): apps/old/c.yaml, apps/web/skip/b.yaml, set.yaml",
+            "unclaimed (none): apps/web/skip/b.yaml, set.yaml",
         ]
     );
 }

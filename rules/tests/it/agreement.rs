@@ -65,7 +65,7 @@ fn the_verdicts_of_fixtures_agree() {
     }
     println!("{all} workloads, {told} of them fit no pool");
     assert!(wrong.is_empty(), "{} of {all}:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(told >= 50, "{told} of {all}");
+    assert!(told >= 10, "{told} of {all}");
 }
 
 #[test]

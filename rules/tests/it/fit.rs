@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use gpulint_rules::catalog::find;
-use gpulint_rules::fit::{Answer, Change, Explanation, FitVerdict, Situation, uncertainty_code};
+use gpulint_rules::fit::{Answer, Change, Explanation, FitVerdict, Obstacle, Situation, uncertainty_code};
 use gpulint_rules::platform::MinValuesPolicy;
 use gpulint_rules::{Cluster, Engine, Object, Platform, Settings};
 use proptest::prelude::*;
@@ -380,7 +380,9 @@ fn what_keeps_a_pod_out_is_at_a_place() {
                     assert!(
                         !reachable
                             || !obstacle.changes.is_empty()
-                            || matches!(obstacle.stage, "resources" | "topology" | "types" | "volumes"),
+                            || matches!(obstacle.stage, "resources" | "topology" | "types" | "volumes")
+                            // The pods of a managed node group have no NodePool to change.
+                            || obstacle.reason.contains("belongs to no NodePool"),
                         "{line}: {obstacle:?}"
                     );
                 }
@@ -540,7 +542,9 @@ pub(crate) fn is_told(explanation: &Explanation) -> bool {
     let takes_pods = explanation.pools.iter().any(|pool| match &pool.answer {
         Answer::Rejects { obstacles, .. } => {
             // A NodePool that does not exist is reported by its name.
-            !obstacles.iter().any(|one| one.reason.contains("asks for another NodePool"))
+            // Where the DaemonSets take all pods of a node, the class is at fault: max-pods-too-few reports it.
+            let is_full = |one: &Obstacle| one.reason.contains("of `pods`, and DaemonSets take");
+            !obstacles.iter().any(|one| one.reason.contains("asks for another NodePool") || is_full(one))
                 && obstacles
                     .iter()
                     .any(|one| !["static", "invalid", "no-types", "not-ready"].contains(&one.stage))

@@ -207,7 +207,7 @@ fn finding(finding: &Finding, fingerprint: &str) -> Value {
 fn upgrades(upgrades: &Upgrades) -> Value {
     json!({
         "steps": upgrades.steps.iter().map(|step| json!({
-            "product": step.product.setting(), "from": step.from.to_string(), "to": step.to.to_string(),
+            "product": step.product.setting().trim_start_matches("platform."), "from": step.from.to_string(), "to": step.to.to_string(),
         })).collect::<Vec<_>>(),
         "notes": upgrades.notes.iter().map(|note| json!({
             "version": note.version.to_string(), "topic": note.topic, "text": note.text,

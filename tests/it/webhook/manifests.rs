@@ -325,7 +325,7 @@ fn the_chart_renders_what_the_command_prints() {
 /// What no rule in use reads is not granted, neither by the manifests nor by the chart.
 #[test]
 fn only_what_rules_in_use_read_is_granted() {
-    const OFF: &str = "rules: {gpu-resource-unknown: off, pool-unreachable: off, dra-claim-unused: off, gpu-device-plugin-missing: off, node-class-kubelet: off}";
+    const OFF: &str = "rules: {karpenter-kubernetes-unsupported: off, karpenter-metric-renamed: off, keda-metric-renamed: off, node-class-kubelet: off, hpa-metric-unservable: off, keda-auth-source-missing: off, dra-claim-unused: off, gpu-operator-driver-on-eks-ami: off, gpu-resource-unknown: off, gpu-sharing-config-invalid: off, gpu-sharing-mismatch: off, time-slicing-for-serving: off, cluster-queue-admits-nothing: off, feature-gate-off: off, gpu-device-plugin-missing: off, gpu-helper-missing: off, pod-fits-no-pool: off, pool-unreachable: off, reference-missing: off, static-pool-exceeded: off, framebuffer-ratio: off, gpu-memory-alert-always-fires: off, gpu-metric-unknown: off, promql-invalid: off, promql-rate-of-gauge: off, scrape-through-service: off, threshold-unit-mismatch: off}";
     let role =
         |text: &str| objects(text).into_iter().find(|o| o["kind"] == "ClusterRole").unwrap()["rules"].clone();
     let has = |role: &Value, resource: &str| role.to_string().contains(&format!("\"{resource}\""));
