@@ -22,7 +22,7 @@ fn feature_gate(text: &str) -> Result<(String, bool), String> {
         text.split_once('=').ok_or_else(|| "a feature gate looks like NodeOverlay=true".to_owned())?;
     let known: Vec<&str> = feature_gate_names().collect();
     if !known.contains(&name) {
-        let near = suggest::nearest(name, known.into_iter());
+        let near = suggest::nearest(name, known);
         let hint = near.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
         return Err(format!("Karpenter has no feature gate `{name}`{hint}"));
     }

@@ -200,7 +200,7 @@ fn table(page: &mut String, overview: &PoolOverview, region: Option<&str>) {
 fn total(page: &mut String, overview: &PoolOverview, width: usize) {
     let bounds = overview.pools.iter().map(|pool| (pool.ceiling.gpus, pool.ceiling.micro_dollars));
     let (gpus, dollar): (Vec<_>, Vec<_>) = bounds.unzip();
-    let gpus: Option<i128> = gpus.into_iter().map(|gpus| gpus.map(i128::from)).sum();
+    let gpus: Option<i128> = gpus.into_iter().sum();
     let dollar: Option<i128> = dollar.into_iter().sum();
     if let Some(dollar) = dollar.filter(|_| overview.pools.len() > 1) {
         let gpus = gpus.filter(|gpus| *gpus > 0).map_or(String::new(), |gpus| format!("{gpus} GPUs, "));

@@ -76,9 +76,12 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
     end::next(out, report, layout)
 }
 
+/// A file, and its places that one excerpt shows.
+type Frame = (Arc<Source>, Vec<Annotation>);
+
 /// The places of a finding that are drawn, at most `most` excerpts of neighbouring lines, and the number of the others. The
 /// first excerpt has the finding's own place.
-fn frames(finding: &Finding, most: usize) -> (Vec<(Arc<Source>, Vec<Annotation>)>, usize) {
+fn frames(finding: &Finding, most: usize) -> (Vec<Frame>, usize) {
     let Some((source, _, span)) = finding.location.resolve_span() else { return (Vec::new(), 0) };
     let mut frames = vec![(Arc::clone(source), vec![Annotation { span, text: None, primary: true }])];
     let mut left_out = 0;

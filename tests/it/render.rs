@@ -515,7 +515,8 @@ fn fixes_hold_when_everything_is_rendered_again() {
     let (found, left) = (counts(&before, false), counts(&after, false));
     let wrong: Vec<_> = offered
         .iter()
-        .filter(|(place, fixed)| left.get(place).copied().unwrap_or(0) + *fixed > found[place])
+        // Of several fixes in one mapping, one may leave another without its place.
+        .filter(|(place, _)| left.get(*place).copied().unwrap_or(0) >= found[*place])
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     let failed = |report: &Value| {

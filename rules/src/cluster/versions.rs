@@ -200,7 +200,8 @@ impl<'a> Pins<'_, 'a> {
 pub fn pins_of_terraform(text: &str) -> Vec<(Product, &str, u32)> {
     let mut found = Vec::new();
     // The chart and the version of the release whose block is open.
-    let mut release: Option<(Option<Product>, Option<(&str, u32)>)> = None;
+    type Release<'t> = (Option<Product>, Option<(&'t str, u32)>);
+    let mut release: Option<Release<'_>> = None;
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
         if line.starts_with("resource") && line.contains("\"helm_release\"") {

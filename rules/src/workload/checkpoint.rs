@@ -148,7 +148,8 @@ pub(crate) fn destination<'a>(container: &Node<'a>) -> Option<Destination<'a>> {
     }
     // The last `cd` of a script, or the folder in which the container starts.
     let changes = words.windows(2).filter(|pair| pair[0].text == "cd" && pair[1].known);
-    let folder = changes.map(|pair| pair[1].text.clone()).last().filter(|folder| folder.starts_with('/'));
+    let folder =
+        changes.map(|pair| pair[1].text.clone()).next_back().filter(|folder| folder.starts_with('/'));
     let base = match folder {
         Some(folder) => folder,
         None if words.iter().any(|word| word.text == "cd") => return None,

@@ -80,8 +80,7 @@ fn key_of(sections: &[Section], money: Option<&MoneyTable>) -> String {
 fn sections(set: &PlannedSet) -> Vec<Section> {
     let pools = set.plan.pools.iter().map(pool_item);
     let classes = set.plan.classes.iter().map(class_item);
-    let (nodes, kept): (Vec<(bool, Item)>, Vec<(bool, Item)>) =
-        pools.chain(classes).partition(|(costs, _)| *costs);
+    let (nodes, kept): (Vec<_>, Vec<_>) = pools.chain(classes).partition(|(costs, _)| *costs);
     let plain = |items: Vec<(bool, Item)>| items.into_iter().map(|(_, item)| item).collect::<Vec<_>>();
     let mut sections = vec![
         Section { title: "Nodes that are replaced", items: plain(nodes) },

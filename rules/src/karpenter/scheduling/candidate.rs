@@ -252,7 +252,7 @@ impl<'a> Candidate<'a> {
                 let admits =
                     |class: &NodeClass| self.remaining_types(pod, &both, need, Some(class), settings).is_ok();
                 let mut roomier = roomier_classes(self.pool).into_iter();
-                return Err(match roomier.find(|(class, _)| admits(&**class)) {
+                return Err(match roomier.find(|(class, _)| admits(class)) {
                     Some((_, why)) => NotAdmitted::Undecided(vec![why]),
                     None => NotAdmitted::Rejected(stage),
                 });

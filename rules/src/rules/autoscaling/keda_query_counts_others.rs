@@ -122,7 +122,8 @@ fn other_server<'a>(workload: &Object, engine: &str, ctx: &Context<'a>) -> Optio
         [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet")];
     let mut servers = kinds.iter().flat_map(|kind| cluster.of(*kind));
     servers.find(|other| {
-        !(other.name() == workload.name() && other.namespace_or_default() == workload.namespace_or_default())
+        let name = |object: &Object| (object.namespace_or_default().to_owned(), object.name().to_owned());
+        name(other) != name(workload)
             && !other.is_partial()
             && crate::workload::template::replicas(other) != Some(0)
             && runs(other, engine)

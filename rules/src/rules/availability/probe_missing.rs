@@ -183,7 +183,7 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     let mut senders: Vec<&Object> = services.into_iter().filter(is_sender).collect();
     // One of the own file is the one that the author thinks of.
     let file = |object: &Object| object.origin().map(|origin| origin.source.path().to_owned());
-    senders.sort_by_key(|service| file(*service) != file(object));
+    senders.sort_by_key(|service| file(service) != file(object));
     let service = *senders.first()?;
     let container = target_of(service, template)?;
     let probe = container.get("readinessProbe");

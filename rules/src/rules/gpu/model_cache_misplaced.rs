@@ -93,7 +93,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     if paths.into_iter().any(covers) {
         return None;
     }
-    for mount in mounts.items().filter(|mount| is_for_models(template, container, mount)) {
+    if let Some(mount) = mounts.items().find(|mount| is_for_models(template, container, mount)) {
         let path = mount.get("mountPath");
         let message = format!(
             "nothing is written to `{}`: {} downloads models to `{}`",

@@ -131,7 +131,7 @@ fn dropped_fields(object: &Object, ctx: &Context<'_>) -> Vec<Pointer> {
     if Product::of_group(object.group()) != Some(Product::Kubernetes) {
         return Vec::new();
     }
-    let fields = schema::fields_with_history(object, ctx.definitions()).into_iter();
+    let fields = schema::fields_with_history(object, ctx.definitions());
     let dropped = fields.filter(|(_, history)| history.is_dropped(ctx.platform()));
     dropped.map(|(node, _)| node.pointer()).collect()
 }

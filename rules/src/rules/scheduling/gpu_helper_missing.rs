@@ -257,7 +257,7 @@ fn report<'c>(
             let list = template.spec.get("tolerations");
             let first = &taints[0];
             let same_key = |item: Node<'_>| item.get("key").text() == Some(first.key.as_str());
-            let with_value = list.items().any(|item| same_key(item));
+            let with_value = list.items().any(same_key);
             let what = match first.value.as_str() {
                 value if with_value && !value.is_empty() => format!("{}={value}", first.key),
                 _ => first.key.clone(),

@@ -191,7 +191,7 @@ fn selects<'a>(template: &Template<'a>, pool: &NodePool<'a>) -> Result<bool, Obs
         Verdict::No(obstacle) => Err(obstacle),
     };
     for (key, value) in template.spec.get("nodeSelector").entries() {
-        note(nodes.verdict(key, Operator::In, &[value.clone()], &value))?;
+        note(nodes.verdict(key, Operator::In, std::slice::from_ref(&value), &value))?;
     }
     let path =
         ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];

@@ -70,7 +70,8 @@ const MANY: u32 = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let serves = is_serving_group(object);
-    if !serves && !(trains(object) && is_distributed(object)) || object.is_partial() {
+    let runs = serves || trains(object) && is_distributed(object);
+    if !runs || object.is_partial() {
         return None;
     }
     let templates = templates(object);

@@ -162,9 +162,7 @@ fn port_in_environment<'a>(container: &Node<'a>, names: &[&str]) -> Option<Optio
     }
     for entry in env.items() {
         if !entry.get("name").text().is_some_and(|name| names.contains(&name)) {
-            if entry.get("name").text().is_none() {
-                return None;
-            }
+            entry.get("name").text()?;
             continue;
         }
         let value = entry.get("value");
