@@ -28,7 +28,7 @@ fn versions_are_taken_from_what_installs_a_product() {
         let folder = Folder::new().with("pool.yaml", POOL).with(file, text);
         assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", file, line])], "{file}");
         let run = folder.run(&["check", "-f", "concise", "--verbose"]).exits(0);
-        let run = run.complains(&"Karpenter 0.37".to_string()).complains(&format!("{file}:{line}"));
+        let run = run.complains("Karpenter 0.37").complains(&format!("{file}:{line}"));
         run.prints("info[karpenter-legacy-api]");
         // What is stated wins.
         let folder = folder.with("gpulint.yaml", "platform: {karpenter: \"1.15\"}\n");
