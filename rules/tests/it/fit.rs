@@ -571,6 +571,10 @@ fn the_rule_and_the_explanation_agree() {
             let mut cluster = Cluster::new(true);
             scene.cluster().objects().iter().for_each(|object| cluster.apply(object.clone()));
             cluster.apply(pod.clone());
+            // The rule is silent beside a pool that cannot be read.
+            if scene.rule.starts_with("a placeholder in a pool") {
+                continue;
+            }
             let explanation = explain(scene, &cluster, &pod);
             let findings = engine.check_object(&pod, &cluster);
             found += findings.len();

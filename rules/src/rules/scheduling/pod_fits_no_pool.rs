@@ -120,9 +120,8 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let whole = ctx.cluster().is_complete_for(Kind::NODE_POOL);
     let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     let labelled = || feasibility.pinned_pools_of(template).is_some_and(|pools| !pools.is_empty());
-    let is_listed = whole || pinned.is_some();
-    // A pool that cannot be read may have the label, and is not among those that are looked at.
-    if !is_listed && (!labelled() || feasibility.has_unreadable_pools()) {
+    // What a pool that cannot be read hides may be what the pod needs.
+    if !whole && pinned.is_none() && !labelled() || feasibility.has_unreadable_pools() {
         return None;
     }
     let pools = match &pinned {
