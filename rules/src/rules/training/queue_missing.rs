@@ -103,18 +103,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help(format!("create it in this namespace: a LocalQueue of `{other}` admits nothing from here"))
             .related(queue, &queue.path(&["metadata", "namespace"]), "the LocalQueue of this name");
     } else if let Some(first) = here.first() {
-        let names = here.iter().map(|queue| queue.name());
         let finding = ctx.report(&node, message);
-        match nearest(name, names) {
-            Some(meant) => {
-                let meant = meant.to_owned();
-                finding.help(format!("write `{meant}`"));
-                finding.fix(Fix::unsafe_(format!("write `{meant}`")).set(&node, json!(meant)));
-            }
-            None => {
-                finding.help(format!("create it, or write `{}`", first.display_name()));
-            }
-        }
+        propose(finding, &node, name, &here);
         finding.related(first, &first.path(&["metadata", "name"]), "a LocalQueue of the namespace");
     }
     None
@@ -136,16 +126,17 @@ fn of_local_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let message = format!("no ClusterQueue is called `{}`: the queue admits nothing", ellipsize(name));
     let finding = ctx.report(&node, message);
-    match nearest(name, queues.iter().map(|queue| queue.name())) {
-        Some(meant) => {
-            let meant = meant.to_owned();
-            finding.help(format!("write `{meant}`"));
-            finding.fix(Fix::unsafe_(format!("write `{meant}`")).set(&node, json!(meant)));
-        }
-        None => {
-            finding.help(format!("create it, or write `{}`", first.display_name()));
-        }
-    }
+    propose(finding, &node, name, &queues);
     finding.related(first, &first.path(&["metadata", "name"]), "a ClusterQueue of the input");
     None
+}
+
+/// Says which of `queues` to write at `node`, with a fix if `name` is close to one of them.
+fn propose(finding: &mut Finding, node: &Node<'_>, name: &str, queues: &[&Object]) {
+    if let Some(meant) = nearest(name, queues.iter().map(|queue| queue.name())) {
+        finding.help(format!("write `{meant}`"));
+        finding.fix(Fix::unsafe_(format!("write `{meant}`")).set(node, json!(meant)));
+    } else if let Some(first) = queues.first() {
+        finding.help(format!("create it, or write `{}`", first.display_name()));
+    }
 }
