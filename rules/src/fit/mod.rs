@@ -42,6 +42,7 @@ use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 pub use ask::{Room, TaintAudience, admitted_by, audience_of};
 pub(crate) use capacity::counts;
 pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};
+pub(crate) use obstacles::Proposes;
 pub(crate) use pools::starts_nodes;
 use read::RuntimeClasses;
 pub(crate) use read::{class_object, objects};
@@ -381,9 +382,14 @@ impl<'c> Situation<'c> {
         self.pod(template).is_none_or(|pod| !matches!(self.scheduler().decide(&pod), Verdict::DoesNotFit(_)))
     }
 
-    /// The pool that needs the fewest changes to admit a pod. `None` if the pod fits a pool, if that is not known, or if Karpenter does
-    /// not consider the pod.
-    pub(crate) fn nearest_miss(&self, workload: &Object, template: &Template<'_>) -> Option<NearestMiss> {
+    /// The pool with the fewest obstacles for a pod, and their changes where these are asked for. `None` if the pod fits a pool, if that
+    /// is not known, or if Karpenter does not consider the pod.
+    pub(crate) fn nearest_miss(
+        &self,
+        workload: &Object,
+        template: &Template<'_>,
+        proposes: Proposes,
+    ) -> Option<NearestMiss> {
         let pod = self.pod(template)?;
         let scheduler = self.scheduler();
         let Verdict::DoesNotFit(why) = scheduler.decide(&pod) else {
@@ -403,20 +409,25 @@ impl<'c> Situation<'c> {
             }
         }
         rejected.sort_by_key(|(_, depth)| std::cmp::Reverse(*depth));
-        let mut nearest: Option<NearestMiss> = None;
         // A pool that takes no pods at all says nothing about this one.
-        for (position, _) in rejected.into_iter().filter(|(_, depth)| *depth > 0).take(MOST_COMPARED) {
-            let Answer::Rejects { obstacles, reachable } = self.obstacles(position, workload, template, &pod)
-            else {
-                return None;
+        let compared = rejected.into_iter().filter(|(_, depth)| *depth > 0).take(MOST_COMPARED);
+        let of_pool =
+            |position: usize, proposes| match self.obstacles(position, workload, template, &pod, proposes) {
+                Answer::Rejects { obstacles, reachable } => {
+                    Some(NearestMiss { pool: self.objects[position].clone(), obstacles, reachable })
+                }
+                _ => None,
             };
-            let distance = |miss: &NearestMiss| (!miss.reachable, miss.obstacles.len());
-            let miss = NearestMiss { pool: self.objects[position].clone(), obstacles, reachable };
-            if nearest.as_ref().is_none_or(|known| distance(&miss) < distance(known)) {
-                nearest = Some(miss);
-            }
+        let mut misses = Vec::new();
+        for (position, _) in compared {
+            misses.push((position, of_pool(position, Proposes::Nothing)?));
         }
-        nearest
+        let (position, nearest) =
+            misses.into_iter().min_by_key(|(_, miss)| (!miss.reachable, miss.obstacles.len()))?;
+        match proposes {
+            Proposes::Changes => of_pool(position, proposes),
+            Proposes::Nothing => Some(nearest),
+        }
     }
 
     /// The situation with only the named pool. `None` if there is no such pool.
@@ -548,7 +559,7 @@ impl<'c> Situation<'c> {
                     Answer::Admits { types, capacity_types, relaxations }
                 }
                 Outcome::Undecided(uncertainties) => Answer::Undecided(uncertainties),
-                Outcome::Rejects(_) => self.obstacles(position, workload, template, pod),
+                Outcome::Rejects(_) => self.obstacles(position, workload, template, pod, Proposes::Changes),
             };
             let weight = self.pools[position].weight.unwrap_or(0);
             explanation.pools.push(PoolReport { object: self.objects[position].clone(), weight, answer });

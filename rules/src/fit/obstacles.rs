@@ -51,6 +51,14 @@ pub(super) struct Attempt<'s> {
     pub(super) object: &'s Object,
     pub(super) pod: Pod,
     pub(super) pool: Pool,
+    proposes: Proposes,
+}
+
+/// Whether changes are proposed. To find and to prove them takes most of the time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proposes {
+    Changes,
+    Nothing,
 }
 
 impl Situation<'_> {
@@ -61,12 +69,13 @@ impl Situation<'_> {
         workload: &Object,
         template: &Template<'_>,
         pod: &Pod,
+        proposes: Proposes,
     ) -> Answer {
         // The pod keeps the tolerations that EKS adds for the resources that it requests now.
         let pod = Pod { tolerations: effective_tolerations(pod, &self.options), ..pod.clone() };
         let pool = self.pools[position].clone();
         let object = &self.objects[position];
-        let start = Attempt { situation: self, workload, template, object, pod, pool };
+        let start = Attempt { situation: self, workload, template, object, pod, pool, proposes };
         let mut attempt = start.clone();
         let mut drafts: Vec<Draft> = Vec::new();
         let reachable = loop {
@@ -79,7 +88,12 @@ impl Situation<'_> {
                 break false;
             }
             let mut draft = attempt.draft(&stage);
-            draft.remedies.retain(|remedy| attempt.with(&remedy.edit).is_past(&stage));
+            match proposes {
+                Proposes::Changes => {
+                    draft.remedies.retain(|remedy| attempt.with(&remedy.edit).is_past(&stage));
+                }
+                Proposes::Nothing => draft.remedies.clear(),
+            }
             let edit = draft.remedies.first().map_or(&draft.without, |remedy| &remedy.edit);
             attempt = attempt.with(edit);
             let is_past = attempt.is_past(&stage);
@@ -137,6 +151,11 @@ impl<'s> Attempt<'s> {
     pub(super) fn next_stage(&self) -> Option<RejectionStage> {
         let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
         match scheduler.survey(&self.pod).into_iter().next()?.1 {
+            // While a node takes no pod, no type has room for the other resources.
+            Outcome::Rejects(RejectionStage::Resources(mut names)) => {
+                names.sort_by_key(|name| name != "pods");
+                Some(RejectionStage::Resources(names))
+            }
             Outcome::Rejects(stage) => Some(stage),
             Outcome::Admits(_) | Outcome::Undecided(_) => None,
         }
@@ -543,7 +562,9 @@ impl<'s> Attempt<'s> {
         if let Some(place) = places.first().cloned() {
             remedies.push(Remedy { change: Change { side: Side::Pod, place, text }, edit: without.clone() });
         }
-        remedies.extend(self.wider_pool(&RejectionStage::Requirements));
+        if self.proposes == Proposes::Changes {
+            remedies.extend(self.wider_pool(&RejectionStage::Requirements));
+        }
         let obstacle = Obstacle { stage: "types", reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without }
     }
@@ -588,8 +609,7 @@ impl<'s> Attempt<'s> {
         // The types that would remain if the pod requested nothing.
         let types = self.with(&edit(|pod, _| clear(pod, None))).types_for_pod();
         let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
-        let stage = RejectionStage::Resources(names.to_vec());
-        let mut remedies = self.changed_class(names);
+        let mut remedies = Vec::new();
         let (reason, node) = match names.first() {
             Some(name) => {
                 let asked = amount(name, need.get(name).copied().unwrap_or(0));
@@ -640,7 +660,10 @@ impl<'s> Attempt<'s> {
                 (reason, node)
             }
         };
-        remedies.extend(self.wider_pool(&stage));
+        if self.proposes == Proposes::Changes {
+            remedies.splice(0..0, self.changed_class(names));
+            remedies.extend(self.wider_pool(&RejectionStage::Resources(names.to_vec())));
+        }
         let text = if names.is_empty() { "these requests" } else { "this request" };
         let places = vec![Place::new(self.workload, &node, text)];
         let obstacle = Obstacle { stage: "resources", reason, places, changes: Vec::new() };

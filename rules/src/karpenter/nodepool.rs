@@ -148,8 +148,8 @@ impl<'a> NodePool<'a> {
             replicas: self.has_replicas().then(|| self.standing_nodes()),
             requirements: requirement_specs(&self.requirements()),
             labels: self.label_pairs().collect(),
-            taints: self.taints(),
-            startup_taints: taints(&spec.get("startupTaints")),
+            taints: readable_taints(&spec.get("taints")),
+            startup_taints: readable_taints(&spec.get("startupTaints")),
             limits: self
                 .limits()
                 .entries()
@@ -349,12 +349,17 @@ fn taints(list: &Node<'_>) -> Vec<Taint> {
     list.items().map(|node| taint(&node)).collect()
 }
 
+/// The taints of a list that can be read as a whole.
+fn readable_taints(list: &Node<'_>) -> Vec<Taint> {
+    list.items().filter(|node| !node.has_unknown()).map(|node| taint(&node)).collect()
+}
+
 fn text_or_empty(node: &Node<'_>) -> String {
     node.text().unwrap_or_default().to_owned()
 }
 
 fn requirement_specs(list: &Node<'_>) -> Vec<RequirementSpec> {
-    list.items().filter_map(|r| requirement_spec(&r)).collect()
+    list.items().filter(|r| !r.has_unknown()).filter_map(|r| requirement_spec(&r)).collect()
 }
 
 /// One requirement. `None` if the key or operator cannot be read.

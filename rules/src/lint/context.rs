@@ -27,6 +27,7 @@ pub struct Context<'a> {
     findings: &'a mut Vec<Finding>,
     dropped: Option<Finding>,
     reads_earlier_findings: Cell<bool>,
+    is_comparison: bool,
 }
 
 impl<'a> Context<'a> {
@@ -48,11 +49,21 @@ impl<'a> Context<'a> {
             findings,
             dropped: None,
             reads_earlier_findings: Cell::new(false),
+            is_comparison: false,
         }
     }
 
     pub(crate) fn on_platform(self, platform: &'a Platform) -> Context<'a> {
         Context { platform, ..self }
+    }
+
+    pub(crate) fn for_comparison(self, is_comparison: bool) -> Context<'a> {
+        Context { is_comparison, ..self }
+    }
+
+    /// Whether only the places and severities of the findings count: another version is compared with the rule's own.
+    pub(crate) fn is_comparison(&self) -> bool {
+        self.is_comparison
     }
 
     /// Adds a finding at a node of the object. A finding at an absent node is dropped if the field may be set

@@ -196,13 +196,14 @@ impl Engine {
         let mut reads_earlier_findings = false;
         let completed = if rule.is_for_completed() { runtimes::completed(object, cluster) } else { None };
         let subject = completed.as_ref().map_or(object, |completed| &completed.object);
+        let platforms = self.platforms.of(object, cluster);
         let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
             let context = Context::new(rule, subject, &self.rules, set, cluster, findings);
-            let mut context = context.on_platform(platform);
+            let is_comparison = !std::ptr::eq(platform, &raw const platforms.platform);
+            let mut context = context.on_platform(platform).for_comparison(is_comparison);
             suggest::at_most(SUGGESTIONS_PER_RULE, || rule.check.run(subject, &mut context));
             reads_earlier_findings |= context.reads_earlier_findings();
         };
-        let platforms = self.platforms.of(object, cluster);
         run(rule, &platforms.platform, findings);
         // Most rules report nothing for an object: other versions are only checked if there is a finding.
         let products = if findings.len() > from { rule.depends_on } else { &[] };

@@ -42,9 +42,17 @@ fn differences(engine: &Engine, objects: Vec<Object>) -> (Vec<String>, usize, us
         told += usize::from(expected);
         if expected != found {
             let verdicts: Vec<_> = explanations.iter().map(|one| (one.verdict, &one.ignored)).collect();
-            let reasons: Vec<_> =
-                explanations.iter().flat_map(|one| &one.pools).map(|pool| &pool.answer).collect();
-            wrong.push(format!("{}: {verdicts:?}, found {found}: {reasons:.300?}", workload.display_name()));
+            let reasons: Vec<&str> = explanations
+                .iter()
+                .flat_map(|one| &one.pools)
+                .filter_map(|pool| match &pool.answer {
+                    Answer::Rejects { obstacles, .. } => Some(obstacles),
+                    _ => None,
+                })
+                .flatten()
+                .map(|one| one.reason.as_str())
+                .collect();
+            wrong.push(format!("{}: {verdicts:?}, found {found}: {reasons:?}", workload.display_name()));
         }
     }
     (wrong, told, all)

@@ -314,7 +314,13 @@ impl<'a> Candidate<'a> {
         }
         let required = pod_requirements(pod, state);
         if let Err(clash) = self.nodes.requirements.compatible(&required) {
-            return Err(NotAdmitted::Rejected(RejectionStage::Label(clash)));
+            // A label or a requirement that cannot be read may be the one that the pod asks for.
+            let unreadable =
+                self.nodes.uncertainties.iter().find(|why| matches!(why, Uncertainty::UnreadablePool(_)));
+            return Err(match unreadable.filter(|_| clash.ours.is_none()) {
+                Some(why) => NotAdmitted::Undecided(vec![why.clone()]),
+                None => NotAdmitted::Rejected(RejectionStage::Label(clash)),
+            });
         }
         if self.pool.limits.iter().any(|(name, limit)| name == "nodes" && *limit == 0) {
             return Err(NotAdmitted::Rejected(RejectionStage::NodesLimit));

@@ -55,7 +55,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/>
 
 use crate::cluster::placement::has_controller;
-use crate::fit::{Change, NearestMiss, Obstacle, Side, Situation, VOLUME_KINDS};
+use crate::fit::{Change, NearestMiss, Obstacle, Proposes, Side, Situation, VOLUME_KINDS};
 use crate::karpenter::installation::INSTALLERS;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::provider::is_auto_mode_label;
@@ -120,8 +120,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let whole = ctx.cluster().is_complete_for(Kind::NODE_POOL);
     let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     let labelled = || feasibility.pinned_pools_of(template).is_some_and(|pools| !pools.is_empty());
-    // What a pool that cannot be read hides may be what the pod needs.
-    if !whole && pinned.is_none() && !labelled() || feasibility.has_unreadable_pools() {
+    let is_listed = whole || pinned.is_some();
+    // A pool that cannot be read may have the label, and is not among those that are looked at.
+    if !is_listed && (!labelled() || feasibility.has_unreadable_pools()) {
         return None;
     }
     let pools = match &pinned {
@@ -144,7 +145,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         return None;
     }
     let situation = situation(pools);
-    let miss = situation.nearest_miss(object, template)?;
+    // A comparison with another version needs the place alone.
+    let proposes = if ctx.is_comparison() { Proposes::Nothing } else { Proposes::Changes };
+    let miss = situation.nearest_miss(object, template, proposes)?;
     report(object, template, &miss, pinned.as_deref(), ctx)
 }
 
