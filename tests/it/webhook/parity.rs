@@ -1,7 +1,7 @@
 //! For every fixture of a kind that rules check, the server reports the same findings as
 //! `gpulint check --complete`. Decisions differ in two points: findings that the API server rejects the
 //! object do not deny, and findings that report an absence are left out, because the absent object may be
-//! applied next.
+//! applied next. Files that show the version of a product are left out: a review goes by the configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -51,8 +51,8 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     if ["kustomization.yaml", "kustomization.yml"].iter().any(|name| folder.join(name).exists()) {
         return Vec::new();
     }
-    // Comments suppress in files only.
-    if text.contains("# gpulint: allow") {
+    // Comments suppress, and say that an object is a patch, in files only.
+    if text.contains("# gpulint: allow") || text.starts_with("# A patch") {
         return Vec::new();
     }
     let output = Command::new(env!("CARGO_BIN_EXE_gpulint"))
@@ -74,7 +74,8 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
         .output()
         .unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    if report["summary"]["skipped"].as_array().is_some_and(|s| !s.is_empty()) {
+    let has = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
+    if has(&report["summary"]["skipped"]) || has(&report["versions"]) {
         return Vec::new();
     }
     let source = Arc::new(Source::new(&file, bytes));
@@ -92,6 +93,10 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
         objects.into_iter().map(|object| (document.number, object))
     });
     let objects: Vec<(u32, Object)> = objects.collect();
+    // The server does not watch Secrets.
+    if objects.iter().any(|(_, object)| object.id().kind == "Secret") {
+        return Vec::new();
+    }
     let engine = Engine::new(Settings { complete: true, ..Settings::default() });
     let mut cluster = Cluster::new(true);
     // As an API server has them, without files.
@@ -102,6 +107,8 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     }
     objects
         .into_iter()
+        // A review has whole objects.
+        .filter(|(_, object)| !object.is_partial() && !object.is_incomplete())
         .map(|(number, object)| {
             // The report does not contain the component that rejects an object, and whether a finding reports
             // an absence.
@@ -114,6 +121,9 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
                     && f.otherwise_rejected_by.is_none()
             });
             let absent = causes(&|f| f.reports_absence);
+            // The report has names whole, a review shortens long ones.
+            let shown: BTreeMap<String, &str> =
+                judged.iter().map(|f| (whole_cause(f), f.message.as_ref())).collect();
             let id = object.id();
             let of = |d: &&Value| {
                 d["document"] == number
@@ -124,11 +134,11 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
             let found = report["diagnostics"].as_array().unwrap().iter().filter(of);
             let (mut denied, mut warned) = (Vec::new(), Vec::new());
             for finding in found {
-                let message = format!(
-                    "gpulint {}: {}",
-                    finding["rule"].as_str().unwrap(),
-                    finding["message"].as_str().unwrap()
-                );
+                let (rule, message) =
+                    (finding["rule"].as_str().unwrap(), finding["message"].as_str().unwrap());
+                let written = format!("{}: gpulint {rule}: {message}", field(&finding["pointer"]));
+                let message = shown.get(&written).unwrap_or(&message);
+                let message = format!("gpulint {rule}: {message}");
                 let cause = format!("{}: {message}", field(&finding["pointer"]));
                 match finding["severity"].as_str().unwrap() {
                     _ if absent.contains(&cause) => {}
@@ -164,8 +174,17 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
 
 /// A finding as a cause of a denial.
 fn cause(finding: &Finding) -> String {
+    cause_of(finding, &finding.message)
+}
+
+/// The same with names whole, as in the report.
+fn whole_cause(finding: &Finding) -> String {
+    cause_of(finding, finding.whole_message())
+}
+
+fn cause_of(finding: &Finding, message: &str) -> String {
     let field = finding.location.pointer().map(Pointer::field_path).unwrap_or_default();
-    format!("{}: gpulint {}: {}", whole(field), finding.rule.id, finding.message)
+    format!("{}: gpulint {}: {message}", whole(field), finding.rule.id)
 }
 
 fn field(pointer: &Value) -> String {
