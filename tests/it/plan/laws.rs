@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{Run, run_in};
+use crate::support::{Folder, Run, run_in};
 
 fn stories() -> Vec<PathBuf> {
     let all = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/plan")).unwrap();
@@ -140,5 +140,34 @@ fn a_finding_is_new_or_gone_or_still_there() {
         let still = usize::try_from(value["findings"]["still"].as_u64().unwrap()).unwrap();
         assert_eq!(checked("before"), still + gone.len(), "{}", story.display());
         assert_eq!(checked("after"), still + new.len(), "{}", story.display());
+    }
+}
+
+/// What an edit of an EC2NodeClass does to its nodes.
+#[test]
+fn edits_of_a_node_class_replace_nodes_as_karpenter_does() {
+    let class = |fields: &str| {
+        format!(
+            "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {{name: gpu}}\nspec:\n  role: nodes\n{fields}\
+             ---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: gpu}}\nspec:\n  template:\n    spec:\n      \
+             nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}\n      requirements:\n        \
+             - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}\n"
+        )
+    };
+    let old = "  amiSelectorTerms: [{alias: bottlerocket@v1.40.0}]\n";
+    for (more, expected) in [
+        ("  amiFamily: Bottlerocket\n", "none"),
+        ("  ipPrefixCount: 1\n", "none"),
+        ("  amiFamily: AL2023\n", "all"),
+        ("  userData: \"\"\n", "all"),
+        ("  subnetSelectorTerms: [{tags: {team: ml}}]\n", "unknown"),
+    ] {
+        let folder = Folder::new()
+            .with("before/class.yaml", class(old))
+            .with("after/class.yaml", class(&format!("{old}{more}")));
+        let value = json(&folder.0, "before", "after");
+        let nodes = value["sets"].as_array().unwrap().iter().flat_map(|set| set["pools"].as_array().unwrap());
+        let nodes: Vec<&str> = nodes.map(|pool| pool["nodes"].as_str().unwrap()).collect();
+        assert_eq!(nodes.first().copied().unwrap_or("none"), expected, "{more}");
     }
 }

@@ -24,14 +24,20 @@ pub(super) const FIELDS: [&[&str]; 7] = [
 ];
 
 /// Fields of an EC2NodeClass that are not part of the hash: Karpenter compares what they select instead.
-pub(super) const UNHASHED_FIELDS: [&str; 6] = [
-    "amiFamily",
+pub(super) const SELECTORS: [&str; 4] = [
     "amiSelectorTerms",
     "subnetSelectorTerms",
     "securityGroupSelectorTerms",
     "capacityReservationSelectorTerms",
-    "ipPrefixCount",
 ];
+
+/// Other fields of an EC2NodeClass that are not part of the hash. Of the family, what follows from it and the alias is.
+const UNHASHED_FIELDS: [&str; 2] = ["amiFamily", "ipPrefixCount"];
+
+/// Whether a field of `spec` of an EC2NodeClass is part of the hash as it is written.
+pub(super) fn is_hashed(field: &str) -> bool {
+    !SELECTORS.contains(&field) && !UNHASHED_FIELDS.contains(&field)
+}
 
 /// Plain fields of Go's structs: their zero value is not told from absence.
 const PLAIN: [&str; 8] = ["role", "rootVolume", "key", "value", "effect", "group", "kind", "name"];
@@ -76,7 +82,7 @@ pub(super) fn of_node_class(object: &Value, karpenter: Version) -> Value {
         return Value::Null;
     };
     let family = family(&spec);
-    spec.retain(|name, _| !UNHASHED_FIELDS.contains(&name.as_str()));
+    spec.retain(|name, _| is_hashed(name));
     let options = spec.remove("metadataOptions");
     let mut metadata = Map::new();
     metadata.insert("httpEndpoint".to_owned(), "enabled".into());

@@ -92,7 +92,7 @@ pub fn hashed_class_differences(before: &Value, after: &Value, karpenter: Versio
 /// Whether Karpenter compares what a field of `spec` of an EC2NodeClass selects in EC2, instead of the field.
 #[must_use]
 pub fn is_selected(field: &str) -> bool {
-    hash::UNHASHED_FIELDS.contains(&field)
+    hash::SELECTORS.contains(&field)
 }
 
 /// The nodes of a NodePool, with the EC2NodeClass that it uses if it is known, that the requirements and labels of another
@@ -153,7 +153,7 @@ pub fn is_hashed(object: &Object, field: &Pointer) -> bool {
         let template = steps.strip_prefix(TEMPLATE);
         template.is_some_and(|steps| hash::FIELDS.iter().any(|path| steps.starts_with(path)))
     } else if object.is(Kind::EC2_NODE_CLASS) {
-        matches!(steps.as_slice(), ["spec", name, ..] if !hash::UNHASHED_FIELDS.contains(name))
+        matches!(steps.as_slice(), ["spec", name, ..] if hash::is_hashed(name))
     } else {
         false
     }
