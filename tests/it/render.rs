@@ -513,10 +513,14 @@ fn fixes_hold_when_everything_is_rendered_again() {
     run_with_path(&programs, &folder.0, &["check", "--render", "--fix", "--unsafe-fixes", "-f", "concise"]);
     let after = run_with_path(&programs, &folder.0, &args).json();
     let (found, left) = (counts(&before, false), counts(&after, false));
+    let still = counts(&after, true);
     let wrong: Vec<_> = offered
         .iter()
-        // Of several fixes in one mapping, one may leave another without its place.
-        .filter(|(place, _)| left.get(*place).copied().unwrap_or(0) >= found[*place])
+        .filter(|(place, count)| {
+            let left = left.get(*place).copied().unwrap_or(0);
+            // Of two wrong keys that stand for the same one, only the first can be renamed: no fix is offered then.
+            left >= found[*place] || left > found[*place] - *count && still.contains_key(*place)
+        })
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     let failed = |report: &Value| {
