@@ -21,7 +21,8 @@
 //!    minReplicas: 2
 //!    maxReplicas: 9
 //!    metrics:
-//!      - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}
+//!      - type: Resource
+//!        resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}
 //!  ---
 //!  apiVersion: apps/v1
 //!  kind: Deployment
@@ -32,7 +33,9 @@
 //!      metadata: {labels: {app: shop}}
 //!      spec:
 //!        containers:
-//!          - {name: shop, image: "example.com/shop:1.0.0", resources: {requests: {cpu: "1"}}}
+//!          - name: shop
+//!            image: "example.com/shop:1.0.0"
+//!            resources: {requests: {cpu: "1"}}
 //!  ---
 //!  apiVersion: batch/v1
 //!  kind: CronJob
@@ -47,7 +50,9 @@
 //!          spec:
 //!            restartPolicy: Never
 //!            containers:
-//!              - {name: mail, image: "example.com/mail:1.0.0", resources: {requests: {cpu: "1"}}}
+//!              - name: mail
+//!                image: "example.com/mail:1.0.0"
+//!                resources: {requests: {cpu: "1"}}
 //! ```
 //!
 //! # References

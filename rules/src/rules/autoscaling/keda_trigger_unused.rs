@@ -26,11 +26,17 @@
 //!    triggers:
 //!      - type: metrics-api
 //!        name: orders
-//!        metadata: {url: "http://stats.shop.svc:8080/orders", valueLocation: open, targetValue: "10"}
+//!        metadata:
+//!          url: "http://stats.shop.svc:8080/orders"
+//!          valueLocation: open
+//!          targetValue: "10"
 //!      - type: metrics-api
 //! -      name: refunds # <-
 //! +      name: refunds
-//!        metadata: {url: "http://stats.shop.svc:8080/refunds", valueLocation: open, targetValue: "10"}
+//!        metadata:
+//!          url: "http://stats.shop.svc:8080/refunds"
+//!          valueLocation: open
+//!          targetValue: "10"
 //! ```
 //!
 //! # References

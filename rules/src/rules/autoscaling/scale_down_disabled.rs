@@ -18,7 +18,10 @@
 //!    minReplicas: 1
 //!    maxReplicas: 8
 //!    metrics:
-//!      - {type: Pods, pods: {metric: {name: queue_length}, target: {type: AverageValue, averageValue: "5"}}}
+//!      - type: Pods
+//!        pods:
+//!          metric: {name: queue_length}
+//!          target: {type: AverageValue, averageValue: "5"}
 //!    behavior:
 //!      scaleDown:
 //! -      selectPolicy: Disabled # <-

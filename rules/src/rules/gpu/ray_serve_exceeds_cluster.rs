@@ -43,7 +43,9 @@
 //!              containers:
 //!                - name: worker
 //!                  image: rayproject/ray:2.49.2
-//!                  resources: {requests: {cpu: 4, memory: 16Gi}, limits: {memory: 16Gi, nvidia.com/gpu: 1}}
+//!                  resources:
+//!                    requests: {cpu: 4, memory: 16Gi}
+//!                    limits: {memory: 16Gi, nvidia.com/gpu: 1}
 //! ```
 //!
 //! # References

@@ -25,7 +25,9 @@
 //! +          requiredDuringSchedulingIgnoredDuringExecution:
 //! +            nodeSelectorTerms:
 //! +              - matchExpressions:
-//! +                  - {key: eks.amazonaws.com/compute-type, operator: NotIn, values: [auto]}
+//! +                  - key: eks.amazonaws.com/compute-type
+//! +                    operator: NotIn
+//! +                    values: [auto]
 //!        priorityClassName: system-node-critical
 //!        tolerations: [{key: nvidia.com/gpu, operator: Exists}]
 //!        containers:

@@ -26,7 +26,9 @@
 //!        containers:
 //!          - name: main
 //!            image: example.com/embed:1.4.0
-//!            resources: {requests: {cpu: 3, memory: 12Gi}, limits: {memory: 12Gi, nvidia.com/gpu: 1}}
+//!            resources:
+//!              requests: {cpu: 3, memory: 12Gi}
+//!              limits: {memory: 12Gi, nvidia.com/gpu: 1}
 //!  ---
 //!  apiVersion: v1
 //!  kind: ResourceQuota

@@ -23,7 +23,9 @@
 //!        nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}
 //!        expireAfter: 336h
 //!        requirements:
-//!          - {key: node.kubernetes.io/instance-type, operator: In, values: [m7i.2xlarge]}
+//!          - key: node.kubernetes.io/instance-type
+//!            operator: In
+//!            values: [m7i.2xlarge]
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!    limits: {nodes: 6}
 //!  ---

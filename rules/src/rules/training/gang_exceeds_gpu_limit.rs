@@ -26,7 +26,9 @@
 //!            annotations: {karpenter.sh/do-not-disrupt: "true"}
 //!          spec:
 //!            terminationGracePeriodSeconds: 120
-//!            nodeSelector: {karpenter.sh/nodepool: train, topology.kubernetes.io/zone: us-east-1a}
+//!            nodeSelector:
+//!              karpenter.sh/nodepool: train
+//!              topology.kubernetes.io/zone: us-east-1a
 //!            volumes:
 //!              - {name: shm, emptyDir: {medium: Memory, sizeLimit: 32Gi}}
 //!              - {name: checkpoints, persistentVolumeClaim: {claimName: checkpoints}}
@@ -37,7 +39,9 @@
 //!                volumeMounts:
 //!                  - {name: shm, mountPath: /dev/shm}
 //!                  - {name: checkpoints, mountPath: /checkpoints}
-//!                resources: {requests: {cpu: 90, memory: 600Gi}, limits: {memory: 600Gi, nvidia.com/gpu: 8}}
+//!                resources:
+//!                  requests: {cpu: 90, memory: 600Gi}
+//!                  limits: {memory: 600Gi, nvidia.com/gpu: 8}
 //!  ---
 //!  apiVersion: karpenter.sh/v1
 //!  kind: NodePool
@@ -53,7 +57,10 @@
 //!        taints:
 //!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
 //!    limits: {nvidia.com/gpu: 16}
-//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m, budgets: [{nodes: "1"}]}
+//!    disruption:
+//!      consolidationPolicy: WhenEmpty
+//!      consolidateAfter: 5m
+//!      budgets: [{nodes: "1"}]
 //! ```
 //!
 //! # References

@@ -25,7 +25,9 @@
 //!            containers:
 //!              - name: main
 //!                image: example.com/train/vision:1.4.0
-//!                resources: {requests: {cpu: 6, memory: 24Gi}, limits: {nvidia.com/gpu: 1}}
+//!                resources:
+//!                  requests: {cpu: 6, memory: 24Gi}
+//!                  limits: {nvidia.com/gpu: 1}
 //! ```
 //!
 //! # References

@@ -33,7 +33,9 @@
 //!                  - name: NCCL_SOCKET_IFNAME
 //! -                  value: ^lo,eth # <-
 //! +                  value: eth0
-//!                resources: {requests: {cpu: 6, memory: 24Gi}, limits: {nvidia.com/gpu: 1}}
+//!                resources:
+//!                  requests: {cpu: 6, memory: 24Gi}
+//!                  limits: {nvidia.com/gpu: 1}
 //! ```
 //!
 //! # References

@@ -25,7 +25,9 @@
 //!         - name: main
 //!           image: example.com/tune:1.4.0
 //!           command: [python, train.py] # <-
-//!           resources: {requests: {cpu: 3, memory: 12Gi}, limits: {memory: 12Gi, nvidia.com/gpu: 1}}
+//!           resources:
+//!             requests: {cpu: 3, memory: 12Gi}
+//!             limits: {memory: 12Gi, nvidia.com/gpu: 1}
 //! ```
 //!
 //! # Good
@@ -43,7 +45,9 @@
 //!         - name: main
 //!           image: example.com/tune:1.4.0
 //!           command: [python, train.py]
-//!           resources: {requests: {cpu: 3, memory: 12Gi}, limits: {memory: 12Gi, nvidia.com/gpu: 1}}
+//!           resources:
+//!             requests: {cpu: 3, memory: 12Gi}
+//!             limits: {memory: 12Gi, nvidia.com/gpu: 1}
 //! ```
 //!
 //! # References
