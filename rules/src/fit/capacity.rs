@@ -1,11 +1,12 @@
 //! Whether all pods of a cluster fit together, at minimum and at maximum replicas, with the nodes and their
 //! price.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::catalog::InstanceType;
 use crate::cluster::Cluster;
-use crate::fit::domains::Bound;
+use crate::fit::domains::{Bound, Spread};
 use crate::fit::pools::{GPUS, starts_nodes};
 use crate::fit::{FitVerdict, Place, Situation, amount, gpus_of, workloads};
 use crate::karpenter::pod::{affinity_terms, rules_of};
@@ -99,6 +100,8 @@ struct Demand<'c> {
     verdict: Verdict,
     /// The most pods that rules about other pods allow in all.
     bound: Option<Bound>,
+    /// How the pods spread over known values of a label, of which a node has one.
+    spread: Option<Spread>,
     /// Whether only nodes of capacity reservations take the pods: how many instances these have left is not known.
     is_reserved: bool,
 }
@@ -111,6 +114,28 @@ impl Demand<'_> {
             Some(Bound::Unknown) | None => count,
         }
     }
+
+    /// The pods of the demand in parts that share no node; by rules that are not required if these are kept.
+    fn parts(&self, count: u64, keeps_preferences: bool) -> Vec<Part<'_>> {
+        let Some(pod) = &self.pod else { return Vec::new() };
+        let Some(spread) = self.spread.as_ref().filter(|spread| spread.is_required || keeps_preferences)
+        else {
+            return vec![Part { demand: self, pod: Cow::Borrowed(pod), count }];
+        };
+        let in_domain = |(value, count): (&str, u64)| {
+            let mut pod = pod.clone();
+            pod.node_selector.push((spread.key.clone(), value.to_owned()));
+            Part { demand: self, pod: Cow::Owned(pod), count }
+        };
+        spread.shares(count).into_iter().map(in_domain).collect()
+    }
+}
+
+/// Pods of a demand that are packed together.
+struct Part<'d> {
+    demand: &'d Demand<'d>,
+    pod: Cow<'d, Pod>,
+    count: u64,
 }
 
 impl Situation<'_> {
@@ -161,9 +186,21 @@ impl Situation<'_> {
                     _ => None,
                 };
                 let is_reserved = pod.as_ref().is_some_and(|pod| self.needs_reservations(scheduler, pod));
-                demands.push(Demand { workload, template, counts, pod, verdict, bound, is_reserved });
+                let spread = None;
+                demands.push(Demand { workload, template, counts, pod, verdict, bound, spread, is_reserved });
             }
         }
+        let everyone: Vec<&Demand<'_>> = demands.iter().collect();
+        let spreads: Vec<Option<Spread>> = (0..everyone.len())
+            .map(|at| {
+                let demand = everyone[at];
+                let pod = demand.pod.as_ref().filter(|_| matches!(demand.verdict, Verdict::Fits { .. }))?;
+                let (spread, rule) = self.spread(scheduler, &demand.template, pod)?;
+                // Pods of others count as well, and where they are is not known before.
+                (selected(&everyone, at, &rule) == [at]).then_some(spread)
+            })
+            .collect();
+        demands.iter_mut().zip(spreads).for_each(|(demand, spread)| demand.spread = spread);
         demands
     }
 
@@ -182,7 +219,12 @@ impl Situation<'_> {
         !all.is_empty() && all.iter().all(|types| *types == ["reserved"])
     }
 
-    fn load(&self, scheduler: &Scheduler<'_>, demands: &[Demand<'_>], of: fn((u64, u64)) -> u64) -> Load {
+    fn load<'d>(
+        &self,
+        scheduler: &Scheduler<'_>,
+        demands: &'d [Demand<'d>],
+        of: fn((u64, u64)) -> u64,
+    ) -> Load {
         let mut load = Load {
             verdict: FitVerdict::Fits,
             pods: 0,
@@ -193,7 +235,7 @@ impl Situation<'_> {
             unknown: Vec::new(),
             notes: Vec::new(),
         };
-        let mut packed: Vec<&Demand<'_>> = Vec::new();
+        let mut packed: Vec<&'d Demand<'d>> = Vec::new();
         for demand in demands {
             let count = demand.counts.map(of);
             if count == Some(0) {
@@ -247,13 +289,22 @@ impl Situation<'_> {
                 }
             }
         }
-        let groups: Vec<PodGroup<'_>> = packed
-            .iter()
-            .enumerate()
-            .filter_map(|(at, demand)| pod_group(&packed, at, demand.allowed(demand.counts.map(of)?)))
-            .collect();
-        let packing = scheduler.pack(&groups, self.options.region.as_deref());
-        self.tell_unplaced(&mut load, &packing, &packed, of);
+        let allowed = |demand: &Demand<'_>| demand.allowed(demand.counts.map_or(0, of));
+        let pack = |keeps_preferences: bool| {
+            let in_parts = |demand: &&'d Demand<'d>| demand.parts(allowed(demand), keeps_preferences);
+            let parts: Vec<Part<'d>> = packed.iter().flat_map(in_parts).collect();
+            let of_parts: Vec<&Demand<'_>> = parts.iter().map(|part| part.demand).collect();
+            let groups: Vec<PodGroup<'_>> =
+                parts.iter().enumerate().map(|(at, part)| pod_group(part, at, &of_parts)).collect();
+            let packing = scheduler.pack(&groups, self.options.region.as_deref());
+            (packing, parts)
+        };
+        let (mut packing, mut parts) = pack(true);
+        let is_preference = |spread: &Option<Spread>| spread.as_ref().is_some_and(|one| !one.is_required);
+        if packing.unplaced.iter().any(|left| is_preference(&parts[left.group].demand.spread)) {
+            (packing, parts) = pack(false);
+        }
+        self.tell_unplaced(&mut load, &packing, &parts, of);
         self.tell_nodes(&mut load, &packing.nodes, &scheduler.order());
         load.verdict = match (load.misfits.is_empty(), load.unknown.is_empty()) {
             (false, _) => FitVerdict::DoesNotFit,
@@ -267,11 +318,11 @@ impl Situation<'_> {
         &self,
         load: &mut Load,
         packing: &Packing,
-        packed: &[&Demand<'_>],
+        parts: &[Part<'_>],
         of: fn((u64, u64)) -> u64,
     ) {
         for left in &packing.unplaced {
-            let Some(demand) = packed.get(left.group) else { continue };
+            let Some(demand) = parts.get(left.group).map(|part| part.demand) else { continue };
             let workload = demand.workload.clone();
             if !left.uncertainties.is_empty() {
                 load.pods = load.pods.saturating_sub(left.pods);
@@ -280,11 +331,19 @@ impl Situation<'_> {
             }
             let (reasons, places): (Vec<String>, Vec<Vec<Place>>) =
                 left.full.iter().map(|full| self.reached(full)).unzip();
+            let reason = reasons.join(", ");
+            let same = load.misfits.iter_mut().find(|one| {
+                one.workload.ptr_eq(&workload) && demand.spread.is_some() && one.reason == reason
+            });
+            if let Some(same) = same {
+                same.pods += left.pods;
+                continue;
+            }
             load.misfits.push(Misfit {
                 workload,
                 pods: left.pods,
                 of: demand.counts.map_or(left.pods, of),
-                reason: reasons.join(", "),
+                reason,
                 places: places.into_iter().flatten().collect(),
             });
         }
@@ -434,6 +493,7 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
     for constraint in spread.items() {
         match constraint.get("topologyKey").text() {
             Some(HOSTNAME) | None => {}
+            Some(key) if demand.spread.as_ref().is_some_and(|spread| spread.key == key) => {}
             Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
         }
     }
@@ -463,16 +523,16 @@ fn selects(term: &Node<'_>, template: &Template<'_>) -> Option<bool> {
     matches(&term.get("labelSelector"), &template.labels())
 }
 
-/// The pods of a demand, with their constraints on pods of the same node.
-fn pod_group<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<PodGroup<'d>> {
-    let demand = packed[at];
+/// The pods of a part, with their constraints on pods of the same node.
+fn pod_group<'d>(part: &'d Part<'_>, at: usize, demands: &[&Demand<'_>]) -> PodGroup<'d> {
+    let Part { demand, pod, count } = part;
     let on_host = rules_of(&demand.template).into_iter().map(|(kind, required, node)| {
         // Pods that share no other domain share no node either.
         let apart = kind == TopologyKind::AntiAffinity && required;
         if node.get("topologyKey").text() != Some(HOSTNAME) && !apart {
             return None;
         }
-        let counts = selected(packed, at, &node);
+        let counts = selected(demands, at, &node);
         match kind {
             TopologyKind::Affinity => None,
             TopologyKind::AntiAffinity => Some(HostRule { counts, before: 0, mutual: required }),
@@ -484,7 +544,7 @@ fn pod_group<'d>(packed: &[&'d Demand<'_>], at: usize, count: u64) -> Option<Pod
             }
         }
     });
-    Some(PodGroup { pod: demand.pod.as_ref()?, count, on_host: on_host.collect(), ports: Vec::new() })
+    PodGroup { pod, count: *count, on_host: on_host.collect(), ports: Vec::new() }
 }
 
 /// The positions of the demands whose pods a term or constraint selects.
@@ -502,7 +562,7 @@ fn selected(packed: &[&Demand<'_>], at: usize, rule: &Node<'_>) -> Vec<usize> {
         if names.is_empty() { namespace == own.namespace_or_default() } else { names.contains(&namespace) }
     };
     (0..packed.len())
-        .filter(|other| *other == at || !alone)
+        .filter(|other| std::ptr::eq(packed[*other], packed[at]) || !alone)
         .filter(|other| in_reach(packed[*other]))
         .filter(|other| selects(rule, &packed[*other].template) == Some(true))
         .collect()

@@ -1,4 +1,4 @@
-//! How many pods the rules of spread and anti-affinity allow in all, where the domains that they count are known.
+//! How many pods the rules of spread and anti-affinity allow in all, and in each domain, where the domains that they count are known.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use crate::fit::capacity::HOSTNAME;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::scheduling::{
-    Outcome, Pod, RejectionStage, Reservations, Scheduler, TopologyKind, pool_requirements,
+    Outcome, PREFER_NO_SCHEDULE, Pod, RejectionStage, Reservations, Scheduler, Taint, TopologyKind,
+    pool_requirements, tolerates,
 };
 use crate::tree::node::Node;
 use crate::workload::selector::matches;
@@ -20,6 +21,38 @@ pub(super) enum Bound {
     Most(u64, String),
     /// It is not known how many.
     Unknown,
+}
+
+/// A rule that spreads pods over values of a label, all of which are known.
+pub(super) struct Spread {
+    pub(super) key: String,
+    /// The values that the pods reach.
+    values: Vec<String>,
+    skew: u64,
+    /// Whether a domain counts that no pod reaches, so that the fewest pods in a domain are 0.
+    has_empty: bool,
+    /// Whether pods that the rule keeps off all nodes wait, instead of going without it.
+    pub(super) is_required: bool,
+}
+
+impl Spread {
+    /// The number of pods in each domain, as Karpenter gives them out one by one: on a node that there is, if the rule allows it, and
+    /// otherwise on a new one in the domain with the fewest (`nextDomainTopologySpread`).
+    pub(super) fn shares(&self, count: u64) -> Vec<(&str, u64)> {
+        let mut shares = vec![0; self.values.len()];
+        for _ in 0..count {
+            let fewest = if self.has_empty { 0 } else { shares.iter().copied().min().unwrap_or(0) };
+            let is_allowed = |share: u64| share < fewest + self.skew;
+            let least = |wanted: &dyn Fn(u64) -> bool| {
+                let domains = (0..shares.len()).filter(|at| wanted(shares[*at]) && is_allowed(shares[*at]));
+                domains.min_by_key(|at| shares[*at])
+            };
+            let Some(at) = least(&|share| share > 0).or_else(|| least(&|share| share == 0)) else { break };
+            shares[at] += 1;
+        }
+        let used = self.values.iter().map(String::as_str).zip(shares);
+        used.filter(|(_, share)| *share > 0).collect()
+    }
 }
 
 /// The values of a label on nodes; `None` if they are not known.
@@ -63,6 +96,39 @@ impl Situation<'_> {
         least
     }
 
+    /// The rule that spreads the pods of a template over the values of a label, if there is one such rule and all values are known.
+    pub(super) fn spread<'t>(
+        &self,
+        scheduler: &Scheduler<'_>,
+        template: &Template<'t>,
+        pod: &Pod,
+    ) -> Option<(Spread, Node<'t>)> {
+        let is_of_nodes = |node: &Node<'_>| node.get("topologyKey").text() == Some(HOSTNAME);
+        let mut rules = rules_of(template)
+            .into_iter()
+            .filter(|(kind, _, node)| *kind != TopologyKind::Affinity && !is_of_nodes(node));
+        let (TopologyKind::Spread, is_required, node) = rules.next()? else { return None };
+        let counts_itself = matches(&node.get("labelSelector"), &template.labels()) == Some(true);
+        if rules.next().is_some() || !counts_itself {
+            return None;
+        }
+        let key = node.get("topologyKey").text()?;
+        let Reach { all: Some(all), reachable: Some(reachable), .. } = self.reach(scheduler, pod, key, &node)
+        else {
+            return None;
+        };
+        let (skew, wanted) = (whole(&node, "maxSkew").unwrap_or(1).max(1), whole(&node, "minDomains"));
+        let has_empty = all != reachable || (all.len() as u64) < wanted.unwrap_or(0);
+        let values: Vec<String> = reachable.into_iter().collect();
+        // A preference is dropped before a taint that only prefers other pods is tolerated.
+        let is_relaxed = |outcome: &Outcome| matches!(outcome, Outcome::Admits(one) if one.relaxations > 0);
+        let may_be_dropped = || has_empty || scheduler.survey(pod).iter().any(|(_, one)| is_relaxed(one));
+        if values.is_empty() || !is_required && may_be_dropped() {
+            return None;
+        }
+        Some((Spread { key: key.to_owned(), values, skew, has_empty, is_required }, node))
+    }
+
     /// The domains of a key that count for a pod, and those that it can reach.
     fn reach(&self, scheduler: &Scheduler<'_>, pod: &Pod, key: &str, rule: &Node<'_>) -> Reach {
         let key = normalise(key);
@@ -78,6 +144,11 @@ impl Situation<'_> {
         };
         for (position, outcome) in scheduler.survey(pod) {
             let Ok((types, _)) = scheduler.admitted(position) else { continue };
+            let is_tolerated = |taint: &Taint| pod.tolerations.iter().any(|one| tolerates(one, taint));
+            let prefers_others = |taint: &Taint| taint.effect == PREFER_NO_SCHEDULE && !is_tolerated(taint);
+            if honors_taints && self.pools[position].taints.iter().any(prefers_others) {
+                continue;
+            }
             if !(honors_taints && matches!(outcome, Outcome::Rejects(RejectionStage::Taint(_)))) {
                 add(&mut all, self.values(position, &types, key));
             }
@@ -138,9 +209,8 @@ impl Reach {
     /// The most pods that spread allows: without a pod in a domain that counts, each of the others takes `maxSkew` of them. `None` if
     /// there is no such domain, or if that is not known.
     fn spread(&self, rule: &Node<'_>) -> Option<u64> {
-        let whole = |name: &str| rule.get(name).int().and_then(|number| u64::try_from(number).ok());
-        let skew = whole("maxSkew").unwrap_or(1).max(1);
-        let wanted = whole("minDomains").unwrap_or(0);
+        let skew = whole(rule, "maxSkew").unwrap_or(1).max(1);
+        let wanted = whole(rule, "minDomains").unwrap_or(0);
         match (&self.all, &self.reachable) {
             (Some(all), Some(reachable)) => {
                 let has_empty = all != reachable || (all.len() as u64) < wanted;
@@ -150,6 +220,10 @@ impl Reach {
             _ => self.listed.filter(|listed| *listed < wanted).map(|listed| skew * listed),
         }
     }
+}
+
+fn whole(rule: &Node<'_>, name: &str) -> Option<u64> {
+    rule.get(name).int().and_then(|number| u64::try_from(number).ok())
 }
 
 /// What the selector and the last required term of a pod say of a label.

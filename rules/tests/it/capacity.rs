@@ -403,6 +403,39 @@ fn fewer_domains_than_the_rule_wants_take_max_skew_each() {
     );
 }
 
+/// Nodes are counted by domain where the pools list all values of the label: each has one of them.
+#[test]
+fn spread_over_values_that_pools_list() {
+    let listing = |name: &str, values: &[&str], more: Value| {
+        let mut pool = pool(name, &["m5.xlarge"], more);
+        let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array_mut().expect("a list");
+        requirements.push(json!({"key": "team/share", "operator": "In", "values": values}));
+        pool
+    };
+    let web = |replicas, more| {
+        let constraint = spread("team/share", more);
+        with(deployment("web", replicas, "cpu", "500m"), "topologySpreadConstraints", constraint)
+    };
+    let pools = |more: Value| [listing("spot", &["2", "3", "4"], more), listing("fixed", &["1"], json!({}))];
+    let load = |pools: [Value; 2], web: Value| {
+        let [a, b] = pools;
+        capacity(&[a, b, web]).floor
+    };
+    let even = load(pools(json!({})), web(8, json!({})));
+    assert_eq!(nodes(&even), [("spot", "m5.xlarge", 3, 6), ("fixed", "m5.xlarge", 1, 2)]);
+    assert!(even.notes.is_empty());
+    // Of two pods the second goes to another domain, and with a larger skew it joins the first.
+    assert_eq!(nodes(&load(pools(json!({})), web(2, json!({}))))[0].2, 1);
+    let skewed = load(pools(json!({})), web(4, json!({"maxSkew": 4})));
+    assert_eq!(skewed.nodes.iter().map(|row| row.nodes).sum::<u64>(), 1);
+    // At a limit, a rule that is required leaves pods waiting, and a preference is dropped.
+    let limited = || pools(json!({"limits": {"cpu": 4}}));
+    let required = load(limited(), web(8, json!({})));
+    assert_eq!(left(&required), [("web", 4, 8)]);
+    let preferred = load(limited(), web(8, json!({"whenUnsatisfiable": "ScheduleAnyway"})));
+    assert_eq!((left(&preferred), preferred.verdict), (vec![], FitVerdict::Fits));
+}
+
 #[test]
 fn pods_keep_apart_by_a_label_that_all_nodes_share() {
     let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [

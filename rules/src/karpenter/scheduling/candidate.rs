@@ -32,7 +32,7 @@ use crate::karpenter::scheduling::pod_requirements::{
 };
 use crate::steps;
 
-pub(super) const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
+pub(crate) const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
 const AWS_GROUP: &str = "karpenter.k8s.aws";
 
 pub(super) struct Candidate<'a> {

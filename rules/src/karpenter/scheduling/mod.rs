@@ -18,6 +18,7 @@ mod tests;
 mod topology;
 mod verdict;
 
+pub(crate) use candidate::PREFER_NO_SCHEDULE;
 pub use candidate::PreparedPool;
 pub use input::{
     AmiFamily, BlockDevice, ComputedKubelet, Container, DaemonSet, EvictionThreshold, HostPort, Kubelet,
