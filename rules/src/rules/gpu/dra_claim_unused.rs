@@ -35,14 +35,15 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::query::{Query, QuerySlot};
-use crate::rules::gpu::dra_claims::{claims, used};
+use crate::rules::gpu::dra_claims::{claims, is_of_accelerators, resolve, used};
 use crate::rules::prelude::*;
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::RESOURCE_CLAIM_TEMPLATE]);
 
 /// Objects that install charts, whose workloads are not in the input.
 const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
-const READS: [Kind; WORKLOAD_KINDS.len() + CHARTS.len()] = with_workloads(&CHARTS);
+const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
+    with_workloads(&[CHARTS[0], CHARTS[1], Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-claim-unused",
@@ -84,11 +85,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let Some(text) = name.text() else {
                 continue;
             };
-            if !used(&template).any(|use_| use_.get("name").text() == Some(text)) {
-                ctx.report(&name, format!("no container uses claim `{text}`, which allocates its devices"))
-                    .reports_absence(false)
-                    .help("name it in `resources.claims` of the container that uses it, or remove it");
+            if used(&template).any(|use_| use_.get("name").text() == Some(text)) {
+                continue;
             }
+            // Drivers of networks prepare the whole pod: no container names their claims.
+            let severity = match resolve(object, &claim, ctx).map(is_of_accelerators) {
+                Some(false) => continue,
+                Some(true) => Severity::Warning,
+                None => Severity::Info,
+            };
+            ctx.report(&name, format!("no container uses claim `{text}`, which allocates its devices"))
+                .severity(severity)
+                .reports_absence(false)
+                .help("name it in `resources.claims` of the container that uses it, or remove it");
         }
     }
     None

@@ -44,6 +44,15 @@ pub(super) fn asks_for_gpus(claim: &Object) -> bool {
         .any(|block| matches!(block.get("deviceClassName").text(), Some("gpu.nvidia.com" | "mig.nvidia.com")))
 }
 
+/// Whether a claim asks for devices that containers use: accelerators, by the name of a device class.
+pub(super) fn is_of_accelerators(claim: &Object) -> bool {
+    let has_sign = |name: &str| {
+        let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| matches!(word, "gpu" | "gpus" | "mig" | "neuron" | "tpu" | "gaudi" | "npu" | "xpu"))
+    };
+    class_blocks(claim).iter().any(|block| block.get("deviceClassName").text().is_some_and(has_sign))
+}
+
 /// The claims that the containers of a pod use, by name.
 pub(super) fn used<'a>(template: &Template<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     template.all_containers().flat_map(|container| container.path(&["resources", "claims"]).items())

@@ -106,7 +106,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         for toleration in template.spec.get("tolerations").items() {
             let key = toleration.get("key");
-            if key.text().is_some_and(|key| TAINTS.contains(&key)) {
+            // GPU nodes are kept free by taints that do more than prefer other pods.
+            let is_weak = toleration.get("effect").text() == Some("PreferNoSchedule");
+            if !is_weak && key.text().is_some_and(|key| TAINTS.contains(&key)) {
                 inspect(object, &template, &toleration, &key, ctx);
                 break;
             }

@@ -85,11 +85,16 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         if pod.tolerations.iter().any(covers) || by_runtime() || is_free(key, template, ctx) {
             continue;
         }
-        let seen = || {
+        let is_seen = {
             let pools = ctx.cluster().views().pools_with_taint(key);
             pools.iter().any(|pool| is_tainted(pool, key) && ctx.pairs_with(pool))
         };
-        let severity = if is_eks || seen() { Severity::Warning } else { Severity::Info };
+        // Nodes may have a taint of the name of the resource instead, as the admission plugin ExtendedResourceToleration expects.
+        let by_resource = |t: &Toleration| t.key == resource && t.key != key;
+        if !is_seen && pod.tolerations.iter().any(by_resource) {
+            continue;
+        }
+        let severity = if is_eks || is_seen { Severity::Warning } else { Severity::Info };
         let message =
             format!("`{name}` asks for `{resource}` and does not tolerate the taint `{key}` of such nodes");
         let tolerations = template.spec.get("tolerations");
