@@ -73,16 +73,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // Kubernetes accepts a second HPA; KEDA rejects a second ScaledObject.
         let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
         let severity = severity(object, first, ctx);
-        let message = match severity {
-            Severity::Error => {
-                format!("`{}` has two autoscalers: the HPA controller then scales neither", key.2)
-            }
-            _ => format!("`{}` has two autoscalers: if both are applied, neither scales it", key.2),
+        let outcome = if refused { "KEDA rejects the second" } else { "neither scales it" };
+        let so = if severity == Severity::Error { "" } else { "if both are applied, " };
+        let help = if refused {
+            "remove one of the two; where KEDA's webhook does not run, neither scales (AmbiguousSelector)"
+        } else {
+            "remove one of the two; both report `ScalingActive=False` with the reason AmbiguousSelector"
         };
-        ctx.report(&reference, message)
-            .help(
-                "remove one of the two; both report `ScalingActive=False` with the reason AmbiguousSelector",
-            )
+        ctx.report(&reference, format!("`{}` has two autoscalers: {so}{outcome}", key.2))
+            .help(help)
             .identified_by(format!("{kind} {}", first.name()))
             .rejected_by(refused.then_some(Authority::KedaAdmission))
             .severity(severity)
@@ -102,20 +101,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let severity = severity(object, hpa, ctx);
-        let so = if severity == Severity::Error { "neither" } else { "if both are applied, neither" };
         let hpa_name = hpa.display_name();
+        // KEDA rejects the ScaledObject if the HPA exists first; in the other order both are accepted.
+        let skipped = hpa.annotation(SKIP).text() == Some("false");
+        let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
+        let outcome =
+            if refused.is_some() && !skipped { "KEDA rejects this one" } else { "neither scales it" };
+        let so = if severity == Severity::Error { "" } else { "if both are applied, " };
         let finding = ctx.report(
             &reference,
-            format!("`{}` has two autoscalers, this one and HPA `{hpa_name}`: {so} scales it", key.2),
+            format!("`{}` has two autoscalers, this one and HPA `{hpa_name}`: {so}{outcome}", key.2),
         );
-        // KEDA rejects the ScaledObject if the HPA exists first; in the other order both are accepted.
-        let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
         finding.identified_by(format!("HorizontalPodAutoscaler {}", hpa.name()));
         finding
-            .help("remove one: KEDA makes its own HPA, and the controller stops both (AmbiguousSelector)")
+            .help("remove one: KEDA makes its own HPA; if the other comes later, neither scales (AmbiguousSelector)")
             .rejected_by(refused)
             .related(hpa, &hpa.path(&["spec", "scaleTargetRef", "name"]), "the HPA scales it here");
-        let skipped = hpa.annotation(SKIP).text() == Some("false");
         finding.severity(if skipped { Severity::Warning } else { severity });
     }
     None

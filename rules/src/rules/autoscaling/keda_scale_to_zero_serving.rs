@@ -114,6 +114,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let server = model_server(object, ctx)?;
+    // What takes its work from a queue, and is no server by its image or command, has no client that waits.
+    if queued && server.confidence < Confidence::Medium {
+        return None;
+    }
     let message = format!(
         "model server `{}` scales to zero: the first request waits for node, image and model",
         target_name(object)
