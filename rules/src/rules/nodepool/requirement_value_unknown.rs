@@ -69,27 +69,35 @@ fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
             *of_labels.entry(label).or_default() += 1;
         }
     }
-    for (node, text, home) in strangers {
+    // Values of other labels are no newer types, so that a list of nothing else admits none.
+    let admits_none = matches!(requested.requester, Requester::Nodes)
+        && !requested.excluded
+        && strangers.len() == requested.values.len()
+        && strangers.iter().all(|(_, _, home)| home.is_some());
+    let words: Vec<(&str, Option<&str>)> = strangers.iter().map(|(_, text, home)| (*text, *home)).collect();
+    for (node, text, home) in &strangers {
         // Several values of one other label are one mistake, reported at the first of them.
-        let more = match home {
-            Some(label) => of_labels.remove(label).map(|count| count - 1),
-            None => Some(0),
+        let alike: Vec<&str> = match home {
+            Some(label) if of_labels.remove(label).is_some() => {
+                words.iter().filter(|(_, other)| other == home).map(|(text, _)| *text).collect()
+            }
+            Some(_) => continue,
+            None => vec![text],
         };
-        if let Some(more) = more {
-            unknown(node, text, more, requested, known, ctx);
-        }
+        unknown(node, &alike, admits_none, requested, known, ctx);
     }
 }
 
-/// A value that no type of the catalogue has, and how many more of the list are alike.
+/// Values that no type of the catalogue has, of which the first stands at the node. `admits_none`: the list has no other values.
 fn unknown(
     node: &Node<'_>,
-    text: &str,
-    more: usize,
+    texts: &[&str],
+    admits_none: bool,
     requested: &Requested<'_>,
     known: &BTreeSet<&'static str>,
     ctx: &mut Context<'_>,
 ) {
+    let text = texts.first().copied().unwrap_or_default();
     let meant = suggest(text, requested.key, known);
     let home = label_of(text, requested.key);
     let sure = home.is_some() || matches!(meant, Suggestion::Certain(_) | Suggestion::Typo(_));
@@ -97,20 +105,17 @@ fn unknown(
         return;
     }
     let severity = match (has_open_values(requested.key), sure) {
-        _ if requested.refused => Severity::Error,
+        _ if requested.refused || admits_none => Severity::Error,
         // A family or type that is not in the catalogue may be newer.
         (true, false) if !text.is_empty() => Severity::Info,
         _ => Severity::Warning,
     };
-    let more = if more == 0 { String::new() } else { format!(", nor {more} more of the list") };
-    let finding = ctx.report(
-        node,
-        format!("no instance type has the {} `{}`{more}", short_name(requested.key), ellipsize(text)),
-    );
+    let named = alternatives(texts);
+    let so = if admits_none { ": the pool starts no nodes" } else { "" };
+    let finding =
+        ctx.report(node, format!("no instance type has the {} {named}{so}", short_name(requested.key)));
     finding.severity(severity);
-    if requested.refused {
-        finding.rejected_by(Some(Authority::Karpenter));
-    }
+    finding.rejected_by(requested.refused.then_some(Authority::Karpenter));
     match meant {
         _ if text.is_empty() => {
             finding.help("take it out, or write what was meant");
@@ -155,6 +160,14 @@ fn may_be_elsewhere(requested: &Requested<'_>, known: &BTreeSet<&'static str>) -
                 || has_open_values(requested.key) && requested.values.iter().any(known)
         }
     }
+}
+
+/// The first values, in backticks.
+fn alternatives(texts: &[&str]) -> String {
+    let shown: Vec<String> = texts.iter().take(3).map(|text| format!("`{}`", ellipsize(text))).collect();
+    let more = texts.len() - shown.len();
+    let more = if more == 0 { String::new() } else { format!(" or {more} more of the list") };
+    format!("{}{more}", shown.join(" or "))
 }
 
 fn shown_list(words: &[&str]) -> String {
