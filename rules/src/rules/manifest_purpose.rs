@@ -31,10 +31,11 @@ pub(super) fn is_named_after_release(object: &Object, product: &str) -> bool {
 }
 
 /// Whether the object's file, or a folder of its path, is named after a release of any product, as in
-/// `install/v0.5.0/all.yaml` and `dashboard-v1.8.3.yaml`. Such a file is a copy of the published manifests for the
+/// `install/v0.5.0/all.yaml`, `docs/version-1.4.0/` and `dashboard-v1.8.3.yaml`. Such a file is a copy of the published manifests for the
 /// Kubernetes versions of that time, and nobody edits it.
 pub(super) fn is_release_manifest(object: &Object) -> bool {
     let is_release = |folder: &str| {
+        let folder = folder.strip_prefix("version-").unwrap_or(folder);
         let version = folder.strip_prefix('v').unwrap_or(folder);
         let version = version.split_once('-').map_or(version, |(version, _)| version);
         let mut parts = version.split('.');
@@ -51,7 +52,7 @@ pub(super) fn is_release_manifest(object: &Object) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_example, is_named_after_release, is_named_after_version};
+    use super::{is_example, is_named_after_release, is_named_after_version, is_release_manifest};
     use crate::file::File;
     use crate::object::Object;
     use crate::source::Source;
@@ -82,5 +83,16 @@ mod tests {
             );
             assert_eq!(found, (release, version, example), "{path}");
         }
+    }
+
+    #[test]
+    fn folders_of_releases() {
+        let is_release = |path: &str| is_release_manifest(&at(path));
+        assert!(
+            ["install/v0.5.0/all.yaml", "docs/version-1.4.0/a.yaml", "docs/version-v0.2.1/a.yaml"]
+                .into_iter()
+                .all(is_release)
+        );
+        assert!(!["versions/a.yaml", "docs/version-next/a.yaml", "v1/a.yaml"].into_iter().any(is_release));
     }
 }

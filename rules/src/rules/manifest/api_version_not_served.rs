@@ -73,13 +73,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         (None, None) => return None,
     };
     let stable = served_by_default(id, cluster);
+    // While the version is not known, the one that may come later is no way to write it.
+    let later = stable.as_ref().filter(|_| is_off && !ctx.platform().is_stated(Product::Kubernetes));
+    let later = later.and_then(|stable| {
+        let version = stable.rsplit('/').next()?;
+        minors_of(&id.group, version, &id.kind)?.range.since
+    });
     let help = match (&stable, since) {
+        (Some(stable), _) if let Some(first) = later => {
+            format!(
+                "write `{stable}`, which came with Kubernetes {first}; before it, the API server needs `--runtime-config={api_version}=true`"
+            )
+        }
         (Some(stable), _) => format!("write `{stable}`"),
         (None, Some(since)) => format!("update Kubernetes to {since} first, or leave the object out"),
-        (None, None) if is_off && ctx.platform().eks => {
-            "leave the object out: nobody can turn it on in a cluster of Amazon EKS".to_owned()
+        (None, None) if is_off => {
+            let on_eks = if ctx.platform().eks { ", which Amazon EKS does not set" } else { "" };
+            format!("the API server needs `--runtime-config={api_version}=true`{on_eks}")
         }
-        (None, None) if is_off => format!("the API server needs `--runtime-config={api_version}=true`"),
         (None, None) => match served_if_turned_on(id, cluster) {
             Some(other) => format!("Kubernetes {cluster} has it as `{other}`, which is off by default"),
             None => "delete the object before the update, and leave it out after it".to_owned(),
@@ -95,7 +106,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_release_manifest(object) || is_named_after_version(object) {
         finding.severity(Severity::Info);
     }
-    if let Some(stable) = stable {
+    if let Some(stable) = stable.filter(|_| later.is_none()) {
         finding.fix(Fix::unsafe_(format!("write `{stable}`")).set(&node, json!(stable)));
     }
     None

@@ -48,6 +48,7 @@ use crate::platform::{KEDA_POD_FIELDS, Platform};
 use crate::rules::manifest::message_parts::{list_names, quoted_field, quoted_value, with_article};
 use crate::rules::manifest::misplaced::{Misplaced, meant, parent};
 use crate::rules::manifest::since;
+use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
@@ -71,6 +72,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let all = schema::violations(object, ctx.definitions());
     if all.is_empty() {
+        return None;
+    }
+    // The definition in the input is that of another release than the copy.
+    if ctx.definitions().find(object.id()).is_some() && is_release_manifest(object) {
         return None;
     }
     let owned = EarlierReports::of(object, ctx);
