@@ -4,12 +4,14 @@
 //! A ClusterQueue without `namespaceSelector` selects no namespace: null is not the empty selector, and
 //! every workload stays suspended. Neither is a workload admitted that requests a resource which no
 //! `coveredResources` of the queue lists: a queue for `nvidia.com/gpu` alone admits no Job that requests CPU
-//! and memory as well. Nothing fails: the Jobs wait with a condition that few people read.
+//! and memory as well. The same holds for one that requests more than each flavor has as its quota, where the
+//! queue is in no cohort to borrow from, for a LocalQueue in a namespace that the selector does not match, and
+//! for a flavor that does not exist. Nothing fails: the Jobs wait with a condition that few people read.
 //!
 //! # Fix
 //! Write `namespaceSelector: {}` for all namespaces, or a selector. List every resource that the pods
 //! request, with a quota in each flavor, or leave resources out in the configuration of Kueue
-//! (`resources.excludeResourcePrefixes`).
+//! (`resources.excludeResourcePrefixes`). Give one flavor a quota for the largest workload.
 //!
 //! # Example
 //! ```yaml,diff
@@ -33,18 +35,25 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#namespace-selector>
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources>
 
-use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, queue_name};
+use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR, queue_name};
+use crate::fit::amount;
+use crate::karpenter::pod::to_scheduling_pod;
+use crate::karpenter::scheduling::pod_requests;
 use crate::rules::prelude::*;
+use crate::workload::devices::pods_of;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_extended};
+use crate::workload::template::workload_kind;
 
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[LOCAL_QUEUE, CONFIG_MAP]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
+    with_workloads(&[LOCAL_QUEUE, CONFIG_MAP, RESOURCE_FLAVOR, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "cluster-queue-admits-nothing",
     kinds: &[CLUSTER_QUEUE],
     reads: &READS,
+    reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("cluster_queue_admits_nothing.rs")),
     check: Check::Object(check),
@@ -64,14 +73,164 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let message =
             format!("ClusterQueue `{}` selects no namespace, and admits no workload", object.display_name());
         ctx.report(&selector, message)
+            .reports_absence(false)
             .help("write `namespaceSelector: {}` for all namespaces, or a selector")
             .fix(Fix::unsafe_("select all namespaces").set(&selector, json!({})));
     }
-    uncovered(object, ctx)
+    missing_flavor(object, ctx);
+    let queues = ctx.cluster().of(LOCAL_QUEUE);
+    let own = queues.filter(|queue| queue.path(&["spec", "clusterQueue"]).text() == Some(object.name()));
+    let own: Vec<&Object> = own.filter(|queue| ctx.pairs_with(queue)).collect();
+    unselected(object, &own, ctx);
+    if uncovered(object, &own, ctx).is_none() {
+        beyond_quota(object, &own, ctx);
+    }
+    None
 }
 
-/// Reports a resource that a workload of one of its LocalQueues requests and no resource group covers.
-fn uncovered(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+/// Reports a flavor that is not among those of the input.
+fn missing_flavor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let flavors: Vec<&Object> =
+        ctx.cluster().of(RESOURCE_FLAVOR).filter(|flavor| ctx.pairs_with(flavor)).collect();
+    let groups = object.path(&["spec", "resourceGroups"]);
+    let named = groups.items().flat_map(|group| group.get("flavors").items()).map(|item| item.get("name"));
+    let is_missing =
+        |node: &Node<'_>| node.text().is_some_and(|name| !flavors.iter().any(|one| one.name() == name));
+    let node = named.filter(is_missing).find(|_| !flavors.is_empty())?;
+    let name = node.text()?;
+    let message = format!("no ResourceFlavor is called `{}`: the queue is inactive", ellipsize(name));
+    let finding = ctx.report(&node, message);
+    match nearest(name, flavors.iter().map(|flavor| flavor.name())) {
+        Some(meant) => finding
+            .help(format!("write `{meant}`"))
+            .fix(Fix::unsafe_(format!("write `{meant}`")).set(&node, json!(meant))),
+        None => finding.help("create it, or name one that exists"),
+    };
+    None
+}
+
+/// Reports a LocalQueue in a namespace that the queue does not select.
+fn unselected(object: &Object, own: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+    let selector = object.path(&["spec", "namespaceSelector"]);
+    let queue = own.iter().find(|queue| {
+        let name = queue.namespace().filter(|_| !queue.is_namespace_unknown());
+        name.is_some_and(|name| selects_namespace(&selector, name, ctx) == Some(false))
+    })?;
+    let namespace = queue.namespace()?;
+    let message = format!(
+        "ClusterQueue `{}` does not select namespace `{}` of its LocalQueue `{}`: nothing from there is admitted",
+        object.display_name(),
+        ellipsize(namespace),
+        queue.display_name()
+    );
+    ctx.report(&selector, message)
+        .reports_absence(false)
+        .help("select the namespace, for example by `kubernetes.io/metadata.name`")
+        .related(queue, &queue.path(&["metadata", "namespace"]), "the LocalQueue is in this namespace");
+    None
+}
+
+/// Whether a selector matches a namespace: by its name, which is a label, and by the labels of its object in the input. `None` if
+/// that is not known.
+fn selects_namespace(selector: &Node<'_>, name: &str, ctx: &Context<'_>) -> Option<bool> {
+    if selector.has_unknown() || !selector.is_set() {
+        return None;
+    }
+    let object = ctx.partner(Kind::NAMESPACE, "default", name).filter(|object| !object.is_partial());
+    let labels = object.map(|object| object.path(&["metadata", "labels"]));
+    let value = |key: &str| -> Option<Option<&str>> {
+        match (key, &labels) {
+            ("kubernetes.io/metadata.name", _) => Some(Some(name)),
+            (_, Some(labels)) if labels.has_unknown() => None,
+            (_, Some(labels)) => Some(labels.get(key).text()),
+            (_, None) => None,
+        }
+    };
+    let mut matches = true;
+    for (key, wanted) in selector.get("matchLabels").entries() {
+        matches &= value(key)? == wanted.text();
+    }
+    for term in selector.get("matchExpressions").items() {
+        let found = value(term.get("key").text()?)?;
+        let listed =
+            found.is_some_and(|found| term.get("values").items().any(|value| value.text() == Some(found)));
+        matches &= match term.get("operator").text()? {
+            "In" => listed,
+            "NotIn" => !listed,
+            "Exists" => found.is_some(),
+            "DoesNotExist" => found.is_none(),
+            _ => return None,
+        };
+    }
+    Some(matches)
+}
+
+/// The objects that wait in some LocalQueues, each with its queue.
+fn queued<'i>(own: &[&'i Object], ctx: &Context<'i>) -> Vec<&'i Object> {
+    let of_queue = |queue: &&'i Object| {
+        let around = ctx.cluster().views().workloads_in(queue.namespace_or_default()).take(MOST_COMPARED);
+        let name = queue.name();
+        let waits =
+            |workload: &&Object| queue_name(workload).text() == Some(name) && ctx.pairs_with(workload);
+        around.map(|workload| &workload.object).filter(waits).collect::<Vec<_>>()
+    };
+    own.iter().flat_map(of_queue).collect()
+}
+
+/// The annotation with which Kueue admits a Job with fewer pods.
+const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
+
+/// Reports a workload whose pods request more of a resource than any flavor has, in a queue that cannot borrow. All pods of a
+/// template get the same flavor.
+fn beyond_quota(object: &Object, own: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let groups = spec.get("resourceGroups");
+    let in_cohort = ["cohort", "cohortName"].iter().any(|name| spec.get(name).is_set());
+    if groups.has_unknown() || in_cohort || spec.get("cohort").is_unknown() || may_exclude(ctx) {
+        return None;
+    }
+    let flavors = || groups.items().flat_map(|group| group.get("flavors").items());
+    let quotas = || flavors().flat_map(|flavor| flavor.get("resources").items());
+    for workload in queued(own, ctx) {
+        if workload.annotation(MIN_PARALLELISM).is_set() {
+            continue;
+        }
+        for template in templates(workload) {
+            let Some(pod) = to_scheduling_pod(&template) else { continue };
+            let ends = workload_kind(workload).is_some_and(|row| row.runs_to_completion);
+            // The pods of a workload that runs for ever are admitted one by one.
+            let pods = if ends { pods_of(workload, &template).unwrap_or(1).max(1) } else { 1 };
+            for (resource, each) in pod_requests(&pod) {
+                let of_resource =
+                    quotas().filter(|quota| quota.get("name").text() == Some(resource.as_str()));
+                let nodes: Vec<Node<'_>> = of_resource.map(|quota| quota.get("nominalQuota")).collect();
+                let amounts: Option<Vec<i128>> =
+                    nodes.iter().map(|node| Quantity::at(node).map(|quota| quota.milli())).collect();
+                let Some(most) = amounts.and_then(|amounts| amounts.into_iter().max()) else { continue };
+                let all = each * i128::from(pods);
+                if all <= most {
+                    continue;
+                }
+                let message = format!(
+                    "`{}` requests {} of `{resource}`, and no flavor of `{}` has more than {}: it is never admitted",
+                    workload.display_name(),
+                    amount(&resource, all),
+                    object.display_name(),
+                    amount(&resource, most)
+                );
+                ctx.report(&nodes[0], message)
+                    .reports_absence(false)
+                    .help("raise the quota, or put the queue into a cohort that it can borrow from")
+                    .related(workload, &queue_name(workload), format!("queued by `{QUEUE_LABEL}`"));
+                return None;
+            }
+        }
+    }
+    None
+}
+
+/// Reports a resource that a workload of one of its LocalQueues requests and no resource group covers. `None` if there is none.
+fn uncovered(object: &Object, own: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
     let groups = object.path(&["spec", "resourceGroups"]);
     if groups.has_unknown() || groups.items().next().is_none() || may_exclude(ctx) {
         return None;
@@ -79,35 +238,25 @@ fn uncovered(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let lists: Vec<Node<'_>> = groups.items().map(|group| group.get("coveredResources")).collect();
     let covered: Vec<&str> =
         lists.iter().flat_map(|list| list.items()).filter_map(|one| one.text()).collect();
-    let name = object.name();
-    let queues = ctx.cluster().of(LOCAL_QUEUE);
-    let own = queues.filter(|queue| queue.path(&["spec", "clusterQueue"]).text() == Some(name));
-    let own: Vec<&Object> = own.filter(|queue| ctx.pairs_with(queue)).collect();
-    for queue in own {
-        let workloads = ctx.cluster().views().workloads_in(queue.namespace_or_default()).take(MOST_COMPARED);
-        let queued = workloads.map(|workload| &workload.object).find_map(|workload| {
-            let is_queued = queue_name(workload).text() == Some(queue.name()) && ctx.pairs_with(workload);
-            let (missing, node) = is_queued.then(|| first_missing(workload, &covered))??;
-            Some((workload, missing, node))
-        });
-        let Some((workload, missing, node)) = queued else {
-            continue;
-        };
-        let missing = missing.join("`, `");
-        let message = format!(
-            "no resource group of `{}` covers `{missing}`, which `{}` requests: it is never admitted",
-            object.display_name(),
-            workload.display_name()
-        );
-        ctx.report(&lists[0], message)
-            .help(format!(
-                "cover `{missing}` with a quota in each flavor, or exclude it in Kueue's configuration"
-            ))
-            .related(workload, &node, "this request")
-            .related(workload, &queue_name(workload), format!("queued by `{QUEUE_LABEL}`"));
-        return None;
-    }
-    None
+    let mut queued = queued(own, ctx).into_iter();
+    let (workload, missing, node) = queued.find_map(|workload| {
+        let (missing, node) = first_missing(workload, &covered)?;
+        Some((workload, missing, node))
+    })?;
+    let missing = missing.join("`, `");
+    let message = format!(
+        "no resource group of `{}` covers `{missing}`, which `{}` requests: it is never admitted",
+        object.display_name(),
+        workload.display_name()
+    );
+    ctx.report(&lists[0], message)
+        .reports_absence(false)
+        .help(format!(
+            "cover `{missing}` with a quota in each flavor, or exclude it in Kueue's configuration"
+        ))
+        .related(workload, &node, "this request")
+        .related(workload, &queue_name(workload), format!("queued by `{QUEUE_LABEL}`"));
+    Some(())
 }
 
 /// Whether a configuration of Kueue in the input leaves resources out.

@@ -7,6 +7,8 @@ use crate::tree::node::Node;
 pub(super) const CLUSTER_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "ClusterQueue");
 pub(super) const LOCAL_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "LocalQueue");
 
+pub(super) const RESOURCE_FLAVOR: Kind = Kind::new("kueue.x-k8s.io", "ResourceFlavor");
+
 /// The label of an object that names its LocalQueue.
 pub(super) const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 
