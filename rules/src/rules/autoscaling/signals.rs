@@ -19,7 +19,7 @@ pub(super) enum Comparison {
 pub(super) struct Signal<'a> {
     /// The query, or the name of the metric.
     pub(super) measured: Node<'a>,
-    /// The trigger, or the target of an HPA's metric.
+    /// The trigger, the modifiers of a ScaledObject, or the target of an HPA's metric.
     pub(super) holder: Node<'a>,
     pub(super) comparison: Comparison,
     pub(super) target: f64,
@@ -31,10 +31,10 @@ pub(super) struct Signal<'a> {
 }
 
 impl<'a> Signal<'a> {
-    /// `metricType` of a trigger, or `type` of the target of an HPA's metric.
+    /// `metricType` of a trigger or of modifiers, or `type` of the target of an HPA's metric.
     pub(super) fn metric_type(&self) -> Node<'a> {
-        let of_trigger = self.holder.get("metadata").is_set();
-        self.holder.get(if of_trigger { "metricType" } else { "type" })
+        let is_of_keda = ["metadata", "formula"].iter().any(|field| self.holder.get(field).is_set());
+        self.holder.get(if is_of_keda { "metricType" } else { "type" })
     }
 }
 
@@ -47,14 +47,18 @@ pub(super) fn replica_range(object: &Object) -> Option<(i64, i64)> {
     Some((spec.get("minReplicaCount").int_or(0)?.max(1), spec.get("maxReplicaCount").int_or(100)?))
 }
 
-/// The signals of a ScaledObject or an HPA that are known. Empty for a ScaledObject with a formula.
-pub(super) fn signals(object: &Object) -> Vec<Signal<'_>> {
+/// The signals of a ScaledObject or an HPA that are known. With a formula, a ScaledObject has that of the trigger which the formula
+/// names and does not change.
+pub(super) fn signals<'a>(object: &'a Object) -> Vec<Signal<'a>> {
     if object.is(Kind::HPA) {
         return object.path(&["spec", "metrics"]).items().filter_map(of_hpa_metric).collect();
     }
-    if uses_modifiers(object) != Some(false) {
-        return Vec::new();
-    }
+    let modifiers = object.path(&["spec", "advanced", "scalingModifiers"]);
+    let formula = match uses_modifiers(object) {
+        Some(false) => None,
+        Some(true) => Some(modifiers.get("formula").text().unwrap_or_default().trim()),
+        None => return Vec::new(),
+    };
     let of_query = |query: &'_ crate::promql::Query| {
         let trigger = query.entry(object);
         let expr = query.parsed.expr()?;
@@ -66,9 +70,15 @@ pub(super) fn signals(object: &Object) -> Vec<Signal<'_>> {
         let threshold = trigger.path(&["metadata", "threshold"]);
         of_trigger(&trigger, query.node(object), &threshold, load, upper_bound(expr), false)
     };
-    let mut out: Vec<Signal<'_>> = queries(object).iter().filter_map(of_query).collect();
+    let mut out: Vec<Signal<'a>> = queries(object).iter().filter_map(of_query).collect();
     out.extend(triggers(object).filter_map(|trigger| of_named_metric(&trigger)));
-    out
+    let Some(formula) = formula else { return out };
+    out.retain(|signal| signal.holder.get("name").text() == Some(formula));
+    let of_modifiers = |signal: Signal<'a>| {
+        let Signal { measured, load, bound, is_by_name, .. } = signal;
+        of_trigger(&modifiers, measured, &modifiers.get("target"), load, bound, is_by_name)
+    };
+    out.into_iter().filter_map(of_modifiers).collect()
 }
 
 fn of_trigger<'a>(
@@ -138,12 +148,24 @@ fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
         Sense::Latency | Sense::Utilization if is_plain && statistic != "Sum" => {
             Load::Share { of: Share::Mean, certain: true }
         }
+        _ if is_datadog_total(kind, text) => Load::Total(Amount::Arrivals),
         Sense::None if kind == "aws-cloudwatch" && statistic == "Sum" && text.ends_with("Count") => {
             Load::Total(Amount::Arrivals)
         }
         _ => return None,
     };
     of_trigger(&trigger.node, name, &target, load, None, true)
+}
+
+/// Whether a query of Datadog adds up what arrives at all replicas: one sum, as a rate or a count.
+fn is_datadog_total(kind: &str, query: &str) -> bool {
+    let query = query.trim();
+    let is_counted = [".as_rate()", ".as_count()"].iter().any(|end| query.ends_with(end));
+    kind == "datadog"
+        && query.starts_with("sum:")
+        && is_counted
+        && !query.contains(" by ")
+        && !query.contains(['/', '*', '+', ','])
 }
 
 /// The signal of a metric of an HPA that an adapter serves under a telling name.
