@@ -127,13 +127,28 @@ fn report_difference(selector: &Node<'_>, workload: &Object, ctx: &mut Context<'
     let own = template.labels();
     let wanted = selector.get("matchLabels").entries();
     let value = |key: &str| own.iter().find(|(label, _)| *label == key).and_then(|(_, value)| value.text());
-    let (key, written) = wanted.iter().find(|(key, wanted)| value(key) != wanted.text())?;
+    let of_labels = wanted.iter().find(|(key, wanted)| value(key) != wanted.text());
+    let of_labels =
+        of_labels.and_then(|(key, node)| Some((node.clone(), format!("{key}: {}", node.text()?))));
+    let of_terms = || {
+        selector.get("matchExpressions").items().find_map(|term| {
+            let key = term.get("key").text()?;
+            let values = term.get("values");
+            let mut listed = values.items().filter_map(|value| value.text());
+            let label = match term.get("operator").text()? {
+                "Exists" if value(key).is_none() => key.to_owned(),
+                "In" if !values.items().any(|listed| listed.text() == value(key)) => {
+                    format!("{key}: {}", listed.next()?)
+                }
+                _ => return None,
+            };
+            Some((term.clone(), label))
+        })
+    };
+    let (written, label) = of_labels.or_else(of_terms)?;
     let whose = format!("{} `{}`", workload.kind(), workload.display_name());
-    let selected = written.text()?;
-    ctx.report(written, format!("label `{key}: {selected}` is on {whose} itself and not on its pods"))
-        .help(format!(
-            "add `{key}: {selected}` to the labels of the pod template, or remove it from the selector"
-        ))
+    ctx.report(&written, format!("label `{label}` is on {whose} itself and not on its pods"))
+        .help(format!("add `{label}` to the labels of the pod template, or remove it from the selector"))
         .reports_absence(false)
         .severity(Severity::Warning)
         .related(workload, &template.metadata.get("labels"), "the labels of its pods");
