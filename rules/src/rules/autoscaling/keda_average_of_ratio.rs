@@ -102,7 +102,7 @@ fn bounded(bound: f64, threshold: f64, floor: i64, most: i64) -> Option<i64> {
 
 fn message_of_bound(bound: f64, threshold: f64, reachable: i64) -> String {
     let replicas = if reachable == 1 { "1 replica".to_owned() } else { format!("{reachable} replicas") };
-    format!("an average up to {bound} is divided by {threshold}: this never asks for more than {replicas}")
+    format!("a value up to {bound} is divided by {threshold}: this never asks for more than {replicas}")
 }
 
 fn fix(object: &Object, signal: &Signal<'_>) -> Fix {

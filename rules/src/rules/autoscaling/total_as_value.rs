@@ -60,13 +60,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for signal in signals(object).iter().filter(|signal| signal.comparison == Comparison::Multiplied) {
         let Load::Total(amount) = signal.load else { continue };
         let (severity, what) = match amount {
-            Amount::Arrivals if !signal.is_by_name => (Severity::Error, "replicas grow"),
-            Amount::Arrivals | Amount::InProgress => (Severity::Warning, "replicas grow"),
-            Amount::Waiting => (Severity::Info, "while it waits, replicas grow"),
-            Amount::Other => (Severity::Info, "replicas may grow"),
+            Amount::Arrivals if !signal.is_by_name => (Severity::Error, "above it replicas grow"),
+            Amount::Arrivals | Amount::InProgress => (Severity::Warning, "above it replicas grow"),
+            Amount::Waiting => (Severity::Info, "while more waits, replicas grow"),
+            Amount::Other => (Severity::Info, "above it replicas may grow"),
         };
         let message = format!(
-            "a total is compared with {}, the share of one replica: above it {what} to the maximum of {most}",
+            "a total is compared with {}, the share of one replica: {what} to the maximum of {most}",
             signal.target
         );
         report(object, signal, message, ctx).severity(severity);
