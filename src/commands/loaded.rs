@@ -40,13 +40,15 @@ impl Loaded {
                 cluster.apply(object.clone());
             }
         }
-        let sets = fill_sets(&batch.run_inputs(), &batch.sets.partition);
+        let mut sets = fill_sets(&batch.run_inputs(), &batch.sets.partition);
         if !found.errors.is_empty() && cluster.objects().is_empty() {
             return Err(CliError::Several(found.errors));
         }
         for error in &found.errors {
             print_error(error);
         }
+        cluster.complete_workloads();
+        sets.iter_mut().for_each(|set| set.cluster.complete_workloads());
         Ok(Loaded { cluster, sets, files, scopes })
     }
 

@@ -28,11 +28,15 @@ pub(crate) fn root_folder(named: Option<&Path>) -> PathBuf {
     root.unwrap_or(&here).to_owned()
 }
 
-/// The file, line and column of a field.
+/// The file, line and column of a field; of the document, where a controller makes the object of it.
 pub(crate) fn position(object: &Object, pointer: &Pointer) -> Option<(String, u32, u32)> {
     let place = Location::Field { object: object.clone(), pointer: pointer.clone(), key: false };
-    let (source, _, span) = place.resolve_span()?;
-    let at = source.lines().position(source.text(), span.start);
+    let (source, start) = match (place.resolve_span(), object.origin()) {
+        (Some((source, _, span)), _) => (source, span.start),
+        (None, Some(origin)) => (&origin.source, origin.span.start),
+        (None, None) => return None,
+    };
+    let at = source.lines().position(source.text(), start);
     Some((source.path().to_owned(), at.line, at.column))
 }
 

@@ -191,3 +191,38 @@ fn what_is_not_there_is_2() {
     folder.run(&["why", "job/train", "--pool", "gpu-spot"]).exits(0);
     folder.run_with(&["why", "-", "pools.yaml"], "a: b\n").exits(2).complains("no pod and no workload");
 }
+
+/// The pods of a TrainJob are those of its runtime with what the TrainJob sets.
+#[test]
+fn a_workload_is_taken_as_its_controller_completes_it() {
+    let runtime = "\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec:
+  template:
+    spec:
+      replicatedJobs:
+        - name: node
+          template:
+            metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+            spec:
+              template:
+                spec:
+                  tolerations: [{key: dedicated, operator: Exists}]
+                  containers: [{name: node, image: 'example.com/torch:1'}]
+";
+    let job = |gpus: u32| {
+        format!(
+            "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {{name: tune, namespace: ml}}\nspec:\n  \
+             runtimeRef: {{name: torch}}\n  trainer:\n    numNodes: 3\n    resourcesPerNode:\n      \
+             limits: {{nvidia.com/gpu: {gpus}}}\n"
+        )
+    };
+    let folder = |gpus: u32| {
+        Folder::new().with("pools.yaml", POOLS).with("runtime.yaml", runtime).with("job.yaml", job(gpus))
+    };
+    folder(1).run(&["why", "trainjob/tune", "."]).exits(0).prints("TrainJob ml/tune (job.yaml:1)");
+    folder(16).run(&["why", "trainjob/tune", "."]).exits(1).prints("16 nvidia.com/gpu");
+    folder(1).run(&["pools", "--capacity", "."]).exits(0).prints("all 3 pods fit; 1 node");
+}

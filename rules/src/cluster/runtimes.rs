@@ -86,6 +86,15 @@ pub(crate) fn completed(object: &Object, cluster: &Cluster) -> Option<Completed>
     }
 }
 
+impl Cluster {
+    /// Replaces the workloads that a controller completes by what it makes of them, as far as their runtimes are in the cluster.
+    pub fn complete_workloads(&mut self) {
+        let made: Vec<Completed> =
+            self.objects().iter().filter_map(|object| completed(object, self)).collect();
+        made.into_iter().for_each(|one| self.apply(one.object));
+    }
+}
+
 fn pointer(path: &str) -> Pointer {
     Pointer::from_steps(path.split('/').filter(|step| !step.is_empty()))
 }

@@ -420,7 +420,7 @@ pub(crate) fn counts(cluster: &Cluster, workload: &Object, template: &Template<'
     let spec = workload.get("spec");
     match (id.group.as_str(), id.kind.as_str()) {
         // A template whose pods run from other objects.
-        ("trainer.kubeflow.org", _) => Some((0, 0)),
+        ("trainer.kubeflow.org", "TrainingRuntime" | "ClusterTrainingRuntime") => Some((0, 0)),
         ("batch", "Job") => {
             let pods = whole(pods_of(workload, template)?)?;
             let suspend = spec.get("suspend");
