@@ -1,18 +1,19 @@
-//! A liveness probe kills a model server before its model is loaded.
+//! A liveness or startup probe kills a model server before its model is loaded.
 //!
 //! # Why
 //! A liveness probe counts from the start of the container unless a startup probe holds it back. A
 //! server that downloads and loads a model for minutes fails it, is killed with the last failure that
 //! `failureThreshold` allows, `initialDelaySeconds` and `failureThreshold - 1` times `periodSeconds` after
 //! its start, and begins again: the pod restarts in a loop, and each round pays for the GPU. It may start
-//! from a warm cache and fail on the next new node. Servers of embedding models load within seconds and
-//! are left out. A container of an InferenceService is looked at together with its runtime, where the
+//! from a warm cache and fail on the next new node. A startup probe ends the container in the same way: it
+//! is looked at instead of the liveness probe where there is one. Servers of embedding models load within
+//! seconds and are left out, and so are commands that do not ask the server. A container of an InferenceService is looked at together with its runtime, where the
 //! runtime is in the input.
 //!
 //! # Fix
 //! Add a startup probe with the same request and time for the slowest load: 60 failures every 10
-//! seconds are ten minutes. A parameter, `load-seconds`, is the shortest time that a liveness probe has
-//! to leave (180).
+//! seconds are ten minutes. A parameter, `load-seconds`, is the shortest time that a probe has to leave
+//! (180).
 //!
 //! # Example
 //! ```yaml,diff
@@ -53,7 +54,8 @@ use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
-use crate::workload::server::{server_of, serving_container, uses_device};
+use crate::workload::class::Classified;
+use crate::workload::server::{Server, server_of, serving_container, uses_device};
 use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
@@ -71,56 +73,119 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Availability)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let classified = model_server(object, ctx)?;
-    for template in serving_templates(object) {
-        // Without an accelerator it may be a proxy or serve a small model.
-        if !uses_device(&template) {
-            continue;
-        }
-        let Some(container) = serving_container(&template) else {
-            continue;
-        };
-        // The runtime of an InferenceService may have a startup probe.
-        if is_model_of_runtime(&container) {
-            continue;
-        }
-        let probe = container.get("livenessProbe");
-        let startup = container.get("startupProbe");
-        let small = server_of(&container).is_some_and(|server| server.loads_fast);
-        if !probe.is_mapping() || startup.is_set() || small {
-            continue;
-        }
+/// The seconds after which a probe has failed often enough.
+struct Patience {
+    period: i64,
+    /// From the start of the container to the last failure, if each request fails at once.
+    killed: i64,
+    /// The same if each request takes all its time.
+    longest: i64,
+}
+
+impl Patience {
+    /// `None` if a number is unknown.
+    fn of(probe: &Node<'_>) -> Option<Patience> {
         let number = |field: &str, default: i64| {
             let node = probe.get(field);
             if node.is_set() { node.int() } else { Some(default) }
         };
         let period = number("periodSeconds", 10)?.max(1);
         let failures = number("failureThreshold", 3)?.max(1);
-        // The first probe is due after the delay, and the last one fails at the latest with its timeout.
+        let timeout = number("timeoutSeconds", 1)?.max(1);
+        // The first probe is due after the delay, and the last one fails at the latest with its timeout. A command may use
+        // up the timeout of each probe.
         let delay = number("initialDelaySeconds", 0)?;
-        let killed = (failures - 1).checked_mul(period)?.checked_add(delay)?;
-        if killed.checked_add(number("timeoutSeconds", 1)?.max(1))? > ctx.int("load-seconds") {
-            continue;
+        let interval = if probe.get("exec").is_set() { period.max(timeout) } else { period };
+        let after = |interval: i64| (failures - 1).checked_mul(interval)?.checked_add(delay);
+        Some(Patience { period, killed: after(period)?, longest: after(interval)?.checked_add(timeout)? })
+    }
+}
+
+/// Programs and names with which a command asks a server.
+const ASKS: [&str; 6] = ["curl", "wget", "http", "localhost", "127.0.0.1", "grpc_health_probe"];
+
+/// Whether a probe fails until the model is loaded, as far as it shows.
+fn waits_for_model(probe: &Node<'_>, server: Option<&Server>) -> bool {
+    let exec = probe.get("exec");
+    if exec.is_set() {
+        let command = exec.get("command");
+        return !command.has_unknown()
+            && command.items().any(|word| {
+                let word = word.text().unwrap_or_default();
+                ASKS.iter().any(|sign| word.contains(sign))
+                    || word.split_whitespace().any(|part| part == "nc")
+            });
+    }
+    // It may start its engine after its HTTP server, which says that it lives.
+    let path = probe.path(&["httpGet", "path"]);
+    let is_early = server.is_some_and(|server| server.name == "KServe's Hugging Face server")
+        && (!probe.get("httpGet").is_set() || matches!(path.text(), None | Some("/" | "/v2/health/live")));
+    probe.is_mapping() && !is_early
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let classified = model_server(object, ctx)?;
+    for template in serving_templates(object) {
+        // Without an accelerator it may be a proxy or serve a small model.
+        if uses_device(&template) {
+            inspect(object, &template, &classified, ctx);
         }
-        // Knative names the container.
-        let server = server_of(&container).map_or("main", |server| server.name);
-        let name = container.get("name").text().unwrap_or(server).to_owned();
-        let handler = ["httpGet", "tcpSocket", "grpc", "exec"].map(|name| (name, probe.get(name)));
-        let finding = ctx.report(
-            &probe,
-            format!(
-                "the liveness probe kills `{name}` about {killed} s after its start if the model is not loaded"
-            ),
+    }
+    None
+}
+
+fn inspect(
+    object: &Object,
+    template: &Template<'_>,
+    classified: &Classified,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let container = serving_container(template)?;
+    let startup = container.get("startupProbe");
+    // The runtime of an InferenceService may have a startup probe.
+    if is_model_of_runtime(&container) && !startup.is_set() {
+        return None;
+    }
+    let server = server_of(&container);
+    let (probe, kind) = match startup.is_set() {
+        true => (startup.clone(), "startup"),
+        false => (container.get("livenessProbe"), "liveness"),
+    };
+    if !probe.is_mapping()
+        || server.is_some_and(|server| server.loads_fast)
+        || !waits_for_model(&probe, server)
+    {
+        return None;
+    }
+    let Patience { period, killed, longest } = Patience::of(&probe)?;
+    if longest > ctx.int("load-seconds") {
+        return None;
+    }
+    // Knative names the container.
+    let name = container.get("name").text().unwrap_or(server.map_or("main", |server| server.name));
+    let message = format!(
+        "the {kind} probe kills `{name}` about {killed} s after its start if the model is not loaded"
+    );
+    let finding = ctx.report(&probe, message);
+    if startup.is_set() {
+        let failures = 599 / period + 1;
+        finding.help(format!(
+            "leave time for the slowest load: `failureThreshold: {failures}` is ten minutes with its period"
+        ));
+        finding.fix(
+            Fix::unsafe_("let the model load for ten minutes")
+                .set(&startup.get("failureThreshold"), json!(failures)),
         );
+    } else {
         finding.help(
             "add a startup probe that leaves time for the slowest load, such as 60 failures every 10 s",
         );
+        let handler = ["httpGet", "tcpSocket", "grpc", "exec"].map(|name| (name, probe.get(name)));
         if let Some((kind, handler)) = handler.into_iter().find(|(_, node)| node.is_set()) {
             let copy = json!({kind: handler.to_json(), "periodSeconds": 10, "failureThreshold": 60});
             finding.fix(Fix::new("add a startup probe of ten minutes", Safety::Unsafe).set(&startup, copy));
         }
-        add_class_evidence(finding, object, &classified);
     }
+    add_class_evidence(finding, object, classified);
     None
 }
