@@ -5,7 +5,8 @@
 //! the written one; what is found in it is reported at the field from which it comes.
 //!
 //! Sources: kubeflow/trainer `pkg/runtime/framework/plugins` (2.1), kserve `MergeRuntimeContainers` (0.15: fields of the
-//! InferenceService before those of the runtime, its arguments after them), NVIDIA/k8s-nim-operator
+//! InferenceService before those of the runtime, its arguments after them; `config/runtimes` has the runtime that
+//! a release brings for models of Hugging Face), NVIDIA/k8s-nim-operator
 //! `internal/controller/platform` (2.0); read in November 2026.
 
 use serde_json::{Map, Value, json};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::cluster::Cluster;
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
 pub(crate) const SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ServingRuntime");
@@ -205,27 +207,102 @@ fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
     finish(object, value, Some((runtime, reference)), places)
 }
 
+/// The name of the runtime that a release of KServe has for models of Hugging Face, and their format.
+const PUBLISHED: (&str, &str) = ("kserve-huggingfaceserver", "huggingface");
+
+/// What KServe's own runtime for models of Hugging Face says, apart from its small requests: it has no probes.
+fn published_runtime() -> Value {
+    json!({
+        "containers": [{
+            "name": "kserve-container",
+            "image": "kserve/huggingfaceserver",
+            "volumeMounts": [{"name": "devshm", "mountPath": "/dev/shm"}],
+        }],
+        "volumes": [{"name": "devshm", "emptyDir": {"medium": "Memory"}}],
+    })
+}
+
+/// The runtime of an InferenceService's model. `Some(None)` for the published one, `None` if it is unknown.
+fn runtime_of_model(
+    object: &Object,
+    model: &Node<'_>,
+    format: Option<&str>,
+    cluster: &Cluster,
+) -> Option<Option<Object>> {
+    let namespace = object.namespace_or_default();
+    // A predictor with workers has another published runtime.
+    let implied = || {
+        let workers = object.path(&["spec", "predictor", "workerSpec"]);
+        (format == Some(PUBLISHED.1) && workers.is_absent()).then_some(None)
+    };
+    let named = model.get("runtime");
+    if named.is_set() {
+        let name = named.text()?;
+        let found = runtime(object, cluster, SERVING_RUNTIME, namespace, name)
+            .or_else(|| runtime(object, cluster, CLUSTER_SERVING_RUNTIME, "default", name));
+        return found.map(Some).or_else(|| if name == PUBLISHED.0 { implied() } else { None });
+    }
+    // KServe looks for one by the format.
+    let selects = |other: &&Object| {
+        let formats = other.path(&["spec", "supportedModelFormats"]);
+        let fits = |one: Node<'_>| {
+            one.get("name").text().is_none_or(|name| Some(name) == format) && is_selected(&one)
+        };
+        cluster.pairs(object, other)
+            && ["disabled", "multiModel"]
+                .iter()
+                .all(|field| other.path(&["spec", field]).bool() != Some(true))
+            && (formats.is_unknown() || formats.items().any(fits))
+    };
+    let of_namespace = cluster.in_namespace(SERVING_RUNTIME, namespace);
+    let mut found = of_namespace.chain(cluster.of(CLUSTER_SERVING_RUNTIME)).filter(selects);
+    match (found.next(), found.next()) {
+        (None, _) => implied(),
+        (Some(only), None) if !only.path(&["spec", "supportedModelFormats"]).has_unknown() => {
+            Some(Some(only.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a runtime is used for a format without being named, or may be.
+fn is_selected(format: &Node<'_>) -> bool {
+    let field = format.get("autoSelect");
+    field.is_unknown() || field.bool() == Some(true)
+}
+
 /// An InferenceService whose predictor is the container of its runtime, with the fields of its model.
 fn inference_service(object: &Object, cluster: &Cluster) -> Option<Completed> {
-    let model = object.path(&["spec", "predictor", "model"]);
-    let name = model.get("runtime").text()?;
-    let runtime = runtime(object, cluster, SERVING_RUNTIME, object.namespace_or_default(), name)
-        .or_else(|| runtime(object, cluster, CLUSTER_SERVING_RUNTIME, "default", name))?;
-    let spec = runtime.get("spec").to_json();
+    let predictor = object.path(&["spec", "predictor"]);
+    // The older form has the format as the name of the field.
+    let (field, model) = ["model", PUBLISHED.1]
+        .into_iter()
+        .map(|field| (field, predictor.get(field)))
+        .find(|(_, model)| model.is_mapping())?;
+    let format = if field == "model" { model.path(&["modelFormat", "name"]).text() } else { Some(field) };
+    let runtime = runtime_of_model(object, &model, format, cluster)?;
+    let at_model = format!("spec/predictor/{field}");
+    let spec = match &runtime {
+        Some(runtime) => runtime.get("spec").to_json(),
+        None => published_runtime(),
+    };
+    // What nobody wrote is at the model.
+    let of_runtime_at = |path: String| match &runtime {
+        Some(_) => Place::Runtime(pointer(&path)),
+        None => Place::Source(pointer(&at_model)),
+    };
     let mut containers = spec["containers"].as_array()?.clone();
     let number = containers.iter().position(|one| one["name"] == "kserve-container").unwrap_or(0);
     let base = containers.get(number)?.clone();
     let own = model.to_json();
     let at = format!("spec/predictor/containers/{number}");
     let of_runtime = format!("spec/containers/{number}");
-    let mut places = vec![(pointer("spec/predictor/containers"), Place::Runtime(pointer("spec/containers")))];
-    places.push((pointer(&at), Place::Source(pointer("spec/predictor/model"))));
+    let mut places =
+        vec![(pointer("spec/predictor/containers"), of_runtime_at("spec/containers".to_owned()))];
+    places.push((pointer(&at), Place::Source(pointer(&at_model))));
     let mut merged = base.clone();
     for field in base.as_object()?.keys().filter(|field| own.get(*field).is_none_or(Value::is_null)) {
-        places.push((
-            pointer(&format!("{at}/{field}")),
-            Place::Runtime(pointer(&format!("{of_runtime}/{field}"))),
-        ));
+        places.push((pointer(&format!("{at}/{field}")), of_runtime_at(format!("{of_runtime}/{field}"))));
     }
     for (field, value) in own.as_object()? {
         if matches!(
@@ -234,12 +311,12 @@ fn inference_service(object: &Object, cluster: &Cluster) -> Option<Completed> {
         ) {
             continue;
         }
-        let from = pointer(&format!("spec/predictor/model/{field}"));
+        let from = pointer(&format!("{at_model}/{field}"));
         match (field.as_str(), base.get(field).and_then(Value::as_array), value.as_array()) {
             // Arguments and variables come after those of the runtime.
             ("args" | "env" | "volumeMounts", Some(before), Some(more)) => {
                 for index in 0..before.len() {
-                    let place = Place::Runtime(pointer(&format!("{of_runtime}/{field}/{index}")));
+                    let place = of_runtime_at(format!("{of_runtime}/{field}/{index}"));
                     places.push((pointer(&format!("{at}/{field}/{index}")), place));
                 }
                 for index in 0..more.len() {
@@ -261,12 +338,14 @@ fn inference_service(object: &Object, cluster: &Cluster) -> Option<Completed> {
         if predictor.get(field).is_none_or(Value::is_null) && spec.get(field).is_some() {
             predictor[field] = spec[field].clone();
             let path = format!("spec/predictor/{field}");
-            places.push((pointer(&path), Place::Runtime(pointer(&format!("spec/{field}")))));
+            places.push((pointer(&path), of_runtime_at(format!("spec/{field}"))));
         }
     }
     predictor["containers"] = Value::Array(containers);
-    predictor.as_object_mut()?.remove("model");
-    finish(object, value, Some((runtime, pointer("spec/predictor/model/runtime"))), places)
+    predictor.as_object_mut()?.remove(field);
+    let named = if model.get("runtime").is_set() { "/runtime" } else { "" };
+    let reference = pointer(&format!("{at_model}{named}"));
+    finish(object, value, runtime.map(|runtime| (runtime, reference)), places)
 }
 
 /// A NIMService with the template of its operator's Deployment: probes, shared memory and a cache are the operator's.

@@ -7,8 +7,9 @@
 //! its start, and begins again: the pod restarts in a loop, and each round pays for the GPU. It may start
 //! from a warm cache and fail on the next new node. A startup probe ends the container in the same way: it
 //! is looked at instead of the liveness probe where there is one. Servers of embedding models load within
-//! seconds and are left out, and so are commands that do not ask the server. A container of an InferenceService is looked at together with its runtime, where the
-//! runtime is in the input.
+//! seconds and are left out, and so are commands that do not ask the server. The model of an InferenceService
+//! is looked at together with its runtime, where the runtime is in the input or is the one that KServe
+//! brings for models of Hugging Face.
 //!
 //! # Fix
 //! Add a startup probe with the same request and time for the slowest load: 60 failures every 10
@@ -54,7 +55,8 @@ use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
-use crate::workload::class::Classified;
+use crate::workload::class::{Classified, command_line};
+use crate::workload::command::{OptionValue, option, words};
 use crate::workload::server::{Server, server_of, serving_container, uses_device};
 use crate::workload::template::is_model_of_runtime;
 
@@ -78,7 +80,7 @@ struct Patience {
     period: i64,
     /// From the start of the container to the last failure, if each request fails at once.
     killed: i64,
-    /// The same if each request takes all its time.
+    /// From the start of the container to the last failure, if each command takes all its time.
     longest: i64,
 }
 
@@ -101,6 +103,8 @@ impl Patience {
     }
 }
 
+const KSERVE: &str = "KServe's Hugging Face server";
+
 /// Programs and names with which a command asks a server.
 const ASKS: [&str; 6] = ["curl", "wget", "http", "localhost", "127.0.0.1", "grpc_health_probe"];
 
@@ -118,9 +122,25 @@ fn waits_for_model(probe: &Node<'_>, server: Option<&Server>) -> bool {
     }
     // It may start its engine after its HTTP server, which says that it lives.
     let path = probe.path(&["httpGet", "path"]);
-    let is_early = server.is_some_and(|server| server.name == "KServe's Hugging Face server")
+    let is_early = server.is_some_and(|server| server.name == KSERVE)
         && (!probe.get("httpGet").is_set() || matches!(path.text(), None | Some("/" | "/v2/health/live")));
     probe.is_mapping() && !is_early
+}
+
+/// Whether KServe's server, which serves models of all tasks, may serve a small one.
+fn may_be_small(container: &Node<'_>, server: &Server) -> bool {
+    const SIGNS: [&str; 6] = ["bert", "bge", "embed", "minilm", "rerank", "e5-"];
+    if server.name != KSERVE {
+        return false;
+    }
+    let words = words(container);
+    let generates = match option(&words, &["task"]) {
+        OptionValue::Absent => true,
+        OptionValue::Text(task, _) => matches!(task.as_str(), "text_generation" | "text-generation"),
+        OptionValue::Unknown => false,
+    };
+    let line = command_line(container).to_ascii_lowercase();
+    !generates || SIGNS.iter().any(|sign| line.contains(sign))
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -142,8 +162,8 @@ fn inspect(
 ) -> Option<()> {
     let container = serving_container(template)?;
     let startup = container.get("startupProbe");
-    // The runtime of an InferenceService may have a startup probe.
-    if is_model_of_runtime(&container) && !startup.is_set() {
+    // The runtime of an InferenceService may have a startup probe, and may load small models.
+    if is_model_of_runtime(&container) {
         return None;
     }
     let server = server_of(&container);
@@ -151,10 +171,8 @@ fn inspect(
         true => (startup.clone(), "startup"),
         false => (container.get("livenessProbe"), "liveness"),
     };
-    if !probe.is_mapping()
-        || server.is_some_and(|server| server.loads_fast)
-        || !waits_for_model(&probe, server)
-    {
+    let loads_fast = server.is_some_and(|server| server.loads_fast || may_be_small(&container, server));
+    if !probe.is_mapping() || loads_fast || !waits_for_model(&probe, server) {
         return None;
     }
     let Patience { period, killed, longest } = Patience::of(&probe)?;
