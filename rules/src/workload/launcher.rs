@@ -6,6 +6,7 @@ use crate::workload::command::{
 };
 use crate::workload::devices::gpus_of;
 use crate::workload::server::{Gpus, Server, server_at, server_of_image, variable};
+use crate::workload::template::Template;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
@@ -228,6 +229,63 @@ impl<'a> Launch<'a> {
             }
             _ => None,
         }
+    }
+}
+
+/// The pods over which one copy of a server or of a run is spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spread {
+    OnePod,
+    Pods(i64),
+    /// Several pods, of which the number is not known, or possibly one.
+    Unknown,
+}
+
+impl Spread {
+    /// The pods of a container's program, as its command line states.
+    pub(crate) fn of(container: &Node<'_>) -> Spread {
+        let launch = Launch::of(container);
+        if let Some((nodes, _)) = launch.as_ref().and_then(Launch::nodes)
+            && nodes > 1
+        {
+            return Spread::Pods(nodes);
+        }
+        // A script may start the ranks with a command each.
+        let words = words(container);
+        let known_server = || words.iter().enumerate().any(|(at, _)| server_at(&words, at).is_some());
+        if launch.is_none() && !known_server() {
+            return Spread::OnePod;
+        }
+        match option(&words, &["nnodes"]) {
+            OptionValue::Absent => {}
+            stated => {
+                return match stated.int_or(1) {
+                    Some(..=1) => Spread::OnePod,
+                    Some(nodes) => Spread::Pods(nodes),
+                    None => Spread::Unknown,
+                };
+            }
+        }
+        let rank = ["node-rank", "data-parallel-start-rank", "data-parallel-address", "dpa"];
+        if !matches!(option(&words, &rank), OptionValue::Absent)
+            || words.iter().any(|word| word.text == "--headless")
+        {
+            return Spread::Unknown;
+        }
+        let of_model = launch.and_then(|launch| launch.gpus_of_model(container));
+        match of_model.zip(gpus_of(container)) {
+            Some((all, own)) if own.count > 0 && all > own.count => match all % own.count {
+                0 => Spread::Pods(all / own.count),
+                _ => Spread::Unknown,
+            },
+            _ => Spread::OnePod,
+        }
+    }
+
+    /// The pods of a template.
+    pub(crate) fn of_template(template: &Template<'_>) -> Spread {
+        let all = template.containers().map(|container| Spread::of(&container));
+        all.into_iter().find(|spread| *spread != Spread::OnePod).unwrap_or(Spread::OnePod)
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! # Fix
 //! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods. All pods of a
-//! LeaderWorkerSet have the label `leaderworkerset.sigs.k8s.io/name`.
+//! LeaderWorkerSet have the label `leaderworkerset.sigs.k8s.io/name`; those of one group are one server.
 //!
 //! # Example
 //! ```yaml,diff
@@ -58,7 +58,7 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
-use crate::workload::launcher::Launch;
+use crate::workload::launcher::Spread;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-missing",
@@ -124,19 +124,25 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let id = object.id();
     let (kind, name) = (id.kind.as_str(), id.name.as_str());
     let node = object.path(&["metadata", "name"]);
-    let ranks = if is_set { None } else { templates.iter().find_map(ranks_of_one_server) };
+    // The replicas of a LeaderWorkerSet are its groups.
+    let server = pods_of_server(object, &templates);
+    let all_pods = match server {
+        Spread::Pods(size) if is_set => replicas.min.checked_mul(size)?,
+        _ => replicas.min,
+    };
     match replicas.min {
         ..=0 => {}
-        pods if ranks == Some(pods) && pods > 1 => {
-            let message =
-                format!("the {pods} pods of {kind} `{name}` are one server: every node drain is an outage");
+        _ if server == Spread::Pods(all_pods) && all_pods > 1 => {
+            let message = format!(
+                "the {all_pods} pods of {kind} `{name}` are one server: every node drain is an outage"
+            );
             let finding = ctx.report(&node, message);
             finding.severity(Severity::Info).reports_absence(false).help(format!(
-                "run a second server; a PodDisruptionBudget of `minAvailable: {pods}` holds drains off"
+                "run a second server; a PodDisruptionBudget of `minAvailable: {all_pods}` holds drains off"
             ));
             add_class_evidence(finding, object, &classified);
         }
-        _ if ranks.is_some() => {}
+        _ if server != Spread::OnePod && !is_set => {}
         1 => {
             // An autoscaler outside the input may run more replicas of a Deployment without `replicas`.
             let said = object.path(&["spec", "replicas"]).is_set();
@@ -168,10 +174,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Number of pods over which one server is spread, as its command states.
-fn ranks_of_one_server(template: &Template<'_>) -> Option<i64> {
-    let launches = template.containers().filter_map(|container| Launch::of(&container)?.nodes());
-    launches.map(|(nodes, _)| nodes).find(|nodes| *nodes > 1)
+/// The pods of one server of a workload: of a group of a LeaderWorkerSet, or as the command states.
+fn pods_of_server(object: &Object, templates: &[Template<'_>]) -> Spread {
+    if object.kind() != "LeaderWorkerSet" {
+        let all = templates.iter().map(Spread::of_template);
+        return all.into_iter().find(|spread| *spread != Spread::OnePod).unwrap_or(Spread::OnePod);
+    }
+    match object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) {
+        Some(..=1) => Spread::OnePod,
+        Some(size) => Spread::Pods(size),
+        None => Spread::Unknown,
+    }
 }
 
 /// Whether an operator created the object and manages its PDB.

@@ -5,7 +5,8 @@
 //! to a model server that will load its model for minutes, and a rollout removes the old pods while the new
 //! ones cannot answer. It is reported for servers of models (as information for a single replica that no
 //! Service of the input selects), and behind such a Service for others with two or more replicas, or with
-//! accelerators. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing.
+//! accelerators. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing, nor
+//! do the ranks of a server beside the first.
 //!
 //! # Fix
 //! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI,
@@ -47,7 +48,10 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::repository;
+use crate::workload::command::{OptionValue, option, words};
+use crate::workload::launcher::Spread;
 use crate::workload::server::{server_of, serving_container, uses_device};
+use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
     id: "probe-missing",
@@ -104,6 +108,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// Whether a container may be another rank of its server than the first, the only one that answers requests. The leader of
+/// a group is the first.
+fn may_be_later_rank(object: &Object, container: &Node<'_>) -> bool {
+    if object.kind() == "LeaderWorkerSet" || Spread::of(container) == Spread::OnePod {
+        return false;
+    }
+    let words = words(container);
+    let is_first = match option(&words, &["node-rank"]) {
+        OptionValue::Absent => replicas(object) == Some(1),
+        rank => rank.is("0"),
+    };
+    !is_first || words.iter().any(|word| word.text == "--headless")
+}
+
 fn has_probe(container: &Node<'_>) -> bool {
     container.get("readinessProbe").is_set()
         || container.get("startupProbe").is_set()
@@ -115,6 +133,9 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     let container = serving_container(template)?;
     let server = server_of(&container);
     let listens = container.get("ports").items().next().is_some();
+    if may_be_later_rank(object, &container) {
+        return None;
+    }
     // A worker that reads requests from a queue listens on no port.
     if has_probe(&container) || (server.is_none() && !listens) {
         return None;

@@ -54,6 +54,7 @@
 use super::serving::{model_server, tell_autoscaler};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
+use crate::workload::launcher::Spread;
 use crate::workload::server::uses_device;
 
 pub(crate) static RULE: Rule = Rule {
@@ -89,7 +90,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             || affinity.get("podAffinity").is_set()
             || affinity.is_unknown()
             || spec.has_unknown_key();
-        if settled || claims || pinned || !uses_device(&template) {
+        // Ranks of one server exchange data all the time.
+        let is_one_server = Spread::of_template(&template) != Spread::OnePod;
+        if settled || is_one_server || claims || pinned || !uses_device(&template) {
             continue;
         }
         let labels = object.path(&["spec", "selector", "matchLabels"]);
