@@ -54,7 +54,7 @@ use crate::rules::gpu::{gpu_templates, sharing};
 use crate::rules::prelude::*;
 use crate::workload::devices::{devices_of, pod_devices};
 
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+pub(super) const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-mismatch",
@@ -114,8 +114,7 @@ fn inspect(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let plain = resource.strip_suffix(".shared").unwrap_or(resource);
-    let (sharing, place, node) =
-        of_plugin(template, plain, ctx).or_else(|| of_bottlerocket(template, plain, ctx))?;
+    let (sharing, place, node) = of_nodes(template, plain, ctx)?;
     let is_renamed = plain != resource;
     let name = object.display_name();
     // The message is about the container that asks for more than one share, or for the first one.
@@ -146,6 +145,42 @@ fn inspect(
             .related(&place, &node, "nodes share their GPUs");
     }
     None
+}
+
+/// The sharing of the nodes that a template certainly uses, and what states it.
+fn of_nodes<'a>(
+    template: &Template<'_>,
+    resource: &str,
+    ctx: &Context<'a>,
+) -> Option<(Sharing, Object, Node<'a>)> {
+    of_plugin(template, resource, ctx).or_else(|| of_bottlerocket(template, resource, ctx))
+}
+
+/// Whether the amount of a resource is a number of shares, not of GPUs. `None` if it may be: some nodes of the input
+/// share them.
+pub(super) fn counts_shares(template: &Template<'_>, resource: &str, ctx: &Context<'_>) -> Option<bool> {
+    let resource = resource.strip_suffix(".shared").unwrap_or(resource);
+    if of_nodes(template, resource, ctx).is_some() {
+        return Some(true);
+    }
+    let maps = ctx.cluster().satisfying::<SharingConfigs>();
+    let selected = template.spec.get("nodeSelector").get(CONFIG_LABEL);
+    let mut may_share = false;
+    for ObjectKey(map) in maps.iter().filter(|ObjectKey(map)| ctx.pairs_with(map)) {
+        let entries = map.get("data").entries();
+        sharing::for_each(map, |entry, config| {
+            let own = entries.iter().any(|(key, value)| {
+                value.pointer() == entry.pointer() && selected.text().is_none_or(|wanted| wanted == *key)
+            });
+            let shared = ["timeSlicing", "mps"].iter().any(|field| {
+                let place = config.path(&["sharing", field]);
+                let named = |one: Node<'_>| one.get("name").text() == Some(resource);
+                place.has_unknown() || place.get("resources").items().any(named)
+            });
+            may_share |= own && shared;
+        });
+    }
+    if may_share { None } else { Some(false) }
 }
 
 /// The mapping that holds a node of the object.

@@ -42,6 +42,7 @@
 //! - <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html>
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
+use super::gpu_sharing_mismatch::{CONFIG_MAP, counts_shares};
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
@@ -54,7 +55,15 @@ use crate::workload::template::is_model_of_runtime;
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-small",
     kinds: WORKLOAD_KINDS,
-    reads: &RUNTIMES,
+    reads: &[
+        RUNTIMES[0],
+        RUNTIMES[1],
+        RUNTIMES[2],
+        RUNTIMES[3],
+        CONFIG_MAP,
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("shared_memory_small.rs")),
     check: Check::Object(check),
@@ -111,6 +120,12 @@ fn inspect(
         launch.is_some_and(|launch| launch.program.server().is_none_or(|server| server.shares_memory));
     let trains = classify(object).is(WorkloadClass::Training);
     let severity = if known || trains { Severity::Warning } else { Severity::Info };
+    // Two shares may be one GPU. Where only some nodes share theirs, a server over several GPUs is on the others.
+    match counts_shares(template, "nvidia.com/gpu", ctx) {
+        Some(true) => return None,
+        None if severity == Severity::Info => return None,
+        _ => {}
+    }
     let name = container.get("name").text().unwrap_or("main");
     let owner = object.display_name();
     let volumes = template.spec.get("volumes");
