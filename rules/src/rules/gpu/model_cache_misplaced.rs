@@ -9,7 +9,8 @@
 //!
 //! # Fix
 //! Mount the volume at the folder of the server, or move the cache to the volume with its variable or option:
-//! `HF_HOME`, `OLLAMA_MODELS`, `NIM_CACHE_PATH`, `--download-dir`.
+//! `HF_HOME`, `OLLAMA_MODELS`, `NIM_CACHE_PATH`, `--download-dir`. The images of TEI and of TGI before 2.1 set
+//! `HUGGINGFACE_HUB_CACHE`, which counts before `HF_HOME`.
 //!
 //! # Example
 //! ```yaml,diff

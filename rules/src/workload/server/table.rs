@@ -55,7 +55,7 @@ pub(super) struct Port {
 pub(crate) struct Cache {
     /// Absolute paths, or paths below the home folder that begin with `~/`; the first one is the current one.
     pub(crate) folders: &'static [&'static str],
-    /// Environment variables that move it.
+    /// Environment variables that move it; the first one does in every release of the image.
     pub(crate) variables: &'static [&'static str],
     /// Options that move it.
     pub(crate) options: &'static [&'static str],
@@ -136,10 +136,10 @@ const HUGGING_FACE: Cache = Cache {
     options: &["download-dir", "load-format"],
 };
 
-/// The cache in the images of TGI and TEI.
+/// The cache in the images of TGI and TEI. `HF_HOME` counts only where the image does not set `HUGGINGFACE_HUB_CACHE`.
 const DATA: Cache = Cache {
     folders: &["/data"],
-    variables: &["HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "WEIGHTS_CACHE_OVERRIDE"],
+    variables: &["HUGGINGFACE_HUB_CACHE", "HF_HUB_CACHE", "HF_HOME", "WEIGHTS_CACHE_OVERRIDE"],
     options: &["huggingface-hub-cache", "weights-cache-override"],
 };
 
