@@ -72,6 +72,8 @@ pub(crate) static RULE: Rule = Rule {
 struct Serving<'a> {
     server: &'static Server,
     port: i64,
+    /// The port for gRPC, if the server has one.
+    grpc: Option<i64>,
     /// Whether an argument or a variable sets the port.
     is_set: bool,
     /// Its further ports, as for metrics.
@@ -94,10 +96,14 @@ impl<'a> Serving<'a> {
             return None;
         }
         let (port, node) = server.listens_on(&container)?;
+        let grpc = grpc_port(server, &container);
+        if has_no_http(server, &container) {
+            return None;
+        }
         let further = further_ports(server, &container)?;
         let sidecars = template.spec.get("initContainers").items();
         containers.extend(sidecars.filter(|init| init.get("restartPolicy").text() == Some("Always")));
-        Some(Serving { server, port, is_set: node.is_some(), further, container, others: containers })
+        Some(Serving { server, port, grpc, is_set: node.is_some(), further, container, others: containers })
     }
 
     /// Whether something in the pod may listen on a port. Another container without a list of ports may on any.
@@ -134,19 +140,56 @@ type FurtherPorts = &'static [(&'static str, i64)];
 const FURTHER_PORTS: [(&str, FurtherPorts); 4] = [
     (
         "Triton",
-        &[("grpc-port", 8001), ("metrics-port", 8002), ("sagemaker-port", 8080), ("vertex-ai-port", 8080)],
+        &[(GRPC_PORT, 8001), ("metrics-port", 8002), ("sagemaker-port", 8080), ("vertex-ai-port", 8080)],
     ),
     ("TGI", &[("prometheus-port", 9000)]),
     ("TEI", &[("prometheus-port", 9000)]),
-    ("KServe's Hugging Face server", &[("grpc-port", 8081)]),
+    ("KServe's Hugging Face server", &[(GRPC_PORT, 8081)]),
 ];
+
+const GRPC_PORT: &str = "grpc-port";
+
+/// Options that open a further port, which is closed without them, and the variable that does so as well.
+const OPENED_BY: [(&str, &str, &str); 2] = [
+    ("sagemaker-port", "allow-sagemaker", "SAGEMAKER_BIND_TO_PORT"),
+    ("vertex-ai-port", "allow-vertex-ai", "AIP_MODE"),
+];
+
+fn grpc_port(server: &Server, container: &Node<'_>) -> Option<i64> {
+    let (_, ports) = FURTHER_PORTS.iter().find(|(name, _)| *name == server.name)?;
+    let (_, default) = ports.iter().find(|(name, _)| *name == GRPC_PORT)?;
+    option(&words(container), &[GRPC_PORT]).int_or(*default)
+}
 
 /// The further ports of the server of a container. `None` if one is unknown.
 fn further_ports(server: &Server, container: &Node<'_>) -> Option<Vec<i64>> {
     let words = words(container);
     let known = FURTHER_PORTS.iter().find(|(name, _)| *name == server.name);
     let ports = known.map(|(_, ports)| *ports).unwrap_or_default();
-    ports.iter().map(|(name, default)| option(&words, &[name]).int_or(*default)).collect()
+    let is_closed = |name: &str| {
+        let env = container.get("env");
+        let may_have = |variable: &str| {
+            container.get("envFrom").is_set()
+                || env.is_unknown()
+                || env.items().any(|entry| entry.get("name").text().is_none_or(|name| name == variable))
+        };
+        OPENED_BY.iter().any(|(port, opens, variable)| {
+            *port == name
+                && [*opens, name].iter().all(|one| matches!(option(&words, &[one]), OptionValue::Absent))
+                && !may_have(variable)
+        })
+    };
+    let open = ports.iter().filter(|(name, _)| !is_closed(name));
+    open.map(|(name, default)| option(&words, &[name]).int_or(*default)).collect()
+}
+
+/// Whether a container of Triton has no HTTP server on its port, or may not: `serve` is the script for SageMaker.
+fn has_no_http(server: &Server, container: &Node<'_>) -> bool {
+    let words = words(container);
+    server.name == "Triton"
+        && (!matches!(option(&words, &["allow-http"]), OptionValue::Absent)
+            || words.iter().any(|word| word.text == "serve")
+            || words.is_empty())
 }
 
 /// Whether a script starts programs in the background, which may listen as well: `proxy & vllm serve`. `2>&1` and `&&`
@@ -202,6 +245,16 @@ fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -
         }
     }
     if let Some((name, node, port)) = wrong.first() {
+        // The server answers a gRPC probe on another port.
+        if serving.container.get(name).get("grpc").is_set()
+            && let Some(own) = serving.grpc
+        {
+            let message = format!("`{name}` of port {port}: {} answers gRPC on {own}", serving.server.name);
+            ctx.report(node, message)
+                .help(format!("write `port: {own}`, or set the port of the server"))
+                .fix(Fix::unsafe_(format!("ask port {own}")).set(node, json!(own)));
+            return None;
+        }
         let effect = if *name == "livenessProbe" { "restarts it again and again" } else { "never succeeds" };
         let message = format!("`{name}` of port {port} {effect}: {}", serving.listens());
         let mut fix = Fix::unsafe_(format!("ask port {}", serving.port));
