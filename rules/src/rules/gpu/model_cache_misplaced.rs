@@ -5,7 +5,8 @@
 //! `/root/.cache/huggingface` for vLLM and SGLang, `/root/.ollama` for Ollama, `/opt/nim/.cache` for NIM. A
 //! volume at another path stays empty: each new pod downloads the model again, to the root volume of the
 //! node, which has no room for a large one. It is reported for the images of the projects themselves, where
-//! the volume or its path is named after models or a cache and nothing in the pod names the path.
+//! the volume or its path is named after models or a cache and nothing in the pod names the path. A claim
+//! whose name says nothing counts where it is at the folder of another server of this list.
 //!
 //! # Fix
 //! Mount the volume at the folder of the server, or move the cache to the volume with its variable or option:
@@ -64,6 +65,26 @@ pub(crate) static RULE: Rule = Rule {
 /// Words in names of volumes, claims and paths for models.
 const SIGNS: [&str; 8] = ["cache", "model", "models", "huggingface", "hf", "hub", "weights", "ollama"];
 
+/// Words in names of volumes and claims that say nothing of their purpose.
+const NEUTRAL: [&str; 16] = [
+    "claim",
+    "data",
+    "disk",
+    "ebs",
+    "efs",
+    "gpu",
+    "inference",
+    "llm",
+    "main",
+    "pv",
+    "pvc",
+    "server",
+    "storage",
+    "store",
+    "vllm",
+    "volume",
+];
+
 /// Folders of the home folder into which servers write compiled kernels and settings.
 const ALSO_WRITTEN: [&str; 4] = ["/root/.cache", "/root/.config", "/root/.triton", "/tmp"];
 
@@ -94,7 +115,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     if paths.into_iter().any(covers) {
         return None;
     }
-    if let Some(mount) = mounts.items().find(|mount| is_for_models(template, container, mount)) {
+    if let Some(mount) = mounts.items().find(|mount| is_for_models(server, template, container, mount)) {
         let path = mount.get("mountPath");
         let message = format!(
             "nothing is written to `{}`: {} downloads models to `{}`",
@@ -153,17 +174,50 @@ fn runs_as_root(template: &Template<'_>, container: &Node<'_>) -> bool {
     })
 }
 
+fn words_of(text: &str) -> impl Iterator<Item = String> + use<'_> {
+    text.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase)
+}
+
+/// Whether a claim is mounted exactly where another server has its cache, as if copied from there. A server of many
+/// adapters or plugins may have these in it.
+fn is_cache_of_other(server: &Server, container: &Node<'_>, path: &str, volume: &Node<'_>) -> bool {
+    let path = path.trim_end_matches('/');
+    // NIM runs vLLM and others, and writes nothing of theirs below the home folder.
+    let of_home = server.name == "NIM" && path == "/root/.cache";
+    let is_folder = Server::all().iter().filter_map(|other| other.cache.as_ref()).any(|cache| {
+        let folder = cache.folders[0].replace('~', "/root");
+        folder == path
+    });
+    let env = container.get("env");
+    let mut names = env.items().filter_map(|entry| entry.get("name").text());
+    let may_load_more = names.any(|name| ["LORA", "PLUGIN", "PEFT"].iter().any(|word| name.contains(word)))
+        || command_line(container).contains("lora");
+    let claim = volume.path(&["persistentVolumeClaim", "claimName"]);
+    let is_neutral = |text: &str| {
+        words_of(text).all(|word| {
+            let word = word.as_str();
+            word.len() < 2 || SIGNS.contains(&word) || NEUTRAL.contains(&word)
+        })
+    };
+    (is_folder || of_home)
+        && [claim, volume.get("name")].iter().all(|name| name.text().is_some_and(is_neutral))
+        && !may_load_more
+}
+
 /// Whether a volume is meant for the models of this container: by its name or path, and used by nothing else.
-fn is_for_models(template: &Template<'_>, container: &Node<'_>, mount: &Node<'_>) -> bool {
+fn is_for_models(server: &Server, template: &Template<'_>, container: &Node<'_>, mount: &Node<'_>) -> bool {
     let Some((path, name)) = mount.get("mountPath").text().zip(mount.get("name").text()) else {
         return false;
     };
-    let exempt = ALSO_WRITTEN.iter().any(|folder| is_below(path, folder)) && !path.contains("huggingface");
+    let volumes = template.spec.get("volumes");
+    let volume = volumes.items().find(|volume| volume.get("name").text() == Some(name));
+    let of_other = volume.as_ref().is_some_and(|volume| is_cache_of_other(server, container, path, volume));
+    let exempt = !of_other
+        && ALSO_WRITTEN.iter().any(|folder| is_below(path, folder))
+        && !path.contains("huggingface");
     if exempt || mount.get("readOnly").bool() == Some(true) || is_below("/dev/shm", path) {
         return false;
     }
-    let volumes = template.spec.get("volumes");
-    let volume = volumes.items().find(|volume| volume.get("name").text() == Some(name));
     let claim = match &volume {
         // It may come from the claim templates of a StatefulSet.
         None => None,
@@ -177,17 +231,14 @@ fn is_for_models(template: &Template<'_>, container: &Node<'_>, mount: &Node<'_>
             claim.get("claimName").text()
         }
     };
-    let says = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SIGNS.contains(&word))
-    };
+    let says = |text: &str| words_of(text).any(|word| SIGNS.contains(&word.as_str()));
     let others = template.all_containers().filter(|other| other.pointer() != container.pointer());
     let mut shared = others.flat_map(|other| other.get("volumeMounts").items().collect::<Vec<_>>());
     let is_named = |node: Node<'_>| node.raw_text().is_some_and(|text| text.contains(path));
     let variables = container.get("env").items().map(|entry| entry.get("value"));
     let mut words =
         ["command", "args"].into_iter().flat_map(|list| container.get(list).items()).chain(variables);
-    [path, name].into_iter().chain(claim).any(says)
+    (of_other || [path, name].into_iter().chain(claim).any(says))
         && !shared.any(|mount| mount.get("name").text() == Some(name))
         && !words.any(is_named)
 }
