@@ -274,11 +274,12 @@ fn of_bottlerocket<'a>(
     found
 }
 
-/// The settings of Bottlerocket that share GPUs, in TOML.
+/// The settings of Bottlerocket that share GPUs, in TOML. Their defaults are those of its template for the device plugin.
 fn of_user_data(text: &str) -> Option<Sharing> {
     const PREFIX: &str = "settings.kubelet-device-plugins.nvidia";
     let mut table = String::new();
-    let (mut strategy, mut renamed, mut one_share) = (None, false, false);
+    // Both are true unless they are written.
+    let (mut strategy, mut renamed, mut one_share) = (None, [true; 2], true);
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -288,20 +289,22 @@ fn of_user_data(text: &str) -> Option<Sharing> {
         let Some((key, value)) = line.split_once('=') else {
             continue;
         };
-        let path = format!("{table}.{}", key.trim());
+        let path = format!("{table}.{key}").replace([' ', '"'], "");
         let Some(setting) = path.trim_start_matches('.').strip_prefix(PREFIX) else {
             continue;
         };
         match (setting, value.trim().trim_matches('"')) {
+            ("" | ".time-slicing" | ".mps", _) => return None,
             (".device-sharing-strategy", value) => strategy = Some(value.to_owned()),
-            (".time-slicing.rename-by-default" | ".mps.rename-by-default", "true") => renamed = true,
-            (".time-slicing.fail-requests-greater-than-one", "true") => one_share = true,
+            (".time-slicing.rename-by-default", value) => renamed[0] = value.parse().ok()?,
+            (".mps.rename-by-default", value) => renamed[1] = value.parse().ok()?,
+            (".time-slicing.fail-requests-greater-than-one", value) => one_share = value.parse().ok()?,
             _ => {}
         }
     }
-    let (mode, one_share) = match strategy?.as_str() {
-        "time-slicing" => ("time slicing", one_share),
-        "mps" => ("MPS", true),
+    let (mode, one_share, renamed) = match strategy?.as_str() {
+        "time-slicing" => ("time slicing", one_share, renamed[0]),
+        "mps" => ("MPS", true, renamed[1]),
         _ => return None,
     };
     Some(Sharing { mode, one_share, renamed })
@@ -316,9 +319,19 @@ mod tests {
         let read = |text| of_user_data(text).map(|s| (s.mode, s.one_share, s.renamed));
         let tables = "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n\
             [settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = 4\nrename-by-default = true # here\n";
-        assert_eq!(read(tables), Some(("time slicing", false, true)));
+        assert_eq!(read(tables), Some(("time slicing", true, true)));
         let paths = "settings.kubelet-device-plugins.nvidia.device-sharing-strategy = \"mps\"";
-        assert_eq!(read(paths), Some(("MPS", true, false)));
+        assert_eq!(read(paths), Some(("MPS", true, true)));
+        let written = "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n\
+            [settings.kubelet-device-plugins.nvidia.time-slicing]\nrename-by-default = false\n\
+            fail-requests-greater-than-one = false\n[settings.kubelet-device-plugins.nvidia.mps]\n\
+            rename-by-default = true\n";
+        assert_eq!(read(written), Some(("time slicing", false, false)));
+        let inline = "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n\
+            time-slicing = {rename-by-default = false}\n";
+        assert_eq!(read(inline), None);
+        let unknown = written.replace("= false", "= {{ renamed }}");
+        assert_eq!(read(&unknown), None);
         assert_eq!(read("[settings.kubernetes]\nmax-pods = 20"), None);
     }
 }
