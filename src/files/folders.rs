@@ -262,7 +262,7 @@ impl Folders {
             let mut seen = HashSet::from([*folder]);
             let mut open = vec![*kustomization];
             while let Some(kustomization) = open.pop() {
-                for path in &kustomization.resources {
+                for path in kustomization.resources.iter().chain(&kustomization.components) {
                     if !seen.insert(path) {
                         continue;
                     }

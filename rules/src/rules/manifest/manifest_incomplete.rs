@@ -53,7 +53,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_patch() {
+    // What is missing may be in the patch.
+    if object.is_patch() || object.is_patched_by_kustomize() {
         return None;
     }
     let violations = schema::violations(object, ctx.definitions());
