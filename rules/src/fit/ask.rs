@@ -14,7 +14,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::workload::devices::uses_accelerators;
-use crate::workload::template::templates;
+use crate::workload::template::{Template, templates};
 
 /// Maximum number of pools whose limits are added up. The sum over more pools says little about one workload.
 const MAX_ROOMS: usize = 8;
@@ -67,6 +67,18 @@ impl<'c> Situation<'c> {
             .iter()
             .map(|template| self.explain_template(&scheduler, workload, template, Told::Nearest(most)))
             .collect()
+    }
+
+    /// Like [`Situation::explain_nearest`], with the scheduler of the situation, which is made once for many workloads.
+    pub(crate) fn explain_with(
+        &self,
+        scheduler: &Scheduler<'_>,
+        workload: &Object,
+        most: usize,
+    ) -> Vec<Explanation> {
+        let told = Told::Nearest(most);
+        let explain = |template: &Template<'_>| self.explain_template(scheduler, workload, template, told);
+        templates(workload).iter().map(explain).collect()
     }
 
     /// The summary of one pool. `None` if the situation does not contain it.

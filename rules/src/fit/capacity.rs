@@ -143,14 +143,17 @@ impl Situation<'_> {
     pub fn capacity(&self, cluster: &Cluster) -> Capacity {
         let scheduler = self.scheduler();
         let demands = self.demands(&scheduler, cluster);
-        Capacity {
-            floor: self.load(&scheduler, &demands, |(floor, _)| floor),
-            ceiling: self.load(&scheduler, &demands, |(_, ceiling)| ceiling),
-        }
+        let floor = self.load(&scheduler, &demands, |(floor, _)| floor);
+        let is_fixed = |demand: &Demand<'_>| demand.counts.is_none_or(|(floor, ceiling)| floor == ceiling);
+        let ceiling = if demands.iter().all(is_fixed) {
+            floor.clone()
+        } else {
+            self.load(&scheduler, &demands, |(_, ceiling)| ceiling)
+        };
+        Capacity { floor, ceiling }
     }
 
     fn demands<'c>(&self, scheduler: &Scheduler<'_>, cluster: &'c Cluster) -> Vec<Demand<'c>> {
-        let mut known: BTreeMap<String, Verdict> = BTreeMap::new();
         let mut objects: Vec<&Object> =
             workloads(cluster).filter(|workload| starts_nodes(workload)).collect();
         let identity = |workload: &Object| {
@@ -173,10 +176,7 @@ impl Situation<'_> {
                 let pod = self.pod(&template);
                 let verdict = match &pod {
                     None => Verdict::Unknown { uncertainties: vec![Uncertainty::UnreadablePod] },
-                    Some(pod) => {
-                        let decide = || scheduler.decide(pod);
-                        known.entry(format!("{pod:?}")).or_insert_with(decide).clone()
-                    }
+                    Some(pod) => self.decide(scheduler, pod),
                 };
                 let counts = counts(cluster, workload, &template);
                 let bound = match &verdict {
@@ -211,12 +211,13 @@ impl Situation<'_> {
         if !self.pools.iter().any(reserves) {
             return false;
         }
-        let admitting = scheduler.survey(pod).into_iter().filter_map(|(_, outcome)| match outcome {
-            Outcome::Admits(admission) => Some(admission.capacity_types),
+        let survey = self.survey(scheduler, pod);
+        let admitting = survey.iter().filter_map(|(_, outcome)| match outcome {
+            Outcome::Admits(admission) => Some(&admission.capacity_types),
             _ => None,
         });
-        let all: Vec<Vec<&str>> = admitting.collect();
-        !all.is_empty() && all.iter().all(|types| *types == ["reserved"])
+        let all: Vec<&Vec<&str>> = admitting.collect();
+        !all.is_empty() && all.iter().all(|types| **types == ["reserved"])
     }
 
     fn load<'d>(

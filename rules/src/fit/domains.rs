@@ -142,7 +142,8 @@ impl Situation<'_> {
                 _ => *known = None,
             }
         };
-        for (position, outcome) in scheduler.survey(pod) {
+        for (position, outcome) in self.survey(scheduler, pod).iter() {
+            let position = *position;
             let Ok((types, _)) = scheduler.admitted(position) else { continue };
             let is_tolerated = |taint: &Taint| pod.tolerations.iter().any(|one| tolerates(one, taint));
             let prefers_others = |taint: &Taint| taint.effect == PREFER_NO_SCHEDULE && !is_tolerated(taint);

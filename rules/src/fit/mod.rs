@@ -16,6 +16,7 @@ mod ask;
 mod capacity;
 mod domains;
 mod expressions;
+mod known;
 mod obstacles;
 mod pools;
 mod read;
@@ -42,8 +43,9 @@ use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 pub use ask::{Room, TaintAudience, admitted_by, audience_of};
 pub(crate) use capacity::counts;
 pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};
+use known::Known;
 pub(crate) use obstacles::Proposes;
-pub(crate) use pools::starts_nodes;
+pub(crate) use pools::{keepers_on, starts_nodes};
 use read::RuntimeClasses;
 pub(crate) use read::{class_object, objects};
 
@@ -296,6 +298,7 @@ pub struct Situation<'c> {
     runtime_classes: RuntimeClasses,
     unreadable_daemonsets: Vec<String>,
     options: SchedulerOptions,
+    known: Known,
 }
 
 impl<'c> Situation<'c> {
@@ -374,6 +377,7 @@ impl<'c> Situation<'c> {
             runtime_classes,
             unreadable_daemonsets: Vec::new(),
             options,
+            known: Known::default(),
         }
     }
 
@@ -392,7 +396,7 @@ impl<'c> Situation<'c> {
     ) -> Option<NearestMiss> {
         let pod = self.pod(template)?;
         let scheduler = self.scheduler();
-        let Verdict::DoesNotFit(why) = scheduler.decide(&pod) else {
+        let Verdict::DoesNotFit(why) = self.decide(&scheduler, &pod) else {
             return None;
         };
         // A node may have more memory than Karpenter expects before it has seen a node of the type.
@@ -400,7 +404,8 @@ impl<'c> Situation<'c> {
             return None;
         }
         let mut rejected: Vec<(usize, u8)> = Vec::new();
-        for (position, outcome) in scheduler.survey(&pod) {
+        for (position, outcome) in self.survey(&scheduler, &pod).iter() {
+            let position = *position;
             match outcome {
                 // A pool that nobody can edit is no way out.
                 Outcome::Rejects(_) if self.pools[position].is_built_in => {}
@@ -438,6 +443,7 @@ impl<'c> Situation<'c> {
         let mut flags = keep.iter();
         self.objects.retain(|_| flags.next() == Some(&true));
         self.left_out.retain(|(object, _)| object.name() == name);
+        self.known = Known::default();
         (!self.is_empty()).then_some(self)
     }
 
@@ -507,7 +513,7 @@ impl<'c> Situation<'c> {
 
     /// Sets verdict, first pool and uncertainties. `first` is then a position in the given pools.
     fn judge(&self, scheduler: &Scheduler<'_>, pod: &Pod, explanation: &mut Explanation) {
-        match scheduler.decide(pod) {
+        match self.decide(scheduler, pod) {
             Verdict::Fits { pool, uncertainties, types } => {
                 explanation.verdict = FitVerdict::Fits;
                 explanation.first = Some(pool);
@@ -542,9 +548,9 @@ impl<'c> Situation<'c> {
         explanation: &mut Explanation,
     ) {
         let chosen = explanation.first.take();
-        let survey = scheduler.survey(pod);
+        let survey = self.survey(scheduler, pod);
         let told = told.of(&survey);
-        for ((position, outcome), told) in survey.into_iter().zip(told) {
+        for ((position, outcome), told) in survey.iter().cloned().zip(told) {
             let is_aside =
                 self.pools[position].is_built_in && !names_pool(pod, self.objects[position].name());
             if !told || is_aside && matches!(outcome, Outcome::Rejects(_)) {

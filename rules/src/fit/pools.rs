@@ -114,22 +114,18 @@ impl Situation<'_> {
         let scheduler = self.scheduler();
         let mut overview = PoolOverview { pools: Vec::new(), homeless: Vec::new(), undecided: Vec::new() };
         let mut tenants: BTreeMap<usize, Vec<Tenant>> = BTreeMap::new();
-        let mut known: BTreeMap<String, Verdict> = BTreeMap::new();
         for workload in workloads(cluster).filter(|workload| starts_nodes(workload)) {
             for template in templates(workload) {
                 let Some(pod) = self.pod(&template) else {
                     overview.undecided.push((workload.clone(), vec![Uncertainty::UnreadablePod]));
                     continue;
                 };
-                // Many workloads have equal pods, so each distinct pod is decided once.
-                let verdict = known.entry(format!("{pod:?}")).or_insert_with(|| scheduler.decide(&pod));
-                match verdict {
+                match self.decide(&scheduler, &pod) {
                     Verdict::Fits { pool, uncertainties, .. } => {
                         let replicas = cluster.views().replicas(workload).map(|r| (r.floor, r.max));
-                        let room = self.room_for(*pool, &pod);
-                        let uncertainties = uncertainties.clone();
+                        let room = self.room_for(pool, &pod);
                         let workload = workload.clone();
-                        tenants.entry(*pool).or_default().push(Tenant {
+                        tenants.entry(pool).or_default().push(Tenant {
                             workload,
                             replicas,
                             room,
@@ -138,7 +134,7 @@ impl Situation<'_> {
                     }
                     Verdict::DoesNotFit(_) => overview.homeless.push(workload.clone()),
                     Verdict::Unknown { uncertainties } => {
-                        overview.undecided.push((workload.clone(), uncertainties.clone()));
+                        overview.undecided.push((workload.clone(), uncertainties));
                     }
                 }
             }
@@ -152,6 +148,37 @@ impl Situation<'_> {
             overview.pools.push(PoolSummary::closed(object, reason.clone()));
         }
         overview
+    }
+
+    /// The written pools that start nodes for pending pods, each with what its limits allow.
+    pub(crate) fn ceilings(&self) -> Vec<(&Object, Ceiling)> {
+        let scheduler = self.scheduler();
+        let of = |position: usize| {
+            let pool = &self.pools[position];
+            if pool.is_built_in || pool.replicas.is_some() {
+                return None;
+            }
+            let (types, _) = scheduler.admitted(position).ok()?;
+            let current = types.without(retired());
+            let types: Vec<&'static InstanceType> =
+                if current.is_empty() { types } else { current }.iter().collect();
+            Some((&self.objects[position], self.ceiling(position, &types)))
+        };
+        scheduler.order().into_iter().filter_map(of).collect()
+    }
+
+    /// The workloads of a cluster, each with the pool that its pods land on first.
+    pub(crate) fn first_choices<'o>(&self, cluster: &'o Cluster) -> Vec<(&Object, &'o Object)> {
+        let scheduler = self.scheduler();
+        let mut all = Vec::new();
+        for workload in workloads(cluster).filter(|workload| starts_nodes(workload)) {
+            for pod in templates(workload).iter().filter_map(|template| self.pod(template)) {
+                if let Verdict::Fits { pool, .. } = self.decide(&scheduler, &pod) {
+                    all.push((&self.objects[pool], workload));
+                }
+            }
+        }
+        all
     }
 
     pub(super) fn summary(
@@ -196,8 +223,7 @@ impl Situation<'_> {
             summary.uncertainties.extend(pool.missing_class());
         }
         summary.weeks = weeks(object, platform);
-        let blockers = cluster.views().blockers_on(object, platform);
-        summary.keepers = blockers.iter().filter_map(keeper).collect();
+        summary.keepers = keepers_on(object, cluster, platform);
         summary.tenants = tenants;
         summary
     }
@@ -372,6 +398,11 @@ fn weeks(object: &Object, platform: &Platform) -> Vec<Week> {
         }
     }
     weeks
+}
+
+/// The workloads that prevent nodes of a pool from being drained.
+pub(crate) fn keepers_on(pool: &Object, cluster: &Cluster, platform: &Platform) -> Vec<Keeper> {
+    cluster.views().blockers_on(pool, platform).iter().filter_map(keeper).collect()
 }
 
 /// Why the pods of a workload block a drain, if they do. A long grace period only delays it.

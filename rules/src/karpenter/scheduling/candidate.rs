@@ -4,15 +4,16 @@
 //! `pkg/controllers/provisioning/scheduling/nodeclaim.go`, after the limits, which `Scheduler.addToNewNodeClaim` applies.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::sync::{Arc, LazyLock};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use super::super::provider::{Provider, is_auto_mode_label, is_documented_in_auto_mode};
 use super::super::requirement::{Operator, Requirement, Requirements};
 use super::overlay::{
     AppliedOverlay, EffectiveOverlay, PriceOverlay, of_pool, overlaid, overlaid_price, prices_of,
 };
-use super::resources::{POD_ENI, add, allocatable, capacity, pod_requests};
+use super::resources::{NodeResources, POD_ENI, add, allocatable, capacity, pod_requests};
 use super::topology::{Domains, narrow_to_domains, with_volumes};
 use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty, sorted_unique};
 use crate::catalog::{
@@ -46,6 +47,15 @@ pub(super) struct Candidate<'a> {
     overlays: Vec<AppliedOverlay<'a>>,
     /// The prices that overlays set, highest weight first.
     prices: Vec<PriceOverlay>,
+    room: Room,
+}
+
+/// What nodes of the types of a pool have for pods, kept from the second pod on: many schedulers are asked about one pod only.
+#[derive(Default)]
+struct Room {
+    was_asked: AtomicBool,
+    /// With the settings that it is for, by the address of the type.
+    known: OnceLock<(SchedulerOptions, HashMap<usize, NodeResources>)>,
 }
 
 /// What decides about a pod besides the pool: settings, and the values that all pools list for labels.
@@ -171,7 +181,16 @@ impl<'a> Candidate<'a> {
             }
             daemon_requests = split;
         }
-        Self { position, pool, nodes, daemons, daemon_requests, overlays, prices: Vec::new() }
+        Self {
+            position,
+            pool,
+            nodes,
+            daemons,
+            daemon_requests,
+            overlays,
+            prices: Vec::new(),
+            room: Room::default(),
+        }
     }
 
     /// The outcome of the pool for the pod by itself.
@@ -371,6 +390,29 @@ impl<'a> Candidate<'a> {
 
     /// The types that remain after limits, requirements, host ports and resources, or the first stage that
     /// leaves none.
+    /// What nodes have for pods if that is kept: for the class of the pool, and the settings that came first.
+    fn room(
+        &self,
+        class: Option<&NodeClass>,
+        settings: &SchedulerOptions,
+    ) -> Option<&HashMap<usize, NodeResources>> {
+        let own = self.pool.class.as_ref();
+        let is_own = match (class, own) {
+            (Some(class), Some(own)) => std::ptr::eq(class, own),
+            (class, own) => class.is_none() && own.is_none(),
+        };
+        if !is_own || !self.room.was_asked.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let (with, known) = self.room.known.get_or_init(|| {
+            let of = |instance: &'static InstanceType| {
+                (std::ptr::from_ref(instance).addr(), allocatable(instance, class, settings))
+            };
+            (settings.clone(), self.nodes.types.iter().map(of).collect())
+        });
+        (with == settings).then_some(known)
+    }
+
     fn remaining_types(
         &self,
         pod: &Pod,
@@ -403,6 +445,7 @@ impl<'a> Candidate<'a> {
             return Err(RejectionStage::HostPort);
         }
         let mut room = TypeSet::EMPTY;
+        let known = self.room(class, settings);
         let mut lacking: Option<Vec<String>> = None;
         // The pod and the DaemonSets of the type together (`DaemonOverheadGroup`).
         for (of, requests) in &self.daemon_requests {
@@ -416,7 +459,8 @@ impl<'a> Candidate<'a> {
             }
             for instance in of.iter() {
                 steps::take(10);
-                let node = allocatable(instance, class, settings);
+                let node = known.and_then(|known| known.get(&std::ptr::from_ref(instance).addr()));
+                let node = node.copied().unwrap_or_else(|| allocatable(instance, class, settings));
                 let short: BTreeSet<&str> = if self.overlays.is_empty() {
                     node.insufficient(&total).collect()
                 } else {

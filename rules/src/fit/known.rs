@@ -1,0 +1,41 @@
+//! What a situation has decided about pods. Many workloads have equal pods, and several answers ask for the same pod, so each
+//! distinct pod is decided once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::fit::Situation;
+use crate::karpenter::scheduling::{Outcome, Pod, Scheduler, Verdict};
+
+type Survey = Arc<[(usize, Outcome)]>;
+
+/// The decisions about the pools of a situation.
+#[derive(Default)]
+pub(super) struct Known {
+    verdicts: Mutex<HashMap<Pod, Verdict>>,
+    surveys: Mutex<HashMap<Pod, Survey>>,
+}
+
+impl Situation<'_> {
+    /// What `scheduler`, that of the situation, decides about a pod.
+    pub(super) fn decide(&self, scheduler: &Scheduler<'_>, pod: &Pod) -> Verdict {
+        let verdicts = || self.known.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = verdicts().get(pod) {
+            return known.clone();
+        }
+        let verdict = scheduler.decide(pod);
+        verdicts().insert(pod.clone(), verdict.clone());
+        verdict
+    }
+
+    /// What each pool answers `scheduler`, that of the situation, about a pod.
+    pub(super) fn survey(&self, scheduler: &Scheduler<'_>, pod: &Pod) -> Survey {
+        let surveys = || self.known.surveys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = surveys().get(pod) {
+            return Arc::clone(known);
+        }
+        let survey: Survey = scheduler.survey(pod).into_iter().collect();
+        surveys().insert(pod.clone(), Arc::clone(&survey));
+        survey
+    }
+}
