@@ -23,6 +23,9 @@ const MEDIA: [&str; 24] = [
     "woff2", "ttf", "otf", "jar", "war", "so", "dylib", "dll", "exe", "parquet",
 ];
 
+/// Endings of files without which manifests are read as something else.
+const READ: [&str; 6] = ["yaml", "yml", "json", "tpl", "tf", "tofu"];
+
 /// A state of the manifests.
 pub(crate) struct Checkout {
     /// The folder that is the current one while the state is worked on.
@@ -41,7 +44,9 @@ impl Checkout {
         Checkout { folder: files::absolute(folder), root: files::absolute(root), name, _temporary: None }
     }
 
-    /// The files of a commit, in a temporary folder. `below` is the current folder, relative to the root of the repository.
+    /// The files of a commit, in a temporary folder. `below` is the current folder, relative to the root of the repository, and
+    /// `paths` are those that the user asks about. A file that the repository lacks, as in a partial clone, counts only if it is
+    /// a manifest or a configuration among them.
     ///
     /// # Errors
     /// Says what cannot be read or written.
@@ -49,6 +54,7 @@ impl Checkout {
         repository: &Repository,
         commit: Commit,
         below: &Path,
+        paths: &[PathBuf],
         name: String,
     ) -> Result<Checkout, CliError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -60,7 +66,14 @@ impl Checkout {
         // Where nothing else names a set, the folder does.
         let root = temporary.path().join(repository.root().file_name().unwrap_or("root".as_ref()));
         let entries = repository.files(commit).map_err(CliError::Usage)?;
-        write(repository, &entries, &root)?;
+        let asked = |path: &Path| {
+            let asked = paths.iter().map(|asked| match asked.strip_prefix(repository.root()) {
+                Ok(inside) => root.join(inside),
+                Err(_) => files::absolute(&root.join(below).join(asked)),
+            });
+            is_read(path) && asked.into_iter().any(|asked| root.join(path).starts_with(asked))
+        };
+        write(repository, &entries, &root, &asked)?;
         let folder = root.join(below);
         let fails = |error: io::Error| CliError::Usage(format!("`{name}`: {error}"));
         fs::create_dir_all(&folder).map_err(fails)?;
@@ -107,8 +120,18 @@ fn private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Writes the files of a revision below a folder.
-fn write(repository: &Repository, entries: &[Entry], root: &Path) -> Result<(), CliError> {
+/// Whether a file of this name is a manifest, a configuration or something that is rendered with them.
+fn is_read(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| READ.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+}
+
+/// Writes the files of a revision below a folder. One that cannot be read is an error if it was asked about.
+fn write(
+    repository: &Repository,
+    entries: &[Entry],
+    root: &Path,
+    asked: &dyn Fn(&Path) -> bool,
+) -> Result<(), CliError> {
     let entries: Vec<&Entry> = entries.iter().filter(|entry| is_plain(&entry.path)).collect();
     let folders: BTreeSet<&Path> = entries.iter().filter_map(|entry| entry.path.parent()).collect();
     let fails = |path: &Path, error: &io::Error| {
@@ -122,19 +145,27 @@ fn write(repository: &Repository, entries: &[Entry], root: &Path) -> Result<(), 
         let is_media =
             entry.path.extension().is_some_and(|ending| MEDIA.iter().any(|known| ending == *known));
         contents.push(if is_media {
-            Vec::new()
+            Some(Vec::new())
         } else {
-            repository.content(entry).map_err(CliError::Usage)?
+            match repository.content(entry) {
+                Ok(content) => Some(content),
+                Err(error) if asked(&entry.path) => return Err(CliError::Usage(error)),
+                Err(_) => None,
+            }
         });
     }
     let files = entries.par_iter().zip(&contents).filter(|(entry, _)| entry.kind == EntryKind::File);
-    files.try_for_each(|(entry, content)| {
-        let content = if content.len() > MAX_BYTES { &[][..] } else { content.as_slice() };
-        fs::write(root.join(&entry.path), content).map_err(|error| fails(&entry.path, &error))
-    })?;
+    files.filter_map(|(entry, content)| Some((entry, content.as_ref()?))).try_for_each(
+        |(entry, content)| {
+            let content = if content.len() > MAX_BYTES { &[][..] } else { content.as_slice() };
+            fs::write(root.join(&entry.path), content).map_err(|error| fails(&entry.path, &error))
+        },
+    )?;
     // Links come last, so that no file is written through one.
     for (entry, content) in entries.iter().zip(&contents).filter(|(entry, _)| entry.kind == EntryKind::Link) {
-        link(&root.join(&entry.path), content);
+        if let Some(content) = content {
+            link(&root.join(&entry.path), content);
+        }
     }
     Ok(())
 }

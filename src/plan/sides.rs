@@ -48,7 +48,8 @@ impl Sides {
         }
         let root = repository.root().to_owned();
         let below = here.strip_prefix(&root).unwrap_or(Path::new("")).to_owned();
-        let checkout = |commit: Commit, name: String| Checkout::of_commit(&repository, commit, &below, name);
+        let checkout =
+            |commit: Commit, name: String| Checkout::of_commit(&repository, commit, &below, &paths, name);
         let before = checkout(base, base_name)?;
         let after = match tip {
             Some((tip, name)) => checkout(tip, name)?,

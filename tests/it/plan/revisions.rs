@@ -204,3 +204,27 @@ fn only_new_findings_are_reported_since_a_revision() {
     repository.run(&["check", "--since", "HEAD", "clusters/old.yaml"]).exits(0).prints("no findings");
     repository.run(&["check", "--since", "none"]).exits(2).complains("--since: there is no revision `none`");
 }
+
+#[test]
+fn an_object_that_is_missing_counts_only_if_it_is_asked_about() {
+    let repository = Repository::new();
+    repository.write("tool/run", "not a manifest");
+    repository.write("other/pool.yaml", &POOL.replace("name: gpu}\nspec", "name: other}\nspec"));
+    repository.commit("second");
+    repository.change_pool();
+    repository.commit("expire sooner");
+    let lose = |file: &str| {
+        let name = format!("HEAD:{file}");
+        let output =
+            Command::new("git").args(["rev-parse", &name]).current_dir(&repository.0.0).output().unwrap();
+        let id = String::from_utf8(output.stdout).unwrap();
+        let (folder, rest) = id.trim().split_at(2);
+        std::fs::remove_file(repository.0.0.join(".git/objects").join(folder).join(rest)).unwrap();
+    };
+    lose("tool/run");
+    repository.run(&["plan", "HEAD~1..HEAD"]).exits(0).prints("expireAfter");
+    repository.run(&["check", "--since", "HEAD~1"]).exits(0);
+    lose("other/pool.yaml");
+    repository.run(&["plan", "HEAD~1..HEAD", "clusters"]).exits(0).prints("expireAfter");
+    repository.run(&["plan", "HEAD~1..HEAD"]).exits(2).complains("other/pool.yaml");
+}
