@@ -151,6 +151,14 @@ impl Cluster {
         Cluster { objects: self.objects.excerpt(), ..Cluster::default() }.with_bond(self.bond)
     }
 
+    /// The same cluster with these objects instead of its own.
+    #[must_use]
+    pub fn with_objects(&self, objects: impl IntoIterator<Item = Object>) -> Cluster {
+        let mut other = Cluster { outside: self.outside.clone(), ..self.excerpt() };
+        objects.into_iter().for_each(|object| other.apply(object));
+        other
+    }
+
     /// Declares that no object of a kind exists except those in the cluster.
     pub fn mark_complete(&mut self, kind: Kind) {
         self.objects.mark_complete(kind);

@@ -19,6 +19,7 @@ mod tests;
 use crate::cluster::Cluster;
 use crate::kind::Kind;
 use crate::lint::fix::Fix;
+use crate::lint::fix::value::apply;
 use crate::object::Object;
 use crate::platform::{Platform, Version};
 
@@ -55,6 +56,15 @@ pub fn conversion(object: &Object, cluster: &Cluster, platform: &Platform) -> Op
     let is_old = is_any(&OLD) || is_any(&CURRENT) && (version == "v1beta1" || version.starts_with("v1alpha"));
     let is_served = platform.karpenter >= Version::new(1, 0);
     (is_old && is_served).then(|| convert(object, cluster))
+}
+
+/// What an object of an old API of Karpenter becomes, at the place of the old one. `None` for all other objects, and where the
+/// conversion would lose something.
+#[must_use]
+pub fn successor(object: &Object) -> Option<Object> {
+    let fix = conversion(object, &Cluster::default(), &Platform::default())?.ok()?;
+    let value = apply(&object.root().to_json(), &fix).ok()?;
+    Object::completed_from(object, &value)
 }
 
 /// Checks that no object has the name of the successor, so that a conversion creates no duplicate.

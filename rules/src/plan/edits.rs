@@ -122,7 +122,8 @@ pub(super) fn of_class(before: &Object, after: &Object, karpenter: Version) -> V
             let is_unknown = difference.before.has_unknown() || difference.after.has_unknown();
             let is_selected = drift::is_selected(name);
             match () {
-                () if is_unknown => Effect::Unknown,
+                // A shell script has `$(...)`, which no tool fills in.
+                () if is_unknown && name != "userData" => Effect::Unknown,
                 // A literal family is not hashed itself, but the hash has the family that follows.
                 () if hashed.iter().any(|field| field == name) => Effect::Replaces,
                 () if is_selected => Effect::Selects,
@@ -153,7 +154,13 @@ fn edits(before: &Object, after: &Object, effect: impl Fn(&Difference<'_>) -> Ef
         let effect = effect(&difference);
         Edit { object: object.clone(), pointer: node.pointer(), field, before, after, effect }
     };
-    differences.into_iter().map(edit).collect()
+    differences.into_iter().filter(|difference| !is_pruned(difference)).map(edit).collect()
+}
+
+/// Whether the API server drops the field: the reference of `v1beta1`, beside that of `v1`.
+fn is_pruned(difference: &Difference<'_>) -> bool {
+    let steps: Vec<&str> = difference.steps.iter().map(String::as_str).collect();
+    steps == ["spec", "template", "spec", "nodeClassRef", "apiVersion"]
 }
 
 /// Collects the nodes that differ, as deep as both are mappings; requirements are compared by their key.
@@ -234,7 +241,43 @@ fn texts(before: &Node<'_>, after: &Node<'_>) -> (Option<String>, Option<String>
             return (gone, come);
         }
     }
+    let (old, new) = (before.to_json(), after.to_json());
+    if let (Some(old), Some(new)) = (old.as_str(), new.as_str())
+        && let Some((old, new)) = first_difference(old, new)
+    {
+        return (Some(cut(old)), Some(cut(new)));
+    }
     (short_text(before), short_text(after))
+}
+
+/// Of two long texts the first lines that differ, or of two long lines the parts from shortly before the difference; `None` if
+/// the texts are short.
+fn first_difference(before: &str, after: &str) -> Option<(String, String)> {
+    /// What is shown of a line before its first difference.
+    const LEAD: usize = 12;
+    let is_short = |text: &str| !text.trim_end().contains('\n') && text.chars().count() <= MAX_TEXT;
+    if is_short(before) && is_short(after) {
+        return None;
+    }
+    let (mut old, mut new) = (before.lines(), after.lines());
+    loop {
+        match (old.next(), new.next()) {
+            (Some(old), Some(new)) if old == new => {}
+            (None, None) => return None,
+            (Some(old), Some(new)) => {
+                let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
+                let part = |line: &str| match same.saturating_sub(LEAD) {
+                    skipped if same < MAX_TEXT - LEAD || skipped == 0 => line.trim().to_owned(),
+                    skipped => format!("...{}", line.chars().skip(skipped).collect::<String>()),
+                };
+                return Some((part(old), part(new)));
+            }
+            (old, new) => {
+                let line = |line: Option<&str>| line.map_or("(end)", str::trim).to_owned();
+                return Some((line(old), line(new)));
+            }
+        }
+    }
 }
 
 /// A value as short text; a requirement as `In a, b`.

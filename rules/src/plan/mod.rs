@@ -19,7 +19,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
-use crate::fit::{Capacity, PoolOverview, Situation};
+use crate::fit::{Capacity, Situation};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
@@ -70,21 +70,29 @@ pub(crate) struct View<'c> {
     side: Side<'c>,
     situation: Situation<'c>,
     capacity: OnceCell<Capacity>,
-    overview: OnceCell<PoolOverview>,
+    tenants: OnceCell<BTreeMap<String, Vec<Object>>>,
 }
 
 impl<'c> View<'c> {
     fn of(side: Side<'c>) -> View<'c> {
         let situation = Situation::read(side.cluster, side.platform, None);
-        View { side, situation, capacity: OnceCell::new(), overview: OnceCell::new() }
+        View { side, situation, capacity: OnceCell::new(), tenants: OnceCell::new() }
     }
 
     fn capacity(&self) -> &Capacity {
         self.capacity.get_or_init(|| self.situation.capacity(self.side.cluster))
     }
 
-    fn overview(&self) -> &PoolOverview {
-        self.overview.get_or_init(|| self.situation.overview(self.side.cluster, self.side.platform))
+    /// The workloads whose pods land on a pool first.
+    fn tenants(&self, pool: &str) -> &[Object] {
+        let all = self.tenants.get_or_init(|| {
+            let mut all: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+            for (pool, workload) in self.situation.first_choices(self.side.cluster) {
+                all.entry(pool.name().to_owned()).or_default().push(workload.clone());
+            }
+            all
+        });
+        all.get(pool).map_or(&[], Vec::as_slice)
     }
 }
 

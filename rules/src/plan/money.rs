@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::Cluster;
 use crate::fit::{Capacity, Load, counts};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -54,6 +53,11 @@ pub enum MoneyCause {
     Requests(Object),
     NewPool,
     GonePool,
+    /// A static pool keeps another number of nodes.
+    Nodes {
+        before: u64,
+        after: u64,
+    },
     /// The limits of the pool differ.
     Limits,
 }
@@ -87,8 +91,15 @@ pub struct Money {
 /// Compares the cost of both sides; `None` if nothing about it differs.
 pub(super) fn compare(before: &View<'_>, after: &View<'_>, moves: &[Move]) -> Option<Money> {
     let bills = (bills(before), bills(after));
-    let names: BTreeSet<&String> = bills.0.keys().chain(bills.1.keys()).collect();
     let counts = (pods_of(before), pods_of(after));
+    if turns_unknown((before, after), &counts) {
+        return None;
+    }
+    // Static NodePools have nodes, and start none for pods.
+    let running = [before, after].map(|view| view.capacity()).into_iter();
+    let running = running.flat_map(|capacity| capacity.floor.nodes.iter().chain(&capacity.ceiling.nodes));
+    let running: BTreeSet<String> = running.map(|nodes| nodes.pool.name().to_owned()).collect();
+    let names: BTreeSet<&String> = bills.0.keys().chain(bills.1.keys()).chain(&running).collect();
     let mut pools = Vec::new();
     for name in names {
         let limits = (bill(&bills.0, name), bill(&bills.1, name));
@@ -121,6 +132,18 @@ pub(super) fn compare(before: &View<'_>, after: &View<'_>, moves: &[Move]) -> Op
     Some(Money { before: before.capacity().clone(), after: after.capacity().clone(), pools, limits })
 }
 
+/// Whether a workload of both sides is counted on one and not on the other, because where its pods go is not known there: then
+/// the sums are of different pods.
+fn turns_unknown((before, after): (&View<'_>, &View<'_>), counts: &(Counts<'_>, Counts<'_>)) -> bool {
+    let unknown = |view: &View<'_>| {
+        let all = &view.capacity().ceiling.unknown;
+        all.iter().map(|(workload, ..)| crate::plan::pods::key(workload)).collect::<BTreeSet<_>>()
+    };
+    let (before, after) = (unknown(before), unknown(after));
+    let mut one_sided = before.symmetric_difference(&after);
+    one_sided.any(|key| counts.0.contains_key(key) && counts.1.contains_key(key))
+}
+
 /// The part of a capacity that is of one pool.
 struct OfPool {
     floor: Option<i128>,
@@ -151,11 +174,9 @@ impl OfPool {
 
 /// The highest bill of each pool that starts nodes, under its limits.
 fn bills(view: &View<'_>) -> BTreeMap<String, Bill> {
-    // No workload takes part in what the limits allow.
-    let overview = view.situation.overview(&Cluster::new(false), view.side.platform);
     let bill = |most: Option<i128>| most.map_or(Bill::Unlimited, Bill::Micro);
-    let of = overview.pools.iter().filter(|pool| pool.closed.is_none());
-    of.map(|pool| (pool.object.name().to_owned(), bill(pool.ceiling.micro_dollars))).collect()
+    let all = view.situation.ceilings().into_iter();
+    all.map(|(pool, ceiling)| (pool.name().to_owned(), bill(ceiling.micro_dollars))).collect()
 }
 
 fn bill(bills: &BTreeMap<String, Bill>, name: &str) -> Bill {
@@ -211,7 +232,14 @@ fn causes(
     match (had, has) {
         (false, true) => causes.push(MoneyCause::NewPool),
         (true, false) => causes.push(MoneyCause::GonePool),
-        _ => {}
+        _ => {
+            let kept = [before, after].map(|view| static_nodes(view, &money.pool));
+            if let [Some(before), Some(after)] = kept
+                && before != after
+            {
+                causes.push(MoneyCause::Nodes { before, after });
+            }
+        }
     }
     let pool = Some(money.pool.as_str());
     let tenants = (tenants_of(before, &money.pool), tenants_of(after, &money.pool));
@@ -260,9 +288,13 @@ fn causes(
     causes
 }
 
+/// The number of nodes that a static pool keeps.
+fn static_nodes(view: &View<'_>, pool: &str) -> Option<u64> {
+    let pool = by_name(view.side.cluster, Kind::NODE_POOL).remove(pool)?;
+    pool.path(&["spec", "replicas"]).int().and_then(|replicas| u64::try_from(replicas).ok())
+}
+
 /// The workloads whose pods land on a pool first.
 fn tenants_of(view: &View<'_>, pool: &str) -> BTreeSet<Key> {
-    let overview = view.overview();
-    let of = overview.pools.iter().filter(|summary| summary.object.name() == pool);
-    of.flat_map(|summary| &summary.tenants).map(|tenant| crate::plan::pods::key(&tenant.workload)).collect()
+    view.tenants(pool).iter().map(|workload| crate::plan::pods::key(workload)).collect()
 }

@@ -100,7 +100,8 @@ pub(super) fn pools(before: &View<'_>, after: &View<'_>, counts: &BTreeMap<Strin
     for name in names {
         let (old, new) =
             (old.get(name).map_or(&[][..], Vec::as_slice), new.get(name).map_or(&[][..], Vec::as_slice));
-        for (old, new) in versions(old, new) {
+        let [old, new] = [old, new].map(|all| all.iter().collect::<Vec<_>>());
+        for (old, new) in versions(&old, &new) {
             let plan = match (old, new) {
                 (Some(old), Some(new)) => changed(old, new, before, after),
                 (Some(old), None) => Some(of_object(old, Fate::Removed)),
@@ -114,15 +115,21 @@ pub(super) fn pools(before: &View<'_>, after: &View<'_>, counts: &BTreeMap<Strin
     plans
 }
 
-/// The versions of the NodePools with one name. Several cannot be applied together: they are alternatives, and the version
+/// The versions of the objects with one name. Several cannot be applied together: they are alternatives, and the version
 /// of each is the one in the same file.
-fn versions<'o>(old: &'o [Object], new: &'o [Object]) -> Vec<(Option<&'o Object>, Option<&'o Object>)> {
+pub(super) fn versions<'o>(
+    old: &[&'o Object],
+    new: &[&'o Object],
+) -> Vec<(Option<&'o Object>, Option<&'o Object>)> {
     if old.len() <= 1 && new.len() <= 1 || old.is_empty() || new.is_empty() {
-        return vec![(old.first(), new.first())];
+        return vec![(old.first().copied(), new.first().copied())];
     }
-    let file = |object: &Object| object.origin().map(|origin| origin.source.path().to_owned());
-    let before = |new: &Object| old.iter().find(|old| file(old) == file(new));
-    new.iter().filter_map(|new| Some((Some(before(new)?), Some(new)))).collect()
+    let before = |new: &Object| old.iter().copied().find(|old| file_of(old) == file_of(new));
+    new.iter().filter_map(|new| Some((Some(before(new)?), Some(*new)))).collect()
+}
+
+fn file_of(object: &Object) -> Option<&str> {
+    object.origin().map(|origin| origin.source.path())
 }
 
 fn of_object(object: &Object, fate: Fate) -> PoolPlan {
@@ -140,6 +147,10 @@ fn of_object(object: &Object, fate: Fate) -> PoolPlan {
 fn changed(old: &Object, new: &Object, before: &View<'_>, after: &View<'_>) -> Option<PoolPlan> {
     let karpenter = after.side.platform.karpenter;
     let classes = (class_object(old, before.side.cluster), class_object(new, after.side.cluster));
+    if old.version() != new.version() {
+        // The fields of two APIs cannot be compared.
+        return Some(of_object(new, Fate::Unknown));
+    }
     let values = (classes.0.as_ref().map(json), classes.1.as_ref().map(json));
     let (old_json, new_json) = (json(old), json(new));
     let mut edits = edits::of_pool(old, new, values.0.as_ref());

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::fit::{Answer, Explanation, FitVerdict, Ignored, Obstacle, VOLUME_KINDS, starts_nodes, workloads};
-use crate::karpenter::scheduling::Uncertainty;
+use crate::fit::{
+    Answer, Explanation, FitVerdict, Ignored, Obstacle, Proposes, VOLUME_KINDS, starts_nodes, workloads,
+};
+use crate::karpenter::scheduling::{Scheduler, Uncertainty};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::plan::View;
 use crate::tree::pointer::Pointer;
+use crate::workload::template::{Template, templates};
 
 /// Number of pools whose reasons are computed for pods that fit nowhere.
 const NEAREST: usize = 1;
@@ -121,21 +124,34 @@ pub(super) fn by_key<'v>(view: &View<'v>) -> BTreeMap<Key, &'v Object> {
     all
 }
 
+/// Like [`by_key`], with all of several workloads with one identity.
+fn all_by_key<'v>(view: &View<'v>) -> BTreeMap<Key, Vec<&'v Object>> {
+    let mut all: BTreeMap<Key, Vec<&'v Object>> = BTreeMap::new();
+    for workload in workloads(view.side.cluster).filter(|workload| starts_nodes(workload)) {
+        all.entry(key(workload)).or_default().push(workload);
+    }
+    all
+}
+
 /// The workloads whose pods go elsewhere, those that fit nowhere first.
 pub(super) fn moves(before: &View<'_>, after: &View<'_>) -> Vec<Move> {
-    let (old, new) = (by_key(before), by_key(after));
+    let (old, new) = (all_by_key(before), all_by_key(after));
     let is_around_same = before.side.platform == after.side.platform && around(before) == around(after);
     let keys: BTreeSet<&Key> = old.keys().chain(new.keys()).collect();
+    let schedulers = (before.situation.scheduler(), after.situation.scheduler());
     let mut moves = Vec::new();
     for key in keys {
-        let (old, new) = (old.get(key).copied(), new.get(key).copied());
-        if let (Some(old), Some(new)) = (old, new)
-            && is_around_same
-            && spec_of(old) == spec_of(new)
-        {
-            continue;
+        let (old, new) =
+            (old.get(key).map_or(&[][..], Vec::as_slice), new.get(key).map_or(&[][..], Vec::as_slice));
+        for (old, new) in crate::plan::nodes::versions(old, new) {
+            if let (Some(old), Some(new)) = (old, new)
+                && is_around_same
+                && spec_of(old) == spec_of(new)
+            {
+                continue;
+            }
+            moves.extend(of_workload((old, new), (before, after), (&schedulers.0, &schedulers.1)));
         }
-        moves.extend(of_workload(old, new, before, after));
     }
     moves.sort_by_key(|one| (!one.fits_nowhere(), one.turns.first().copied()));
     moves
@@ -155,13 +171,33 @@ fn spec_of(workload: &Object) -> Value {
     workload.root().to_json()
 }
 
-fn of_workload(old: Option<&Object>, new: Option<&Object>, before: &View<'_>, after: &View<'_>) -> Vec<Move> {
-    let explain = |view: &View<'_>, workload: Option<&Object>| -> BTreeMap<String, (Pointer, Landing)> {
-        let explained = workload.map(|workload| view.situation.explain_nearest(workload, NEAREST));
-        let landing = |one: Explanation| (one.spec.to_string(), (one.spec.clone(), Landing::of(one)));
-        explained.into_iter().flatten().map(landing).collect()
+fn of_workload(
+    (old, new): (Option<&Object>, Option<&Object>),
+    (before, after): (&View<'_>, &View<'_>),
+    schedulers: (&Scheduler<'_>, &Scheduler<'_>),
+) -> Vec<Move> {
+    let explain = |view: &View<'_>,
+                   scheduler: &Scheduler<'_>,
+                   workload: Option<&Object>|
+     -> BTreeMap<String, (Pointer, Landing)> {
+        let Some(workload) = workload else { return BTreeMap::new() };
+        let explained = view.situation.explain_with(scheduler, workload, NEAREST);
+        let landing = |(one, template): (Explanation, Template<'_>)| {
+            let (text, spec) = (one.spec.to_string(), one.spec.clone());
+            let mut landing = Landing::of(one);
+            // The same as the rule about it says.
+            if landing.verdict == FitVerdict::DoesNotFit
+                && landing.ignored.is_none()
+                && let Some(miss) = view.situation.nearest_miss(workload, &template, Proposes::Changes)
+            {
+                landing.nearest = Some((miss.pool, miss.obstacles));
+            }
+            (text, (spec, landing))
+        };
+        explained.into_iter().zip(templates(workload)).map(landing).collect()
     };
-    let (mut old_landings, mut new_landings) = (explain(before, old), explain(after, new));
+    let (mut old_landings, mut new_landings) =
+        (explain(before, schedulers.0, old), explain(after, schedulers.1, new));
     let specs: BTreeSet<String> = old_landings.keys().chain(new_landings.keys()).cloned().collect();
     let one = |spec: String| {
         let (before, after) = (old_landings.remove(&spec), new_landings.remove(&spec));

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::placement::termination_grace_period;
-use crate::fit::Keeper;
+use crate::fit::{Keeper, keepers_on};
 use crate::karpenter::budget::{Allowance, AllowanceState, Calendar, DisruptionReason, Interval, WEEK};
 use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
@@ -73,9 +73,9 @@ impl From<&Keeper> for Holder {
 
 /// The replacement of the nodes of a plan, whose pool was `old` before.
 pub(super) fn of(plan: &PoolPlan, old: &Object, before: &View<'_>, after: &View<'_>) -> Rollout {
-    let summary = before.overview().pools.iter().find(|summary| summary.object.name() == old.name());
-    let tenants = summary.iter().flat_map(|summary| &summary.tenants);
-    let grace = tenants.map(|tenant| grace_of(&tenant.workload)).max().unwrap_or(DEFAULT_GRACE);
+    let tenants = before.tenants(old.name()).iter();
+    let grace = tenants.map(grace_of).max().unwrap_or(DEFAULT_GRACE);
+    let keepers = keepers_on(old, before.side.cluster, before.side.platform);
     let drain_limit = termination_grace_period(old);
     let mut rollout = Rollout {
         at_once: None,
@@ -85,7 +85,7 @@ pub(super) fn of(plan: &PoolPlan, old: &Object, before: &View<'_>, after: &View<
         minutes: None,
         grace: drain_limit.map_or(grace, |limit| grace.min(limit)),
         drain_limit,
-        holders: summary.iter().flat_map(|summary| &summary.keepers).map(Holder::from).collect(),
+        holders: keepers.iter().map(Holder::from).collect(),
     };
     // A NodePool that is deleted takes its nodes with it, whatever its budgets say.
     if plan.fate == Fate::Removed {

@@ -95,13 +95,21 @@ fn of_edits(fate: Fate, edits: &[Edit]) -> String {
     match fate {
         Fate::All => {
             let hashed = with(|effect| *effect == Effect::Replaces);
-            if hashed.is_empty() {
-                format!("all nodes are replaced: {}", departing(edits))
-            } else {
-                format!("all nodes are replaced, by {}", fields(&hashed))
+            let departs = with(|effect| matches!(effect, Effect::Departs(_)));
+            let hidden = with(|effect| *effect == Effect::Unknown);
+            match () {
+                () if !hashed.is_empty() => format!("all nodes are replaced, by {}", fields(&hashed)),
+                () if departs.is_empty() && !hidden.is_empty() => {
+                    format!("all nodes are replaced, by {}", fields(&hidden))
+                }
+                () => format!("all nodes are replaced: {}", departing(edits)),
             }
         }
         Fate::Some => format!("some nodes are replaced: {}", departing(edits)),
+        Fate::Unknown if edits.is_empty() => {
+            "whether nodes are replaced is not known: it has another API version, and what it becomes is not certain"
+                .to_owned()
+        }
         Fate::Unknown => {
             let hidden = with(|effect| *effect == Effect::Unknown);
             let selected = with(|effect| *effect == Effect::Selects);
@@ -113,7 +121,11 @@ fn of_edits(fate: Fate, edits: &[Edit]) -> String {
         }
         Fate::Refused => {
             let refused = with(|effect| *effect == Effect::Refused);
-            format!("the API server rejects the edit of {}", fields(&refused))
+            if refused.is_empty() {
+                "the API server rejects the edit".to_owned()
+            } else {
+                format!("the API server rejects the edit of {}", fields(&refused))
+            }
         }
         Fate::None | Fate::Removed | Fate::Added => format!("no node is replaced, by {}", fields(&all)),
     }
@@ -172,7 +184,13 @@ pub(super) fn rollout(pool: &PoolPlan, rollout: &Rollout) -> Option<String> {
         ));
     }
     let is_one = matches!(pool.nodes, NodeCount::Stated(1) | NodeCount::Packed(_, 1));
-    let mut text = node_count(pool.nodes);
+    let mut text = match pool.nodes {
+        NodeCount::Packed(_, most) if pool.fate == Fate::Some => {
+            format!("up to {}", node_count(NodeCount::Stated(most)))
+        }
+        NodeCount::Stated(_) if pool.fate == Fate::Some => format!("up to {}", node_count(pool.nodes)),
+        nodes => node_count(nodes),
+    };
     if !is_one {
         text.push_str(&format!(", {}", at_once(rollout.at_once)));
     }
@@ -378,6 +396,9 @@ pub(super) fn cause(cause: &MoneyCause) -> String {
         MoneyCause::NewWorkload(workload) => format!("{} is new", workload_name(workload)),
         MoneyCause::GoneWorkload(workload) => format!("{} is gone", workload_name(workload)),
         MoneyCause::Requests(workload) => format!("{} asks for something else", workload_name(workload)),
+        MoneyCause::Nodes { before, after } => {
+            format!("the NodePool keeps {}, was {before}", node_count(NodeCount::Stated(*after)))
+        }
         MoneyCause::NewPool => "the NodePool is new".to_owned(),
         MoneyCause::GonePool => "the NodePool is gone".to_owned(),
         MoneyCause::Limits => "its limits allow another amount at the most".to_owned(),

@@ -171,3 +171,96 @@ fn edits_of_a_node_class_replace_nodes_as_karpenter_does() {
         assert_eq!(nodes.first().copied().unwrap_or("none"), expected, "{more}");
     }
 }
+
+const CLASS: &str = "\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: gpu}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: bottlerocket@v1.40.0}]
+";
+
+/// A NodePool with some types, taints and other fields.
+fn pool(name: &str, types: &str, taints: &str, more: &str) -> String {
+    format!(
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n{more}  template:\n    metadata: \
+         {{labels: {{team: {name}}}}}\n    spec:\n      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: \
+         gpu}}\n      taints: [{taints}]\n      requirements:\n        - {{key: node.kubernetes.io/instance-type, operator: In, \
+         values: [{types}]}}\n        - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}\n"
+    )
+}
+
+fn deployment(name: &str, selector: &str, replicas: u32) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec:\n  replicas: {replicas}\n  selector: \
+         {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec:\n      \
+         nodeSelector: {selector}\n      containers: [{{name: a, image: 'a:1', resources: {{requests: {{cpu: 1, memory: \
+         1Gi}}}}}}]\n"
+    )
+}
+
+#[test]
+fn the_rows_of_pools_add_up_to_all() {
+    let fixed = |replicas: u32, types: &str| pool("fixed", types, "", &format!("  replicas: {replicas}\n"));
+    let other = pool("other", "m6a.large", "", "");
+    let app = deployment("web", "{team: other}", 2);
+    for (before, after) in [
+        (String::new(), fixed(1, "m6a.large")),
+        (fixed(1, "m6a.large"), String::new()),
+        (fixed(1, "m6a.large"), fixed(3, "m6a.xlarge")),
+    ] {
+        let folder = Folder::new();
+        let folder =
+            [("before", before), ("after", after)].into_iter().fold(folder, |folder, (side, fixed)| {
+                let all = format!("{CLASS}---\n{other}---\n{app}---\n{fixed}");
+                folder.with(&format!("{side}/all.yaml"), all)
+            });
+        let value = json(&folder.0, "before", "after");
+        let money = &value["sets"][0]["money"];
+        for (load, of) in [("floor", "fewest"), ("ceiling", "most")] {
+            let total = |side: &str| money[side][load]["dollarsAnHour"].as_f64().unwrap();
+            let rows = |side: &str| {
+                let pools = money["pools"].as_array().unwrap().iter();
+                pools.map(|pool| pool[side][of]["dollarsAnHour"].as_f64().unwrap()).sum::<f64>()
+            };
+            let (all, own) = (total("after") - total("before"), rows("after") - rows("before"));
+            assert!((all - own).abs() < 1e-6 && all.abs() > 0.01, "{money:#}");
+        }
+    }
+}
+
+#[test]
+fn the_nearest_pool_is_that_of_the_rule() {
+    let taint = "{key: team, value: ml, effect: NoSchedule}";
+    let folder = |side: &str, folder: Folder, taints: &str| {
+        let pools = format!("{}---\n{}", pool("a", "m6a.large", "", ""), pool("b", "m6a.xlarge", taints, ""));
+        folder.with(&format!("{side}/pools.yaml"), format!("{CLASS}---\n{pools}")).with(
+            &format!("{side}/app.yaml"),
+            deployment("web", "{team: b, node.kubernetes.io/instance-type: m6a.xlarge}", 2),
+        )
+    };
+    let folder = folder("after", folder("before", Folder::new(), ""), taint);
+    let value = json(&folder.0, "before", "after");
+    let nearest = &value["sets"][0]["workloads"][0]["after"]["nearest"];
+    assert_eq!(nearest["pool"], "b", "{value:#}");
+    assert!(nearest["obstacles"][0]["reason"].as_str().unwrap().contains("does not tolerate"), "{nearest:#}");
+}
+
+#[test]
+fn user_data_says_which_line_differs() {
+    let class = |line: &str| {
+        let lines = "echo of the same line in both versions of a long script\n    ".repeat(4);
+        format!(
+            "{CLASS}  userData: |\n    #!/bin/bash\n    X=$(hostname)\n    {lines}{line}\n---\n{}",
+            pool("gpu", "m6a.large", "", "")
+        )
+    };
+    let folder =
+        Folder::new().with("before/a.yaml", class("echo before")).with("after/a.yaml", class("echo after"));
+    let value = json(&folder.0, "before", "after");
+    let pool = &value["sets"][0]["pools"][0];
+    assert_eq!(pool["text"], "all nodes are replaced, by `spec.userData`");
+    assert_eq!(pool["edits"][0]["before"], "echo before");
+    assert_eq!(pool["edits"][0]["after"], "echo after");
+}

@@ -58,6 +58,12 @@ fn template_field(path: &[&str], value: &Value) -> Value {
     let (name, field) = match path.last() {
         Some(&"expireAfter") => ("expireAfter", DurationField::ExpireAfter),
         Some(&"terminationGracePeriod") => ("terminationGracePeriod", DurationField::TerminationGracePeriod),
+        Some(&"nodeClassRef") if value.get("group").is_some() => {
+            // The API server drops the field of `v1beta1`.
+            let mut value = value.clone();
+            value.as_object_mut().map(|reference| reference.remove("apiVersion"));
+            return normalized("nodeClassRef", &value).unwrap_or_default();
+        }
         last => return normalized(last.copied().unwrap_or_default(), value).unwrap_or_default(),
     };
     let text = match value {
