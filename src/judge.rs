@@ -1,18 +1,18 @@
 //! The manifests of one state of a repository, judged as `gpulint check` judges them in the current folder: findings, and the
 //! objects of each set. `gpulint plan` compares two of them, `gpulint check --since` the findings with those of one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpulint_rules::{Cluster, Finding, Platform, fingerprints_at};
+use gpulint_rules::{Cluster, Finding, Object, Platform, fingerprints_at};
 
 use crate::baseline::Baselines;
 use crate::batch::{Batch, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::{self, CONFIGURATIONS, Directories};
+use crate::files::{self, CONFIGURATIONS, Directories, ReadOutcome};
 use crate::render::{RenderOptions, Renders};
 
 /// What to read, and how.
@@ -32,6 +32,8 @@ pub(crate) struct Judgement {
     pub(crate) finding: Finding,
     /// The name of the finding, which is the same in another state of the repository.
     pub(crate) fingerprint: String,
+    /// Its file, relative to the root of the state.
+    pub(crate) file: String,
     /// Whether it is at least as severe as `fail-on` of its configuration.
     pub(crate) fails: bool,
     /// Whether the baseline of its configuration has it.
@@ -57,6 +59,98 @@ pub(crate) struct Judged {
     /// Paths that could not be read.
     pub(crate) errors: Vec<String>,
     pub(crate) objects: usize,
+    /// The files that were read, by the path that is reported: relative to the root of the state.
+    pub(crate) files: HashMap<String, String>,
+    /// The files of which a document does not parse, or that could not be read, with the line.
+    pub(crate) unread: BTreeMap<String, u32>,
+    pub(crate) inventory: Inventory,
+}
+
+/// Group, kind, namespace and name.
+type Identity = (String, String, String, String);
+
+fn identity(object: &Object) -> Identity {
+    let id = object.id();
+    (id.group.clone(), id.kind.clone(), id.namespace_or_default().to_owned(), id.name.clone())
+}
+
+/// The objects of the files of a state.
+#[derive(Debug, Default)]
+pub(crate) struct Inventory {
+    /// By the file, relative to the root of the state.
+    files: BTreeMap<String, BTreeSet<Identity>>,
+}
+
+impl Inventory {
+    pub(crate) fn of(batch: &Batch<'_>, root: &Path) -> Inventory {
+        let mut files: BTreeMap<String, BTreeSet<Identity>> = BTreeMap::new();
+        for (one, read) in batch.inputs.iter().zip(&batch.reads) {
+            let Some(file) = &read.file else { continue };
+            let path = files::relative(root, &one.input.absolute);
+            files.entry(path).or_default().extend(file.objects.iter().map(identity));
+        }
+        Inventory { files }
+    }
+
+    /// Whether the state has a file that was read.
+    pub(crate) fn has(&self, file: &str) -> bool {
+        self.files.contains_key(file)
+    }
+
+    /// The objects that only another file has in a later state, with that file.
+    fn moved_to<'i>(&'i self, later: &'i Inventory) -> HashMap<(&'i str, &'i Identity), &'i str> {
+        let new_places = |now: &'i Inventory, before: &Inventory| {
+            let mut places: BTreeMap<&'i Identity, Vec<&'i str>> = BTreeMap::new();
+            for (file, identity) in
+                now.files.iter().flat_map(|(file, all)| all.iter().map(move |one| (file, one)))
+            {
+                if !before.files.get(file).is_some_and(|known| known.contains(identity)) {
+                    places.entry(identity).or_default().push(file);
+                }
+            }
+            places
+        };
+        let (left, come) = (new_places(self, later), new_places(later, self));
+        let mut moved = HashMap::new();
+        for (identity, left) in left {
+            if let ([from], Some([to])) = (left.as_slice(), come.get(identity).map(Vec::as_slice)) {
+                moved.insert((*from, identity), *to);
+            }
+        }
+        moved
+    }
+}
+
+impl Judged {
+    /// Names the findings of objects that a later state has in another file as they are named there: a file that moves brings
+    /// nothing new.
+    pub(crate) fn follow(&mut self, later: &Inventory) {
+        let moved = self.inventory.moved_to(later);
+        if moved.is_empty() {
+            return;
+        }
+        // Text outside of objects goes with the file, if all of it goes to one.
+        let mut whole: HashMap<&str, Option<&str>> = HashMap::new();
+        for ((from, _), to) in &moved {
+            let known = whole.entry(from).or_insert(Some(to));
+            *known = known.filter(|known| known == to && !later.files.contains_key(*from));
+        }
+        let place = |one: &Judgement| {
+            let file = one.file.as_str();
+            let to = match one.finding.location.object() {
+                Some(object) => moved.get(&(file, &identity(object))).copied(),
+                None => whole.get(file).copied().flatten(),
+            };
+            to.unwrap_or(file).to_owned()
+        };
+        let places: Vec<String> = self.findings.iter().map(place).collect();
+        let names = fingerprints_at(
+            self.findings.iter().map(|one| &one.finding).zip(places.iter().map(String::as_str)),
+        );
+        for (one, name) in self.findings.iter_mut().zip(names) {
+            one.fingerprint = name;
+        }
+    }
 }
 
 /// Judges what is below some paths. Paths that do not exist are left out: the other state may have them.
@@ -82,6 +176,14 @@ pub(crate) fn judge(mut scopes: Scopes, reading: &Reading<'_>) -> Result<Judged,
     let mut judged = Judged { errors: std::mem::take(&mut found.errors), ..Judged::default() };
     judged.errors.extend(batch.reads.iter().filter_map(|read| read.error.clone()));
     judged.findings = findings(&batch, &renders, &baselines, reading.root);
+    judged.inventory = Inventory::of(&batch, reading.root);
+    for (one, read) in batch.inputs.iter().zip(&batch.reads) {
+        let path = files::relative(reading.root, &one.input.absolute);
+        if let Some(line) = unread_line(read) {
+            judged.unread.insert(path.clone(), line);
+        }
+        judged.files.insert(one.input.display_path.clone(), path);
+    }
     for (at, scope) in scopes.all().iter().enumerate() {
         let name = if at == here { String::new() } else { scope.name.clone() };
         judged.platforms.insert(name, scope.settings.platform.clone());
@@ -121,9 +223,15 @@ fn findings(batch: &Batch<'_>, renders: &Renders, baselines: &Baselines, root: &
         let fails = from.is_some_and(|from| finding.severity >= from);
         found.push((finding, fails, false));
     }
-    let names = fingerprints_of(found.iter().map(|(finding, ..)| finding), root);
-    let judged = found.into_iter().zip(names).map(|((finding, fails, is_baselined), fingerprint)| {
-        Judgement { finding, fingerprint, fails, is_baselined }
+    let paths = paths_of(found.iter().map(|(finding, ..)| finding), root);
+    let names = fingerprints_at(found.iter().map(|(one, ..)| one).zip(paths.iter().map(String::as_str)));
+    let judged = found.into_iter().zip(names).zip(paths);
+    let judged = judged.map(|(((finding, fails, is_baselined), fingerprint), file)| Judgement {
+        finding,
+        fingerprint,
+        file,
+        fails,
+        is_baselined,
     });
     let mut judged: Vec<Judgement> = judged.collect();
     judged.sort_by_cached_key(|one| {
@@ -134,8 +242,26 @@ fn findings(batch: &Batch<'_>, renders: &Renders, baselines: &Baselines, root: &
     judged
 }
 
+/// The line of the first document of a file that does not parse; `None` if all of it was read.
+fn unread_line(read: &ReadOutcome) -> Option<u32> {
+    if read.error.is_some() {
+        return Some(1);
+    }
+    let file = read.file.as_ref()?;
+    let broken = file.documents.iter().find(|document| document.tree.is_none())?;
+    let at = broken.diagnostics.first().map_or(broken.span, |problem| problem.span);
+    Some(file.source.lines().position(file.source.text(), at.start).line)
+}
+
 /// Names for findings, which are the same in another state of a repository whose root is another folder.
 pub(crate) fn fingerprints_of<'f>(findings: impl Iterator<Item = &'f Finding>, root: &Path) -> Vec<String> {
+    let findings: Vec<&Finding> = findings.collect();
+    let paths = paths_of(findings.iter().copied(), root);
+    fingerprints_at(findings.into_iter().zip(paths.iter().map(String::as_str)))
+}
+
+/// The files of findings, relative to the root of a repository.
+fn paths_of<'f>(findings: impl Iterator<Item = &'f Finding>, root: &Path) -> Vec<String> {
     let path = |finding: &Finding| {
         let shown = finding.location.path().unwrap_or_default();
         if shown.starts_with('<') {
@@ -143,7 +269,5 @@ pub(crate) fn fingerprints_of<'f>(findings: impl Iterator<Item = &'f Finding>, r
         }
         files::relative(root, &files::absolute(Path::new(shown)))
     };
-    let findings: Vec<&Finding> = findings.collect();
-    let paths: Vec<String> = findings.iter().map(|finding| path(finding)).collect();
-    fingerprints_at(findings.iter().zip(&paths).map(|(finding, path)| (&**finding, path.as_str())))
+    findings.map(path).collect()
 }

@@ -152,7 +152,7 @@ fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>
     let since = match &run.args.since {
         Some(since) => {
             let _progress = run.progress("judging what was there before");
-            Some(since::Before::of(run.args, since)?)
+            Some(since::Before::of(run.args, since, &batch)?)
         }
         None => None,
     };

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use gpulint_rules::Finding;
 
 use crate::args::CheckArgs;
+use crate::batch::Batch;
 use crate::checkout::Checkout;
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files;
 use crate::git::Repository;
-use crate::judge::{Reading, fingerprints_of, judge};
+use crate::judge::{Inventory, Reading, fingerprints_of, judge};
 
 /// The findings of the state that the checked one is compared with.
 pub(super) struct Before {
@@ -23,7 +24,7 @@ pub(super) struct Before {
 
 impl Before {
     /// Judges the common ancestor of HEAD and a revision.
-    pub(super) fn of(args: &CheckArgs, since: &str) -> Result<Before, CliError> {
+    pub(super) fn of(args: &CheckArgs, since: &str, batch: &Batch<'_>) -> Result<Before, CliError> {
         let here = files::absolute(Path::new("."));
         let usage = |error: String| CliError::Usage(format!("--since: {error}"));
         let repository = Repository::around(&here).map_err(usage)?;
@@ -51,7 +52,8 @@ impl Before {
             };
             judge(Scopes::for_check(args)?, &reading)
         });
-        let judged = judged.map_err(|error| error.of(since))?;
+        let mut judged = judged.map_err(|error| error.of(since))?;
+        judged.follow(&Inventory::of(batch, &root));
         let known = judged.findings.into_iter().map(|one| one.fingerprint).collect();
         Ok(Before { name: since.to_owned(), root, known })
     }

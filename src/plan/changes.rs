@@ -11,35 +11,51 @@ use gpulint_rules::{Cluster, Product};
 use crate::judge::{Judged, Judgement};
 use crate::report::{FindingsChange, NewFinding, Step, Upgrades};
 
-/// A digest of the objects of a set: equal sets have equal digests.
-pub(super) fn digest_of(cluster: &Cluster) -> u64 {
-    let mut texts: HashMap<*const Source, u64> = HashMap::new();
-    let mut objects: Vec<u64> = Vec::with_capacity(cluster.objects().len());
-    for object in cluster.objects() {
-        let mut hash = DefaultHasher::new();
-        let id = object.id();
-        (&id.group, &id.version, &id.kind, id.namespace(), &id.name).hash(&mut hash);
-        match object.origin() {
-            Some(origin) => {
-                let text = texts.entry(Arc::as_ptr(&origin.source)).or_insert_with(|| {
-                    let mut hash = DefaultHasher::new();
-                    origin.source.text().hash(&mut hash);
-                    hash.finish()
-                });
-                (origin.source.path(), *text, origin.document, origin.span.start).hash(&mut hash);
-            }
-            None => object.root().to_json().to_string().hash(&mut hash),
-        }
-        objects.push(hash.finish());
+/// The texts of the files of a set: their paths and digests.
+fn texts_of(cluster: &Cluster) -> HashMap<*const Source, (&str, u64)> {
+    let mut texts = HashMap::new();
+    for origin in cluster.objects().iter().filter_map(|object| object.origin()) {
+        texts.entry(Arc::as_ptr(&origin.source)).or_insert_with(|| {
+            let mut hash = DefaultHasher::new();
+            origin.source.text().hash(&mut hash);
+            (origin.source.path(), hash.finish())
+        });
     }
-    objects.sort_unstable();
-    let mut hash = DefaultHasher::new();
-    (objects, cluster.is_complete()).hash(&mut hash);
-    hash.finish()
+    texts
+}
+
+/// Whether two sets have the same objects. Those of files that are equal as text are not looked at, the others are compared by
+/// their content.
+pub(super) fn is_same(old: &Cluster, new: &Cluster) -> bool {
+    let (old_texts, new_texts) = (texts_of(old), texts_of(new));
+    let both: HashSet<(&str, u64)> = old_texts.values().copied().collect();
+    let both: HashSet<(&str, u64)> = new_texts.values().copied().filter(|text| both.contains(text)).collect();
+    let digest = |cluster: &Cluster, texts: &HashMap<*const Source, (&str, u64)>| {
+        let mut objects: Vec<u64> = Vec::with_capacity(cluster.objects().len());
+        for object in cluster.objects() {
+            let mut hash = DefaultHasher::new();
+            let id = object.id();
+            (&id.group, &id.version, &id.kind, id.namespace(), &id.name).hash(&mut hash);
+            let origin = object.origin();
+            let text = origin.and_then(|origin| texts.get(&Arc::as_ptr(&origin.source)));
+            match (origin, text.filter(|text| both.contains(text))) {
+                (Some(origin), Some(text)) => (text, origin.document, origin.span.start).hash(&mut hash),
+                _ => object.root().to_json().to_string().hash(&mut hash),
+            }
+            objects.push(hash.finish());
+        }
+        objects.sort_unstable();
+        (objects, cluster.is_complete())
+    };
+    digest(old, &old_texts) == digest(new, &new_texts)
 }
 
 /// The findings of both sides by fingerprint: each is new, gone, or still there.
-pub(super) fn findings(before: Vec<Judgement>, after: Vec<Judgement>) -> FindingsChange {
+pub(super) fn findings(
+    before: Vec<Judgement>,
+    after: Vec<Judgement>,
+    unread: &BTreeMap<String, u32>,
+) -> FindingsChange {
     let old: HashSet<&str> = before.iter().map(|one| one.fingerprint.as_str()).collect();
     let now: HashSet<String> = after.iter().map(|one| one.fingerprint.clone()).collect();
     let mut change = FindingsChange::default();
@@ -56,7 +72,8 @@ pub(super) fn findings(before: Vec<Judgement>, after: Vec<Judgement>) -> Finding
             });
         }
     }
-    let gone = before.iter().filter(|one| !now.contains(&one.fingerprint));
+    // Whether those of a file that cannot be read any more are gone is not known.
+    let gone = before.iter().filter(|one| !now.contains(&one.fingerprint) && !unread.contains_key(&one.file));
     change.gone = gone.map(|one| (one.finding.clone(), one.fingerprint.clone())).collect();
     change
 }

@@ -3,6 +3,7 @@
 //! Both sides are judged as `gpulint check` would judge them (`judge`), each with its folder as the current one (`checkout`); the
 //! engine compares the objects of each set (`gpulint_rules::plan`), this room the findings and the versions.
 
+mod alike;
 mod changes;
 mod sides;
 
@@ -23,7 +24,7 @@ use crate::output;
 use crate::report::{BudgetCheck, PlanReport, PlannedSet};
 use crate::terminal::{RenderOptions, print_error};
 
-use changes::digest_of;
+use changes::is_same;
 use sides::Sides;
 
 pub(crate) fn run(args: &PlanArgs, color: Color) -> Result<ExitCode, CliError> {
@@ -54,7 +55,12 @@ fn side(args: &PlanArgs, checkout: &Checkout, sides: &Sides) -> Result<Judged, C
     judged.map_err(|error| error.of(&checkout.name))
 }
 
-fn compare(args: &PlanArgs, sides: &Sides, before: Judged, after: Judged) -> Result<PlanReport, CliError> {
+fn compare(
+    args: &PlanArgs,
+    sides: &Sides,
+    mut before: Judged,
+    mut after: Judged,
+) -> Result<PlanReport, CliError> {
     let mut report = PlanReport {
         before: sides.before.name.clone(),
         after: sides.after.name.clone(),
@@ -72,11 +78,13 @@ fn compare(args: &PlanArgs, sides: &Sides, before: Judged, after: Judged) -> Res
             sides.before.name, sides.after.name
         )));
     }
+    before.follow(&after.inventory);
+    report.unread = alike::complete(&mut before, &mut after);
     report.upgrades = changes::upgrades(&before, &after);
     report.sets = sets(args, &before.sets, &after.sets)?;
     report.region = after.sets.first().or(before.sets.first()).and_then(|set| set.platform.region.clone());
     report.budget = args.budget.map(|limit| BudgetCheck { limit, most: total(&after.sets, &report.sets) });
-    report.findings = changes::findings(before.findings, after.findings);
+    report.findings = changes::findings(before.findings, after.findings, &after.unread);
     let unknown =
         args.nodes.iter().filter(|(pool, _)| !is_pool(&before.sets, pool)).map(|(pool, _)| pool.as_str());
     if let Some(unknown) = unknown.into_iter().next() {
@@ -126,12 +134,15 @@ fn sets(args: &PlanArgs, before: &[JudgedSet], after: &[JudgedSet]) -> Result<Ve
         let Some(platform) = new.or(old).map(|set| &set.platform) else { continue };
         if let (Some(old), Some(new)) = (old, new)
             && old.platform == new.platform
-            && digest_of(&old.cluster) == digest_of(&new.cluster)
+            && is_same(&old.cluster, &new.cluster)
         {
             continue;
         }
         let old_cluster = old.map_or(&nothing, |set| &set.cluster);
         let new_cluster = new.map_or(&nothing, |set| &set.cluster);
+        let (old_alike, new_alike) = alike::alike(old_cluster, new_cluster);
+        let old_cluster = old_alike.as_ref().unwrap_or(old_cluster);
+        let new_cluster = new_alike.as_ref().unwrap_or(new_cluster);
         let old_side = Side { cluster: old_cluster, platform: old.map_or(platform, |set| &set.platform) };
         let new_side = Side { cluster: new_cluster, platform };
         let one = plan(old_side, new_side, &counts);

@@ -36,6 +36,9 @@ pub(super) fn write(out: &mut dyn Write, report: &PlanReport) -> Result<(), CliE
             "dollarsAnHour": budget.most.map(dollars),
             "exceeded": budget.is_exceeded(),
         })),
+        "unread": report.unread.iter().map(|one| json!({
+            "file": one.file, "line": one.line, "side": if one.is_after { "after" } else { "before" },
+        })).collect::<Vec<_>>(),
         "errors": report.errors,
         "reasons": report.reasons(),
         "exitCode": report.exit_code(),

@@ -8,7 +8,7 @@ use gpulint_rules::Finding;
 use crate::error::CliError;
 use crate::report::markdown::{Links, bounded, escaped, finding_line};
 
-use super::page::{Body, Item, bodies, headline, notes};
+use super::page::{Body, Item, Section, bodies, headline, notes, unread};
 use super::{FindingsChange, PlanReport, Upgrades};
 
 pub(super) fn write(out: &mut dyn Write, report: &PlanReport) -> Result<(), CliError> {
@@ -32,6 +32,9 @@ fn page(report: &PlanReport, links: &Links, most: usize) -> String {
     let reasons = report.reasons();
     if !reasons.is_empty() {
         let _ = writeln!(page, "\nFails: {}.", escaped(&reasons.join("; ")));
+    }
+    if let Some(section) = unread(report) {
+        section_text(&mut page, &section, links, most);
     }
     let several = report.sets.iter().any(|set| set.name.is_some());
     for body in bodies(report) {
@@ -64,11 +67,7 @@ fn body_text(page: &mut String, body: &Body, several: bool, links: &Links, most:
         let _ = writeln!(page, "\n#### In {}", names.join(", "));
     }
     for section in &body.sections {
-        let _ = writeln!(page, "\n**{}**\n", section.title);
-        for item in section.items.iter().take(most) {
-            item_text(page, item, links, most);
-        }
-        more(page, section.items.len(), most);
+        section_text(page, section, links, most);
     }
     let Some(money) = &body.money else { return };
     let _ = writeln!(page, "\n**Dollars an hour**\n\n| | before | after | because |\n|---|--:|--:|---|");
@@ -88,6 +87,14 @@ fn body_text(page: &mut String, body: &Body, several: bool, links: &Links, most:
             month(before)
         );
     }
+}
+
+fn section_text(page: &mut String, section: &Section, links: &Links, most: usize) {
+    let _ = writeln!(page, "\n**{}**\n", section.title);
+    for item in section.items.iter().take(most) {
+        item_text(page, item, links, most);
+    }
+    more(page, section.items.len(), most);
 }
 
 /// A text in a cell of a table.

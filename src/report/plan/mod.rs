@@ -35,6 +35,8 @@ pub(crate) struct PlanReport {
     pub(crate) budget: Option<BudgetCheck>,
     /// Whether replaced nodes make the exit code 1.
     pub(crate) fails_on_replacement: bool,
+    /// The files that cannot be read on a side: their objects are taken for those of the other side.
+    pub(crate) unread: Vec<UnreadFile>,
     /// Paths that could not be read, with the side.
     pub(crate) errors: Vec<String>,
     /// The region of list prices.
@@ -54,6 +56,16 @@ pub(crate) struct PlannedSet {
     /// Whether only one side has it.
     pub(crate) is_new: bool,
     pub(crate) is_gone: bool,
+}
+
+/// A file of which a document does not parse.
+#[derive(Clone, Debug)]
+pub(crate) struct UnreadFile {
+    /// Relative to the root of the sides.
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    /// Whether the side after the change has it.
+    pub(crate) is_after: bool,
 }
 
 /// The findings of both sides: each is new, gone, or still there.
@@ -132,6 +144,7 @@ impl PlanReport {
             && self.findings.new.is_empty()
             && self.findings.gone.is_empty()
             && self.upgrades.steps.is_empty()
+            && self.unread.is_empty()
     }
 
     pub(crate) fn write(

@@ -8,7 +8,7 @@ use crate::report::place::position;
 use crate::terminal::count;
 
 use super::words;
-use super::{PlanReport, PlannedSet};
+use super::{PlanReport, PlannedSet, UnreadFile};
 
 /// What a set has to say.
 pub(super) struct Body {
@@ -49,7 +49,8 @@ pub(super) struct MoneyRow {
 pub(super) fn bodies(report: &PlanReport) -> Vec<Body> {
     let mut bodies: Vec<(String, Body)> = Vec::new();
     for set in &report.sets {
-        let (sections, money) = (sections(set), set.plan.money.as_ref().map(money_table));
+        let (sections, money) =
+            (sections(set), set.plan.money.as_ref().map(money_table).filter(|table| !table.rows.is_empty()));
         let name = match (&set.name, set.is_new, set.is_gone) {
             (None, ..) => String::new(),
             (Some(name), true, _) => format!("{name} (new)"),
@@ -63,6 +64,25 @@ pub(super) fn bodies(report: &PlanReport) -> Vec<Body> {
         }
     }
     bodies.into_iter().map(|(_, body)| body).collect()
+}
+
+/// The files that cannot be read, in one section.
+pub(super) fn unread(report: &PlanReport) -> Option<Section> {
+    let item = |one: &UnreadFile| {
+        let (side, other) =
+            if one.is_after { (&report.after, &report.before) } else { (&report.before, &report.after) };
+        Item {
+            name: one.file.clone(),
+            text: format!(
+                "does not parse in {side}, line {}: what differs in it is not known, and its objects are taken for those of {other}",
+                one.line
+            ),
+            place: None,
+            details: Vec::new(),
+        }
+    };
+    let items: Vec<Item> = report.unread.iter().map(item).collect();
+    (!items.is_empty()).then_some(Section { title: "Files that cannot be read", items })
 }
 
 /// Everything that is said, to compare it.
@@ -151,6 +171,10 @@ fn moves(set: &PlannedSet) -> Vec<Item> {
 fn money_table(money: &Money) -> MoneyTable {
     let mut rows: Vec<MoneyRow> = Vec::new();
     for pool in &money.pools {
+        let is_nothing = |side: Option<i128>| side == Some(0);
+        if [pool.floor.0, pool.floor.1, pool.ceiling.0, pool.ceiling.1].into_iter().all(is_nothing) {
+            continue;
+        }
         let causes = pool.causes.iter().map(words::cause).collect();
         let (before, after) =
             (words::cost(pool.floor.0, pool.ceiling.0), words::cost(pool.floor.1, pool.ceiling.1));
@@ -165,7 +189,9 @@ fn money_table(money: &Money) -> MoneyTable {
         after,
         causes: Vec::new(),
     };
-    rows.push(row("all NodePools", side(&money.before), side(&money.after)));
+    if !rows.is_empty() {
+        rows.push(row("all NodePools", side(&money.before), side(&money.after)));
+    }
     let left_out = (left_out(&money.before), left_out(&money.after));
     if left_out.0 != left_out.1 {
         rows.push(row("pods without room", left_out.0.to_string(), left_out.1.to_string()));
@@ -185,6 +211,9 @@ fn left_out(capacity: &gpulint_rules::fit::Capacity) -> u64 {
 /// The change in one line; empty if there is none.
 pub(super) fn headline(report: &PlanReport) -> String {
     let mut parts = Vec::new();
+    if !report.unread.is_empty() {
+        parts.push(format!("{} cannot be read", count(report.unread.len(), "file")));
+    }
     let pools = |wanted: fn(Fate) -> bool| {
         let all = report.sets.iter().flat_map(|set| &set.plan.pools);
         all.filter(|pool| wanted(pool.fate)).count()
@@ -203,6 +232,10 @@ pub(super) fn headline(report: &PlanReport) -> String {
     let unknown = pools(|fate| fate == Fate::Unknown);
     if unknown > 0 {
         parts.push(format!("nodes of {} may be replaced", count(unknown, "NodePool")));
+    }
+    let added = pools(|fate| fate == Fate::Added);
+    if added > 0 {
+        parts.push(count(added, "new NodePool"));
     }
     let moves = || report.sets.iter().flat_map(|set| &set.plan.moves);
     let lost = moves().filter(|one| one.fits_nowhere()).count();
@@ -226,6 +259,9 @@ pub(super) fn headline(report: &PlanReport) -> String {
     if let Some(text) = growth(report).filter(|_| more == 0) {
         parts.push(text);
     }
+    if parts.is_empty() && report.sets.iter().any(|set| !set.plan.is_empty()) {
+        parts.push("no node is replaced".to_owned());
+    }
     if !report.findings.new.is_empty() {
         parts.push(count(report.findings.new.len(), "new finding"));
     }
@@ -244,7 +280,8 @@ fn growth(report: &PlanReport) -> Option<String> {
     let sum = differences.sum::<Option<i128>>()?;
     let amount = sum.unsigned_abs() as f64 / 1e6;
     match sum {
-        0 => None,
+        // Less than what is shown.
+        -4999..=4999 => None,
         1.. => Some(format!("${amount:.2} an hour more with the most replicas")),
         _ => Some(format!("${amount:.2} an hour less with the most replicas")),
     }

@@ -10,7 +10,7 @@ use crate::report::answer::wrapped;
 use crate::report::paint::{Paint, Style};
 use crate::terminal::{RenderOptions, count, printable};
 
-use super::page::{Body, Item, MoneyTable, bodies, headline, notes};
+use super::page::{Body, Item, MoneyTable, Section, bodies, headline, notes, unread};
 use super::{FindingsChange, PlanReport, Upgrades};
 
 /// Maximum number of items of a section, and of lines below an item.
@@ -33,6 +33,9 @@ pub(super) fn write(
         let _ = writeln!(page, "{from}: nothing changes for nodes, pods, dollars and findings{same}");
     } else {
         wrapped(&mut page, "", &format!("{from}: {}", headline(report)), options.width);
+        if let Some(section) = unread(report) {
+            section_text(&mut page, &section, options.width, paint);
+        }
         let several = report.sets.iter().any(|set| set.name.is_some());
         for body in bodies(report) {
             body_text(&mut page, &body, several, options.width, paint);
@@ -74,17 +77,21 @@ fn body_text(page: &mut String, body: &Body, several: bool, width: usize, paint:
         }
     }
     for section in &body.sections {
-        title(page, section.title, paint);
-        for item in section.items.iter().take(MAX_ITEMS) {
-            item_text(page, item, width);
-        }
-        if section.items.len() > MAX_ITEMS {
-            let _ = writeln!(page, "  and {} more; --format json has all", section.items.len() - MAX_ITEMS);
-        }
+        section_text(page, section, width, paint);
     }
     if let Some(money) = &body.money {
         title(page, "Dollars an hour", paint);
         money_text(page, money, width);
+    }
+}
+
+fn section_text(page: &mut String, section: &Section, width: usize, paint: Paint) {
+    title(page, section.title, paint);
+    for item in section.items.iter().take(MAX_ITEMS) {
+        item_text(page, item, width);
+    }
+    if section.items.len() > MAX_ITEMS {
+        let _ = writeln!(page, "  and {} more; --format json has all", section.items.len() - MAX_ITEMS);
     }
 }
 

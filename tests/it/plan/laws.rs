@@ -172,6 +172,11 @@ fn edits_of_a_node_class_replace_nodes_as_karpenter_does() {
     }
 }
 
+/// The text of a plan of two folders.
+fn told(folder: &Folder) -> String {
+    plan(&folder.0, "before", "after", "text").out
+}
+
 const CLASS: &str = "\
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -198,6 +203,55 @@ fn deployment(name: &str, selector: &str, replicas: u32) -> String {
          nodeSelector: {selector}\n      containers: [{{name: a, image: 'a:1', resources: {{requests: {{cpu: 1, memory: \
          1Gi}}}}}}]\n"
     )
+}
+
+#[test]
+fn a_file_that_does_not_parse_deletes_nothing() {
+    let whole = format!("{}---\n{}", CLASS, pool("gpu", "m6a.large", "", ""));
+    let broken = whole.replace("requirements:", "requirements: [");
+    let app = deployment("web", "{team: gpu}", 2);
+    for (before, after, side) in [(&whole, &broken, "after"), (&broken, &whole, "before")] {
+        let folder = Folder::new()
+            .with("before/pool.yaml", before)
+            .with("before/app.yaml", &app)
+            .with("after/pool.yaml", after)
+            .with("after/app.yaml", &app);
+        let value = json(&folder.0, "before", "after");
+        assert_eq!(value["sets"].as_array().unwrap().len(), 0, "{value:#}");
+        assert_eq!(value["unread"][0]["file"], "pool.yaml");
+        assert_eq!(value["unread"][0]["side"], side);
+        assert!(told(&folder).contains("1 file cannot be read"), "{}", told(&folder));
+    }
+    // The file of a change that is broken on both sides says nothing new.
+    let folder =
+        Folder::new().with("before/pool.yaml", &broken).with("after/pool.yaml", format!("# x\n{broken}"));
+    assert!(told(&folder).contains("nothing changes"), "{}", told(&folder));
+}
+
+#[test]
+fn another_api_version_changes_nothing() {
+    let new = pool(
+        "gpu",
+        "m6a.large",
+        "",
+        "  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}\n",
+    )
+    .replace("    spec:\n", "    spec:\n      expireAfter: 720h\n");
+    let old = new
+        .replace("karpenter.sh/v1\n", "karpenter.sh/v1beta1\n")
+        .replace("group: karpenter.k8s.aws", "apiVersion: karpenter.k8s.aws/v1beta1")
+        .replace("      expireAfter: 720h\n", "")
+        .replace("consolidateAfter: 5m", "consolidateAfter: 5m, expireAfter: 720h");
+    let app = deployment("web", "{team: gpu}", 2);
+    for (before, after) in [(&old, &new), (&new, &old)] {
+        let folder = Folder::new()
+            .with("before/pool.yaml", before)
+            .with("before/app.yaml", &app)
+            .with("after/pool.yaml", after)
+            .with("after/app.yaml", &app);
+        let value = json(&folder.0, "before", "after");
+        assert_eq!(value["sets"].as_array().unwrap().len(), 0, "{value:#}");
+    }
 }
 
 #[test]
@@ -248,6 +302,21 @@ fn the_nearest_pool_is_that_of_the_rule() {
 }
 
 #[test]
+fn a_second_file_with_a_workload_moves_no_other() {
+    let pools =
+        format!("{CLASS}---\n{}---\n{}", pool("a", "m6a.large", "", ""), pool("b", "m6a.xlarge", "", ""));
+    let (own, other) = (deployment("web", "{team: a}", 2), deployment("web", "{team: b}", 2));
+    let folder = Folder::new()
+        .with("before/pools.yaml", &pools)
+        .with("before/w.yaml", &own)
+        .with("after/pools.yaml", &pools)
+        .with("after/w.yaml", &own)
+        .with("after/other/w.yaml", &other);
+    let value = json(&folder.0, "before", "after");
+    assert_eq!(value["sets"].as_array().unwrap().len(), 0, "{value:#}");
+}
+
+#[test]
 fn user_data_says_which_line_differs() {
     let class = |line: &str| {
         let lines = "echo of the same line in both versions of a long script\n    ".repeat(4);
@@ -263,4 +332,25 @@ fn user_data_says_which_line_differs() {
     assert_eq!(pool["text"], "all nodes are replaced, by `spec.userData`");
     assert_eq!(pool["edits"][0]["before"], "echo before");
     assert_eq!(pool["edits"][0]["after"], "echo after");
+}
+
+#[test]
+fn a_headline_says_something_that_differs() {
+    let side = |more: &str, types: &str| format!("{CLASS}---\n{}", pool("gpu", types, "", more));
+    let headline = |before: String, after: String| {
+        let folder = Folder::new().with("before/a.yaml", before).with("after/a.yaml", after);
+        told(&folder).replace('\n', " ")
+    };
+    let disruption = |after: &str| {
+        format!("  disruption: {{consolidateAfter: {after}, consolidationPolicy: WhenEmpty}}\n")
+    };
+    let text = headline(side(&disruption("5m"), "m6a.large"), side(&disruption("30s"), "m6a.large"));
+    assert!(text.starts_with("before -> after: no node is replaced "), "{text}");
+    let both = format!("{}---\n{}", side("", "m6a.large"), pool("new", "m6a.large", "", ""));
+    let text = headline(side("", "m6a.large"), both);
+    assert!(text.starts_with("before -> after: 1 new NodePool"), "{text}");
+    let app = deployment("web", "{team: gpu}", 3);
+    let with_app = |types: &str| format!("{}---\n{app}", side("  limits: {cpu: 8}\n", types));
+    let text = headline(with_app("m6a.large, m6a.xlarge"), with_app("m6a.large"));
+    assert!(text.contains(" up to ") && !text.contains("0.00 an hour"), "{text}");
 }

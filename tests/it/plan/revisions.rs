@@ -206,6 +206,28 @@ fn only_new_findings_are_reported_since_a_revision() {
 }
 
 #[test]
+fn a_file_that_moves_brings_nothing_new() {
+    let repository = Repository::new();
+    std::fs::create_dir_all(repository.0.0.join("moved")).unwrap();
+    repository.git(&["mv", "clusters/old.yaml", "moved/old.yaml"]);
+    repository.commit("move");
+    repository.run(&["plan", "HEAD~1..HEAD"]).exits(0).prints("nothing changes");
+    let args = ["check", "--since", "HEAD~1", "--fail-on", "info", "."];
+    repository.run(&args).exits(0).prints("no findings");
+    // A copy is new.
+    repository.write("copy/old.yaml", OLD_FINDING);
+    repository.run(&args).exits(1).prints("copy/old.yaml");
+    // What is new in a file that moves is new.
+    repository.write("copy/old.yaml", "");
+    repository.write("moved/old.yaml", &OLD_FINDING.replace("replicas: 2", "replicas: 2\n  paused: true").replace(
+        "image: 'registry.internal/a:latest'",
+        "image: 'registry.internal/a:latest', resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}",
+    ));
+    let run = repository.run(&args).exits(1);
+    assert!(run.out.contains("moved/old.yaml") && !run.out.contains("image-tag-latest"), "{run:#?}");
+}
+
+#[test]
 fn an_object_that_is_missing_counts_only_if_it_is_asked_about() {
     let repository = Repository::new();
     repository.write("tool/run", "not a manifest");
