@@ -131,10 +131,10 @@ impl Judged {
         }
         // Text outside of objects goes with the file, if all of it goes to one.
         let mut whole: HashMap<&str, Option<&str>> = HashMap::new();
-        for ((from, _), to) in &moved {
+        moved.iter().for_each(|((from, _), to)| {
             let known = whole.entry(from).or_insert(Some(to));
             *known = known.filter(|known| known == to && !later.files.contains_key(*from));
-        }
+        });
         let place = |one: &Judgement| {
             let file = one.file.as_str();
             let to = match one.finding.location.object() {

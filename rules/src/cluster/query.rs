@@ -287,6 +287,7 @@ pub(crate) enum QuerySlot {
     DefaultExporter,
     DevicePluginConfigs,
     OneArchitecture,
+    HidesAuthentication,
     HonorLabels,
     IdleGpuAlerts,
     KarpenterDeployments,

@@ -296,5 +296,5 @@ fn static_nodes(view: &View<'_>, pool: &str) -> Option<u64> {
 
 /// The workloads whose pods land on a pool first.
 fn tenants_of(view: &View<'_>, pool: &str) -> BTreeSet<Key> {
-    view.tenants(pool).iter().map(|workload| crate::plan::pods::key(workload)).collect()
+    view.tenants(pool).iter().map(crate::plan::pods::key).collect()
 }

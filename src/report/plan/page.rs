@@ -281,7 +281,7 @@ fn growth(report: &PlanReport) -> Option<String> {
     let amount = sum.unsigned_abs() as f64 / 1e6;
     match sum {
         // Less than what is shown.
-        -4999..=4999 => None,
+        _ if sum.unsigned_abs() < 5_000 => None,
         1.. => Some(format!("${amount:.2} an hour more with the most replicas")),
         _ => Some(format!("${amount:.2} an hour less with the most replicas")),
     }

@@ -122,9 +122,13 @@ fn some_edits_are_refused() {
     };
     assert_eq!(with(json!({"replicas": 2}), 15), Drift::Refused);
     assert_eq!(with(json!({"replicas": 2}), 7), Drift::None);
-    let reference = json!({"template": {"spec": {"nodeClassRef": {"group": "example.com"}}}});
-    assert_eq!(with(reference.clone(), 1), Drift::Refused);
-    assert_eq!(with(reference, 0), Drift::All);
+    let of_group = |group: &str| pool(json!({"template": {"spec": {"nodeClassRef": {"group": group}}}}));
+    let moved = |minor: u32| {
+        let (old, new) = (of_group("karpenter.k8s.aws"), of_group("example.com"));
+        of_pool((&old, None), (&new, None), Version::new(1, minor))
+    };
+    assert_eq!(moved(1), Drift::Refused);
+    assert_eq!(moved(0), Drift::All);
 }
 
 #[test]

@@ -57,6 +57,8 @@
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 
+use crate::cluster::query::QuerySlot;
+use crate::cluster::views::Predicate;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
 
@@ -70,6 +72,18 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Autoscaling)
 };
 
+/// Scalers with a placeholder that may name any authentication.
+struct HidesAuthentication;
+
+impl Predicate for HidesAuthentication {
+    const SLOT: QuerySlot = QuerySlot::HidesAuthentication;
+    const KINDS: &'static [Kind] = &[Kind::SCALED_OBJECT, Kind::SCALED_JOB];
+
+    fn is_satisfied(scaler: &Object) -> bool {
+        scaler.path(&["spec", "triggers"]).has_unknown() || scaler.get("spec").is_unknown()
+    }
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
     if object.is_partial() || object.name().is_empty() || object.path(&["metadata", "name"]).is_unknown() {
@@ -79,11 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let kinds = [Kind::SCALED_OBJECT, Kind::SCALED_JOB];
-    let hides_name = |scaler: &Object| {
-        let triggers_node = scaler.path(&["spec", "triggers"]);
-        triggers_node.has_unknown() || scaler.path(&["spec"]).is_unknown()
-    };
-    if kinds.iter().flat_map(|kind| cluster.of(*kind)).any(hides_name) {
+    if !cluster.satisfying::<HidesAuthentication>().is_empty() {
         return None;
     }
     let is_complete = kinds.iter().all(|kind| cluster.is_complete_for(*kind));

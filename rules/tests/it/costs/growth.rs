@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 16] = [
+const EXEMPT: [&str; 19] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
@@ -25,6 +25,7 @@ const EXEMPT: [&str; 16] = [
     "general-pool-admits-gpu",
     "pool-unreachable",
     "training-pool-without-budget",
+    "zones-of-two-regions",
     // Rules that iterate over the pools that admit a workload or, if none does, search for the nearest miss.
     "gpu-rollout-needs-surge",
     "pod-fits-no-pool",
@@ -33,6 +34,9 @@ const EXEMPT: [&str; 16] = [
     "dcgm-exporter-config",
     "gpu-helper-missing",
     "gpu-operator-driver-on-eks-ami",
+    // Rules on objects that a cluster has few of: queues and flavors of Kueue, Probes.
+    "cluster-queue-admits-nothing",
+    "keda-query-many-series",
     // Searches for the first selected Service in any namespace.
     "service-monitor-selects-nothing",
     // Rules that search for a similar name if an object is missing.
