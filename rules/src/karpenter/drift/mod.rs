@@ -115,9 +115,11 @@ fn is_refused(old: &Value, new: &Value, karpenter: Version) -> bool {
             "spec/template/spec/nodeClassRef",
             "cel",
             &format!("nodeClassRef.{what} is immutable"),
-        ) && !at(old, &["spec", "template", "spec", "nodeClassRef", what]).is_null()
-            && at(old, &["spec", "template", "spec", "nodeClassRef", what])
-                != at(new, &["spec", "template", "spec", "nodeClassRef", what])
+        ) && {
+            let path = ["spec", "template", "spec", "nodeClassRef", what];
+            let (old, new) = (at(old, &path), at(new, &path));
+            !old.is_null() && old != new
+        }
     };
     let has_static = minors::states(karpenter, "NodePool", "spec/replicas", "field", "-");
     has_static && is_static(old) != is_static(new) || fixed("group") || fixed("kind")

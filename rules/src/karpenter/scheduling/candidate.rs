@@ -388,8 +388,6 @@ impl<'a> Candidate<'a> {
         (if is_certain { types } else { TypeSet::EMPTY }, false)
     }
 
-    /// The types that remain after limits, requirements, host ports and resources, or the first stage that
-    /// leaves none.
     /// What nodes have for pods if that is kept: for the class of the pool, and the settings that came first.
     fn room(
         &self,
@@ -413,6 +411,8 @@ impl<'a> Candidate<'a> {
         (with == settings).then_some(known)
     }
 
+    /// The types that remain after limits, requirements, host ports and resources, or the first stage that
+    /// leaves none.
     fn remaining_types(
         &self,
         pod: &Pod,

@@ -29,7 +29,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::requested_values::{Requested, Requester, short_name, visit_values};
 use crate::catalog;
@@ -63,27 +63,19 @@ fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
     let strangers = requested.values.iter().filter_map(|node| Some((node, node.text().filter(is_unknown)?)));
     let strangers: Vec<_> =
         strangers.map(|(node, text)| (node, text, label_of(text, requested.key))).collect();
-    let mut of_labels: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, _, home) in &strangers {
-        if let Some(label) = home {
-            *of_labels.entry(label).or_default() += 1;
-        }
-    }
     // Values of other labels are no newer types, so that a list of nothing else admits none.
     let admits_none = matches!(requested.requester, Requester::Nodes)
         && !requested.excluded
         && strangers.len() == requested.values.len()
         && strangers.iter().all(|(_, _, home)| home.is_some());
-    let words: Vec<(&str, Option<&str>)> = strangers.iter().map(|(_, text, home)| (*text, *home)).collect();
-    for (node, text, home) in &strangers {
+    for (at, (node, text, home)) in strangers.iter().enumerate() {
+        let is_alike = |other: &&(_, _, _)| home.is_some() && other.2 == *home;
         // Several values of one other label are one mistake, reported at the first of them.
-        let alike: Vec<&str> = match home {
-            Some(label) if of_labels.remove(label).is_some() => {
-                words.iter().filter(|(_, other)| other == home).map(|(text, _)| *text).collect()
-            }
-            Some(_) => continue,
-            None => vec![text],
-        };
+        if strangers[..at].iter().any(|other| is_alike(&other)) {
+            continue;
+        }
+        let more = strangers[at + 1..].iter().filter(is_alike).map(|(_, text, _)| *text);
+        let alike: Vec<&str> = std::iter::once(*text).chain(more).collect();
         unknown(node, &alike, admits_none, requested, known, ctx);
     }
 }

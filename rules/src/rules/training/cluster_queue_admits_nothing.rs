@@ -35,7 +35,7 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#namespace-selector>
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources>
 
-use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR, queue_name};
+use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR, propose, queue_name};
 use crate::fit::amount;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::pod_requests;
@@ -82,8 +82,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let own = queues.filter(|queue| queue.path(&["spec", "clusterQueue"]).text() == Some(object.name()));
     let own: Vec<&Object> = own.filter(|queue| ctx.pairs_with(queue)).collect();
     unselected(object, &own, ctx);
-    if uncovered(object, &own, ctx).is_none() {
-        beyond_quota(object, &own, ctx);
+    let groups = spec.get("resourceGroups");
+    if groups.has_unknown() || groups.items().next().is_none() || may_exclude(ctx) {
+        return None;
+    }
+    let queued = queued(&own, ctx);
+    if uncovered(object, &queued, ctx).is_none() {
+        beyond_quota(object, &queued, ctx);
     }
     None
 }
@@ -100,12 +105,7 @@ fn missing_flavor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let name = node.text()?;
     let message = format!("no ResourceFlavor is called `{}`: the queue is inactive", ellipsize(name));
     let finding = ctx.report(&node, message);
-    match nearest(name, flavors.iter().map(|flavor| flavor.name())) {
-        Some(meant) => finding
-            .help(format!("write `{meant}`"))
-            .fix(Fix::unsafe_(format!("write `{meant}`")).set(&node, json!(meant))),
-        None => finding.help("create it, or name one that exists"),
-    };
+    propose(finding, &node, name, &flavors);
     None
 }
 
@@ -165,7 +165,7 @@ fn selects_namespace(selector: &Node<'_>, name: &str, ctx: &Context<'_>) -> Opti
     Some(matches)
 }
 
-/// The objects that wait in some LocalQueues, each with its queue.
+/// The workloads of some LocalQueues.
 fn queued<'i>(own: &[&'i Object], ctx: &Context<'i>) -> Vec<&'i Object> {
     let of_queue = |queue: &&'i Object| {
         let around = ctx.cluster().views().workloads_in(queue.namespace_or_default()).take(MOST_COMPARED);
@@ -182,16 +182,16 @@ const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 
 /// Reports a workload whose pods request more of a resource than any flavor has, in a queue that cannot borrow. All pods of a
 /// template get the same flavor.
-fn beyond_quota(object: &Object, own: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+fn beyond_quota(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let groups = spec.get("resourceGroups");
     let in_cohort = ["cohort", "cohortName"].iter().any(|name| spec.get(name).is_set());
-    if groups.has_unknown() || in_cohort || spec.get("cohort").is_unknown() || may_exclude(ctx) {
+    if in_cohort || spec.get("cohort").is_unknown() {
         return None;
     }
     let flavors = || groups.items().flat_map(|group| group.get("flavors").items());
     let quotas = || flavors().flat_map(|flavor| flavor.get("resources").items());
-    for workload in queued(own, ctx) {
+    for &workload in queued {
         if workload.annotation(MIN_PARALLELISM).is_set() {
             continue;
         }
@@ -230,16 +230,12 @@ fn beyond_quota(object: &Object, own: &[&Object], ctx: &mut Context<'_>) -> Opti
 }
 
 /// Reports a resource that a workload of one of its LocalQueues requests and no resource group covers. `None` if there is none.
-fn uncovered(object: &Object, own: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+fn uncovered(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
     let groups = object.path(&["spec", "resourceGroups"]);
-    if groups.has_unknown() || groups.items().next().is_none() || may_exclude(ctx) {
-        return None;
-    }
     let lists: Vec<Node<'_>> = groups.items().map(|group| group.get("coveredResources")).collect();
     let covered: Vec<&str> =
         lists.iter().flat_map(|list| list.items()).filter_map(|one| one.text()).collect();
-    let mut queued = queued(own, ctx).into_iter();
-    let (workload, missing, node) = queued.find_map(|workload| {
+    let (workload, missing, node) = queued.iter().copied().find_map(|workload| {
         let (missing, node) = first_missing(workload, &covered)?;
         Some((workload, missing, node))
     })?;

@@ -1,8 +1,6 @@
 //! Queues of Kueue, and how workloads name them.
 
-use crate::kind::Kind;
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(super) const CLUSTER_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "ClusterQueue");
 pub(super) const LOCAL_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "LocalQueue");
@@ -21,4 +19,14 @@ pub(super) fn queue_name(object: &Object) -> Node<'_> {
         object.get("metadata")
     };
     metadata.get("labels").get(QUEUE_LABEL)
+}
+
+/// Says which of the objects to name at `node`, with a fix if `name` is close to one of them.
+pub(super) fn propose(finding: &mut Finding, node: &Node<'_>, name: &str, objects: &[&Object]) {
+    if let Some(meant) = nearest(name, objects.iter().map(|queue| queue.name())) {
+        finding.help(format!("write `{meant}`"));
+        finding.fix(Fix::unsafe_(format!("write `{meant}`")).set(node, json!(meant)));
+    } else if let Some(first) = objects.first() {
+        finding.help(format!("create it, or write `{}`", first.display_name()));
+    }
 }

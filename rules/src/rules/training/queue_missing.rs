@@ -42,7 +42,7 @@
 //! - <https://kueue.sigs.k8s.io/docs/tasks/run/jobs/>
 
 use super::is_owned;
-use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, queue_name};
+use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, propose, queue_name};
 use crate::rules::prelude::*;
 
 /// Maximum number of queues that are compared.
@@ -129,14 +129,4 @@ fn of_local_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     propose(finding, &node, name, &queues);
     finding.related(first, &first.path(&["metadata", "name"]), "a ClusterQueue of the input");
     None
-}
-
-/// Says which of `queues` to write at `node`, with a fix if `name` is close to one of them.
-fn propose(finding: &mut Finding, node: &Node<'_>, name: &str, queues: &[&Object]) {
-    if let Some(meant) = nearest(name, queues.iter().map(|queue| queue.name())) {
-        finding.help(format!("write `{meant}`"));
-        finding.fix(Fix::unsafe_(format!("write `{meant}`")).set(node, json!(meant)));
-    } else if let Some(first) = queues.first() {
-        finding.help(format!("create it, or write `{}`", first.display_name()));
-    }
 }
