@@ -247,6 +247,7 @@ pub(crate) enum ViewSlot {
     Overlays,
     Pdbs,
     PoolsByDrainTime,
+    PoolsByRegion,
     PoolsByWeight,
     ProtectedPools,
     RecordingRules,

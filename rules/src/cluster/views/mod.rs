@@ -50,7 +50,8 @@ pub(crate) use karpenter::{KARPENTERS, KarpenterObject};
 pub(crate) use kubelets::{Kubelets, KubeletsByClass, kubelet_settings};
 pub(crate) use label_uses::{LabelUses, ReferencedLabels};
 pub(crate) use node_classes::{ClassNames, ClassReferences, ClassUsers, NodeClasses, class_kind};
-use node_pools::{NodePoolKey, NodePools};
+pub(crate) use node_pools::listed_zones;
+use node_pools::{NodePoolKey, NodePools, PoolsByRegion};
 pub(crate) use overlaps::{OverlapGroup, OverlapGroups};
 use overlays::{OverlayKey, Overlays};
 use pdbs::PdbKey;
@@ -101,6 +102,7 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
     |cluster| _ = cluster.table::<NodePools>(),
     |cluster| _ = cluster.table::<Overlays>(),
     |cluster| _ = cluster.table::<PoolsByDrainTime>(),
+    |cluster| _ = cluster.table::<PoolsByRegion>(),
     |cluster| _ = cluster.table::<PoolsByWeight>(),
     |cluster| _ = cluster.table::<ProtectedPools>(),
     |cluster| _ = cluster.table::<RecordingRules>(),
@@ -330,6 +332,12 @@ impl<'i> Views<'i> {
             }
         }
         found
+    }
+
+    /// The pools whose zones are of other regions than this one, by region, in the order of the index.
+    pub(crate) fn pools_beyond(self, region: &str) -> impl Iterator<Item = &'i [Object]> {
+        let table = self.cluster.table::<PoolsByRegion>();
+        table.keys().into_iter().filter(move |other| *other != region).map(|other| table.get(other))
     }
 
     /// The class of a workload: as declared by it or its namespace, otherwise from its content.

@@ -33,8 +33,7 @@
 //! # References
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html>
 
-use crate::catalog::ZONE;
-use crate::facts::region::of_zone;
+use crate::cluster::views::listed_zones;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -45,14 +44,14 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodePool)
 };
 
-/// Maximum number of pools that a pool is compared with.
+/// Maximum number of pools of another region that a pool is compared with.
 const MAX_COMPARED: usize = 256;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.is_other_provider() || pool.object().is_partial() || pool.object().is_patched_by_kustomize() {
         return None;
     }
-    let own = zones(pool);
+    let own: Vec<_> = listed_zones(pool).collect();
     let (first, region) = own.first()?;
     if let Some((other, elsewhere)) = own.iter().find(|(_, other)| other != region) {
         let message =
@@ -65,14 +64,14 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let region = *region;
     let object = pool.object();
-    let mut others = ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED);
     // One finding for both: at the later one.
-    let found = others.find_map(|other| {
-        let earlier = other.sort_key() < object.sort_key() && ctx.cluster().surely_pairs(object, other);
-        let (node, elsewhere) = zones(&NodePool::new(other).filter(|_| earlier)?).into_iter().next()?;
-        (elsewhere != region).then_some((other, node, elsewhere))
-    });
-    let (other, node, elsewhere) = found?;
+    let earlier = |pools: &'_ [Object]| {
+        let before = pools.iter().take_while(|other| other.sort_key() < object.sort_key());
+        before.take(MAX_COMPARED).find(|other| ctx.cluster().surely_pairs(object, other)).cloned()
+    };
+    let beyond = ctx.cluster().views().pools_beyond(region);
+    let other = beyond.filter_map(earlier).min_by(|a, b| a.sort_key().cmp(&b.sort_key()))?;
+    let (node, elsewhere) = listed_zones(&NodePool::new(&other)?).next()?;
     let message = format!(
         "pool `{}` is in {region}, and pool `{}` of the same cluster in {elsewhere}",
         object.display_name(),
@@ -80,17 +79,6 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     );
     ctx.report(first, message)
         .help("write the zones of the cluster's region: one of both pools never starts a node")
-        .related(other, &node, "a zone of the other region");
+        .related(&other, &node, "a zone of the other region");
     None
-}
-
-/// The zones that a pool lists, with their regions.
-fn zones<'a>(pool: &NodePool<'a>) -> Vec<(Node<'a>, &'a str)> {
-    let label = pool.labels().get(ZONE);
-    let listed = pool.requirements().items().filter(|item| {
-        item.get("key").text().is_some_and(|key| crate::karpenter::requirement::normalise(key) == ZONE)
-            && item.get("operator").text() == Some("In")
-    });
-    let values = listed.flat_map(|item| item.get("values").items()).chain(std::iter::once(label));
-    values.filter_map(|node| Some((node.clone(), of_zone(node.text()?)?))).collect()
 }
