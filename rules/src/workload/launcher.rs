@@ -232,37 +232,37 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// The pods over which one copy of a server or of a run is spread.
+/// The number of pods that one server or one run consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spread {
+pub(crate) enum ServerSize {
     OnePod,
     Pods(i64),
     /// Several pods, of which the number is not known, or possibly one.
     Unknown,
 }
 
-impl Spread {
+impl ServerSize {
     /// The pods of a container's program, as its command line states.
-    pub(crate) fn of(container: &Node<'_>) -> Spread {
+    pub(crate) fn of(container: &Node<'_>) -> ServerSize {
         let launch = Launch::of(container);
         if let Some((nodes, _)) = launch.as_ref().and_then(Launch::nodes)
             && nodes > 1
         {
-            return Spread::Pods(nodes);
+            return ServerSize::Pods(nodes);
         }
         // A script may start the ranks with a command each.
         let words = words(container);
         let known_server = || words.iter().enumerate().any(|(at, _)| server_at(&words, at).is_some());
         if launch.is_none() && !known_server() {
-            return Spread::OnePod;
+            return ServerSize::OnePod;
         }
         match option(&words, &["nnodes"]) {
             OptionValue::Absent => {}
             stated => {
                 return match stated.int_or(1) {
-                    Some(..=1) => Spread::OnePod,
-                    Some(nodes) => Spread::Pods(nodes),
-                    None => Spread::Unknown,
+                    Some(..=1) => ServerSize::OnePod,
+                    Some(nodes) => ServerSize::Pods(nodes),
+                    None => ServerSize::Unknown,
                 };
             }
         }
@@ -270,22 +270,22 @@ impl Spread {
         if !matches!(option(&words, &rank), OptionValue::Absent)
             || words.iter().any(|word| word.text == "--headless")
         {
-            return Spread::Unknown;
+            return ServerSize::Unknown;
         }
         let of_model = launch.and_then(|launch| launch.gpus_of_model(container));
         match of_model.zip(gpus_of(container)) {
             Some((all, own)) if own.count > 0 && all > own.count => match all % own.count {
-                0 => Spread::Pods(all / own.count),
-                _ => Spread::Unknown,
+                0 => ServerSize::Pods(all / own.count),
+                _ => ServerSize::Unknown,
             },
-            _ => Spread::OnePod,
+            _ => ServerSize::OnePod,
         }
     }
 
     /// The pods of a template.
-    pub(crate) fn of_template(template: &Template<'_>) -> Spread {
-        let all = template.containers().map(|container| Spread::of(&container));
-        all.into_iter().find(|spread| *spread != Spread::OnePod).unwrap_or(Spread::OnePod)
+    pub(crate) fn of_template(template: &Template<'_>) -> ServerSize {
+        let all = template.containers().map(|container| ServerSize::of(&container));
+        all.into_iter().find(|size| *size != ServerSize::OnePod).unwrap_or(ServerSize::OnePod)
     }
 }
 

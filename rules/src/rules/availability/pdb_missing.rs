@@ -58,7 +58,7 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
-use crate::workload::launcher::Spread;
+use crate::workload::launcher::ServerSize;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-missing",
@@ -127,12 +127,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The replicas of a LeaderWorkerSet are its groups.
     let server = pods_of_server(object, &templates);
     let all_pods = match server {
-        Spread::Pods(size) if is_set => replicas.min.checked_mul(size)?,
+        ServerSize::Pods(size) if is_set => replicas.min.checked_mul(size)?,
         _ => replicas.min,
     };
     match replicas.min {
         ..=0 => {}
-        _ if server == Spread::Pods(all_pods) && all_pods > 1 => {
+        _ if server == ServerSize::Pods(all_pods) && all_pods > 1 => {
             let message = format!(
                 "the {all_pods} pods of {kind} `{name}` are one server: every node drain is an outage"
             );
@@ -142,7 +142,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             ));
             add_class_evidence(finding, object, &classified);
         }
-        _ if server != Spread::OnePod && !is_set => {}
+        _ if server != ServerSize::OnePod && !is_set => {}
         1 => {
             // An autoscaler outside the input may run more replicas of a Deployment without `replicas`.
             let said = object.path(&["spec", "replicas"]).is_set();
@@ -175,15 +175,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The pods of one server of a workload: of a group of a LeaderWorkerSet, or as the command states.
-fn pods_of_server(object: &Object, templates: &[Template<'_>]) -> Spread {
+fn pods_of_server(object: &Object, templates: &[Template<'_>]) -> ServerSize {
     if object.kind() != "LeaderWorkerSet" {
-        let all = templates.iter().map(Spread::of_template);
-        return all.into_iter().find(|spread| *spread != Spread::OnePod).unwrap_or(Spread::OnePod);
+        let all = templates.iter().map(ServerSize::of_template);
+        return all.into_iter().find(|size| *size != ServerSize::OnePod).unwrap_or(ServerSize::OnePod);
     }
     match object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) {
-        Some(..=1) => Spread::OnePod,
-        Some(size) => Spread::Pods(size),
-        None => Spread::Unknown,
+        Some(..=1) => ServerSize::OnePod,
+        Some(size) => ServerSize::Pods(size),
+        None => ServerSize::Unknown,
     }
 }
 

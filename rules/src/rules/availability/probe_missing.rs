@@ -49,7 +49,7 @@ use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, option, words};
-use crate::workload::launcher::Spread;
+use crate::workload::launcher::ServerSize;
 use crate::workload::server::{server_of, serving_container, uses_device};
 use crate::workload::template::replicas;
 
@@ -111,7 +111,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether a container may be another rank of its server than the first, the only one that answers requests. The leader of
 /// a group is the first.
 fn may_be_later_rank(object: &Object, container: &Node<'_>) -> bool {
-    if object.kind() == "LeaderWorkerSet" || Spread::of(container) == Spread::OnePod {
+    if object.kind() == "LeaderWorkerSet" || ServerSize::of(container) == ServerSize::OnePod {
         return false;
     }
     let words = words(container);

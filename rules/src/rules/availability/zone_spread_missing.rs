@@ -54,7 +54,7 @@
 use super::serving::{model_server, tell_autoscaler};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
-use crate::workload::launcher::Spread;
+use crate::workload::launcher::ServerSize;
 use crate::workload::server::uses_device;
 
 pub(crate) static RULE: Rule = Rule {
@@ -91,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             || affinity.is_unknown()
             || spec.has_unknown_key();
         // Ranks of one server exchange data all the time.
-        let is_one_server = Spread::of_template(&template) != Spread::OnePod;
+        let is_one_server = ServerSize::of_template(&template) != ServerSize::OnePod;
         if settled || is_one_server || claims || pinned || !uses_device(&template) {
             continue;
         }

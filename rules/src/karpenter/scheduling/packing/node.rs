@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Packer;
+use super::pods::QUICK;
 use crate::catalog::{InstanceType, TypeSet};
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::candidate::Candidate;
 use crate::karpenter::scheduling::input::{HostPort, ResourceList};
 use crate::karpenter::scheduling::instance_types::{filter_types, unmet_min_values};
-use crate::karpenter::scheduling::pod_requirements::{Relaxation, host_ports_conflict, pod_requirements};
+use crate::karpenter::scheduling::pod_requirements::{Relaxation, host_ports_conflict};
 use crate::karpenter::scheduling::resources::{NodeResources, POD_ENI, add, allocatable};
 
 /// The resources of a new node of a type for pods.
@@ -38,8 +39,8 @@ pub(super) struct OpenNodes {
     pub(super) total: u64,
     pub(super) nodes: u64,
     pub(super) launched: bool,
-    /// The most of some resources that any of the types has left.
-    pub(super) most: ResourceList,
+    /// The most of each resource of [`QUICK`] that any of the types has left, in thousandths.
+    pub(super) most: [i128; QUICK.len()],
 }
 
 /// The number of pods of a group that a node has room for, and the requirements and types of the node with them.
@@ -57,9 +58,16 @@ impl<'s, 'a> Packer<'s, 'a> {
         at: usize,
         state: usize,
     ) -> Option<(OpenNodes, NodeRoom)> {
-        // The pool rejects the pod even on an empty node.
-        let admitted = self.pods[at].admitted[state][candidate].as_ref()?;
-        let types = self.within_limits(candidate, &admitted.and(&self.types[candidate]));
+        let within_limits = self.within_limits(candidate);
+        if within_limits.is_empty() {
+            return None;
+        }
+        // `None` if the pool rejects the pod even on an empty node.
+        let admitted = self.pods[at].admitted(self.scheduler, state, candidate)?;
+        let types = admitted.and(within_limits);
+        if types.is_empty() {
+            return None;
+        }
         let from = &self.scheduler.candidates[candidate];
         let node = OpenNodes::new(candidate, from.nodes.requirements.clone(), types);
         let room = self.room(&node, at, state)?;
@@ -70,23 +78,23 @@ impl<'s, 'a> Packer<'s, 'a> {
     pub(super) fn room(&self, node: &OpenNodes, at: usize, state: usize) -> Option<NodeRoom> {
         let pod = &self.pods[at];
         // The taints of the pool, and everything else that does not depend on the other pods of the node.
-        pod.admitted[state][node.candidate].as_ref()?;
+        pod.admitted(self.scheduler, state, node.candidate)?;
         // `Topology.AddRequirements` with the host name as the domain.
-        let bound = self.host_bound(node, at, &pod.states[state]);
+        let bound = self.host_bound(node, at, &pod.states[state].relaxation);
         if bound == 0 {
             return None;
         }
         let candidate = &self.scheduler.candidates[node.candidate];
         let class = candidate.pool.class.as_ref();
-        let required = pod_requirements(pod.group.pod, &pod.states[state]);
+        let required = &pod.states[state].required;
         let mut requirements = node.requirements.clone();
         let mut types = node.types;
+        // The types of a node meet its requirements, which only pods with requirements narrow.
         if required.iter().next().is_some() {
-            // The pods that are there have narrowed the requirements of the node.
-            requirements.compatible(&required).ok()?;
-            requirements.add_all(&required);
+            requirements.compatible(required).ok()?;
+            requirements.add_all(required);
+            types = filter_types(types, &requirements, class, &self.scheduler.settings);
         }
-        types = filter_types(types, &requirements, class, &self.scheduler.settings);
         for daemon in candidate.daemons.iter().filter(|_| !pod.ports.is_empty()) {
             let taken =
                 |port: &&'s HostPort| daemon.ports.iter().any(|other| host_ports_conflict(port, other));
@@ -193,13 +201,11 @@ impl<'s, 'a> Packer<'s, 'a> {
     /// Works out the most that any type of a node has left.
     pub(super) fn update_most(&mut self, node: usize) {
         let open = &self.open[node];
-        let mut most = ResourceList::new();
+        let mut most = [i128::MIN; QUICK.len()];
         for instance in open.types.iter() {
             let free = self.free_of(open.candidate, instance);
-            for name in ["cpu", "memory", "pods", "nvidia.com/gpu"] {
-                let left = free.get(name) - open.used.get(name).copied().unwrap_or(0);
-                let known = most.entry(name.to_owned()).or_insert(left);
-                *known = (*known).max(left);
+            for (most, name) in most.iter_mut().zip(QUICK) {
+                *most = (*most).max(free.get(name) - open.used.get(name).copied().unwrap_or(0));
             }
         }
         self.open[node].most = most;
@@ -218,13 +224,13 @@ impl OpenNodes {
             total: 0,
             nodes: 1,
             launched: false,
-            most: ResourceList::new(),
+            most: [i128::MAX; QUICK.len()],
         }
     }
 
     /// Whether a pod may have room: a quick check, which says no for most full nodes.
-    pub(super) fn may_have_room(&self, need: &ResourceList) -> bool {
-        self.most.iter().all(|(name, most)| need.get(name).is_none_or(|amount| amount <= most))
+    pub(super) fn may_have_room(&self, quick: &[i128; QUICK.len()]) -> bool {
+        self.most.iter().zip(quick).all(|(most, amount)| *amount == 0 || amount <= most)
     }
 
     /// Whether these nodes equal others that were started before.
