@@ -143,13 +143,13 @@ impl Situation<'_> {
     pub fn capacity(&self, cluster: &Cluster) -> Capacity {
         let scheduler = self.scheduler();
         let demands = self.demands(&scheduler, cluster);
-        let floor = self.load(&scheduler, &demands, |(floor, _)| floor);
         let is_fixed = |demand: &Demand<'_>| demand.counts.is_none_or(|(floor, ceiling)| floor == ceiling);
-        let ceiling = if demands.iter().all(is_fixed) {
-            floor.clone()
-        } else {
-            self.load(&scheduler, &demands, |(_, ceiling)| ceiling)
-        };
+        let load = |of| self.load(&scheduler, &demands, of);
+        if demands.iter().all(is_fixed) {
+            let floor = load(|(floor, _)| floor);
+            return Capacity { ceiling: floor.clone(), floor };
+        }
+        let (floor, ceiling) = rayon::join(|| load(|(floor, _)| floor), || load(|(_, ceiling)| ceiling));
         Capacity { floor, ceiling }
     }
 
@@ -296,7 +296,7 @@ impl Situation<'_> {
             let parts: Vec<Part<'d>> = packed.iter().flat_map(in_parts).collect();
             let of_parts: Vec<&Demand<'_>> = parts.iter().map(|part| part.demand).collect();
             let groups: Vec<PodGroup<'_>> =
-                parts.iter().enumerate().map(|(at, part)| pod_group(part, at, &of_parts)).collect();
+                parts.iter().enumerate().map(|(at, part)| self.pod_group(part, at, &of_parts)).collect();
             let packing = scheduler.pack(&groups, self.options.region.as_deref());
             (packing, parts)
         };
@@ -313,6 +313,30 @@ impl Situation<'_> {
             (true, true) => FitVerdict::Fits,
         };
         load
+    }
+
+    /// The pods of a part, with their constraints on pods of the same node.
+    fn pod_group<'d>(&self, part: &'d Part<'_>, at: usize, demands: &[&Demand<'_>]) -> PodGroup<'d> {
+        let Part { demand, pod, count } = part;
+        let on_host = rules_of(&demand.template).into_iter().map(|(kind, required, node)| {
+            // Pods that share no other domain share no node either.
+            let apart = kind == TopologyKind::AntiAffinity && required;
+            if node.get("topologyKey").text() != Some(HOSTNAME) && !apart {
+                return None;
+            }
+            let counts = selected(demands, at, &node);
+            match kind {
+                TopologyKind::Affinity => None,
+                TopologyKind::AntiAffinity => Some(HostRule { counts, before: 0, mutual: required }),
+                TopologyKind::Spread => {
+                    let skew = u64::try_from(node.get("maxSkew").int().unwrap_or(1)).unwrap_or(1).max(1);
+                    // A new node is always possible, so the minimum number of pods on a node is 0.
+                    let before = if counts.contains(&at) { skew - 1 } else { skew };
+                    Some(HostRule { counts, before, mutual: false })
+                }
+            }
+        });
+        PodGroup { pod, asked: self.asked(pod), count: *count, on_host: on_host.collect(), ports: Vec::new() }
     }
 
     fn tell_unplaced(
@@ -522,30 +546,6 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
 
 fn selects(term: &Node<'_>, template: &Template<'_>) -> Option<bool> {
     matches(&term.get("labelSelector"), &template.labels())
-}
-
-/// The pods of a part, with their constraints on pods of the same node.
-fn pod_group<'d>(part: &'d Part<'_>, at: usize, demands: &[&Demand<'_>]) -> PodGroup<'d> {
-    let Part { demand, pod, count } = part;
-    let on_host = rules_of(&demand.template).into_iter().map(|(kind, required, node)| {
-        // Pods that share no other domain share no node either.
-        let apart = kind == TopologyKind::AntiAffinity && required;
-        if node.get("topologyKey").text() != Some(HOSTNAME) && !apart {
-            return None;
-        }
-        let counts = selected(demands, at, &node);
-        match kind {
-            TopologyKind::Affinity => None,
-            TopologyKind::AntiAffinity => Some(HostRule { counts, before: 0, mutual: required }),
-            TopologyKind::Spread => {
-                let skew = u64::try_from(node.get("maxSkew").int().unwrap_or(1)).unwrap_or(1).max(1);
-                // A new node is always possible, so the minimum number of pods on a node is 0.
-                let before = if counts.contains(&at) { skew - 1 } else { skew };
-                Some(HostRule { counts, before, mutual: false })
-            }
-        }
-    });
-    PodGroup { pod, count: *count, on_host: on_host.collect(), ports: Vec::new() }
 }
 
 /// The positions of the demands whose pods a term or constraint selects.

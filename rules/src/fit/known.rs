@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fit::Situation;
-use crate::karpenter::scheduling::{Outcome, Pod, Scheduler, Verdict};
+use crate::karpenter::scheduling::{AskedPools, Outcome, Pod, Scheduler, Verdict};
 
 type Survey = Arc<[(usize, Outcome)]>;
 
@@ -14,6 +14,7 @@ type Survey = Arc<[(usize, Outcome)]>;
 pub(super) struct Known {
     verdicts: Mutex<HashMap<Pod, Verdict>>,
     surveys: Mutex<HashMap<Pod, Survey>>,
+    asked: Mutex<HashMap<Pod, Arc<AskedPools>>>,
 }
 
 impl Situation<'_> {
@@ -26,6 +27,17 @@ impl Situation<'_> {
         let verdict = scheduler.decide(pod);
         verdicts().insert(pod.clone(), verdict.clone());
         verdict
+    }
+
+    /// What pools answered the scheduler of the situation so far when it placed such pods.
+    pub(super) fn asked(&self, pod: &Pod) -> Arc<AskedPools> {
+        let mut asked = self.known.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = asked.get(pod) {
+            return Arc::clone(known);
+        }
+        let new = Arc::default();
+        asked.insert(pod.clone(), Arc::clone(&new));
+        new
     }
 
     /// What each pool answers `scheduler`, that of the situation, about a pod.

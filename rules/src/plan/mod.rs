@@ -15,8 +15,8 @@ mod nodes;
 mod pods;
 mod rollout;
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use crate::cluster::Cluster;
 use crate::fit::{Capacity, Situation};
@@ -69,14 +69,14 @@ impl SetPlan {
 pub(crate) struct View<'c> {
     side: Side<'c>,
     situation: Situation<'c>,
-    capacity: OnceCell<Capacity>,
-    tenants: OnceCell<BTreeMap<String, Vec<Object>>>,
+    capacity: OnceLock<Capacity>,
+    tenants: OnceLock<BTreeMap<String, Vec<Object>>>,
 }
 
 impl<'c> View<'c> {
     fn of(side: Side<'c>) -> View<'c> {
         let situation = Situation::read(side.cluster, side.platform, None);
-        View { side, situation, capacity: OnceCell::new(), tenants: OnceCell::new() }
+        View { side, situation, capacity: OnceLock::new(), tenants: OnceLock::new() }
     }
 
     fn capacity(&self) -> &Capacity {
@@ -100,10 +100,15 @@ impl<'c> View<'c> {
 /// far as the caller knows them.
 #[must_use]
 pub fn plan(before: Side<'_>, after: Side<'_>, counts: &BTreeMap<String, u64>) -> SetPlan {
-    let (before, after) = (View::of(before), View::of(after));
+    let (before, after) = rayon::join(|| View::of(before), || View::of(after));
+    let has_pools = !before.situation.is_empty() || !after.situation.is_empty();
+    if has_pools {
+        // Placing all pods of both sides takes most of the time of a plan.
+        rayon::join(|| before.capacity(), || after.capacity());
+    }
     let pools = nodes::pools(&before, &after, counts);
     let classes = nodes::classes(&before, &after, &pools);
-    if before.situation.is_empty() && after.situation.is_empty() {
+    if !has_pools {
         return SetPlan { pools, classes, moves: Vec::new(), money: None };
     }
     let moves = pods::moves(&before, &after);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::fit::{
@@ -139,20 +140,17 @@ pub(super) fn moves(before: &View<'_>, after: &View<'_>) -> Vec<Move> {
     let is_around_same = before.side.platform == after.side.platform && around(before) == around(after);
     let keys: BTreeSet<&Key> = old.keys().chain(new.keys()).collect();
     let schedulers = (before.situation.scheduler(), after.situation.scheduler());
-    let mut moves = Vec::new();
-    for key in keys {
-        let (old, new) =
-            (old.get(key).map_or(&[][..], Vec::as_slice), new.get(key).map_or(&[][..], Vec::as_slice));
-        for (old, new) in crate::plan::nodes::versions(old, new) {
-            if let (Some(old), Some(new)) = (old, new)
-                && is_around_same
-                && spec_of(old) == spec_of(new)
-            {
-                continue;
-            }
-            moves.extend(of_workload((old, new), (before, after), (&schedulers.0, &schedulers.1)));
-        }
-    }
+    let versions = |key: &Key| {
+        let of = |side: &BTreeMap<Key, Vec<_>>| side.get(key).cloned().unwrap_or_default();
+        crate::plan::nodes::versions(&of(&old), &of(&new))
+    };
+    let pairs: Vec<(Option<&Object>, Option<&Object>)> = keys.into_iter().flat_map(versions).collect();
+    let is_same = |old: Option<&Object>, new: Option<&Object>| {
+        is_around_same && old.zip(new).is_some_and(|(old, new)| spec_of(old) == spec_of(new))
+    };
+    let changed = pairs.into_par_iter().filter(|(old, new)| !is_same(*old, *new));
+    let of_pair = |pair| of_workload(pair, (before, after), (&schedulers.0, &schedulers.1));
+    let mut moves: Vec<Move> = changed.flat_map_iter(of_pair).collect();
     moves.sort_by_key(|one| (!one.fits_nowhere(), one.turns.first().copied()));
     moves
 }

@@ -30,7 +30,7 @@ pub use instance_types::{
     Admitted, admitted, admitted_types, admitted_without_class, auto_mode_types, crashing_keys, matching,
     pool_requirements, smallest_conflict, validation_error,
 };
-pub use packing::{FullPool, HostRule, NodeGroup, Packing, PodGroup, UnplacedPods};
+pub use packing::{AskedPools, FullPool, HostRule, NodeGroup, Packing, PodGroup, UnplacedPods};
 pub use pod_requirements::{effective_tolerations, tolerates};
 pub use resources::{NodeResources, allocatable, capacity, crashes, pod_requests};
 pub use room::types_with_room;

@@ -13,6 +13,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::catalog::{InstanceType, TypeSet, retired};
 use crate::karpenter::requirement::Requirements;
@@ -27,6 +28,7 @@ mod node;
 mod pods;
 
 use node::{FreeResources, NodeRoom, OpenNodes};
+pub use pods::AskedPools;
 use pods::PendingPods;
 
 /// Maximum number of batches that are tried one after the other. Each that starts a node leaves less to do.
@@ -37,6 +39,8 @@ const NODES: &str = "nodes";
 #[derive(Debug, Clone)]
 pub struct PodGroup<'a> {
     pub pod: &'a Pod,
+    /// What the pools of the scheduler answered about such a pod so far.
+    pub asked: Arc<AskedPools>,
     pub count: u64,
     /// For each rule of spread and pod affinity of the pod, its bound on pods that share a node, if it is about the host name.
     pub on_host: Vec<Option<HostRule>>,
