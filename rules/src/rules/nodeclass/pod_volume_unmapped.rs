@@ -1,0 +1,138 @@
+//! A class maps a volume, and not the one for images and pods.
+//!
+//! # Why
+//! The AMI family decides on which volume a node keeps images, logs and the files of pods: Bottlerocket on
+//! `/dev/xvdb`, 20 GiB by default, beside `/dev/xvda` for the operating system; AL2 and AL2023 on `/dev/xvda`,
+//! 20 GiB; Windows on `/dev/sda1`, 50 GiB. A class that maps only the device of another family pays for a volume
+//! that nothing mounts. The right one stays as it is, fills up, and the kubelet evicts pods. This is often left over
+//! when a class is moved from one family to another.
+//!
+//! With `rootVolume: true` on `/dev/xvda` of Bottlerocket, Karpenter counts that volume as the disk of pods: those
+//! that request `ephemeral-storage` do not fit, however large `/dev/xvdb` is.
+//!
+//! User data that sets up a disk is taken for the one that mounts the volume.
+//!
+//! # Fix
+//! Map the device of the family with the size that images and pods need. For Bottlerocket, leave out `rootVolume`:
+//! Karpenter knows which of the two volumes pods use.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms: [{alias: bottlerocket@v1.44.0}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    blockDeviceMappings:
+//! -    - deviceName: /dev/xvda # <-
+//! +    - deviceName: /dev/xvdb
+//!        ebs: {volumeSize: 200Gi, encrypted: true}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
+//! - <https://github.com/bottlerocket-os/bottlerocket#default-volumes>
+
+use crate::karpenter::node_class::{pod_device, volume_gib};
+use crate::karpenter::scheduling::AmiFamily;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pod-volume-unmapped",
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("pod_volume_unmapped.rs")),
+    check: Check::NodeClass(check),
+    ..Rule::warning(Group::NodeClass)
+};
+
+/// What a class maps by mistake: the devices on which other families keep images and pods, and the size that each volume has to
+/// exceed, in GiB, so that it is not meant for something small.
+struct Mistaken {
+    family: &'static str,
+    devices: &'static [&'static str],
+    above: u64,
+}
+
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    miscounted(class, ctx);
+    let family = class.family()?;
+    let device = pod_device(family);
+    let mistaken = mistaken(class, family)?;
+    let may_be_it = |m: Node<'_>| m.get("deviceName").text().is_none_or(|name| name == device);
+    if class.block_devices().any(may_be_it) {
+        return None;
+    }
+    let name = class.block_devices().find_map(|m| {
+        let gib = m.path(&["ebs", "volumeSize"]).text().and_then(volume_gib)?;
+        let is_filled = m.path(&["ebs", "snapshotID"]).is_set();
+        let name = m.get("deviceName");
+        let is_mistaken = mistaken.devices.contains(&name.text()?) && gib > mistaken.above && !is_filled;
+        is_mistaken.then_some(name)
+    })?;
+    let (family, written) = (mistaken.family, ellipsize(name.text()?));
+    ctx.report(&name, format!("{family} keeps images and pods on `{device}`, not on `{written}`"))
+        .help(format!("map `{device}` with the size that images and pods need"))
+        .fix(
+            Fix::new(format!("map `{device}` instead; check how full it gets"), Safety::Unsafe)
+                .set(&name, json!(device))
+                .replaces_nodes(),
+        );
+    None
+}
+
+fn mistaken(class: &Ec2NodeClass<'_>, family: AmiFamily) -> Option<Mistaken> {
+    if family == AmiFamily::Bottlerocket {
+        return Some(Mistaken { family: "Bottlerocket", devices: &["/dev/xvda"], above: 4 });
+    }
+    // An AMI that is selected by its name or id may have another root device.
+    if class.alias().is_none() || class.raid0() != Some(false) || may_set_up_disks(class) {
+        return None;
+    }
+    match family {
+        AmiFamily::Al2 => Some(Mistaken { family: "AL2", devices: &["/dev/xvdb", "/dev/sda1"], above: 20 }),
+        AmiFamily::Al2023 => {
+            Some(Mistaken { family: "AL2023", devices: &["/dev/xvdb", "/dev/sda1"], above: 20 })
+        }
+        AmiFamily::Windows => Some(Mistaken { family: "Windows", devices: &["/dev/xvda"], above: 50 }),
+        AmiFamily::Bottlerocket | AmiFamily::Custom => None,
+    }
+}
+
+/// Whether the user data may mount a volume.
+fn may_set_up_disks(class: &Ec2NodeClass<'_>) -> bool {
+    const WORDS: [&str; 8] = ["/dev/", "disk", "fstab", "lsblk", "mkfs", "mount", "nvme", "pvcreate"];
+    class.get("userData").is_set()
+        && class.user_data().is_none_or(|text| {
+            let text = text.to_ascii_lowercase();
+            WORDS.iter().any(|word| text.contains(word))
+        })
+}
+
+/// The system volume is the one that Karpenter counts as the disk of pods.
+fn miscounted(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if class.family() != Some(AmiFamily::Bottlerocket) || class.raid0() != Some(false) {
+        return None;
+    }
+    let is_root = |mapping: &Node<'_>| {
+        mapping.get("rootVolume").bool() == Some(true)
+            && mapping.get("deviceName").text() == Some("/dev/xvda")
+    };
+    let mapping = class.block_devices().find(is_root)?;
+    let root = mapping.get("rootVolume");
+    let size = mapping.path(&["ebs", "volumeSize"]);
+    let counted = size.text().map_or(String::new(), |size| format!(" of {}", ellipsize(size)));
+    let message =
+        format!("Karpenter counts the system volume{counted} as the disk of pods, which is `/dev/xvdb`");
+    ctx.report(&root, message)
+        .at_key()
+        .help("remove `rootVolume`: Karpenter then counts `/dev/xvdb`, or 20Gi where that is not mapped")
+        .fix(
+            Fix::new("remove `rootVolume`; check how much disk pods request", Safety::Unsafe)
+                .remove(&root)
+                .replaces_nodes(),
+        );
+    None
+}
