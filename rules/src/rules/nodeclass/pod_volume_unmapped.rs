@@ -3,18 +3,18 @@
 //! # Why
 //! The AMI family decides on which volume a node keeps images, logs and the files of pods: Bottlerocket on
 //! `/dev/xvdb`, 20 GiB by default, beside `/dev/xvda` for the operating system; AL2 and AL2023 on `/dev/xvda`,
-//! 20 GiB; Windows on `/dev/sda1`, 50 GiB. A class that maps only the device of another family pays for a volume
-//! that nothing mounts. The right one stays as it is, fills up, and the kubelet evicts pods. This is often left over
-//! when a class is moved from one family to another.
+//! 20 GiB; Windows on `/dev/sda1`, 50 GiB. A class that maps only the device of another family pays for a
+//! volume that nothing mounts. The right one stays as it is, fills up, and the kubelet evicts pods. This is
+//! often left over when a class is moved from one family to another.
 //!
-//! With `rootVolume: true` on `/dev/xvda` of Bottlerocket, Karpenter counts that volume as the disk of pods: those
-//! that request `ephemeral-storage` do not fit, however large `/dev/xvdb` is.
+//! With `rootVolume: true` on `/dev/xvda` of Bottlerocket, Karpenter counts that volume as the disk of pods:
+//! those that request `ephemeral-storage` do not fit, however large `/dev/xvdb` is.
 //!
 //! User data that sets up a disk is taken for the one that mounts the volume.
 //!
 //! # Fix
-//! Map the device of the family with the size that images and pods need. For Bottlerocket, leave out `rootVolume`:
-//! Karpenter knows which of the two volumes pods use.
+//! Map the device of the family with the size that images and pods need. For Bottlerocket, leave out
+//! `rootVolume`: Karpenter knows which of the two volumes pods use.
 //!
 //! # Example
 //! ```yaml,diff

@@ -291,8 +291,8 @@ impl<'s, 'a> Packer<'s, 'a> {
         self.pods[at].left = 0;
     }
 
-    /// The nodes of this batch that may get pods of a group, with their room. Nodes with so many pods that those below
-    /// them take all the pods that are left get none, and are not asked.
+    /// The nodes of this batch that may get pods of a group, with their room. A node gets none, and is not asked, if the nodes
+    /// with fewer pods take all that are left.
     fn rooms(&self, at: usize, state: usize) -> Vec<(usize, NodeRoom)> {
         let pod = &self.pods[at];
         let mut nodes: Vec<usize> =
