@@ -284,8 +284,12 @@ impl ServerSize {
 
     /// The pods of a template.
     pub(crate) fn of_template(template: &Template<'_>) -> ServerSize {
-        let all = template.containers().map(|container| ServerSize::of(&container));
-        all.into_iter().find(|size| *size != ServerSize::OnePod).unwrap_or(ServerSize::OnePod)
+        ServerSize::first_beyond_one(template.containers().map(|container| ServerSize::of(&container)))
+    }
+
+    /// The first size that is not one pod.
+    pub(crate) fn first_beyond_one(sizes: impl IntoIterator<Item = ServerSize>) -> ServerSize {
+        sizes.into_iter().find(|size| *size != ServerSize::OnePod).unwrap_or(ServerSize::OnePod)
     }
 }
 

@@ -164,6 +164,17 @@ impl AmiFamily {
             _ => Self::Custom,
         }
     }
+
+    /// How messages call the family.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Al2 => "AL2",
+            Self::Al2023 => "AL2023",
+            Self::Bottlerocket => "Bottlerocket",
+            Self::Windows => "Windows",
+            Self::Custom => "Custom",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]

@@ -177,8 +177,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The pods of one server of a workload: of a group of a LeaderWorkerSet, or as the command states.
 fn pods_of_server(object: &Object, templates: &[Template<'_>]) -> ServerSize {
     if object.kind() != "LeaderWorkerSet" {
-        let all = templates.iter().map(ServerSize::of_template);
-        return all.into_iter().find(|size| *size != ServerSize::OnePod).unwrap_or(ServerSize::OnePod);
+        return ServerSize::first_beyond_one(templates.iter().map(ServerSize::of_template));
     }
     match object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) {
         Some(..=1) => ServerSize::OnePod,

@@ -50,12 +50,11 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .at_key()
             .help("write the taints into the NodePool");
     }
-    let family = match class.family()? {
-        AmiFamily::Al2 => "AL2",
-        AmiFamily::Bottlerocket => "Bottlerocket",
-        AmiFamily::Windows => "Windows",
-        AmiFamily::Al2023 | AmiFamily::Custom => return None,
-    };
+    let family = class.family()?;
+    if matches!(family, AmiFamily::Al2023 | AmiFamily::Custom) {
+        return None;
+    }
+    let family = family.name();
     for node in kubelet::unsupported(class) {
         let pointer = node.pointer();
         let field = pointer.steps().last().map_or("", String::as_str);

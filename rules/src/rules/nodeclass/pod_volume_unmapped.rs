@@ -48,19 +48,11 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodeClass)
 };
 
-/// What a class maps by mistake: the devices on which other families keep images and pods, and the size that each volume has to
-/// exceed, in GiB, so that it is not meant for something small.
-struct Mistaken {
-    family: &'static str,
-    devices: &'static [&'static str],
-    above: u64,
-}
-
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     miscounted(class, ctx);
     let family = class.family()?;
     let device = pod_device(family);
-    let mistaken = mistaken(class, family)?;
+    let (mistaken, above) = mistaken(class, family)?;
     let may_be_it = |m: Node<'_>| m.get("deviceName").text().is_none_or(|name| name == device);
     if class.block_devices().any(may_be_it) {
         return None;
@@ -69,10 +61,10 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let gib = m.path(&["ebs", "volumeSize"]).text().and_then(volume_gib)?;
         let is_filled = m.path(&["ebs", "snapshotID"]).is_set();
         let name = m.get("deviceName");
-        let is_mistaken = mistaken.devices.contains(&name.text()?) && gib > mistaken.above && !is_filled;
+        let is_mistaken = mistaken.contains(&name.text()?) && gib > above && !is_filled;
         is_mistaken.then_some(name)
     })?;
-    let (family, written) = (mistaken.family, ellipsize(name.text()?));
+    let (family, written) = (family.name(), ellipsize(name.text()?));
     ctx.report(&name, format!("{family} keeps images and pods on `{device}`, not on `{written}`"))
         .help(format!("map `{device}` with the size that images and pods need"))
         .fix(
@@ -83,20 +75,19 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-fn mistaken(class: &Ec2NodeClass<'_>, family: AmiFamily) -> Option<Mistaken> {
+/// The devices on which other families keep images and pods, and the size in GiB that a volume has to exceed, so that it is not
+/// meant for something small.
+fn mistaken(class: &Ec2NodeClass<'_>, family: AmiFamily) -> Option<(&'static [&'static str], u64)> {
     if family == AmiFamily::Bottlerocket {
-        return Some(Mistaken { family: "Bottlerocket", devices: &["/dev/xvda"], above: 4 });
+        return Some((&["/dev/xvda"], 4));
     }
     // An AMI that is selected by its name or id may have another root device.
     if class.alias().is_none() || class.raid0() != Some(false) || may_set_up_disks(class) {
         return None;
     }
     match family {
-        AmiFamily::Al2 => Some(Mistaken { family: "AL2", devices: &["/dev/xvdb", "/dev/sda1"], above: 20 }),
-        AmiFamily::Al2023 => {
-            Some(Mistaken { family: "AL2023", devices: &["/dev/xvdb", "/dev/sda1"], above: 20 })
-        }
-        AmiFamily::Windows => Some(Mistaken { family: "Windows", devices: &["/dev/xvda"], above: 50 }),
+        AmiFamily::Al2 | AmiFamily::Al2023 => Some((&["/dev/xvdb", "/dev/sda1"], 20)),
+        AmiFamily::Windows => Some((&["/dev/xvda"], 50)),
         AmiFamily::Bottlerocket | AmiFamily::Custom => None,
     }
 }

@@ -118,25 +118,23 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
 fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<'_>) {
     use Form::{Mime, NodeConfig, PowerShell, Shell, Toml};
     let form = Form::of(text);
-    let (name, unreadable, help): (_, &[Form], _) = match family {
+    let (unreadable, help): (&[Form], _) = match family {
         AmiFamily::Bottlerocket => (
-            "Bottlerocket",
             &[Shell, Mime, NodeConfig, PowerShell],
             "write settings in TOML, such as `[settings.kubernetes]`",
         ),
-        AmiFamily::Al2023 => {
-            ("AL2023", &[Toml, PowerShell], "write a shell script, a MIME archive or a NodeConfig")
-        }
-        AmiFamily::Al2 => ("AL2", &[Toml, PowerShell, NodeConfig], "write a shell script or a MIME archive"),
+        AmiFamily::Al2023 => (&[Toml, PowerShell], "write a shell script, a MIME archive or a NodeConfig"),
+        AmiFamily::Al2 => (&[Toml, PowerShell, NodeConfig], "write a shell script or a MIME archive"),
         AmiFamily::Windows => (
-            "Windows",
             &[Shell, Mime, NodeConfig, Toml, PowerShell],
             "write PowerShell without tags around it: Karpenter adds them",
         ),
         AmiFamily::Custom => return,
     };
     if unreadable.contains(&form) {
-        ctx.report(node, format!("{name} does not read {} as user data", form.name())).at_key().help(help);
+        ctx.report(node, format!("{} does not read {} as user data", family.name(), form.name()))
+            .at_key()
+            .help(help);
     } else if family == AmiFamily::Al2023
         && let Some(call) = significant_lines(text).find(|line| calls_bootstrap(line))
     {
