@@ -335,7 +335,7 @@ impl<'i> Views<'i> {
     }
 
     /// The pools whose zones are of other regions than this one, by region, in the order of the index.
-    pub(crate) fn pools_beyond(self, region: &str) -> impl Iterator<Item = &'i [Object]> {
+    pub(crate) fn pools_of_other_regions(self, region: &str) -> impl Iterator<Item = &'i [Object]> {
         let table = self.cluster.table::<PoolsByRegion>();
         table.keys().into_iter().filter(move |other| *other != region).map(|other| table.get(other))
     }

@@ -69,8 +69,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let before = pools.iter().take_while(|other| other.sort_key() < object.sort_key());
         before.take(MAX_COMPARED).find(|other| ctx.cluster().surely_pairs(object, other)).cloned()
     };
-    let beyond = ctx.cluster().views().pools_beyond(region);
-    let other = beyond.filter_map(earlier).min_by(|a, b| a.sort_key().cmp(&b.sort_key()))?;
+    let elsewhere = ctx.cluster().views().pools_of_other_regions(region);
+    let other = elsewhere.filter_map(earlier).min_by(|a, b| a.sort_key().cmp(&b.sort_key()))?;
     let (node, elsewhere) = listed_zones(&NodePool::new(&other)?).next()?;
     let message = format!(
         "pool `{}` is in {region}, and pool `{}` of the same cluster in {elsewhere}",

@@ -295,8 +295,9 @@ impl<'s, 'a> Packer<'s, 'a> {
     /// with fewer pods take all that are left.
     fn rooms(&self, at: usize, state: usize) -> Vec<(usize, NodeRoom)> {
         let pod = &self.pods[at];
-        let mut nodes: Vec<usize> =
-            (0..self.open.len()).filter(|node| self.open[*node].may_have_room(&pod.quick)).collect();
+        let mut nodes: Vec<usize> = (0..self.open.len())
+            .filter(|node| self.open[*node].may_have_room(&pod.common_requests))
+            .collect();
         nodes.sort_by_key(|node| self.open[*node].total);
         let mut rooms: Vec<(usize, NodeRoom)> = Vec::new();
         let mut level = None;

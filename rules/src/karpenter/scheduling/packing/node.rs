@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Packer;
-use super::pods::QUICK;
+use super::pods::COMMON_RESOURCES;
 use crate::catalog::{InstanceType, TypeSet};
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::candidate::Candidate;
@@ -39,8 +39,8 @@ pub(super) struct OpenNodes {
     pub(super) total: u64,
     pub(super) nodes: u64,
     pub(super) launched: bool,
-    /// The most of each resource of [`QUICK`] that any of the types has left, in thousandths.
-    pub(super) most: [i128; QUICK.len()],
+    /// The most of each resource of [`COMMON_RESOURCES`] that any of the types has left, in thousandths.
+    pub(super) most: [i128; COMMON_RESOURCES.len()],
 }
 
 /// The number of pods of a group that a node has room for, and the requirements and types of the node with them.
@@ -201,10 +201,10 @@ impl<'s, 'a> Packer<'s, 'a> {
     /// Works out the most that any type of a node has left.
     pub(super) fn update_most(&mut self, node: usize) {
         let open = &self.open[node];
-        let mut most = [i128::MIN; QUICK.len()];
+        let mut most = [i128::MIN; COMMON_RESOURCES.len()];
         for instance in open.types.iter() {
             let free = self.free_of(open.candidate, instance);
-            for (most, name) in most.iter_mut().zip(QUICK) {
+            for (most, name) in most.iter_mut().zip(COMMON_RESOURCES) {
                 *most = (*most).max(free.get(name) - open.used.get(name).copied().unwrap_or(0));
             }
         }
@@ -224,13 +224,13 @@ impl OpenNodes {
             total: 0,
             nodes: 1,
             launched: false,
-            most: [i128::MAX; QUICK.len()],
+            most: [i128::MAX; COMMON_RESOURCES.len()],
         }
     }
 
     /// Whether a pod may have room: a quick check, which says no for most full nodes.
-    pub(super) fn may_have_room(&self, quick: &[i128; QUICK.len()]) -> bool {
-        self.most.iter().zip(quick).all(|(most, amount)| *amount == 0 || amount <= most)
+    pub(super) fn may_have_room(&self, requests: &[i128; COMMON_RESOURCES.len()]) -> bool {
+        self.most.iter().zip(requests).all(|(most, amount)| *amount == 0 || amount <= most)
     }
 
     /// Whether these nodes equal others that were started before.

@@ -13,15 +13,15 @@ use crate::karpenter::scheduling::scheduler::Scheduler;
 use crate::karpenter::scheduling::verdict::Uncertainty;
 
 /// The resources by which most full nodes are told from nodes with room.
-pub(super) const QUICK: [&str; 4] = ["cpu", "memory", "pods", "nvidia.com/gpu"];
+pub(super) const COMMON_RESOURCES: [&str; 4] = ["cpu", "memory", "pods", "nvidia.com/gpu"];
 
 /// Equal pods with what follows from them.
 pub(super) struct PendingPods<'s> {
     pub(super) group: PodGroup<'s>,
     pub(super) left: u64,
     pub(super) need: ResourceList,
-    /// What the pods request of the resources of [`QUICK`], in thousandths.
-    pub(super) quick: [i128; QUICK.len()],
+    /// What the pods request of the resources of [`COMMON_RESOURCES`], in thousandths.
+    pub(super) common_requests: [i128; COMMON_RESOURCES.len()],
     pub(super) ports: Vec<&'s HostPort>,
     pub(super) states: Vec<State<'s>>,
     tolerations: Vec<Toleration>,
@@ -48,15 +48,12 @@ impl<'s> PendingPods<'s> {
             required: pod_requirements(group.pod, &relaxation),
             relaxation,
         };
-        let states: Vec<State<'s>> = scheduler.relaxations(group.pod).into_iter().map(state).collect();
-        let unasked = || scheduler.candidates.iter().map(|_| OnceLock::new()).collect();
-        group.asked.0.get_or_init(|| states.iter().map(|_| unasked()).collect());
         Self {
             left: group.count,
-            quick: QUICK.map(|name| need.get(name).copied().unwrap_or(0)),
+            common_requests: COMMON_RESOURCES.map(|name| need.get(name).copied().unwrap_or(0)),
             need,
             ports: group.pod.containers.iter().flat_map(|container| &container.host_ports).collect(),
-            states,
+            states: scheduler.relaxations(group.pod).into_iter().map(state).collect(),
             tolerations: effective_tolerations(group.pod, &scheduler.settings),
             group: group.clone(),
         }
@@ -69,12 +66,13 @@ impl<'s> PendingPods<'s> {
         state: usize,
         candidate: usize,
     ) -> Option<&TypeSet> {
-        self.ask(scheduler, state, candidate)?.as_deref().ok()
+        self.ask(scheduler, state, candidate).as_deref().ok()
     }
 
-    fn ask(&self, scheduler: &Scheduler<'_>, state: usize, candidate: usize) -> Option<&Answer> {
-        let answer = self.group.asked.0.get()?.get(state)?.get(candidate)?;
-        Some(answer.get_or_init(|| {
+    fn ask(&self, scheduler: &Scheduler<'_>, state: usize, candidate: usize) -> &Answer {
+        let unasked = || scheduler.candidates.iter().map(|_| OnceLock::new()).collect();
+        let answers = self.group.asked.0.get_or_init(|| self.states.iter().map(|_| unasked()).collect());
+        answers[state][candidate].get_or_init(|| {
             let (pod, relaxation) = (self.group.pod, &self.states[state].relaxation);
             let asked = &scheduler.candidates[candidate];
             match asked.admit(pod, relaxation, &self.tolerations, &self.need, scheduler.conditions()) {
@@ -82,7 +80,7 @@ impl<'s> PendingPods<'s> {
                 Err(NotAdmitted::Rejected(_)) => Err(Vec::new()),
                 Err(NotAdmitted::Undecided(why)) => Err(why),
             }
-        }))
+        })
     }
 
     /// What is not known about the candidates that may admit such a pod.
@@ -90,7 +88,7 @@ impl<'s> PendingPods<'s> {
         let mut all = Vec::new();
         for state in 0..self.states.len() {
             for candidate in 0..scheduler.candidates.len() {
-                if let Some(Err(why)) = self.ask(scheduler, state, candidate) {
+                if let Err(why) = self.ask(scheduler, state, candidate) {
                     all.extend(why.iter().cloned());
                 }
             }
