@@ -45,7 +45,7 @@ pub use cluster::versions::{
 };
 pub use file::File;
 pub use kind::Kind;
-pub use kind::definitions::CustomResourceDefinitions;
+pub use kind::definitions::{CustomResourceDefinitions, ServedSchema};
 pub use lint::authority::Authority;
 pub use lint::context::Context;
 pub use lint::engine::Engine;

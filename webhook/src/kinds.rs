@@ -20,6 +20,13 @@ pub fn watched() -> &'static [Kind] {
     WATCHED.get_or_init(|| watched_for(RULES.iter().copied()).into_iter().collect())
 }
 
+/// The kinds whose schemas are read from the API server: those that a webhook is asked about, and for which gpulint has a
+/// schema of some release.
+pub(crate) fn with_schema() -> Vec<Kind> {
+    let has_schema = |kind: &Kind| kind.info().is_some_and(|row| row.schemas.is_some());
+    checked().iter().copied().filter(has_schema).collect()
+}
+
 /// The kinds to watch for rules: those that they look up in the snapshot, those of pairs, and namespaces, whose labels the configuration
 /// can select. Rules for kinds that no webhook is asked about need nothing.
 pub(crate) fn watched_for(rules: impl Iterator<Item = &'static Rule>) -> BTreeSet<Kind> {

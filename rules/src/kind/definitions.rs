@@ -1,4 +1,5 @@
-//! CustomResourceDefinitions that users provide, so that objects are checked against what their own cluster serves.
+//! CustomResourceDefinitions that users provide or that a cluster serves, so that objects are checked against what
+//! their own cluster accepts.
 //!
 //! Only what validation needs is stored: names, versions and schemas. The modules that compile a schema store the
 //! result with it.
@@ -9,9 +10,21 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::Kind;
 use crate::object::{Object, ObjectId};
 
-/// The CustomResourceDefinitions of a configuration. Cheap to clone.
+/// A version of a kind that an API server serves, with its schema.
+#[derive(Clone, Debug)]
+pub struct ServedSchema {
+    pub kind: Kind,
+    /// The resource name in API paths.
+    pub plural: &'static str,
+    pub version: String,
+    /// The structural schema; null if the version has none and accepts everything.
+    pub schema: Arc<Value>,
+}
+
+/// The CustomResourceDefinitions of a configuration or of a cluster. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct CustomResourceDefinitions(Arc<BTreeMap<(String, String), Definition>>);
 
@@ -25,7 +38,7 @@ struct Definition {
 pub(crate) struct ServedVersion {
     version: String,
     /// `openAPIV3Schema`; null if the version has none and accepts everything.
-    pub(crate) schema: Value,
+    pub(crate) schema: Arc<Value>,
     compiled: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
@@ -51,6 +64,18 @@ impl CustomResourceDefinitions {
             }
         }
         Ok(CustomResourceDefinitions(Arc::new(definitions)))
+    }
+
+    /// The definitions of the kinds that an API server serves.
+    pub fn served_by(schemas: impl IntoIterator<Item = ServedSchema>) -> CustomResourceDefinitions {
+        let mut definitions: BTreeMap<(String, String), Definition> = BTreeMap::new();
+        for ServedSchema { kind, plural, version, schema } in schemas {
+            let key = (kind.group.to_owned(), kind.kind.to_owned());
+            let new = || Definition { name: format!("{plural}.{}", kind.group), versions: Vec::new() };
+            let served = ServedVersion { version, schema, compiled: OnceLock::new() };
+            definitions.entry(key).or_insert_with(new).versions.push(served);
+        }
+        CustomResourceDefinitions(Arc::new(definitions))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -129,7 +154,7 @@ impl Definition {
             }
             versions.push(ServedVersion {
                 version: name.to_owned(),
-                schema: version.path(&["schema", "openAPIV3Schema"]).to_json(),
+                schema: Arc::new(version.path(&["schema", "openAPIV3Schema"]).to_json()),
                 compiled: OnceLock::new(),
             });
         }

@@ -394,7 +394,7 @@ pub struct Settings {
     pub keep_suppressed: bool,
     /// The date by which suppressions expire; `None` if none expires.
     pub today: Option<Date>,
-    /// The CustomResourceDefinitions that the user provides.
+    /// The CustomResourceDefinitions that the user provides, or that the cluster of the webhook serves.
     pub definitions: CustomResourceDefinitions,
     pub webhook: WebhookSettings,
     /// Notes for the user about settings that are valid, but may not have the intended effect.

@@ -177,3 +177,86 @@ async fn kinds_that_may_not_be_listed_are_named() {
     let pools = of("cache_synced", "karpenter.sh", "NodePool");
     assert!(metrics.contains(&format!("{pools} 1\n")), "{metrics}");
 }
+
+/// A definition of a release that gpulint does not know has another field; a review takes it as soon as it is served.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_are_checked_against_the_definitions_that_are_served() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpulint"}});
+    make(&cluster, "/api/v1/namespaces", &namespace).await;
+    what_is_published_is_the_definition(&cluster).await;
+    let (folder, balancer) = (Folder::new(), Balancer::start().await);
+    let server = serve(&cluster, &folder, "gpulint", &balancer, &[]).await;
+    assert!(
+        server.process.said().contains("the schemas that the API server serves"),
+        "{}",
+        server.process.said()
+    );
+
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepools.karpenter.sh";
+    let of_template = "properties/spec/properties/template/properties/spec/properties/warmUpSeconds";
+    let patch = json!([{"op": "add", "path": format!("/spec/versions/0/schema/openAPIV3Schema/{of_template}"),
+        "value": {"type": "integer"}}]);
+    let media = "application/json-patch+json";
+    let (code, answer) = cluster.send("PATCH", path, media, patch.to_string().into_bytes()).await;
+    assert_eq!(code, 200, "{answer}");
+    let mut pool = good_pool("later");
+    pool["spec"]["template"]["spec"]["warmUpSeconds"] = 30.into();
+    let dry = format!("{POOLS}?dryRun=All&fieldValidation=Strict");
+    cluster.until("the new field is accepted", async || post(&cluster, &dry, &pool).await.0 == 201).await;
+    pool["spec"]["template"]["spec"]["warmUpSeconds"] = "30".into();
+    assert_eq!(post(&cluster, &dry, &pool).await.0, 422);
+    drop(server);
+}
+
+/// The schemas in OpenAPI documents are those of the definitions, but for what every object has.
+async fn what_is_published_is_the_definition(cluster: &Cluster) {
+    let (_, definitions) = cluster.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await;
+    let mut compared = 0;
+    for definition in definitions["items"].as_array().unwrap() {
+        let names = (definition["spec"]["group"].as_str().unwrap(), &definition["spec"]["names"]["kind"]);
+        for version in definition["spec"]["versions"].as_array().unwrap() {
+            let (group, kind) = names;
+            let path = format!("/openapi/v3/apis/{group}/{}", version["name"].as_str().unwrap());
+            let (_, document) = cluster.get(&path).await;
+            let schemas = document["components"]["schemas"].as_object().unwrap();
+            let mut published = schemas
+                .values()
+                .find(|schema| schema["x-kubernetes-group-version-kind"][0]["kind"] == *kind)
+                .unwrap()
+                .clone();
+            let mut defined = version["schema"]["openAPIV3Schema"].clone();
+            published.as_object_mut().unwrap().remove("x-kubernetes-group-version-kind");
+            for schema in [&mut published, &mut defined] {
+                let fields = schema["properties"].as_object_mut().unwrap();
+                fields.retain(|name, _| !["apiVersion", "kind", "metadata"].contains(&name.as_str()));
+            }
+            let differs = difference("", &published, &defined);
+            assert_eq!(differs, None, "{kind}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 8, "{compared}");
+}
+
+/// The first place at which two values differ.
+fn difference(at: &str, left: &Value, right: &Value) -> Option<String> {
+    match (left, right) {
+        (Value::Object(left), Value::Object(right)) => {
+            let mut keys: Vec<&String> = left.keys().chain(right.keys()).collect();
+            keys.sort();
+            keys.dedup();
+            let of = |of: &serde_json::Map<String, Value>, key: &String| {
+                of.get(key).cloned().unwrap_or(Value::Null)
+            };
+            keys.iter().find_map(|key| difference(&format!("{at}/{key}"), &of(left, key), &of(right, key)))
+        }
+        _ if left == right => None,
+        _ => {
+            let short = |value: &Value| value.to_string().chars().take(120).collect::<String>();
+            Some(format!("{at}: {} is not {}", short(left), short(right)))
+        }
+    }
+}

@@ -15,6 +15,7 @@
 //!   for neither, so `wait_until_ready` does not help.
 
 mod feed;
+mod open_api;
 mod served;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,7 @@ use crate::exemption::{DerivedOwners, has_checked_controller, may_own};
 use crate::metrics::Metrics;
 
 pub(crate) use feed::{Watched, run_watches, typed};
+pub(crate) use open_api::OpenApi;
 
 /// Minimum time between two snapshots.
 const MIN_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);

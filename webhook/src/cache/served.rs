@@ -50,7 +50,7 @@ fn is_watchable(resource: &APIResource, kind: Kind) -> bool {
 }
 
 /// A document of the discovery; `None` if the API server does not have it.
-async fn get<T: DeserializeOwned>(client: &Client, path: String) -> kube::Result<Option<T>> {
+pub(super) async fn get<T: DeserializeOwned>(client: &Client, path: String) -> kube::Result<Option<T>> {
     let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
     match client.request(request).await {
         Ok(found) => Ok(Some(found)),

@@ -1,17 +1,18 @@
-//! The current configuration. It is reloaded when one of its files or the date changes. If the new one is invalid,
-//! this is logged and counted, and the old one stays in use.
+//! The current configuration. It is reloaded when one of its files, the date or what the API server serves changes. If
+//! the new one is invalid, this is logged and counted, and the old one stays in use.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use gpulint_rules::lint::settings::Globs;
-use gpulint_rules::{Engine, Kind, Settings};
+use gpulint_rules::{Cluster, CustomResourceDefinitions, Engine, Kind, Product, Settings, Version};
 
 use crate::evaluation_cache::Versioned;
 use crate::kinds;
 use crate::metrics::Metrics;
+use crate::warm::warm_up;
 
 /// Reads the configuration, including command line flags and today's date. The error is a message for users.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
@@ -23,6 +24,17 @@ pub(crate) struct LiveConfig {
     paths: Vec<PathBuf>,
     /// Namespaces that are exempt in every configuration.
     exempt: Vec<String>,
+    /// What the API server serves, with a number that increases with every change.
+    served: Mutex<(u64, Served)>,
+}
+
+/// What the API server serves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Served {
+    /// The definitions of custom resources. They replace those of the configuration.
+    pub(crate) definitions: CustomResourceDefinitions,
+    /// Its version, which is in use unless the configuration states one.
+    pub(crate) kubernetes: Option<Version>,
 }
 
 impl std::fmt::Debug for LiveConfig {
@@ -32,10 +44,11 @@ impl std::fmt::Debug for LiveConfig {
 }
 
 /// The state on which the configuration depends; a change causes a reload.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     texts: Vec<Option<Vec<u8>>>,
     day: u64,
+    served: u64,
 }
 
 impl LiveConfig {
@@ -52,7 +65,18 @@ impl LiveConfig {
             read,
             paths,
             exempt,
+            served: Mutex::default(),
         })
+    }
+
+    /// Uses what the API server serves from the next refresh on.
+    pub(crate) fn serve(&self, served: Served) {
+        let mut known = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = (known.0 + 1, served);
+    }
+
+    fn served(&self) -> (u64, Served) {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn engine(&self) -> Arc<Versioned<Engine>> {
@@ -69,26 +93,34 @@ impl LiveConfig {
         Fingerprint {
             texts: self.paths.iter().map(|path| std::fs::read(path).ok()).collect(),
             day: unix_seconds / 86_400,
+            served: self.served().0,
         }
     }
 
-    /// Reloads the configuration if the fingerprint differs from `seen`. Not called concurrently.
+    /// Reloads the configuration if the fingerprint differs from `seen`. Not called concurrently. If what is served
+    /// changed, this takes the time to compile its schemas.
     pub(crate) fn refresh(&self, seen: &mut Fingerprint, unix_seconds: u64, metrics: &Metrics) {
         let now = self.fingerprint(unix_seconds);
         if now == *seen {
             return;
         }
-        let only_the_day = now.texts == seen.texts;
+        let is_edited = now.texts != seen.texts;
+        let is_served_anew = now.served != seen.served;
         *seen = now;
         match (self.read)() {
             Ok(settings) => {
                 let settings = with_exempt(settings, &self.exempt);
-                if !only_the_day {
+                if is_edited {
                     log_notes(&settings);
                 }
                 let number = self.engine.load().version + 1;
-                self.engine.store(Arc::new(Versioned { version: number, value: Engine::new(settings) }));
-                if !only_the_day {
+                let engine = Engine::new(with_served(settings, self.served().1));
+                if is_served_anew {
+                    // The schemas are compiled before a review waits for them.
+                    warm_up(&engine, &Cluster::new(false));
+                }
+                self.engine.store(Arc::new(Versioned { version: number, value: engine }));
+                if is_edited {
                     tracing::info!("the configuration was read again");
                     metrics.reloaded("configuration", true);
                 }
@@ -105,6 +137,17 @@ fn log_notes(settings: &Settings) {
     for note in &settings.notes {
         tracing::warn!(%note, "the configuration may not mean what it says");
     }
+}
+
+/// The settings with the definitions of the cluster, which is where the objects of reviews are, and with its version.
+fn with_served(mut settings: Settings, served: Served) -> Settings {
+    if !served.definitions.is_empty() {
+        settings.definitions = served.definitions;
+    }
+    if let Some(version) = served.kubernetes.filter(|_| !settings.platform.is_stated(Product::Kubernetes)) {
+        settings.platform.state(Product::Kubernetes, version);
+    }
+    settings
 }
 
 fn with_exempt(mut settings: Settings, exempt: &[String]) -> Settings {

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gpulint_rules::Cluster;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -35,7 +34,6 @@ use crate::manifests::Install;
 use crate::metrics::Metrics;
 use crate::registration::{Registered, Registration, RegistrationState};
 use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
-use crate::warm::warm_up;
 
 pub use live_config::ReadSettings;
 
@@ -257,13 +255,8 @@ impl Server {
             draining: AtomicBool::new(false),
             metrics,
         });
-        let warming = Arc::clone(&shared);
-        tasks.spawn_blocking(move || {
-            warm_up(&warming.live_config.engine().value, &Cluster::new(false));
-            warming.warm.store(true, Ordering::Relaxed);
-        });
         reload::certificates(&mut tasks, &shared, &options, client.as_ref())?;
-        reload::configuration(&mut tasks, &shared, options.refresh);
+        reload::configuration(&mut tasks, &shared, options.refresh, client.clone());
         if let Some(client) = client {
             let configured = Arc::clone(&shared);
             let wanted = move || configured.live_config.watched();

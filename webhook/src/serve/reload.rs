@@ -1,33 +1,120 @@
 //! The tasks that poll files, the Secret and the webhook configurations, and apply changes.
 
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gpulint_rules::{Cluster, Kind, Version};
 use kube::Client;
 use tokio::task::JoinSet;
 
+use super::live_config::{LiveConfig, Served};
 use super::{Certificates, Options, ServeError, Shared};
+use crate::cache::OpenApi;
 use crate::certificates::{CertificateSpec, SecretData, Store};
+use crate::kinds;
 use crate::registration::Registrar;
 use crate::supervise::catch_panic;
 use crate::tls::{Files, Pair, TlsError, read};
+use crate::warm::warm_up;
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// Spawns the task that reloads the configuration.
-pub(super) fn configuration(tasks: &mut JoinSet<()>, shared: &Arc<Shared>, every: Duration) {
+/// Maximum time until an API server that does not respond is asked again what it serves.
+const SERVED_TIME: Duration = Duration::from_secs(5);
+
+/// Spawns the task that reloads the configuration and what the API server serves, and that makes the first review as fast
+/// as later ones.
+pub(super) fn configuration(
+    tasks: &mut JoinSet<()>,
+    shared: &Arc<Shared>,
+    every: Duration,
+    client: Option<Client>,
+) {
     let shared = Arc::clone(shared);
     tasks.spawn(async move {
+        let mut api = client.map(ServedApi::new);
         let mut seen = shared.live_config.fingerprint(now());
         loop {
-            tokio::time::sleep(every).await;
-            let again = async { shared.live_config.refresh(&mut seen, now(), &shared.metrics) };
+            let again = async {
+                if let Some(api) = &mut api {
+                    api.read(&shared.live_config).await;
+                }
+                // On a thread that may block, because schemas are compiled.
+                let (shared, mut last) = (Arc::clone(&shared), seen.clone());
+                let refreshed = tokio::task::spawn_blocking(move || {
+                    shared.live_config.refresh(&mut last, now(), &shared.metrics);
+                    if !shared.warm.load(Ordering::Relaxed) {
+                        warm_up(&shared.live_config.engine().value, &Cluster::new(false));
+                        shared.warm.store(true, Ordering::Relaxed);
+                    }
+                    last
+                });
+                match refreshed.await {
+                    Ok(last) => seen = last,
+                    Err(error) => resume_unwind(error.into_panic()),
+                }
+            };
             catch_panic("configuration", &shared.metrics, again).await;
+            tokio::time::sleep(every).await;
         }
     });
+}
+
+/// The schemas and the version of the API server, which are read again at every poll.
+struct ServedApi {
+    client: Client,
+    open_api: OpenApi,
+    kinds: Vec<Kind>,
+    served: Served,
+    log: LogOnce,
+}
+
+impl ServedApi {
+    fn new(client: Client) -> ServedApi {
+        ServedApi {
+            client,
+            open_api: OpenApi::default(),
+            kinds: kinds::with_schema(),
+            served: Served::default(),
+            log: LogOnce::default(),
+        }
+    }
+
+    async fn read(&mut self, live_config: &LiveConfig) {
+        const KEPT: &str = "objects are checked against the schemas that are known";
+        let asked = tokio::time::timeout(SERVED_TIME, async {
+            let info = self.client.apiserver_version().await?;
+            Ok::<_, kube::Error>((info, self.open_api.read(&self.client, &self.kinds).await?))
+        });
+        let (info, definitions) = match asked.await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => return self.log.error(KEPT, &error),
+            Err(error) => return self.log.error(KEPT, &error),
+        };
+        self.log.ok();
+        // EKS writes `34+` as the minor version.
+        let version = Version::parse(&format!("{}.{}", info.major, info.minor.trim_end_matches('+')));
+        let is_new = version != self.served.kubernetes;
+        self.served.kubernetes = version;
+        if let Some(definitions) = definitions {
+            self.served.definitions = definitions;
+        } else if !is_new {
+            return;
+        }
+        let kinds = self.served.definitions.served().count();
+        let kubernetes = version.map(|version| version.to_string());
+        tracing::info!(
+            kubernetes,
+            kinds,
+            "objects are checked against the schemas that the API server serves"
+        );
+        live_config.serve(self.served.clone());
+    }
 }
 
 /// Spawns the task that installs the serving certificate and its renewals. Certificate files must be valid at start;
