@@ -1,5 +1,5 @@
-//! The weights of a language model that a server loads: the number of parameters in its name, and the number of bytes
-//! of each.
+//! The weights of a language model that a server loads: the number of parameters in its name or in a table, and the
+//! number of bytes of each.
 
 use crate::tree::node::Node;
 use crate::workload::command::OptionValue;
@@ -78,14 +78,147 @@ const ELSEWHERE: [&str; 12] = [
     "model-loader-extra-config",
 ];
 
-/// The model that a server loads, with the item that names it. `None` if the name does not contain its size, or the
-/// weights may need less memory.
+/// Options with which data-parallel ranks share the experts of a mixture: each rank has a part of them only.
+const SHARED_EXPERTS: [&str; 11] = [
+    "data-parallel-size",
+    "data-parallel-size-local",
+    "dp",
+    "dpl",
+    "dp-size",
+    "enable-dp-attention",
+    "expert-parallel-size",
+    "ep",
+    "ep-size",
+    "ep_size",
+    "moe-a2a-backend",
+];
+
+/// A model whose name does not contain the number of all its parameters.
+struct KnownModel {
+    /// The name after the owner, and the others of the same size, in lower case.
+    names: &'static [&'static str],
+    /// Number of parameters in millions.
+    parameters: u64,
+    /// The precision in which it is published.
+    precision: Precision,
+    is_mixture: bool,
+}
+
+impl KnownModel {
+    /// The precision if it is not the type that a server chooses by default, and that `--dtype` changes.
+    fn published(&self) -> Option<Precision> {
+        (self.precision != Precision::Half).then_some(self.precision)
+    }
+}
+
+const fn mixture(names: &'static [&'static str], parameters: u64, precision: Precision) -> KnownModel {
+    KnownModel { names, parameters, precision, is_mixture: true }
+}
+
+const fn dense(names: &'static [&'static str], parameters: u64) -> KnownModel {
+    KnownModel { names, parameters, precision: Precision::Half, is_mixture: false }
+}
+
+/// Models that people serve, with the totals of their model cards on Hugging Face (of 2026-11). The weights for the
+/// prediction of several tokens, which servers may leave out, are not counted.
+const KNOWN_MODELS: &[KnownModel] = &[
+    mixture(
+        &[
+            "deepseek-r1",
+            "deepseek-r1-zero",
+            "deepseek-r1-0528",
+            "deepseek-v3",
+            "deepseek-v3-base",
+            "deepseek-v3-0324",
+            "deepseek-v3.1",
+            "deepseek-v3.1-base",
+            "deepseek-v3.1-terminus",
+            "deepseek-v3.2",
+            "deepseek-v3.2-exp",
+        ],
+        671_000,
+        Precision::EightBits,
+    ),
+    mixture(
+        &[
+            "deepseek-v2",
+            "deepseek-v2-chat",
+            "deepseek-v2-chat-0628",
+            "deepseek-v2.5",
+            "deepseek-v2.5-1210",
+            "deepseek-coder-v2-base",
+            "deepseek-coder-v2-instruct",
+            "deepseek-coder-v2-instruct-0724",
+        ],
+        236_000,
+        Precision::Half,
+    ),
+    mixture(&["kimi-k2-base", "kimi-k2-instruct", "kimi-k2-instruct-0905"], 1_000_000, Precision::EightBits),
+    mixture(&["kimi-k2-thinking"], 1_000_000, Precision::FourBits),
+    mixture(&["llama-4-scout-17b-16e", "llama-4-scout-17b-16e-instruct"], 109_000, Precision::Half),
+    mixture(&["llama-4-maverick-17b-128e", "llama-4-maverick-17b-128e-instruct"], 400_000, Precision::Half),
+    mixture(&["glm-4.5", "glm-4.5-base", "glm-4.6"], 355_000, Precision::Half),
+    mixture(&["glm-4.5-air", "glm-4.5-air-base"], 106_000, Precision::Half),
+    mixture(&["dbrx-base", "dbrx-instruct"], 132_000, Precision::Half),
+    dense(&["mistral-large-instruct-2407", "mistral-large-instruct-2411"], 123_000),
+    dense(&["pixtral-large-instruct-2411"], 124_000),
+    dense(&["c4ai-command-r-plus", "c4ai-command-r-plus-08-2024"], 104_000),
+    dense(&["c4ai-command-a-03-2025"], 111_000),
+    dense(&["c4ai-command-r-v01", "c4ai-command-r-08-2024"], 35_000),
+    dense(&["phi-4"], 14_000),
+];
+
+/// The words that may follow the name of a known model in that of a copy: its precision and the tools that made it.
+const OF_COPIES: [&str; 18] = [
+    "awq", "gptq", "bf16", "fp16", "fp8", "fp4", "nvfp4", "int4", "int8", "4bit", "8bit", "w4a16", "w8a8",
+    "w8a16", "dynamic", "block", "hf", "bnb",
+];
+
+/// The known model of a name such as `deepseek-ai/DeepSeek-R1` or `acme/DeepSeek-R1-AWQ`. `None` for a path, and for a name
+/// without an owner: in the library of Ollama `deepseek-r1` is a small model.
+fn known_model(name: &str) -> Option<&'static KnownModel> {
+    let name = name.to_ascii_lowercase();
+    let (owner, name) = name.split_once('/')?;
+    if owner.is_empty() || owner == "." || owner == "~" || name.contains('/') {
+        return None;
+    }
+    let is_copy = |rest: &str| {
+        rest.is_empty()
+            || rest
+                .strip_prefix('-')
+                .is_some_and(|rest| rest.split('-').all(|word| OF_COPIES.contains(&word)))
+    };
+    KNOWN_MODELS
+        .iter()
+        .find(|known| known.names.iter().any(|one| name.strip_prefix(one).is_some_and(is_copy)))
+}
+
+/// Whether a name is that of a mixture of experts: `Mixtral-8x7B`, `Qwen3-30B-A3B`, `gpt-oss-120b`.
+fn is_mixture_by_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let number = |text: &str| !text.is_empty() && thousandths(text).is_some();
+    name.contains("gpt-oss")
+        || name.split(['-', '_', '/']).any(|word| {
+            let is_active =
+                word.strip_prefix('a').and_then(|rest| rest.strip_suffix('b')).is_some_and(number);
+            let experts = word.strip_suffix('b').and_then(|rest| rest.split_once('x'));
+            is_active || experts.is_some_and(|(count, each)| number(count) && number(each))
+        })
+}
+
+/// The model that a server loads, with the item that names it. `None` if its size is unknown, or the weights may need
+/// less memory.
 pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<(Weights, Node<'a>)> {
     if launch.may_have_more_options() || launch.has(&ELSEWHERE) {
         return None;
     }
     let (name, node) = launch.model(container)?;
-    let parameters = parameters(&name)?;
+    let known = known_model(&name);
+    let parameters = known.map(|known| known.parameters).or_else(|| parameters(&name))?;
+    let is_mixture = known.map_or_else(|| is_mixture_by_name(&name), |known| known.is_mixture);
+    if is_mixture && launch.has(&SHARED_EXPERTS) {
+        return None;
+    }
     let is_tgi = launch.program.name() == "TGI";
     let setting = launch.setting(container, if is_tgi { &["quantize"] } else { &["quantization", "q"] });
     let loader = launch.option(&["load-format"]);
@@ -101,7 +234,7 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
             let stated = precision_of_method(&method, is_tgi);
             [stated, by_name].into_iter().flatten().min_by_key(|precision| precision.size())?
         }
-        _ => match by_name.or_else(|| native_precision(&name, parameters)) {
+        _ => match by_name.or_else(|| known.map_or_else(|| native_precision(&name), KnownModel::published)) {
             Some(precision) => precision,
             None => match launch.setting(container, &["dtype"]) {
                 OptionValue::Unknown => return None,
@@ -184,16 +317,22 @@ fn precision_in_name(name: &str) -> Option<Option<Precision>> {
     if has(&["quantized", "quant", "compressed", "qat"]) {
         return None;
     }
+    if has(&["bf16", "fp16"]) {
+        return Some(Some(Precision::Half));
+    }
     Some(if has(&["fp32", "f32"]) { Some(Precision::Single) } else { None })
 }
 
 /// The precision in which some models are published, although their names do not contain it.
-fn native_precision(name: &str, parameters: u64) -> Option<Precision> {
+fn native_precision(name: &str) -> Option<Precision> {
     let name = name.to_ascii_lowercase();
+    let is_deepseek =
+        name.contains("deepseek") && parameters(&name).is_some_and(|millions| millions > 600_000);
     if name.contains("gpt-oss") {
-        return Some(Precision::FourBits);
+        Some(Precision::FourBits)
+    } else {
+        is_deepseek.then_some(Precision::EightBits)
     }
-    (name.contains("deepseek") && parameters > 600_000).then_some(Precision::EightBits)
 }
 
 /// The precision for a value of `--quantization`; `None` if it depends on the files of the model.
@@ -243,6 +382,46 @@ mod tests {
     }
 
     #[test]
+    fn models_are_known_by_their_names_and_those_of_copies() {
+        for (name, expected) in [
+            ("deepseek-ai/DeepSeek-R1", Some(671_000)),
+            ("deepseek-ai/DeepSeek-V3.1-Terminus", Some(671_000)),
+            ("acme/DeepSeek-R1-AWQ", Some(671_000)),
+            ("acme/DeepSeek-V3-0324-BF16", Some(671_000)),
+            ("moonshotai/Kimi-K2-Instruct-0905", Some(1_000_000)),
+            ("meta-llama/Llama-4-Scout-17B-16E-Instruct", Some(109_000)),
+            ("acme/Llama-4-Maverick-17B-128E-Instruct-FP8", Some(400_000)),
+            ("microsoft/phi-4", Some(14_000)),
+            // Smaller models, parts and other formats.
+            ("microsoft/Phi-4-mini-instruct", None),
+            ("deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", None),
+            ("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", None),
+            ("deepseek-ai/DeepSeek-V2-Lite", None),
+            ("acme/DeepSeek-R1-GGUF", None),
+            ("acme/DeepSeek-R1-pruned", None),
+            ("deepseek-r1", None),
+            ("/models/DeepSeek-R1", None),
+            ("./DeepSeek-R1", None),
+            ("s3://models/DeepSeek-R1", None),
+        ] {
+            assert_eq!(known_model(name).map(|known| known.parameters), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_mixtures() {
+        for (name, expected) in [
+            ("mistralai/Mixtral-8x7B-Instruct-v0.1", true),
+            ("Qwen/Qwen3-235B-A22B", true),
+            ("openai/gpt-oss-120b", true),
+            ("meta-llama/Llama-3.1-70B-Instruct", false),
+            ("acme/xb-ab", false),
+        ] {
+            assert_eq!(is_mixture_by_name(name), expected, "{name}");
+        }
+    }
+
+    #[test]
     fn names_state_precision() {
         let (four, eight) = (Some(Some(Precision::FourBits)), Some(Some(Precision::EightBits)));
         for (name, expected) in [
@@ -256,6 +435,7 @@ mod tests {
             ("unsloth/Llama-3.3-70B-Instruct-bnb-4bit", four),
             ("acme/Llama-70B-GGUF", None),
             ("acme/Llama-70B-exl2", None),
+            ("acme/DeepSeek-R1-BF16", Some(Some(Precision::Half))),
         ] {
             assert_eq!(precision_in_name(name), expected, "{name}");
         }

@@ -3,11 +3,12 @@
 //! # Why
 //! vLLM, SGLang, TGI and TensorRT-LLM load all weights into the memory of the GPUs before they answer. Where
 //! they do not fit, the server ends with `CUDA out of memory` minutes after the node was started, and starts
-//! again. The number of parameters is read from the name of the model, the bytes of each from its
-//! quantisation, and the memory from the largest GPU of the instance types on which the pod can run. Where the
-//! weights fit but leave less than 15 % for the KV cache, it is advice: the server then answers few
-//! requests at a time. Models whose names do not state their size are not checked, and neither is llama.cpp,
-//! which leaves on the CPU what does not fit.
+//! again. The number of parameters is read from the name of the model, or from a table for DeepSeek, Kimi,
+//! Llama 4, GLM and others whose names do not state it, the bytes of each from its quantisation, and the memory
+//! from the largest GPU of the instance types on which the pod can run. Where the weights fit but leave less
+//! than 15 % for the KV cache, it is advice: the server then answers few requests at a time. Models of unknown
+//! size are not checked, nor mixtures whose experts are shared by data-parallel ranks, nor llama.cpp, which
+//! leaves on the CPU what does not fit.
 //!
 //! # Fix
 //! Spread the model over more GPUs, choose GPUs with more memory, or serve a quantised model.
