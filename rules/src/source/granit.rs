@@ -10,7 +10,8 @@ use std::sync::Arc;
 use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle};
 
 use super::build::{TreeBuilder, error_span};
-use super::reindent::Reindented;
+use super::go_yaml::{GoYamlCopy, alias_keys};
+
 use super::syntax_error::explain;
 use super::{Document, ParseDiagnostic, ParseDiagnosticKind, Source};
 use crate::source::fast_path::{parse_outline, parse_simple};
@@ -89,15 +90,15 @@ const DEFINITION_LINE: &[u8] = b"\nkind: CustomResourceDefinition";
 pub(super) fn parse_full(source: &Source, part: Range<usize>) -> Vec<Document> {
     let mut parser = ChunkParser::new(source, part.clone(), None);
     let documents = parser.read();
-    if !parser.is_underindented {
+    if !parser.needs_copy {
         return documents;
     }
-    let Some(copy) = Reindented::new(&source.text()[part.clone()]) else {
+    let Some(copy) = GoYamlCopy::new(&source.text()[part.clone()]) else {
         return documents;
     };
     let mut parser = ChunkParser::new(source, part, Some(&copy));
     let mended = parser.read();
-    // Blanks outside quoted scalars may be significant.
+    // Blanks elsewhere may be significant.
     if parser.failed || parser.insertions == copy.insertions() { mended } else { documents }
 }
 
@@ -109,7 +110,7 @@ struct ChunkParser<'s> {
     source: &'s Source,
     chunk: Range<usize>,
     /// The text that is parsed in place of the chunk's text.
-    copy: Option<&'s Reindented>,
+    copy: Option<&'s GoYamlCopy>,
     documents: Vec<Document>,
     /// The document that is being built.
     build: Option<TreeBuilder>,
@@ -120,16 +121,17 @@ struct ChunkParser<'s> {
     after_end: bool,
     /// Whether everything but comments is skipped up to the end of the chunk, as in Kubernetes after `...`.
     skipping: bool,
-    /// The parser stopped at a line of a quoted scalar that is not indented deeper than its block.
-    is_underindented: bool,
+    /// The text has what the parser of Kubernetes may accept: a line of a quoted scalar that is not indented deeper than its
+    /// block, or an alias whose name ends with a colon.
+    needs_copy: bool,
     /// The parser stopped at an error.
     failed: bool,
-    /// Number of insertions of the copy inside quoted scalars.
+    /// Number of insertions of the copy inside quoted scalars and after aliases.
     insertions: usize,
 }
 
 impl<'s> ChunkParser<'s> {
-    fn new(source: &'s Source, chunk: Range<usize>, copy: Option<&'s Reindented>) -> Self {
+    fn new(source: &'s Source, chunk: Range<usize>, copy: Option<&'s GoYamlCopy>) -> Self {
         ChunkParser {
             source,
             ended_at: chunk.start as u32,
@@ -140,7 +142,7 @@ impl<'s> ChunkParser<'s> {
             comments: Vec::new(),
             after_end: false,
             skipping: false,
-            is_underindented: false,
+            needs_copy: false,
             failed: false,
             insertions: 0,
         }
@@ -148,7 +150,7 @@ impl<'s> ChunkParser<'s> {
 
     fn read(&mut self) -> Vec<Document> {
         let source = self.source;
-        let text = self.copy.map_or(&source.text()[self.chunk.clone()], Reindented::text);
+        let text = self.copy.map_or(&source.text()[self.chunk.clone()], GoYamlCopy::text);
         let mut options = Options::default();
         options.emit_comments = true;
         options.emit_unresolved_aliases = true;
@@ -161,6 +163,7 @@ impl<'s> ChunkParser<'s> {
             match event {
                 Ok((event, span)) => self.event(&event, span.byte_range().unwrap_or(0..0)),
                 Err(error) => {
+                    self.needs_copy |= alias_keys(text.as_bytes()).next().is_some();
                     let at = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
                     self.error(error.kind(), &error.info(), self.offset(at));
                     if !matches!(parser.proceed_next_document(), Ok(true)) {
@@ -185,8 +188,7 @@ impl<'s> ChunkParser<'s> {
     /// Ends the document at a syntax error, which is at `at` in the file.
     fn error(&mut self, kind: &ErrorKind, info: &str, at: u32) {
         self.failed = true;
-        self.is_underindented |=
-            matches!(kind, ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation);
+        self.needs_copy |= matches!(kind, ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation);
         let build = self.build.take();
         if self.skipping {
             return;
@@ -214,6 +216,10 @@ impl<'s> ChunkParser<'s> {
         {
             self.insertions += copy.insertions_in(&range);
         }
+        if let (Some(copy), Event::Alias(_)) = (self.copy, event) {
+            self.insertions += copy.insertions_in(&(range.end..range.end + 1));
+        }
+        self.needs_copy |= matches!(event, Event::UnresolvedAlias(name) if name.ends_with(':'));
         if self.skipping && !matches!(event, Event::Comment(..)) {
             return;
         }

@@ -6,9 +6,9 @@
 
 mod build;
 mod fast_path;
+mod go_yaml;
 mod granit;
 mod line;
-mod reindent;
 mod syntax_error;
 
 use std::ops::Range;

@@ -1,19 +1,20 @@
-//! Quoted scalars whose continuation lines are not indented as YAML requires.
+//! Text that the YAML parser of Kubernetes accepts and granit-parser does not: a copy of it is parsed that has more
+//! blanks, and every offset is converted back.
 //!
-//! YAML 1.2 ([7.3, `s-flow-line-prefix`](https://yaml.org/spec/1.2.2/#73-flow-scalar-styles)) requires each line of a
+//! Continuation lines of quoted scalars that are not indented. YAML 1.2 ([7.3, `s-flow-line-prefix`](https://yaml.org/spec/1.2.2/#73-flow-scalar-styles)) requires each line of a
 //! quoted scalar to be indented deeper than the block collection around it. libyaml and its port to Go, which
 //! Kubernetes uses, do not check that indentation, and older versions of controller-gen wrote CRDs that depend on it.
-//! granit-parser rejects such text, so a copy is parsed in which those lines are indented, and every offset is
-//! converted back.
-//!
 //! Blanks at the start of a continuation line are not part of the value: the copy has the same values.
+//!
+//! Aliases that are keys, `*app: x`. In YAML 1.2 ([6.9.2, `ns-anchor-char`](https://yaml.org/spec/1.2.2/#692-node-anchors))
+//! a colon belongs to the name of an anchor; in libyaml and its port to Go, names are letters, digits, `-` and `_`.
 
 use std::ops::Range;
 
 /// Maximum growth of a short chunk.
 const MIN_GROWTH: usize = 4096;
 
-pub(super) struct Reindented {
+pub(super) struct GoYamlCopy {
     text: String,
     /// In the order of the text.
     insertions: Vec<Insertion>,
@@ -28,14 +29,16 @@ struct Insertion {
     total: usize,
 }
 
-impl Reindented {
-    /// The copy; `None` if no line needs more indentation, or if the copy would be twice as long as the text.
+impl GoYamlCopy {
+    /// The copy; `None` if the text needs no more blanks, or if the copy would be twice as long as the text.
     ///
     /// This looks at lines, not at YAML: it may take a quote in a plain scalar for the start of a quoted
-    /// one. The caller must check that all insertions are inside of quoted scalars, with
-    /// [`Reindented::insertions_in`].
-    pub(super) fn new(text: &str) -> Option<Reindented> {
-        let lines = underindented_lines(text.as_bytes());
+    /// one. The caller must check that all insertions are inside of quoted scalars or after aliases, with
+    /// [`GoYamlCopy::insertions_in`].
+    pub(super) fn new(text: &str) -> Option<GoYamlCopy> {
+        let mut lines = underindented_lines(text.as_bytes());
+        lines.extend(alias_keys(text.as_bytes()).map(|colon| (colon, 1)));
+        lines.sort_unstable();
         let total: usize = lines.iter().map(|(_, count)| count).sum();
         if lines.is_empty() || total > text.len().max(MIN_GROWTH) {
             return None;
@@ -51,14 +54,14 @@ impl Reindented {
             from = start;
         }
         copy.push_str(text.get(from..)?);
-        Some(Reindented { text: copy, insertions })
+        Some(GoYamlCopy { text: copy, insertions })
     }
 
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Number of lines that are indented deeper than in the text.
+    /// Number of places where the copy has more blanks than the text.
     pub(super) fn insertions(&self) -> usize {
         self.insertions.len()
     }
@@ -80,6 +83,22 @@ impl Reindented {
             None => at,
         }
     }
+}
+
+/// The colons of keys that are aliases, where only blanks, dashes or the start of a flow mapping stand before the key.
+pub(super) fn alias_keys(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    memchr::memchr_iter(b'*', bytes).filter_map(|star| {
+        let line = memchr::memrchr(b'\n', &bytes[..star]).map_or(0, |end| end + 1);
+        let before = bytes[line..star].trim_ascii_end();
+        let is_key = before.ends_with(b"{")
+            || before.ends_with(b",")
+            || before.iter().all(|byte| matches!(byte, b' ' | b'-' | b'?'));
+        let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let colon = star + 1 + bytes[star + 1..].iter().take_while(is_name).count();
+        let is_colon = bytes.get(colon) == Some(&b':')
+            && matches!(bytes.get(colon + 1), None | Some(b' ' | b'\t' | b'\r' | b'\n'));
+        (is_key && is_colon && colon > star + 1).then_some(colon)
+    })
 }
 
 /// The starts of continuation lines that are not deeper than their block, each with the number of missing blanks.
@@ -235,6 +254,35 @@ mod tests {
     }
 
     #[test]
+    fn aliases_may_be_keys() {
+        let labels = "a: &app web\nb:\n  *app: x\n  c: *app\n";
+        assert_eq!(value(labels), json!({"a": "web", "b": {"web": "x", "c": "web"}}));
+        assert_eq!(value("- &k-1 a\n- *k-1: b\n  c: d\n"), json!(["a", {"a": "b", "c": "d"}]));
+        assert_eq!(
+            value("- &k a\n- {*k: b, c: d}\n- {c: d, *k: b}\n"),
+            json!(["a", {"a": "b", "c": "d"}, {"c": "d", "a": "b"}])
+        );
+        assert_eq!(value("- &k a\n- *k : b\n"), json!(["a", {"a": "b"}]));
+        assert_eq!(value("a: &k b\n*k:\n  c: d\n"), json!({"a": "b", "b": {"c": "d"}}));
+        let with_quotes = "a: &k 'x\ny'\n*k: 'p\nq'\n";
+        assert_eq!(value(with_quotes), json!({"a": "x y", "x y": "p q"}));
+    }
+
+    #[test]
+    fn the_span_of_an_alias_that_is_a_key_is_that_of_the_text() {
+        let text = "a: &app web\nb:\n  *app: x\n  c: y\n";
+        let source = Source::from_text("a.yaml", text);
+        let documents = read(&source);
+        let root = documents[0].root().expect("a tree");
+        let written = |path: &[&str]| {
+            let span = root.path(path).span().expect("a span");
+            &text[span.start as usize..span.end as usize]
+        };
+        assert_eq!(written(&["b", "web"]), "x");
+        assert_eq!(written(&["b", "c"]), "y");
+    }
+
+    #[test]
     fn what_only_looks_like_a_quoted_scalar_is_left_alone() {
         let block = "a: |\n  b: 'x\n  y\nc: >-\n   'p\n   q\nd: 'x\ny'\n";
         assert_eq!(value(block), json!({"a": "b: 'x\ny\n", "c": "'p q", "d": "x y"}));
@@ -246,7 +294,9 @@ mod tests {
 
     #[test]
     fn what_kubernetes_refuses_is_still_refused() {
-        for text in ["a: 'x\ny\n", "a: 'x\n...\ny'\n", "a: 'x\ny' z\n", "'a\nb': c\n"] {
+        for text in
+            ["a: 'x\ny\n", "a: 'x\n...\ny'\n", "a: 'x\ny' z\n", "'a\nb': c\n", "*b: c\n", "a: *b: c\n"]
+        {
             let source = Source::from_text("a.yaml", text);
             let kinds: Vec<ParseDiagnosticKind> =
                 read(&source).iter().flat_map(|d| &d.diagnostics).map(|d| d.kind).collect();
@@ -276,7 +326,7 @@ mod tests {
     #[test]
     fn offsets_inside_of_an_insertion_are_the_start_of_its_line() {
         let text = "a:\n  b: 'x\ny\nz'\n";
-        let copy = Reindented::new(text).expect("two lines lack blanks");
+        let copy = GoYamlCopy::new(text).expect("two lines lack blanks");
         assert_eq!(copy.text(), "a:\n  b: 'x\n   y\n   z'\n");
         assert_eq!(copy.insertions(), 2);
         for (at, original) in
