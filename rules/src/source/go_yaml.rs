@@ -1,10 +1,11 @@
 //! Text that the YAML parser of Kubernetes accepts and granit-parser does not: a copy of it is parsed that has more
 //! blanks, and every offset is converted back.
 //!
-//! Continuation lines of quoted scalars that are not indented. YAML 1.2 ([7.3, `s-flow-line-prefix`](https://yaml.org/spec/1.2.2/#73-flow-scalar-styles)) requires each line of a
-//! quoted scalar to be indented deeper than the block collection around it. libyaml and its port to Go, which
-//! Kubernetes uses, do not check that indentation, and older versions of controller-gen wrote CRDs that depend on it.
-//! Blanks at the start of a continuation line are not part of the value: the copy has the same values.
+//! Continuation lines of quoted scalars that are not indented. YAML 1.2
+//! ([7.3, `s-flow-line-prefix`](https://yaml.org/spec/1.2.2/#73-flow-scalar-styles)) requires each line of a quoted
+//! scalar to be indented deeper than the block collection around it. libyaml and its port to Go, which Kubernetes uses,
+//! do not check that indentation, and older versions of controller-gen wrote CRDs that depend on it. Blanks at the
+//! start of a continuation line are not part of the value: the copy has the same values.
 //!
 //! Aliases that are keys, `*app: x`. In YAML 1.2 ([6.9.2, `ns-anchor-char`](https://yaml.org/spec/1.2.2/#692-node-anchors))
 //! a colon belongs to the name of an anchor; in libyaml and its port to Go, names are letters, digits, `-` and `_`.
@@ -87,17 +88,22 @@ impl GoYamlCopy {
 
 /// The colons of keys that are aliases, where only blanks, dashes or the start of a flow mapping stand before the key.
 pub(super) fn alias_keys(bytes: &[u8]) -> impl Iterator<Item = usize> {
-    memchr::memchr_iter(b'*', bytes).filter_map(|star| {
-        let line = memchr::memrchr(b'\n', &bytes[..star]).map_or(0, |end| end + 1);
-        let before = bytes[line..star].trim_ascii_end();
-        let is_key = before.ends_with(b"{")
-            || before.ends_with(b",")
-            || before.iter().all(|byte| matches!(byte, b' ' | b'-' | b'?'));
+    // The start of the line, until its first star. A line may be long, so it is not searched again for each star.
+    let mut line = Some(0);
+    memchr::memchr2_iter(b'\n', b'*', bytes).filter_map(move |at| {
+        if bytes[at] == b'\n' {
+            line = Some(at + 1);
+            return None;
+        }
+        let begins_line = line
+            .take()
+            .is_some_and(|start| bytes[start..at].iter().all(|byte| matches!(byte, b' ' | b'-' | b'?')));
         let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let colon = star + 1 + bytes[star + 1..].iter().take_while(is_name).count();
+        let colon = at + 1 + bytes[at + 1..].iter().take_while(is_name).count();
         let is_colon = bytes.get(colon) == Some(&b':')
             && matches!(bytes.get(colon + 1), None | Some(b' ' | b'\t' | b'\r' | b'\n'));
-        (is_key && is_colon && colon > star + 1).then_some(colon)
+        let in_flow = || matches!(bytes[..at].trim_ascii_end().last(), Some(b'{' | b','));
+        (colon > at + 1 && is_colon && (begins_line || in_flow())).then_some(colon)
     })
 }
 
@@ -266,6 +272,14 @@ mod tests {
         assert_eq!(value("a: &k b\n*k:\n  c: d\n"), json!({"a": "b", "b": {"c": "d"}}));
         let with_quotes = "a: &k 'x\ny'\n*k: 'p\nq'\n";
         assert_eq!(value(with_quotes), json!({"a": "x y", "x y": "p q"}));
+    }
+
+    #[test]
+    fn a_long_line_of_stars_is_searched_in_linear_time() {
+        let text = format!("a: [{}", "x *k: ".repeat(200_000));
+        assert_eq!(alias_keys(text.as_bytes()).count(), 0);
+        let text = format!("a: {{{}", "*k: b, ".repeat(200_000));
+        assert_eq!(alias_keys(text.as_bytes()).count(), 200_000);
     }
 
     #[test]

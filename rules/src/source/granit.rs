@@ -11,7 +11,6 @@ use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle};
 
 use super::build::{TreeBuilder, error_span};
 use super::go_yaml::{GoYamlCopy, alias_keys};
-
 use super::syntax_error::explain;
 use super::{Document, ParseDiagnostic, ParseDiagnosticKind, Source};
 use crate::source::fast_path::{parse_outline, parse_simple};
