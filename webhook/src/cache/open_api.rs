@@ -84,7 +84,9 @@ impl OpenApi {
                 }
                 _ => {
                     changed = true;
-                    let content = get::<Content>(client, entry.url.clone()).await?;
+                    // Without the hash, because the API server redirects from one that is no longer the current one.
+                    let address = entry.url.split('?').next().unwrap_or_default();
+                    let content = get::<Content>(client, address.to_owned()).await?;
                     let schemas = content.map(|content| custom_schemas(content, kinds)).unwrap_or_default();
                     Document { url: entry.url, schemas }
                 }

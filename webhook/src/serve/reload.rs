@@ -93,8 +93,8 @@ impl ServedApi {
         });
         let (info, definitions) = match asked.await {
             Ok(Ok(found)) => found,
-            Ok(Err(error)) => return self.log.error(KEPT, &error),
-            Err(error) => return self.log.error(KEPT, &error),
+            Ok(Err(error)) => return self.log.warn(KEPT, &error),
+            Err(error) => return self.log.warn(KEPT, &error),
         };
         self.log.ok();
         // EKS writes `34+` as the minor version.
@@ -266,11 +266,23 @@ struct LogOnce(Option<String>);
 
 impl LogOnce {
     fn error(&mut self, consequence: &'static str, error: &dyn std::error::Error) {
-        let text = error.to_string();
-        if self.0.as_ref() != Some(&text) {
+        if let Some(text) = self.begin(error) {
             tracing::error!(error = %text, "{consequence}");
-            self.0 = Some(text);
         }
+    }
+
+    fn warn(&mut self, consequence: &'static str, error: &dyn std::error::Error) {
+        if let Some(text) = self.begin(error) {
+            tracing::warn!(error = %text, "{consequence}");
+        }
+    }
+
+    /// The text of an error, if it is not the one that was logged last.
+    fn begin(&mut self, error: &dyn std::error::Error) -> Option<String> {
+        let text = error.to_string();
+        let is_new = self.0.as_ref() != Some(&text);
+        self.0 = Some(text.clone());
+        is_new.then_some(text)
     }
 
     /// Resets the state after a success.
