@@ -7,7 +7,8 @@
 //! fewer a warning. The number is that of the command line, or of the field with which an operator starts
 //! the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
 //! TrainJob with its runtime, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
-//! LeaderWorkerSet the GPUs of a group count.
+//! LeaderWorkerSet the GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees
+//! one of them, NCCL connects them from version 2.32 on, and only through the memory of the host.
 //!
 //! # Fix
 //! Write the same number in both. Settings that a variable, a configuration file or an operator may
@@ -45,11 +46,15 @@
 //! # References
 //! - <https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html>
 //! - <https://docs.pytorch.org/docs/stable/elastic/run.html>
+//! - <https://docs.nvidia.com/datacenter/tesla/mig-user-guide/>
+//! - <https://github.com/NVIDIA/nccl/issues/1716>
 
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
-use crate::workload::processes::processes_of;
+use crate::workload::devices::{devices_of, extended_resources_of, gpus_of};
+use crate::workload::launcher::Launch;
+use crate::workload::processes::{is_group, processes_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
@@ -64,6 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object) {
         for container in template.containers() {
             inspect(object, &template, &container, ctx);
+            inspect_mig(object, &template, &container, ctx);
         }
     }
     None
@@ -115,5 +121,34 @@ fn inspect(
         .severity(Severity::Warning)
         .help(format!("use {has}, or request {used}: the others stay idle"));
     }
+    None
+}
+
+/// Reports a server that distributes its model over the MIG devices of its container.
+fn inspect_mig(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let resources = extended_resources_of(container);
+    let resource = resources.into_iter().find(|name| name.starts_with("nvidia.com/mig-"))?;
+    let devices = devices_of(container, resource)?;
+    let launch = Launch::of(container)?;
+    let used = launch.gpus_of_model(container)?;
+    if used < 2 || gpus_of(container).is_some() || is_group(object, template, &launch) {
+        return None;
+    }
+    let (_, node) = launch.gpus()?;
+    let (program, name, count) = (launch.program.name(), object.display_name(), devices.count);
+    let has = if count == 1 { "1 MIG device".to_owned() } else { format!("{count} MIG devices") };
+    let message =
+        format!("{program} in `{name}` distributes its model over {used} GPUs, and its container has {has}");
+    let finding = ctx.report(&node?, message);
+    finding.help(format!("request `nvidia.com/gpu: {used}`, or a model that one MIG device holds"));
+    if used <= count {
+        finding.severity(Severity::Warning);
+    }
+    finding.related(object, &devices.node, "the MIG devices of the container");
     None
 }
