@@ -1,6 +1,8 @@
 //! The reference of the command line, generated from the types of the arguments.
 
+use clap::builder::PossibleValue;
 use clap::{Arg, Command, CommandFactory};
+use gpulint_rules::{Group, RULES};
 
 use crate::args::Args;
 
@@ -11,7 +13,21 @@ pub(super) fn page() -> String {
     root.build();
     let mut out = String::from("# Command line\n\n");
     section(&mut out, &root, "gpulint", 2);
+    out.push_str("## Groups and rules\n\n- `all`: every rule, where rules are selected\n");
+    for group in Group::ALL {
+        out.push_str(&format!("- [`{}`](../groups/{0}.md): {}\n", group.name(), prose(group.description())));
+    }
+    out.push('\n');
+    for rule in RULES {
+        out.push_str(&format!("- [`{}`](../rules/{0}.md): {}\n", rule.id, prose(rule.summary())));
+    }
     out
+}
+
+/// Whether the values of an argument are the rules. They are one list at the end of the page, not one at each argument.
+fn takes_rules(possible: &[PossibleValue]) -> bool {
+    possible.len() > RULES.len()
+        && RULES.iter().all(|rule| possible.iter().any(|one| one.get_name() == rule.id))
 }
 
 fn section(out: &mut String, command: &Command, name: &str, level: usize) {
@@ -67,9 +83,14 @@ fn argument(out: &mut String, arg: &Arg) {
     }
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut text = prose(help.trim().trim_end_matches('.'));
-    let possible: Vec<String> = arg
-        .get_possible_values()
+    let values = arg.get_possible_values();
+    let takes_rules = takes_rules(&values);
+    if takes_rules {
+        text.push_str(". The [groups and rules](#groups-and-rules)");
+    }
+    let possible: Vec<String> = values
         .iter()
+        .filter(|_| !takes_rules)
         .filter(|value| !value.is_hide_set())
         .map(|value| match value.get_help() {
             Some(help) => format!("`{}` ({})", value.get_name(), prose(&lower(&help.to_string()))),
@@ -115,7 +136,7 @@ fn notes(out: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::page;
+    use super::{RULES, page};
 
     #[test]
     fn every_command_and_its_options_are_on_the_page() {
@@ -132,5 +153,10 @@ mod tests {
             assert!(page.contains(part), "{part}");
         }
         assert!(!page.contains("--render-limit"), "what --help hides is hidden");
+        for rule in RULES {
+            let entry = format!("- [`{}`](../rules/", rule.id);
+            assert_eq!(page.matches(&entry).count(), 1, "{}", rule.id);
+        }
+        assert!(page.len() < 100_000, "{}: the rules are one list", page.len());
     }
 }
