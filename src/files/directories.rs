@@ -21,6 +21,25 @@ pub(crate) struct Directories {
 }
 
 impl Directories {
+    /// The folders of files that exist only in an editor, given their absolute paths, with these files beside those on disk.
+    pub(super) fn of_unsaved(files: &[PathBuf]) -> Directories {
+        let mut directories = Directories::default();
+        for file in files {
+            let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else { continue };
+            let key = folder.as_os_str();
+            if !directories.read.contains_key(key) {
+                // A folder that does not exist either is not walked.
+                let Ok(directory) = Directory::read(folder) else { continue };
+                directories.read.insert(key.to_owned(), directory);
+            }
+            if let Some(directory) = directories.read.get_mut(key) {
+                directory.entries.push((name.to_owned(), EntryType::File));
+                directory.entries.sort_unstable();
+            }
+        }
+        directories
+    }
+
     pub(super) fn add(&mut self, folder: PathBuf, directory: Directory) {
         self.read.insert(folder.into_os_string(), directory);
     }

@@ -29,6 +29,11 @@ impl Disk {
         self.buffers.get(path)
     }
 
+    /// The absolute paths of the buffers whose files do not exist.
+    pub(crate) fn unsaved(&self) -> Vec<PathBuf> {
+        self.buffers.keys().filter(|path| !path.exists()).cloned().collect()
+    }
+
     /// The content of the file with this absolute path.
     ///
     /// Returns the error of [`std::fs::read`].

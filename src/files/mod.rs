@@ -32,7 +32,7 @@ pub(crate) use read::{ReadOutcome, read, read_all, read_bytes};
 pub(crate) use sets::{
     Evidence, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign, discover_releases, discover_sets,
 };
-pub(crate) use walk::{FoundFiles, Input, count_hidden, find};
+pub(crate) use walk::{FoundFiles, Input, count_hidden, find, find_with_unsaved};
 
 /// The names of gpulint's configuration file. A folder has at most one.
 pub(crate) const CONFIGURATIONS: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];

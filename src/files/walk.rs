@@ -57,7 +57,13 @@ const MAX_ENTRIES: usize = 100_000;
 /// Finds the files under `paths`; `-` is standard input. It is reported under the name `stdin`, and so is
 /// another stream if there is only one.
 pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
-    let mut found = FoundFiles::default();
+    find_with_unsaved(paths, stdin, &[])
+}
+
+/// Finds files like [`find`], where those with the absolute paths `unsaved` exist as well, although they are only in an
+/// editor.
+pub(crate) fn find_with_unsaved(paths: &[PathBuf], stdin: &Path, unsaved: &[PathBuf]) -> FoundFiles {
+    let mut found = FoundFiles { directories: Directories::of_unsaved(unsaved), ..FoundFiles::default() };
     let mut candidates = Vec::new();
     let mut linked = paths.len() > 1;
     let streams: BTreeSet<u32> = paths.iter().filter_map(|path| stream(path)).collect();
@@ -87,6 +93,9 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
             (Err(error), _) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => {
                 found.errors.push(format!("{}: {}", display_path(path), reason(&error)));
                 found.skip(path, SkipReason::DanglingLink);
+            }
+            (Err(_), _) if unsaved.contains(&absolute(path)) => {
+                candidates.push(Candidate { input: named(path), real: None });
             }
             (Err(error), _) => found.errors.push(format!("{}: {error}", display_path(path))),
         }

@@ -19,9 +19,16 @@ use super::project::Project;
 /// `/`.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// The path of a `file:` URI; `None` for other schemes, and for hosts other than this one.
+/// The path of a `file:` URI, and that of a document that has no file yet (`untitled:`), which is in no folder unless it names
+/// one. `None` for other schemes, and for hosts other than this one.
 pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
     let text = uri.as_str();
+    if let Some(name) = text.strip_prefix("untitled:") {
+        let name = percent_decode_str(name).decode_utf8().ok()?;
+        let path = Path::new("/").join(name.as_ref());
+        let has_extension = path.extension().is_some();
+        return Some(if has_extension { path } else { path.with_extension("yaml") });
+    }
     let scheme = text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:"))?;
     let rest = &text[scheme.len()..];
     let path = match rest.strip_prefix("//") {
@@ -54,7 +61,7 @@ pub(crate) fn uri_of(path: &Path) -> Option<Uri> {
 /// of each text are counted once.
 pub(crate) struct Places<'a> {
     project: &'a Project,
-    /// The URIs that the client uses for open files.
+    /// The URIs that the client used for the files that it opened.
     uris: &'a HashMap<PathBuf, Uri>,
     encoding: Encoding,
     positions: RefCell<HashMap<String, Rc<Positions>>>,
@@ -112,6 +119,17 @@ mod tests {
     use super::{path_of, uri_of};
 
     #[test]
+    fn documents_without_a_file_have_a_path() {
+        for (uri, path) in [
+            ("untitled:Untitled-1", "/Untitled-1.yaml"),
+            ("untitled:new%20one.yml", "/new one.yml"),
+            ("untitled:/work/new.yaml", "/work/new.yaml"),
+        ] {
+            assert_eq!(path_of(&Uri::from_str(uri).unwrap()).as_deref(), Some(Path::new(path)), "{uri}");
+        }
+    }
+
+    #[test]
     fn paths_survive_the_way_to_the_client_and_back() {
         for path in ["/a/b.yaml", "/with space/ü/100%.yaml", "/a+b&c=d?e#f/@x:y.yaml", "/日本/😀.yaml"] {
             assert_eq!(path_of(&uri_of(Path::new(path)).unwrap()).as_deref(), Some(Path::new(path)));
@@ -121,7 +139,6 @@ mod tests {
     #[test]
     fn uris_that_are_no_files_have_no_path() {
         let of = |uri: &str| path_of(&Uri::from_str(uri).unwrap());
-        assert_eq!(of("untitled:Untitled-1"), None);
         assert_eq!(of("file://server/share/a.yaml"), None);
         assert_eq!(of("file:///a/b.yaml").as_deref(), Some(Path::new("/a/b.yaml")));
         assert_eq!(of("file://localhost/a/b%20c.yaml").as_deref(), Some(Path::new("/a/b c.yaml")));

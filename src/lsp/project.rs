@@ -72,8 +72,8 @@ struct FileState {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The text of a buffer: the file was opened, edited or closed.
-    Buffer(PathBuf),
+    /// The text of a buffer, and whether the file was opened or closed instead of edited.
+    Buffer(PathBuf, bool),
     /// A file or folder on disk, and whether it may have been created or removed.
     Disk(PathBuf, bool),
 }
@@ -81,7 +81,7 @@ pub(crate) enum Change {
 impl Change {
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Change::Buffer(path) | Change::Disk(path, _) => path,
+            Change::Buffer(path, _) | Change::Disk(path, _) => path,
         }
     }
 }
@@ -126,7 +126,7 @@ impl Project {
     ) -> Result<Project, CliError> {
         enter(root);
         let mut scopes = Scopes::for_server(args)?;
-        let (inputs, directories) = find(file, &mut scopes);
+        let (inputs, directories) = find(file, &mut scopes, disk);
         let applied = inputs.iter().filter(|one| one.input.unapplied.is_none() && one.input.stream.is_none());
         scopes.take_definitions(applied.map(|one| one.input.absolute.as_path()));
         let mut errors = Vec::new();
@@ -303,7 +303,7 @@ impl Project {
                 self.rebuild(inputs, Directories::default(), &changed, reach == Reach::Folders)
             }
             Reach::Files => {
-                let (inputs, directories) = find(self.file.as_deref(), &mut self.scopes);
+                let (inputs, directories) = find(self.file.as_deref(), &mut self.scopes, self.folders.disk());
                 if self.scopes.all().len() != self.engines.len() {
                     return self.reload();
                 }
@@ -345,7 +345,11 @@ impl Project {
 
     fn reach(&self, change: &Change) -> Reach {
         let (path, is_disk, may_exist_anew) = match change {
-            Change::Buffer(path) => (path, false, false),
+            // A file that exists only in an editor comes and goes with its buffer.
+            Change::Buffer(path, true) if !path.exists() && !self.is_part_of_configuration(path) => {
+                return Reach::Files;
+            }
+            Change::Buffer(path, _) => (path, false, false),
             Change::Disk(path, may_exist_anew) => (path, true, *may_exist_anew),
         };
         let name = path.file_name().unwrap_or_default();
@@ -547,9 +551,10 @@ fn enter(root: &Path) {
 }
 
 /// The files of the current folder, or one file of it, with the folders that were read to find them.
-fn find(file: Option<&Path>, scopes: &mut Scopes) -> (Vec<ScopedInput>, Directories) {
+/// The files of the current folder, or one of them, with those that exist only in an editor.
+fn find(file: Option<&Path>, scopes: &mut Scopes, disk: &Disk) -> (Vec<ScopedInput>, Directories) {
     let name = file.and_then(Path::file_name).unwrap_or(OsStr::new("."));
-    let mut found = files::find(&[PathBuf::from(name)], Path::new("<stdin>"));
+    let mut found = files::find_with_unsaved(&[PathBuf::from(name)], Path::new("<stdin>"), &disk.unsaved());
     (scope(&mut found, scopes, false), found.directories)
 }
 

@@ -197,12 +197,14 @@ impl Server {
         let Some(path) = path_of(&document.uri) else { return };
         self.session.uris.insert(path.clone(), document.uri);
         if self.session.project_of(&path).is_none() {
-            let project = Project::open_file(&path, &self.args, &Disk::default());
+            let mut disk = Disk::default();
+            disk.put(&path, Some(document.text.as_str().into()));
+            let project = Project::open_file(&path, &self.args, &disk);
             self.add_project(project);
         }
         let buffer = Buffer::new(document.version, document.text);
         self.session.buffers.insert(path.clone(), buffer);
-        self.put(&path);
+        self.put(&path, true);
         // The client may use another URI for the file than before.
         self.stale.insert(path);
     }
@@ -212,13 +214,12 @@ impl Server {
         let Some(buffer) = self.session.buffers.get_mut(&path) else { return };
         buffer.version = params.text_document.version;
         buffer.apply(params.content_changes, self.session.client.encoding);
-        self.put(&path);
+        self.put(&path, false);
     }
 
     fn did_close(&mut self, params: &DidCloseTextDocumentParams) {
         let Some(path) = path_of(&params.text_document.uri) else { return };
         self.session.buffers.remove(&path);
-        self.session.uris.remove(&path);
         if let Some(at) = self.session.project_of(&path) {
             self.session.projects[at].put_buffer(&path, None);
             if self.session.projects[at].is_single() {
@@ -226,8 +227,7 @@ impl Server {
                 self.stale.insert(path);
                 return;
             }
-            // A file that existed only in the editor is gone.
-            self.changes.push(Change::Buffer(path.clone()));
+            self.changes.push(Change::Buffer(path.clone(), true));
         }
         self.stale.insert(path);
     }
@@ -371,8 +371,8 @@ impl Server {
         }
     }
 
-    /// Replaces the text of a file by that of its buffer.
-    fn put(&mut self, path: &Path) {
+    /// Replaces the text of a file by that of its buffer, which was opened or edited.
+    fn put(&mut self, path: &Path, is_opened: bool) {
         let Some(text) = self.session.buffers.get(path).map(|buffer| Arc::<str>::from(buffer.text.as_str()))
         else {
             return;
@@ -380,7 +380,7 @@ impl Server {
         for project in self.session.projects.iter_mut().filter(|project| project.covers(path)) {
             project.put_buffer(path, Some(Arc::clone(&text)));
         }
-        let change = Change::Buffer(path.to_owned());
+        let change = Change::Buffer(path.to_owned(), is_opened);
         if !self.changes.contains(&change) {
             self.changes.push(change);
         }

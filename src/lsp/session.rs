@@ -34,7 +34,7 @@ pub(crate) struct Session {
     /// The projects. Those of inner folders precede those of outer folders.
     pub(super) projects: Vec<Project>,
     pub(crate) buffers: HashMap<PathBuf, Buffer>,
-    /// The URIs that the client uses for open files.
+    /// The URIs that the client used for the files that it opened.
     pub(super) uris: HashMap<PathBuf, Uri>,
     /// The diagnostics that were sent. Files without diagnostics have no entry.
     pub(super) sent: BTreeMap<PathBuf, Sent>,
@@ -71,7 +71,7 @@ impl Session {
         let at = self.project_of(path)?;
         let kept = self.buffers.get(path).map(|buffer| Arc::from(buffer.text.as_str()));
         let project = &mut self.projects[at];
-        let change = [Change::Buffer(path.to_owned())];
+        let change = [Change::Buffer(path.to_owned(), false)];
         project.put_buffer(path, Some(Arc::from(text)));
         project.update(&change);
         let seen = look(project);

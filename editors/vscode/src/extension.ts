@@ -55,7 +55,9 @@ class Extension implements vscode.Disposable {
     const folder = places.folders[0];
     const server: ServerOptions = { command: program, args, options: folder === undefined ? {} : { cwd: folder } };
     const options: LanguageClientOptions = {
-      documentSelector: ["yaml", "json"].map((language) => ({ scheme: "file", language })),
+      documentSelector: ["yaml", "json"].flatMap((language) =>
+        ["file", "untitled"].map((scheme) => ({ scheme, language })),
+      ),
       initializationOptions: { inlayHints: settings.get<boolean>("inlayHints", false) },
       synchronize: { configurationSection: "gpulint" },
       outputChannel: this.log,

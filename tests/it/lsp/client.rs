@@ -218,6 +218,9 @@ impl Client {
     // Files and their URIs.
 
     pub(crate) fn uri(&self, path: &str) -> String {
+        if path.starts_with("untitled:") {
+            return path.to_owned();
+        }
         let whole = if path == "." { self.root.clone() } else { self.root.join(path) };
         uri_of(&whole)
     }

@@ -249,7 +249,8 @@ impl Session {
     /// Writes the text that the server should see to the copy.
     fn show(&self, path: &str) {
         let copy = self.mirror.0.join(path);
-        if !self.folder.0.join(path).is_file() {
+        // A file that is deleted and open exists in the editor.
+        if !self.folder.0.join(path).is_file() && !self.is_open(path) {
             let _ = fs::remove_file(copy);
             return;
         }

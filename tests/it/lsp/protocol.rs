@@ -148,6 +148,12 @@ fn folders_are_projects_of_their_own() {
     client.wait_for("one/hpa.yaml", &["removed-api-version"]);
     client.close("one/hpa.yaml");
     client.wait_for("one/hpa.yaml", &[]);
+
+    // So is a document that has no file yet.
+    client.open_with("untitled:Untitled-1", OLD);
+    client.wait_for("untitled:Untitled-1", &["removed-api-version"]);
+    client.close("untitled:Untitled-1");
+    client.wait_for("untitled:Untitled-1", &[]);
     client.end();
 }
 
@@ -221,7 +227,11 @@ fn files_come_and_go() {
     // Editors report a folder that is deleted as one file, or each of its files.
     client.delete("apps/more");
     client.wait_for("apps/more/other.yaml", &[]);
-    // A new file counts once it is saved.
+    // A new file counts before it is saved.
+    client.open_with("new.yaml", &OLD.replace("name: web", "name: new"));
+    client.wait_for("new.yaml", &["removed-api-version"]);
+    client.close("new.yaml");
+    client.wait_for("new.yaml", &[]);
     client.open_with("new.yaml", &OLD.replace("name: web", "name: new"));
     client.save("new.yaml");
     client.wait_for("new.yaml", &["removed-api-version"]);
