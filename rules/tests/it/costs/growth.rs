@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 18] = [
+const EXEMPT: [&str; 19] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
@@ -25,6 +25,8 @@ const EXEMPT: [&str; 18] = [
     "general-pool-admits-gpu",
     "pool-unreachable",
     "training-pool-without-budget",
+    // A rule on node classes that iterates over the DaemonSets, of which a cluster has few as well.
+    "instance-store-unused",
     // Rules that iterate over the pools that admit a workload or, if none does, search for the nearest miss.
     "gpu-rollout-needs-surge",
     "pod-fits-no-pool",
