@@ -345,10 +345,6 @@ impl Project {
 
     fn reach(&self, change: &Change) -> Reach {
         let (path, is_disk, may_exist_anew) = match change {
-            // A file that exists only in an editor comes and goes with its buffer.
-            Change::Buffer(path, true) if !path.exists() && !self.is_part_of_configuration(path) => {
-                return Reach::Files;
-            }
             Change::Buffer(path, _) => (path, false, false),
             Change::Disk(path, may_exist_anew) => (path, true, *may_exist_anew),
         };
@@ -357,6 +353,10 @@ impl Project {
         if self.is_part_of_configuration(path) {
             // A configuration that is being edited counts only when it is saved.
             return if is_disk { Reach::Configuration } else { Reach::Nothing };
+        }
+        // A file that exists only in an editor comes and goes with its buffer.
+        if matches!(change, Change::Buffer(_, true)) && !path.exists() {
+            return Reach::Files;
         }
         if is_disk {
             let is_ignore_file = IGNORE_FILES.iter().any(|known| name == *known);

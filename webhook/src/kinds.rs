@@ -20,11 +20,11 @@ pub fn watched() -> &'static [Kind] {
     WATCHED.get_or_init(|| watched_for(RULES.iter().copied()).into_iter().collect())
 }
 
-/// The kinds whose schemas are read from the API server: those that a webhook is asked about, and for which gpulint has a
-/// schema of some release.
-pub(crate) fn with_schema() -> Vec<Kind> {
-    let has_schema = |kind: &Kind| kind.info().is_some_and(|row| row.schemas.is_some());
-    checked().iter().copied().filter(has_schema).collect()
+/// The custom resources that a webhook is asked about and that the schema rules check.
+pub(crate) fn custom_resources() -> Vec<Kind> {
+    let is_custom =
+        |kind: &Kind| kind.info().is_some_and(|row| row.schemas.is_some() && !row.has_core_schema());
+    checked().iter().copied().filter(is_custom).collect()
 }
 
 /// The kinds to watch for rules: those that they look up in the snapshot, those of pairs, and namespaces, whose labels the configuration
@@ -136,6 +136,12 @@ fn collect_kinds(of: impl Fn(&Rule) -> &'static [Kind]) -> Vec<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_of_kubernetes_are_no_custom_resources() {
+        let kinds = custom_resources();
+        assert!(kinds.contains(&Kind::NODE_POOL) && !kinds.contains(&Kind::DEPLOYMENT), "{kinds:?}");
+    }
 
     #[test]
     fn what_nodes_need_is_never_guarded() {

@@ -112,7 +112,7 @@ impl KindInfo {
     }
 
     /// Whether its objects are checked as the API server does in Go code, beside the schema.
-    pub(crate) fn has_core_schema(&self) -> bool {
+    pub fn has_core_schema(&self) -> bool {
         let mut schemas = self.schemas.unwrap_or_default().iter();
         schemas.any(|schema| matches!(schema.source, SchemaSource::Core(_)))
     }

@@ -282,18 +282,18 @@ mod tests {
         assert_eq!(alias_keys(text.as_bytes()).count(), 200_000);
     }
 
+    /// The text of the value at a path of the only document.
+    fn written<'t>(text: &'t str, path: &[&str]) -> &'t str {
+        let documents = read(&Source::from_text("a.yaml", text));
+        let span = documents[0].root().expect("a tree").path(path).span().expect("a span");
+        &text[span.start as usize..span.end as usize]
+    }
+
     #[test]
     fn the_span_of_an_alias_that_is_a_key_is_that_of_the_text() {
         let text = "a: &app web\nb:\n  *app: x\n  c: y\n";
-        let source = Source::from_text("a.yaml", text);
-        let documents = read(&source);
-        let root = documents[0].root().expect("a tree");
-        let written = |path: &[&str]| {
-            let span = root.path(path).span().expect("a span");
-            &text[span.start as usize..span.end as usize]
-        };
-        assert_eq!(written(&["b", "web"]), "x");
-        assert_eq!(written(&["b", "c"]), "y");
+        assert_eq!(written(text, &["b", "web"]), "x");
+        assert_eq!(written(text, &["b", "c"]), "y");
     }
 
     #[test]
@@ -321,17 +321,11 @@ mod tests {
     #[test]
     fn spans_are_those_of_the_text() {
         let text = "# é\nm:\n  a: 'x\n  é' # gpulint: allow[x]\n  b: \"p\nq\"\n  c: {d: e}\n";
-        let source = Source::from_text("a.yaml", text);
-        let documents = read(&source);
-        let root = documents[0].root().expect("a tree");
-        let written = |path: &[&str]| {
-            let span = root.path(path).span().expect("a span");
-            &text[span.start as usize..span.end as usize]
-        };
-        assert_eq!(written(&["m", "a"]), "'x\n  é'");
-        assert_eq!(written(&["m", "b"]), "\"p\nq\"");
-        assert_eq!(written(&["m", "c", "d"]), "e");
-        assert_eq!(written(&["m", "c"]), "{d: e}");
+        assert_eq!(written(text, &["m", "a"]), "'x\n  é'");
+        assert_eq!(written(text, &["m", "b"]), "\"p\nq\"");
+        assert_eq!(written(text, &["m", "c", "d"]), "e");
+        assert_eq!(written(text, &["m", "c"]), "{d: e}");
+        let documents = read(&Source::from_text("a.yaml", text));
         let comments = &documents[0].comments;
         assert_eq!(comments.len(), 1);
         assert_eq!(&text[comments[0].start as usize..comments[0].end as usize], "# gpulint: allow[x]");

@@ -2,6 +2,7 @@
 
 use crate::facts::quantity::Quantity;
 use crate::tree::node::Node;
+use crate::workload::mig::is_mig_resource;
 use crate::workload::template::Template;
 
 /// Extended resources that Karpenter provisions instance types for:
@@ -54,7 +55,7 @@ pub const RESOURCES: &[(&str, &str)] = &[
 /// Whether a resource is an accelerator or a part of one.
 pub fn is_accelerator(resource: &str) -> bool {
     KARPENTER_ACCELERATORS.contains(&resource)
-        || resource.starts_with("nvidia.com/mig-")
+        || is_mig_resource(resource)
         || matches!(
             resource,
             "nvidia.com/gpu.shared"

@@ -131,6 +131,13 @@ impl<'a> Launch<'a> {
         Some(product(&[tensor, self.option(parallelism.pipeline)])?.0)
     }
 
+    /// Whether options state data-parallel ranks.
+    pub(crate) fn is_data_parallel(&self) -> bool {
+        let parallelism = self.program.server().and_then(|server| server.parallelism.as_ref());
+        parallelism
+            .is_some_and(|of| [of.data, of.local_data, of.shared_data].iter().any(|names| self.has(names)))
+    }
+
     /// Whether it is vLLM from its own image, without extensions that distribute models in other ways.
     pub(crate) fn is_plain_vllm(&self, container: &Node<'a>) -> bool {
         let image = container.get("image").text().unwrap_or_default();

@@ -28,9 +28,17 @@ const OTHERS: [&str; 31] = [
 const INCAPABLE: [&str; 10] =
     ["t4", "t4g", "a10g", "l4", "l40s", "v100", "k80", "m60", "rtx-pro-4500", "rtx-pro-server-4500"];
 
+/// The start of the names of the device plugin's resources for MIG devices, where each profile has its own.
+const RESOURCES: &str = "nvidia.com/mig-";
+
+/// Whether a resource of the device plugin is MIG devices: `nvidia.com/mig-1g.10gb`.
+pub(crate) fn is_mig_resource(resource: &str) -> bool {
+    resource.starts_with(RESOURCES)
+}
+
 /// The profile of a resource of the device plugin: `1g.10gb` of `nvidia.com/mig-1g.10gb`, and of its variants.
 pub(crate) fn profile_of_resource(resource: &str) -> Option<String> {
-    let profile = resource.strip_prefix("nvidia.com/mig-")?;
+    let profile = resource.strip_prefix(RESOURCES)?;
     let (slices, rest) = profile.split_once("g.")?;
     let (memory, variant) = rest.split_once("gb")?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

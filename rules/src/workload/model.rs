@@ -78,29 +78,18 @@ const ELSEWHERE: [&str; 12] = [
     "model-loader-extra-config",
 ];
 
-/// Options with which data-parallel ranks share the experts of a mixture: each rank has a part of them only.
-const SHARED_EXPERTS: [&str; 11] = [
-    "data-parallel-size",
-    "data-parallel-size-local",
-    "dp",
-    "dpl",
-    "dp-size",
-    "enable-dp-attention",
-    "expert-parallel-size",
-    "ep",
-    "ep-size",
-    "ep_size",
-    "moe-a2a-backend",
-];
+/// Options that distribute the experts of a mixture of experts, so that a GPU holds a part of them only.
+const EXPERT_PARALLEL: [&str; 4] = ["expert-parallel-size", "ep", "ep-size", "moe-a2a-backend"];
 
 /// A model whose name does not contain the number of all its parameters.
 struct KnownModel {
-    /// The name after the owner, and the others of the same size, in lower case.
+    /// The names of the models of this size, without their owners, in lower case.
     names: &'static [&'static str],
     /// Number of parameters in millions.
     parameters: u64,
     /// The precision in which it is published.
     precision: Precision,
+    /// Whether it is a mixture of experts.
     is_mixture: bool,
 }
 
@@ -119,8 +108,9 @@ const fn dense(names: &'static [&'static str], parameters: u64) -> KnownModel {
     KnownModel { names, parameters, precision: Precision::Half, is_mixture: false }
 }
 
-/// Models that people serve, with the totals of their model cards on Hugging Face (of 2026-11). The weights for the
-/// prediction of several tokens, which servers may leave out, are not counted.
+/// Models that people serve, with the totals of their model cards, read on 2026-11-27 in copies and summaries of the cards.
+/// Not looked up were DeepSeek V2.5, V3.1 and V3.2, GLM-4.6 and Command R+ 08-2024, which have the sizes of their lines,
+/// and phi-4. The weights for the prediction of several tokens, which servers may leave out, are not counted.
 const KNOWN_MODELS: &[KnownModel] = &[
     mixture(
         &[
@@ -169,7 +159,7 @@ const KNOWN_MODELS: &[KnownModel] = &[
 ];
 
 /// The words that may follow the name of a known model in that of a copy: its precision and the tools that made it.
-const OF_COPIES: [&str; 18] = [
+const COPY_SUFFIXES: [&str; 18] = [
     "awq", "gptq", "bf16", "fp16", "fp8", "fp4", "nvfp4", "int4", "int8", "4bit", "8bit", "w4a16", "w8a8",
     "w8a16", "dynamic", "block", "hf", "bnb",
 ];
@@ -177,16 +167,16 @@ const OF_COPIES: [&str; 18] = [
 /// The known model of a name such as `deepseek-ai/DeepSeek-R1` or `acme/DeepSeek-R1-AWQ`. `None` for a path, and for a name
 /// without an owner: in the library of Ollama `deepseek-r1` is a small model.
 fn known_model(name: &str) -> Option<&'static KnownModel> {
-    let name = name.to_ascii_lowercase();
-    let (owner, name) = name.split_once('/')?;
-    if owner.is_empty() || owner == "." || owner == "~" || name.contains('/') {
+    if is_path(name) {
         return None;
     }
+    let name = name.to_ascii_lowercase();
+    let (_, name) = name.split_once('/')?;
     let is_copy = |rest: &str| {
         rest.is_empty()
             || rest
                 .strip_prefix('-')
-                .is_some_and(|rest| rest.split('-').all(|word| OF_COPIES.contains(&word)))
+                .is_some_and(|rest| rest.split('-').all(|word| COPY_SUFFIXES.contains(&word)))
     };
     KNOWN_MODELS
         .iter()
@@ -216,7 +206,8 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
     let known = known_model(&name);
     let parameters = known.map(|known| known.parameters).or_else(|| parameters(&name))?;
     let is_mixture = known.map_or_else(|| is_mixture_by_name(&name), |known| known.is_mixture);
-    if is_mixture && launch.has(&SHARED_EXPERTS) {
+    // Data-parallel ranks share the experts: each has a part of them only.
+    if is_mixture && (launch.is_data_parallel() || launch.has(&EXPERT_PARALLEL)) {
         return None;
     }
     let is_tgi = launch.program.name() == "TGI";
@@ -234,7 +225,9 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
             let stated = precision_of_method(&method, is_tgi);
             [stated, by_name].into_iter().flatten().min_by_key(|precision| precision.size())?
         }
-        _ => match by_name.or_else(|| known.map_or_else(|| native_precision(&name), KnownModel::published)) {
+        _ => match by_name
+            .or_else(|| known.map_or_else(|| native_precision(&name, parameters), KnownModel::published))
+        {
             Some(precision) => precision,
             None => match launch.setting(container, &["dtype"]) {
                 OptionValue::Unknown => return None,
@@ -251,8 +244,7 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
 /// The number of parameters, in millions, in the name of a model, such as 70,000 for `Llama-3.1-70B-Instruct`. `None`
 /// if the name has no or several numbers, is that of an adapter, or is a path.
 fn parameters(name: &str) -> Option<u64> {
-    let is_path = name.starts_with(['/', '.', '~']) || name.contains("://") || name.matches('/').count() > 1;
-    if is_path {
+    if is_path(name) {
         return None;
     }
     let name = name.rsplit('/').next()?.to_ascii_lowercase();
@@ -280,6 +272,11 @@ fn parameters(name: &str) -> Option<u64> {
         found = Some(millions);
     }
     found.filter(|millions| (1..=5_000_000).contains(millions))
+}
+
+/// Whether the name of a model is a path or an address instead of an owner and a name.
+fn is_path(name: &str) -> bool {
+    name.starts_with(['/', '.', '~']) || name.contains("://") || name.matches('/').count() > 1
 }
 
 /// `16e`: the number of experts. In such names the number of parameters is that of the active ones.
@@ -324,15 +321,12 @@ fn precision_in_name(name: &str) -> Option<Option<Precision>> {
 }
 
 /// The precision in which some models are published, although their names do not contain it.
-fn native_precision(name: &str) -> Option<Precision> {
+fn native_precision(name: &str, parameters: u64) -> Option<Precision> {
     let name = name.to_ascii_lowercase();
-    let is_deepseek =
-        name.contains("deepseek") && parameters(&name).is_some_and(|millions| millions > 600_000);
     if name.contains("gpt-oss") {
-        Some(Precision::FourBits)
-    } else {
-        is_deepseek.then_some(Precision::EightBits)
+        return Some(Precision::FourBits);
     }
+    (name.contains("deepseek") && parameters > 600_000).then_some(Precision::EightBits)
 }
 
 /// The precision for a value of `--quantization`; `None` if it depends on the files of the model.

@@ -16,8 +16,6 @@ use serde_json::{Value, json};
 
 use super::served::get;
 
-/// Prefix of the names of Kubernetes' own types in the documents. Their schemas are those of the engine.
-const CORE_TYPES: &str = "io.k8s.";
 const KIND_OF_SCHEMA: &str = "x-kubernetes-group-version-kind";
 
 /// The documents that were read, by their path in the index, such as `apis/karpenter.sh/v1`.
@@ -87,7 +85,7 @@ impl OpenApi {
                     // Without the hash, because the API server redirects from one that is no longer the current one.
                     let address = entry.url.split('?').next().unwrap_or_default();
                     let content = get::<Content>(client, address.to_owned()).await?;
-                    let schemas = content.map(|content| custom_schemas(content, kinds)).unwrap_or_default();
+                    let schemas = content.map(|content| schemas_of(content, kinds)).unwrap_or_default();
                     Document { url: entry.url, schemas }
                 }
             };
@@ -100,11 +98,10 @@ impl OpenApi {
     }
 }
 
-/// The schemas of custom resources among those of a document.
-fn custom_schemas(content: Content, kinds: &[Kind]) -> Vec<ServedSchema> {
-    let schemas = content.components.schemas.into_iter();
-    let custom = schemas.filter(|(name, _)| !name.starts_with(CORE_TYPES));
-    custom.filter_map(|(_, schema)| served_schema(schema, kinds)).collect()
+/// The schemas of the kinds among those of a document.
+fn schemas_of(content: Content, kinds: &[Kind]) -> Vec<ServedSchema> {
+    let schemas = content.components.schemas.into_values();
+    schemas.filter_map(|schema| served_schema(schema, kinds)).collect()
 }
 
 fn served_schema(mut schema: Value, kinds: &[Kind]) -> Option<ServedSchema> {
@@ -127,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn custom_resources_of_known_kinds_are_taken() {
+    fn the_schemas_of_the_kinds_are_taken() {
         let of = |group: &str, version: &str, kind: &str| json!([{"group": group, "version": version, "kind": kind}]);
         let content: Content = serde_json::from_value(json!({"paths": {}, "components": {"schemas": {
             "sh.karpenter.v1.NodePool": {
@@ -144,7 +141,7 @@ mod tests {
             "sh.karpenter.v1.Part": {"type": "object"},
         }}}))
         .unwrap();
-        let found = custom_schemas(content, &[Kind::NODE_POOL, Kind::DEPLOYMENT]);
+        let found = schemas_of(content, &[Kind::NODE_POOL]);
         let versions: Vec<&str> = found.iter().map(|found| found.version.as_str()).collect();
         assert_eq!(versions, ["v1", "v1beta1"]);
         assert_eq!(found[0].plural, "nodepools");

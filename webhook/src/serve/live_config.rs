@@ -24,17 +24,18 @@ pub(crate) struct LiveConfig {
     paths: Vec<PathBuf>,
     /// Namespaces that are exempt in every configuration.
     exempt: Vec<String>,
-    /// What the API server serves, with a number that increases with every change.
-    served: Mutex<(u64, Served)>,
+    served: Mutex<Served>,
 }
 
 /// What the API server serves.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Served {
+struct Served {
+    /// Increases with every change.
+    number: u64,
     /// The definitions of custom resources. They replace those of the configuration.
-    pub(crate) definitions: CustomResourceDefinitions,
+    definitions: CustomResourceDefinitions,
     /// Its version, which is in use unless the configuration states one.
-    pub(crate) kubernetes: Option<Version>,
+    kubernetes: Option<Version>,
 }
 
 impl std::fmt::Debug for LiveConfig {
@@ -69,13 +70,24 @@ impl LiveConfig {
         })
     }
 
-    /// Uses what the API server serves from the next refresh on.
-    pub(crate) fn serve(&self, served: Served) {
-        let mut known = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = (known.0 + 1, served);
+    /// Uses what the API server serves from the next refresh on: its version, and its definitions if they changed.
+    /// Returns whether anything changed.
+    pub(crate) fn serve(
+        &self,
+        kubernetes: Option<Version>,
+        definitions: Option<CustomResourceDefinitions>,
+    ) -> bool {
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = definitions.is_some() || served.kubernetes != kubernetes;
+        served.number += u64::from(is_new);
+        served.kubernetes = kubernetes;
+        if let Some(definitions) = definitions {
+            served.definitions = definitions;
+        }
+        is_new
     }
 
-    fn served(&self) -> (u64, Served) {
+    fn served(&self) -> Served {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -93,16 +105,17 @@ impl LiveConfig {
         Fingerprint {
             texts: self.paths.iter().map(|path| std::fs::read(path).ok()).collect(),
             day: unix_seconds / 86_400,
-            served: self.served().0,
+            served: self.served().number,
         }
     }
 
     /// Reloads the configuration if the fingerprint differs from `seen`. Not called concurrently. If what is served
-    /// changed, this takes the time to compile its schemas.
-    pub(crate) fn refresh(&self, seen: &mut Fingerprint, unix_seconds: u64, metrics: &Metrics) {
+    /// changed, the engine is warmed up before it is in use, so that no review waits for its schemas to be compiled.
+    /// Returns whether it was.
+    pub(crate) fn refresh(&self, seen: &mut Fingerprint, unix_seconds: u64, metrics: &Metrics) -> bool {
         let now = self.fingerprint(unix_seconds);
         if now == *seen {
-            return;
+            return false;
         }
         let is_edited = now.texts != seen.texts;
         let is_served_anew = now.served != seen.served;
@@ -114,9 +127,8 @@ impl LiveConfig {
                     log_notes(&settings);
                 }
                 let number = self.engine.load().version + 1;
-                let engine = Engine::new(with_served(settings, self.served().1));
+                let engine = Engine::new(with_served(settings, self.served()));
                 if is_served_anew {
-                    // The schemas are compiled before a review waits for them.
                     warm_up(&engine, &Cluster::new(false));
                 }
                 self.engine.store(Arc::new(Versioned { version: number, value: engine }));
@@ -124,10 +136,12 @@ impl LiveConfig {
                     tracing::info!("the configuration was read again");
                     metrics.reloaded("configuration", true);
                 }
+                is_served_anew
             }
             Err(error) => {
                 tracing::error!(%error, "the configuration is refused, the old one stays");
                 metrics.reloaded("configuration", false);
+                false
             }
         }
     }

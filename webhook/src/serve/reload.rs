@@ -10,7 +10,7 @@ use gpulint_rules::{Cluster, Kind, Version};
 use kube::Client;
 use tokio::task::JoinSet;
 
-use super::live_config::{LiveConfig, Served};
+use super::live_config::LiveConfig;
 use super::{Certificates, Options, ServeError, Shared};
 use crate::cache::OpenApi;
 use crate::certificates::{CertificateSpec, SecretData, Store};
@@ -47,11 +47,11 @@ pub(super) fn configuration(
                 // On a thread that may block, because schemas are compiled.
                 let (shared, mut last) = (Arc::clone(&shared), seen.clone());
                 let refreshed = tokio::task::spawn_blocking(move || {
-                    shared.live_config.refresh(&mut last, now(), &shared.metrics);
-                    if !shared.warm.load(Ordering::Relaxed) {
+                    let is_warm = shared.live_config.refresh(&mut last, now(), &shared.metrics);
+                    if !is_warm && !shared.warm.load(Ordering::Relaxed) {
                         warm_up(&shared.live_config.engine().value, &Cluster::new(false));
-                        shared.warm.store(true, Ordering::Relaxed);
                     }
+                    shared.warm.store(true, Ordering::Relaxed);
                     last
                 });
                 match refreshed.await {
@@ -70,7 +70,6 @@ struct ServedApi {
     client: Client,
     open_api: OpenApi,
     kinds: Vec<Kind>,
-    served: Served,
     log: LogOnce,
 }
 
@@ -79,8 +78,7 @@ impl ServedApi {
         ServedApi {
             client,
             open_api: OpenApi::default(),
-            kinds: kinds::with_schema(),
-            served: Served::default(),
+            kinds: kinds::custom_resources(),
             log: LogOnce::default(),
         }
     }
@@ -99,21 +97,15 @@ impl ServedApi {
         self.log.ok();
         // EKS writes `34+` as the minor version.
         let version = Version::parse(&format!("{}.{}", info.major, info.minor.trim_end_matches('+')));
-        let is_new = version != self.served.kubernetes;
-        self.served.kubernetes = version;
-        if let Some(definitions) = definitions {
-            self.served.definitions = definitions;
-        } else if !is_new {
-            return;
+        let kinds = definitions.as_ref().map(|definitions| definitions.served().count());
+        if live_config.serve(version, definitions) {
+            let kubernetes = version.map(|version| version.to_string());
+            tracing::info!(
+                kubernetes,
+                kinds,
+                "objects are checked against the schemas that the API server serves"
+            );
         }
-        let kinds = self.served.definitions.served().count();
-        let kubernetes = version.map(|version| version.to_string());
-        tracing::info!(
-            kubernetes,
-            kinds,
-            "objects are checked against the schemas that the API server serves"
-        );
-        live_config.serve(self.served.clone());
     }
 }
 

@@ -64,6 +64,7 @@
 
 use crate::rules::autoscaling::scale_target::{CLASSIFIED_TARGETS, unique_target};
 use crate::rules::prelude::*;
+use crate::workload::mig::is_mig_resource;
 
 pub(crate) static RULE: Rule = Rule {
     id: "llm-scaling-signal",
@@ -190,7 +191,7 @@ fn asks_for_slice(template: &Template<'_>) -> bool {
     template.all_containers().any(|container| {
         ["requests", "limits"].iter().any(|side| {
             let amounts = container.path(&["resources", side]).entries();
-            amounts.iter().any(|(name, _)| name.starts_with("nvidia.com/mig-"))
+            amounts.iter().any(|(name, _)| is_mig_resource(name))
         })
     })
 }

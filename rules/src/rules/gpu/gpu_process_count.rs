@@ -54,6 +54,7 @@ use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
 use crate::workload::devices::{devices_of, extended_resources_of, gpus_of};
 use crate::workload::launcher::Launch;
+use crate::workload::mig::is_mig_resource;
 use crate::workload::processes::{is_group, processes_of};
 
 pub(crate) static RULE: Rule = Rule {
@@ -132,7 +133,7 @@ fn inspect_mig(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let resources = extended_resources_of(container);
-    let resource = resources.into_iter().find(|name| name.starts_with("nvidia.com/mig-"))?;
+    let resource = resources.into_iter().find(|name| is_mig_resource(name))?;
     let devices = devices_of(container, resource)?;
     let launch = Launch::of(container)?;
     let used = launch.gpus_of_model(container)?;

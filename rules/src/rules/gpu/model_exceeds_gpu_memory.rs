@@ -7,7 +7,7 @@
 //! Llama 4, GLM and others whose names do not state it, the bytes of each from its quantisation, and the memory
 //! from the largest GPU of the instance types on which the pod can run. Where the weights fit but leave less
 //! than 15 % for the KV cache, it is advice: the server then answers few requests at a time. Models of unknown
-//! size are not checked, nor mixtures whose experts are shared by data-parallel ranks, nor llama.cpp, which
+//! size are not checked, nor mixtures of experts that data-parallel ranks share, nor llama.cpp, which
 //! leaves on the CPU what does not fit.
 //!
 //! # Fix
