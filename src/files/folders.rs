@@ -141,7 +141,8 @@ impl Folders {
         let reads = |one: &Kustomization| one.files_read().any(|file| changed.contains(file));
         stale.extend(kustomizations.iter().filter(|(_, one)| reads(one)).map(|(folder, _)| folder.clone()));
         // The directories may be out of date, because the folder may have changed since it was read.
-        let read = |folder: &PathBuf| Kustomization::read(folder, &disk, &Directories::default());
+        let now = Directories::of_unsaved(&disk.unsaved());
+        let read = |folder: &PathBuf| Kustomization::read(folder, &disk, &now);
         for folder in stale {
             match read(&folder) {
                 Some(own) => _ = kustomizations.insert(folder, own),
@@ -285,6 +286,10 @@ impl Folders {
 
     pub(crate) fn disk_mut(&mut self) -> &mut Disk {
         &mut self.disk
+    }
+
+    pub(crate) fn directories_mut(&mut self) -> &mut Directories {
+        &mut self.directories
     }
 
     /// Whether a kustomization reads a file as a patch or a replacement.

@@ -298,16 +298,18 @@ impl Project {
         match reach {
             Reach::Nothing => BTreeSet::new(),
             Reach::Text => self.read_again(&changed),
-            Reach::Folders | Reach::Placeholders => {
-                let inputs = self.inputs.clone();
-                self.rebuild(inputs, Directories::default(), &changed, reach == Reach::Folders)
+            Reach::Folders => self.rebuild(self.inputs.clone(), None, &changed),
+            Reach::Placeholders => {
+                // No file was created or removed, so that the directories are those that were read.
+                let directories = std::mem::take(self.folders.directories_mut());
+                self.rebuild(self.inputs.clone(), Some(directories), &changed)
             }
             Reach::Files => {
                 let (inputs, directories) = find(self.file.as_deref(), &mut self.scopes, self.folders.disk());
                 if self.scopes.all().len() != self.engines.len() {
                     return self.reload();
                 }
-                self.rebuild(inputs, directories, &changed, false)
+                self.rebuild(inputs, Some(directories), &changed)
             }
             Reach::Configuration => self.reload(),
         }
@@ -404,18 +406,18 @@ impl Project {
     }
 
     /// Reads the files that are new, whose texts changed, or on which surrounding folders have another
-    /// effect.
+    /// effect. The effects of folders are discovered anew in `directories`, or updated if there are none.
     fn rebuild(
         &mut self,
         inputs: Vec<ScopedInput>,
-        directories: Directories,
+        directories: Option<Directories>,
         changed: &HashSet<PathBuf>,
-        keeps_folders: bool,
     ) -> BTreeSet<PathBuf> {
+        let keeps_folders = directories.is_none();
         let folders = std::mem::take(&mut self.folders);
-        self.folders = match keeps_folders {
-            true => folders.update(changed),
-            false => Folders::discover(plain(&inputs), directories, folders.disk()),
+        self.folders = match directories {
+            None => folders.update(changed),
+            Some(directories) => Folders::discover(plain(&inputs), directories, folders.disk()),
         };
         let mut before: HashMap<PathBuf, FileState> = HashMap::new();
         let mut gone: Vec<Input> = Vec::new();

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use super::live_config::LiveConfig;
 use super::{Certificates, Options, ServeError, Shared};
 use crate::cache::OpenApi;
+use crate::cause::Cause;
 use crate::certificates::{CertificateSpec, SecretData, Store};
 use crate::kinds;
 use crate::registration::Registrar;
@@ -91,7 +92,13 @@ impl ServedApi {
         });
         let (info, definitions) = match asked.await {
             Ok(Ok(found)) => found,
-            Ok(Err(error)) => return self.log.warn(KEPT, &error),
+            Ok(Err(error)) => {
+                // The watches log a connection that failed, once for all that is read.
+                if let Cause::Answer(_) = Cause::of(&error) {
+                    self.log.warn(KEPT, &error);
+                }
+                return;
+            }
             Err(error) => return self.log.warn(KEPT, &error),
         };
         self.log.ok();
