@@ -39,10 +39,16 @@ impl Program {
     }
 }
 
+/// Words before a program that start nothing else.
+const STARTERS: [&str; 12] =
+    ["sh", "bash", "-c", "-lc", "-ec", "-xc", "exec", "python", "python3", "-m", "-u", "tini"];
+
 /// The only program of a container that distributes its work over GPUs, with its command.
 pub(crate) struct Launch<'a> {
     pub(crate) program: Program,
     words: Vec<Word<'a>>,
+    /// Whether the container runs it alone: other commands, which might bring files, do not come first.
+    pub(crate) is_first: bool,
     /// Number of words of the program itself; 0 if the image starts it.
     own_words: usize,
     /// The variable that torchrun reads as its option for the number of processes.
@@ -66,13 +72,14 @@ impl<'a> Launch<'a> {
             Some(found) => found,
             None => (Program::Server(server_of_image(container)?), 0, 0),
         };
+        let is_first = words[..at].iter().all(|word| STARTERS.contains(&base_name(&word.text)));
         let words = command_at(&words, at).to_vec();
         let processes = match variable(container, "PET_NPROC_PER_NODE") {
             Some(Some((text, node))) => OptionValue::Text(text.into_owned(), node),
             Some(None) => OptionValue::Absent,
             None => OptionValue::Unknown,
         };
-        Some(Launch { program, words, own_words, processes })
+        Some(Launch { program, words, is_first, own_words, processes })
     }
 
     /// The last value of an option.

@@ -28,6 +28,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "autoscaler-without-range",
     kinds: &[Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &[Kind::CANARY],
     docs: docs(include_str!("autoscaler_without_range.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)
@@ -35,8 +36,8 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
-    // An overlay widens the bounds.
-    if object.is_patched_by_kustomize() {
+    // An overlay widens the bounds; Flagger scales the workload of a Canary to zero and back.
+    if object.is_patched_by_kustomize() || is_of_canary(object, ctx) {
         return None;
     }
     let (min, max, least) = if object.is(Kind::HPA) {
@@ -52,4 +53,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&max, message).help("widen the bounds, or remove the autoscaler");
     }
     None
+}
+
+/// Whether a Canary of Flagger names the autoscaler, which then holds the number of replicas of both of its workloads.
+fn is_of_canary(autoscaler: &Object, ctx: &Context<'_>) -> bool {
+    let mut canaries = ctx.cluster().in_namespace(Kind::CANARY, autoscaler.namespace_or_default());
+    canaries.any(|canary| canary.path(&["spec", "autoscalerRef", "name"]).text() == Some(autoscaler.name()))
 }

@@ -4,7 +4,8 @@
 //! KEDA itself decides only between zero and one replica; from `minReplicaCount` up the HPA decides. With a
 //! minimum of 1 or more and no `idleReplicaCount`, `cooldownPeriod`, `initialCooldownPeriod`,
 //! `pollingInterval` and every activation threshold are read and have no effect. In particular
-//! `cooldownPeriod` does not slow the way in: that is the HPA's stabilization window.
+//! `cooldownPeriod` does not slow the way in: that is the HPA's stabilization window. From KEDA 2.19 on the
+//! polls also count the failures of a `fallback`, so that `pollingInterval` has an effect beside one.
 //!
 //! # Fix
 //! Remove the setting. To slow scaling in, write `scaleDown.stabilizationWindowSeconds` into the `behavior`
@@ -44,6 +45,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Autoscaling)
 };
 
+const POLLS_COUNT_FAILURES_SINCE: Version = Version::new(2, 19);
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let min = spec.get("minReplicaCount").int()?;
@@ -55,8 +58,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let cached = node.get("useCachedMetrics");
         cached.is_unknown() || cached.bool() == Some(true)
     };
+    // The polls count the failures after which a fallback holds (`getScalerState` in pkg/scaling/scale_handler.go).
+    let counts_failures = spec.get("fallback").is_set() && ctx.platform().keda >= POLLS_COUNT_FAILURES_SINCE;
     // The polls renew cached metrics, and ask the sources of a formula.
-    let polls = uses_modifiers(object) != Some(false) || triggers(object).any(|t| cached(&t.node));
+    let polls =
+        counts_failures || uses_modifiers(object) != Some(false) || triggers(object).any(|t| cached(&t.node));
     for name in ["cooldownPeriod", "initialCooldownPeriod", "pollingInterval"] {
         let node = spec.get(name);
         if node.is_set() && !(name == "pollingInterval" && polls) {

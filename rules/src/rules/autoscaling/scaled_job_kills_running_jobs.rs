@@ -62,7 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let class = object.classified().class;
     let heavy = accelerated && matches!(class, WorkloadClass::Training | WorkloadClass::Batch);
     let name = crate::keda::ellipsize(object.name());
-    ctx.report(&strategy, format!("every change of `{name}` deletes its running Jobs"))
+    ctx.report(&strategy, format!("every change of the spec of `{name}` deletes its running Jobs"))
         .help("write `rollout: {strategy: gradual}`: running Jobs then end by themselves")
         .severity(if heavy { Severity::Warning } else { Severity::Info })
         .fix(Fix::unsafe_("let running Jobs end").set(&strategy, json!("gradual")));

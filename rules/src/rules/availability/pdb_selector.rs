@@ -4,7 +4,7 @@
 //! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers serving,
 //! training and helpers alike, and two budgets over one pod make its eviction fail forever. Without a
 //! selector, or with one that matches no pod, the budget protects nothing. Labels of the Deployment itself
-//! are not those of its pods. Without `--complete` a selector without pods is reported only for that mistake.
+//! are not those of its pods, and Flagger changes a label of the pods that serve. Without `--complete` a selector without pods is reported only for that mistake.
 //!
 //! # Fix
 //! Select the labels of one workload's pods.
@@ -30,10 +30,12 @@ use crate::schema::validation::pdb::has_valid_selector;
 use crate::workload::selector;
 use crate::workload::template::{runs_forever, workload_kind};
 
+static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::CANARY]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",
     kinds: &[Kind::PDB],
-    reads: WORKLOAD_KINDS,
+    reads: &READS,
     reports_absence: true,
     docs: docs(include_str!("pdb_selector.rs")),
     check: Check::Object(check),
@@ -82,7 +84,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
-    if !workloads.is_empty() || unknown {
+    if unknown {
+        return None;
+    }
+    if let [workload] = workloads.as_slice() {
+        return behind_canary(object, &node, &workload.object, ctx);
+    }
+    if !workloads.is_empty() || selects_primary(object, &node, ctx) {
         return None;
     }
     if let Some(workload) = labelled(object, &node, ctx) {
@@ -102,6 +110,49 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     ctx.report(&node, "`selector` matches the pods of no workload")
         .help("compare it with the labels of the pod templates")
         .severity(if may_create_pods { Severity::Info } else { Severity::Warning });
+    None
+}
+
+/// The labels of which Flagger changes one in the pods that serve (`-selector-labels`, in pkg/canary/util.go).
+const PRIMARY_LABELS: [&str; 3] = ["app", "name", "app.kubernetes.io/name"];
+
+/// The name of the workload of a Canary, whose copy with `-primary` behind its name serves.
+fn target_of(canary: &Object) -> Option<&str> {
+    canary.path(&["spec", "targetRef", "name"]).text()
+}
+
+/// Whether a selector has a label that Flagger gives to the serving pods of a Canary.
+fn selects_primary(object: &Object, selector: &Node<'_>, ctx: &Context<'_>) -> bool {
+    let labels = selector.get("matchLabels");
+    let named = |label: &str| labels.get(label).text().and_then(|value| value.strip_suffix("-primary"));
+    let mut canaries = ctx.cluster().in_namespace(Kind::CANARY, object.namespace_or_default());
+    canaries.any(|canary| {
+        PRIMARY_LABELS.iter().any(|label| named(label).is_some_and(|n| Some(n) == target_of(canary)))
+    })
+}
+
+/// Reports a PDB over the pods of a Canary's workload, which Flagger scales to zero between rollouts: those that serve have
+/// another label.
+fn behind_canary(
+    object: &Object,
+    selector: &Node<'_>,
+    workload: &Object,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let mut canaries = ctx.cluster().in_namespace(Kind::CANARY, object.namespace_or_default());
+    let canary = canaries.find(|canary| target_of(canary) == Some(workload.name()))?;
+    let own = workload.path(&["spec", "selector", "matchLabels"]);
+    let label = PRIMARY_LABELS.iter().find(|label| own.get(label).is_set())?;
+    let written = selector.get("matchLabels").get(label);
+    if written.text()? != own.get(label).text()? || !ctx.pairs_with(canary) {
+        return None;
+    }
+    let serving = format!("{}-primary", workload.name());
+    ctx.report(&written, format!("Flagger calls the pods that serve `{label}: {}`", ellipsize(&serving)))
+        .help(format!("select `{label}: {}`: between rollouts no other pods run", ellipsize(&serving)))
+        .reports_absence(false)
+        .severity(Severity::Warning)
+        .related(canary, &canary.path(&["spec", "targetRef"]), "its pods are a copy of these");
     None
 }
 

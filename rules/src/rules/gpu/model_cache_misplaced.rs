@@ -48,6 +48,8 @@
 //! - <https://docs.ollama.com/docker>
 //! - <https://docs.nvidia.com/nim/large-language-models/latest/reference/environment-variables.html>
 
+use std::path::{Path, PathBuf};
+
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::launcher::Launch;
@@ -109,9 +111,11 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     {
         return None;
     }
-    let folders: Vec<String> = cache.folders.iter().map(|folder| folder.replace('~', "/root")).collect();
-    let paths = mounts.items().filter_map(|mount| mount.get("mountPath").text());
-    let covers = |path: &str| folders.iter().any(|folder| is_below(folder, path) || is_below(path, folder));
+    let folders: Vec<PathBuf> =
+        cache.folders.iter().map(|folder| folder.replace('~', "/root").into()).collect();
+    let paths = mounts.items().filter_map(|mount| mount.get("mountPath").text().map(Path::new));
+    let covers =
+        |path: &Path| folders.iter().any(|folder| folder.starts_with(path) || path.starts_with(folder));
     if paths.into_iter().any(covers) {
         return None;
     }
@@ -121,24 +125,18 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
             "nothing is written to `{}`: {} downloads models to `{}`",
             ellipsize(path.text()?),
             server.name,
-            folders[0]
+            folders[0].display()
         );
         let variable = cache.variables[0];
         ctx.report(&path, message)
-            .help(format!("mount the volume at `{}`, or set `{variable}` to its path", folders[0]))
+            .help(format!("mount the volume at `{}`, or set `{variable}` to its path", folders[0].display()))
             .fix(
-                Fix::new(format!("mount the volume at `{}`", folders[0]), Safety::Unsafe)
+                Fix::new(format!("mount the volume at `{}`", folders[0].display()), Safety::Unsafe)
                     .set(&path, json!(folders[0])),
             );
         return None;
     }
     None
-}
-
-/// Whether a path is a folder or below it.
-fn is_below(path: &str, folder: &str) -> bool {
-    let folder = folder.trim_end_matches('/');
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Whether a variable, an option or a script moves the cache, or may.
@@ -213,9 +211,9 @@ fn is_for_models(server: &Server, template: &Template<'_>, container: &Node<'_>,
     let volume = volumes.items().find(|volume| volume.get("name").text() == Some(name));
     let of_other = volume.as_ref().is_some_and(|volume| is_cache_of_other(server, container, path, volume));
     let exempt = !of_other
-        && ALSO_WRITTEN.iter().any(|folder| is_below(path, folder))
+        && ALSO_WRITTEN.iter().any(|folder| Path::new(path).starts_with(folder))
         && !path.contains("huggingface");
-    if exempt || mount.get("readOnly").bool() == Some(true) || is_below("/dev/shm", path) {
+    if exempt || mount.get("readOnly").bool() == Some(true) || Path::new("/dev/shm").starts_with(path) {
         return false;
     }
     let claim = match &volume {

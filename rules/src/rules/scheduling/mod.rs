@@ -17,6 +17,7 @@ pub(crate) mod pool_unreachable;
 pub(crate) mod quota_below_replicas;
 pub(crate) mod reference_missing;
 pub(crate) mod static_pool_exceeded;
+pub(crate) mod volume_claim_unbindable;
 
 use crate::rules::prelude::*;
 

@@ -26,6 +26,8 @@ pub(crate) struct Server {
     pub(crate) variables: Option<&'static str>,
     /// Options that name the model.
     pub(crate) model: &'static [&'static str],
+    /// Options that name only a local path of models.
+    pub(crate) model_paths: &'static [&'static str],
     /// Whether the first argument after the command names the model.
     pub(crate) model_is_positional: bool,
     /// `None` if its options do not say how it distributes a model.
@@ -111,6 +113,7 @@ const fn server(name: &'static str, health: &'static str, port: Port) -> Server 
         cache: None,
         variables: None,
         model: &[],
+        model_paths: &[],
         model_is_positional: false,
         parallelism: None,
         shares_memory: false,
@@ -217,6 +220,7 @@ pub(super) static SERVERS: [Server; 12] = [
     Server {
         commands: &["tritonserver"],
         images: &["nvidia/tritonserver"],
+        model_paths: &["model-repository", "model-store"],
         drain_flags: &["--exit-timeout-secs"],
         ..server("Triton", "/v2/health/ready", port(8000, &["http-port"], &[]))
     },
@@ -241,6 +245,7 @@ pub(super) static SERVERS: [Server; 12] = [
             options: &[],
         }),
         variables: Some("LLAMA_ARG_"),
+        model_paths: &["model", "m"],
         ..server("llama.cpp", "/health", port(8080, &["port"], &["LLAMA_ARG_PORT"]))
     },
     Server {

@@ -1,0 +1,145 @@
+//! A server loads its model from a path at which nothing is mounted.
+//!
+//! # Why
+//! The images of vLLM, SGLang, TGI, TEI, llama.cpp and Triton contain no models. With an absolute path below no mount
+//! of the container the server ends at once, or takes the path for the name of a repository of Hugging Face, and the
+//! pod restarts for ever while its GPU is paid for. Often the volume is there, at another path. It is not
+//! reported for images of your own, and where another command runs first, which may bring the files.
+//!
+//! # Fix
+//! Mount the volume at the path, or name the path at which it is mounted. KServe has the files of
+//! `storageUri` at `/mnt/models`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: summary}
+//!  spec:
+//!    replicas: 1
+//!    strategy: {type: Recreate}
+//!    selector: {matchLabels: {app: summary}}
+//!    template:
+//!      metadata: {labels: {app: summary}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: vllm
+//!            image: example.com/vllm/vllm-openai:v0.11.0
+//! -          args: [--model, /models/qwen3-8b] # <-
+//! +          args: [--model, /mnt/models/qwen3-8b]
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//!            volumeMounts: [{name: models, mountPath: /mnt/models}]
+//!        volumes: [{name: models, persistentVolumeClaim: {claimName: summary-models}}]
+//! ```
+//!
+//! # References
+//! - <https://docs.vllm.ai/en/stable/deployment/docker/>
+//! - <https://kserve.github.io/website/docs/model-serving/storage/overview>
+
+use std::path::Path;
+
+use crate::rules::prelude::*;
+use crate::workload::command::OptionValue;
+use crate::workload::launcher::Launch;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "model-path-not-mounted",
+    kinds: WORKLOAD_KINDS,
+    docs: docs(include_str!("model_path_not_mounted.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// Servers whose own images contain no models.
+const WITHOUT_MODELS: [&str; 6] = ["vLLM", "SGLang", "TGI", "TEI", "llama.cpp", "Triton"];
+/// Folders of these images, and those of the system.
+const OF_IMAGE: [&str; 8] =
+    ["/opt", "/usr", "/app", "/workspace", "/vllm-workspace", "/sgl-workspace", "/dev", "/proc"];
+/// Where KServe has the files of `storageUri`.
+const KSERVE_MODELS: &str = "/mnt/models";
+const KSERVE: &str = "serving.kserve.io";
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = ctx.object();
+    if object.is_partial() || object.is_patched_by_kustomize() || template.spec.has_unknown_key() {
+        return None;
+    }
+    // Several files of KServe have paths of their own.
+    let has_own_paths = |node: Node<'_>| node.get("storageUris").is_set();
+    if object.group() == KSERVE
+        && ["predictor", "transformer"].iter().any(|part| has_own_paths(object.path(&["spec", part])))
+    {
+        return None;
+    }
+    for container in template.containers() {
+        inspect(&container, ctx);
+    }
+    None
+}
+
+fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let launch = Launch::of(container).filter(|launch| launch.is_first)?;
+    let server = launch.program.server()?;
+    let mounts = container.get("volumeMounts");
+    if !WITHOUT_MODELS.contains(&server.name)
+        || !server.is_in_image_of(container)
+        || mounts.has_unknown()
+        || container.get("lifecycle").get("postStart").is_set()
+    {
+        return None;
+    }
+    let (path, node) = match launch.model(container) {
+        Some(model) => model,
+        None => match launch.setting(container, server.model_paths) {
+            OptionValue::Text(path, node) => (path, node),
+            _ => return None,
+        },
+    };
+    let is_kserve = ctx.object().group() == KSERVE;
+    let folders = OF_IMAGE.into_iter().chain(is_kserve.then_some(KSERVE_MODELS));
+    if !path.starts_with('/')
+        || path.contains("//")
+        || folders.into_iter().any(|folder| Path::new(&path).starts_with(folder))
+    {
+        return None;
+    }
+    let mounted: Vec<(&str, Node<'_>)> = mounts
+        .items()
+        .filter_map(|mount| Some((mount.get("mountPath").text()?, mount.get("mountPath"))))
+        .collect();
+    // A mount below the path is a part of it.
+    if mounted
+        .iter()
+        .any(|(mount, _)| Path::new(&path).starts_with(mount) || Path::new(mount).starts_with(&path))
+    {
+        return None;
+    }
+    let others = mounted
+        .iter()
+        .filter(|(mount, _)| !OF_IMAGE.iter().any(|folder| Path::new(mount).starts_with(folder)));
+    let near = match others.collect::<Vec<_>>().as_slice() {
+        [(mount, node)] => Some((*mount, node.clone())),
+        _ => None,
+    };
+    let message = format!("{} loads `{}`, and nothing is mounted there", server.name, ellipsize(&path));
+    let help = match &near {
+        _ if is_kserve => {
+            format!("KServe has the files of `storageUri` at `{KSERVE_MODELS}`: name that path")
+        }
+        Some((mount, _)) => {
+            format!("the volume is at `{}`: name a path below it, or mount it there", ellipsize(mount))
+        }
+        None => "mount a volume with the model there: the image contains none".to_owned(),
+    };
+    let object = ctx.object();
+    let finding = ctx.report(&node, message).help(help);
+    if let Some((_, mount)) = near {
+        finding.related(object, &mount, "a volume is mounted here");
+    }
+    None
+}

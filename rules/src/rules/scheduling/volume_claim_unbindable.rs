@@ -1,0 +1,192 @@
+//! A claim names a volume that it cannot be bound to.
+//!
+//! # Why
+//! A PersistentVolumeClaim with `volumeName` is bound to that volume only if both have the same class and volume
+//! mode, and if the volume has each access mode that the claim asks for and is as large. Otherwise the claim stays
+//! Pending, and so do the pods that mount it, for ever: file systems of EFS and FSx, which hold models and
+//! datasets, are often provided like this. A volume with a `claimRef` to the claim is bound without a look at
+//! its class; one with a `claimRef` to another claim is never bound to this one.
+//!
+//! # Fix
+//! Write the same class, mode and size in both. A volume without a class needs `storageClassName: ""` in the
+//! claim: without the field, the claim gets the default class of the cluster.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: PersistentVolume
+//!  metadata: {name: models}
+//!  spec:
+//!    capacity: {storage: 1200Gi}
+//!    accessModes: [ReadWriteMany]
+//!    storageClassName: fsx-models
+//!    csi: {driver: fsx.csi.aws.com, volumeHandle: fs-0f1e2d3c4b5a69788}
+//!  ---
+//!  apiVersion: v1
+//!  kind: PersistentVolumeClaim
+//!  metadata: {name: models, namespace: serving}
+//!  spec:
+//!    volumeName: models
+//! -  storageClassName: fsx # <-
+//! +  storageClassName: fsx-models
+//!    accessModes: [ReadWriteMany]
+//!    resources: {requests: {storage: 1200Gi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reserving-a-persistentvolume>
+//! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1>
+
+use crate::cluster::Cluster;
+use crate::rules::prelude::*;
+
+const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
+const VOLUME: Kind = Kind::new("", "PersistentVolume");
+const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
+
+/// The annotation that takes precedence over the field, on claims and volumes.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+
+pub(crate) static RULE: Rule = Rule {
+    id: "volume-claim-unbindable",
+    kinds: &[CLAIM],
+    reads: &[VOLUME, STORAGE_CLASS],
+    pairs: &[Pair { with: &[VOLUME], partners: claims_of, beside: default_classes }],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("volume_claim_unbindable.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Scheduling)
+};
+
+fn claims_of(volume: &Object, cluster: &Cluster) -> Vec<Object> {
+    let names = |claim: &&Object| claim.path(&["spec", "volumeName"]).text() == Some(volume.name());
+    cluster.of(CLAIM).filter(names).cloned().collect()
+}
+
+fn default_classes(_: &Object, _: &Object, cluster: &Cluster) -> Vec<Object> {
+    cluster.of(STORAGE_CLASS).filter(|class| is_default(class)).cloned().collect()
+}
+
+fn is_default(class: &Object) -> bool {
+    class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
+}
+
+/// What `checkVolumeSatisfyClaim` of the controller compares (Kubernetes 1.37, pkg/controller/volume/persistentvolume).
+fn check(claim: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = claim.get("spec");
+    let name = spec.get("volumeName").text().filter(|name| !name.is_empty())?;
+    let volume = ctx.partner(VOLUME, "default", name)?;
+    let is_patched = |object: &Object| object.is_partial() || object.is_patched_by_kustomize();
+    if is_patched(claim) || is_patched(volume) {
+        return None;
+    }
+    let of_volume = volume.get("spec");
+    let reserved = of_volume.get("claimRef");
+    if reserved.is_set() {
+        return reserved_for_another(claim, volume, &spec, &reserved, ctx);
+    }
+    class(claim, volume, ctx);
+    modes(claim, volume, ctx);
+    let (wanted, capacity) =
+        (spec.path(&["resources", "requests", "storage"]), of_volume.path(&["capacity", "storage"]));
+    if let Some((more, has)) = Quantity::at(&wanted).zip(Quantity::at(&capacity))
+        && more.milli() > has.milli()
+    {
+        let (more, has) = (wanted.text()?, capacity.text()?);
+        let message =
+            format!("the volume `{name}` has {has}, so that a claim of {more} is never bound to it");
+        ctx.report(&wanted, message)
+            .help(format!("ask for {has} or less"))
+            .related(volume, &capacity, "the size of the volume")
+            .fix(Fix::unsafe_(format!("ask for {has}")).set(&wanted, json!(has)));
+    }
+    None
+}
+
+/// A volume with a `claimRef` is for that claim alone.
+fn reserved_for_another(
+    claim: &Object,
+    volume: &Object,
+    spec: &Node<'_>,
+    reserved: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let (name, namespace) = (reserved.get("name").text()?, reserved.get("namespace").text()?);
+    // Where the claim has no namespace, that of the volume says where it is applied.
+    let is_same = name == claim.name() && claim.namespace().is_none_or(|own| own == namespace);
+    if is_same || reserved.has_unknown() {
+        return None;
+    }
+    let message = format!("the volume `{}` is reserved for the claim `{namespace}/{name}`", volume.name());
+    ctx.report(&spec.get("volumeName"), message)
+        .help("name another volume, or correct the `claimRef` of this one: the claim stays Pending")
+        .related(volume, reserved, "reserved here");
+    None
+}
+
+fn class(claim: &Object, volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let field = ["spec", "storageClassName"];
+    let (wanted, has) = (claim.path(&field), volume.path(&field));
+    let annotated = |object: &Object| object.path(&["metadata", "annotations", CLASS_ANNOTATION]).is_set();
+    if annotated(claim) || annotated(volume) || wanted.is_unknown() || has.is_unknown() {
+        return None;
+    }
+    let class = has.text().unwrap_or_default();
+    let defaulted = ctx.cluster().of(STORAGE_CLASS).find(|class| is_default(class));
+    let asked = match (wanted.text(), defaulted) {
+        (Some(asked), _) => asked,
+        (None, Some(default)) => default.name(),
+        // The cluster may have a default class that is not in the input.
+        (None, None) => return None,
+    };
+    if asked == class || !wanted.is_set() && !ctx.pairs_with(defaulted?) {
+        return None;
+    }
+    let name = volume.name();
+    let quoted = if class.is_empty() { "\"\"" } else { class };
+    let has_class = if class.is_empty() { "no class".to_owned() } else { format!("the class `{class}`") };
+    let message = match wanted.is_set() {
+        true if asked.is_empty() => {
+            format!("the claim has no class, and its volume `{name}` has {has_class}")
+        }
+        true => format!("the class is not that of the volume `{name}`, which has {has_class}"),
+        false => {
+            format!("the claim gets the default class `{asked}`, and its volume `{name}` has {has_class}")
+        }
+    };
+    let finding = ctx.report(&wanted, message);
+    let finding =
+        finding.help(format!("write `storageClassName: {quoted}`: the claim stays Pending otherwise"));
+    let finding = finding.related(volume, &has, "the class of the volume");
+    finding.fix(Fix::unsafe_("write the class of the volume".to_owned()).set(&wanted, json!(class)));
+    None
+}
+
+fn modes(claim: &Object, volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let field = ["spec", "accessModes"];
+    let (wanted, has) = (claim.path(&field), volume.path(&field));
+    let all = |modes: &Node<'_>| {
+        modes.items().map(|mode| mode.text().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    };
+    let (asked, offered) = (all(&wanted)?, all(&has)?);
+    for (mode, node) in asked.iter().zip(wanted.items()).filter(|(mode, _)| !offered.contains(mode)) {
+        let offered = offered.join(", ");
+        let message = format!("the volume `{}` has the access modes {offered}, not {mode}", volume.name());
+        ctx.report(&node, message)
+            .help(format!("write {offered}: the claim stays Pending otherwise"))
+            .related(volume, &has, "the modes of the volume");
+    }
+    let mode = |object: &Object| {
+        let mode = object.path(&["spec", "volumeMode"]);
+        (!mode.is_unknown()).then(|| mode.text().unwrap_or("Filesystem").to_owned())
+    };
+    let (asked, has) = (mode(claim)?, mode(volume)?);
+    if asked != has {
+        let message = format!("the volume `{}` has the mode {has}, not {asked}", volume.name());
+        ctx.report(&claim.path(&["spec", "volumeMode"]), message)
+            .help(format!("write `volumeMode: {has}`: the claim stays Pending otherwise"))
+            .related(volume, &volume.path(&["spec", "volumeMode"]), "the mode of the volume");
+    }
+    None
+}
