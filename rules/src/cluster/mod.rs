@@ -32,6 +32,7 @@ pub(crate) mod dependencies;
 pub mod objects;
 pub(crate) mod placement;
 pub(crate) mod query;
+pub(crate) mod queues;
 pub(crate) mod runtimes;
 pub mod sets;
 pub(crate) mod table;

@@ -142,10 +142,7 @@ fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
     let runtime = runtime(object, cluster, kind, namespace, name)?;
     let mut value = object.root().to_json();
     let trainer = value["spec"]["trainer"].clone();
-    // What the job changes in templates beside the trainer is not known here.
-    if object.path(&["spec", "podTemplateOverrides"]).is_set()
-        || object.path(&["spec", "runtimePatches"]).is_set()
-    {
+    if object.path(&["spec", "runtimePatches"]).is_set() {
         return None;
     }
     let spec = runtime.get("spec").to_json();
@@ -202,9 +199,57 @@ fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
         env.push(json!({"name": "PET_NPROC_PER_NODE", "value": text}));
     }
     *entry(container, "env") = Value::Array(env);
+    for (position, list) in ["podTemplateOverrides", "podSpecOverrides"].iter().enumerate() {
+        for (index, change) in value["spec"][list].as_array().into_iter().flatten().enumerate() {
+            // The older form has the fields of the pod beside the names of the Jobs.
+            let spec = if position == 0 { &change["spec"] } else { change };
+            let at = format!("spec/{list}/{index}{}", if position == 0 { "/spec" } else { "" });
+            places.extend(override_templates(jobs.as_array_mut()?, change, spec, &at)?);
+        }
+    }
     value["spec"]["replicatedJobs"] = jobs;
     let reference = pointer("spec/runtimeRef/name");
     finish(object, value, Some((runtime, reference)), places)
+}
+
+/// Changes the templates of the Jobs that an override of a TrainJob names. `None` if it changes more than where pods may run.
+fn override_templates(
+    jobs: &mut [Value],
+    change: &Value,
+    spec: &Value,
+    at: &str,
+) -> Option<Vec<(Pointer, Place)>> {
+    const SCHEDULING: [&str; 3] = ["nodeSelector", "tolerations", "affinity"];
+    const WITHOUT_EFFECT: [&str; 3] = ["targetJobs", "serviceAccountName", "imagePullSecrets"];
+    let targets: Vec<&str> = change["targetJobs"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|job| job["name"].as_str())
+        .collect();
+    let mut places = Vec::new();
+    for (field, value) in spec.as_object()? {
+        if WITHOUT_EFFECT.contains(&field.as_str()) {
+            continue;
+        }
+        if !SCHEDULING.contains(&field.as_str()) {
+            return None;
+        }
+        for (number, job) in jobs.iter_mut().enumerate() {
+            if !job["name"].as_str().is_some_and(|name| targets.contains(&name)) {
+                continue;
+            }
+            let pod = &mut job["template"]["spec"]["template"]["spec"];
+            // Maps are merged; lists are replaced.
+            match (pod[field].as_object_mut(), value.as_object()) {
+                (Some(old), Some(new)) => old.extend(new.clone()),
+                _ => pod[field] = value.clone(),
+            }
+            let place = format!("spec/replicatedJobs/{number}/template/spec/template/spec/{field}");
+            places.push((pointer(&place), Place::Source(pointer(&format!("{at}/{field}")))));
+        }
+    }
+    Some(places)
 }
 
 /// The name of the runtime that a release of KServe has for models of Hugging Face, and their format.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::catalog::InstanceType;
 use crate::cluster::Cluster;
+use crate::cluster::queues::may_tolerate;
 use crate::cluster::views::{Tolerance, Tolerances};
 use crate::fit::pools::{PoolSummary, Tenant, starts_nodes};
 use crate::fit::{Explanation, Situation, Told, read, workloads};
@@ -246,6 +247,11 @@ pub fn audience_of(cluster: &Cluster, owner: &Object, taint: &Taint, eks: bool) 
         match (tolerance, added) {
             (Tolerance::Unknown, _) => unknown.extend(workloads.filter(|object| !object.is_partial())),
             (tolerance, _) if tolerance.covers(taint, eks) => audience.tolerate.extend(workloads.cloned()),
+            (tolerance, _)
+                if tolerance.is_queued() && may_tolerate(cluster, |flavor| tolerates(flavor, taint)) =>
+            {
+                unknown.extend(workloads);
+            }
             (_, Some(true)) => audience.tolerate.extend(workloads.cloned()),
             (_, Some(false)) => not.extend(workloads),
             (_, None) => unknown.extend(workloads),

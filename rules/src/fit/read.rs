@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
+use crate::cluster::queues::{Queued, queued};
 use crate::cluster::together::company;
 use crate::cluster::views::class_kind;
 use crate::facts::quantity::Quantity;
@@ -309,7 +310,28 @@ pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses, cluster: &C
         pod.node_selector.extend(more);
         pod.tolerations.extend(class.tolerations.iter().cloned());
     }
+    queue(&mut pod, template, cluster);
     Some(pod)
+}
+
+/// Adds what the queue of a pod adds to it.
+fn queue(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster) {
+    match queued(template, cluster) {
+        Queued::No => {}
+        Queued::Certain(additions) => {
+            pod.node_selector.extend(additions.node_selector);
+            pod.tolerations.extend(additions.tolerations);
+        }
+        // With all that may be added, what still does not fit does not fit.
+        Queued::OneOf(additions) => {
+            pod.tolerations.extend(additions.tolerations);
+            pod.uncertainties.push(Uncertainty::QueueFlavor);
+        }
+        Queued::Unknown => {
+            pod.tolerations.push(Toleration { operator: "Exists".to_owned(), ..Toleration::default() });
+            pod.uncertainties.push(Uncertainty::QueueFlavor);
+        }
+    }
 }
 
 /// The DaemonSet as input of the scheduler, or `Err` with its name if it cannot be read.

@@ -48,6 +48,7 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::BranchInterfaces => "branch-interfaces",
         Uncertainty::PreferredPodAffinity => "preferred-pod-affinity",
         Uncertainty::Volumes => "volumes",
+        Uncertainty::QueueFlavor => "queue-flavor",
         Uncertainty::PodAffinity => "pod-affinity",
         Uncertainty::TopologySpread => "topology-spread",
         Uncertainty::SpreadOver(_) => "spread-over",
@@ -131,6 +132,9 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
                 .to_owned()
         }
         Uncertainty::Volumes => "the zone of its volumes may exclude nodes".to_owned(),
+        Uncertainty::QueueFlavor => {
+            "the node labels and tolerations that its queue adds are not known".to_owned()
+        }
         Uncertainty::PodAffinity => "where the pods are that its pod affinity names is not known".to_owned(),
         Uncertainty::TopologySpread => "the domains that it has to spread over are not known".to_owned(),
         Uncertainty::SpreadOver(key) => {

@@ -104,6 +104,13 @@ impl Words {
 
 fn mentions(template: &Template<'_>, signs: &Words) -> bool {
     let mentions = |node: &Node<'_>| node.raw_text().is_some_and(|text| signs.are_in(text));
+    // What a RayJob submits to its cluster, with the environment of all processes.
+    let (object, _) = template.place;
+    if object.kind() == "RayJob"
+        && ["entrypoint", "runtimeEnvYAML"].iter().any(|field| mentions(&object.path(&["spec", field])))
+    {
+        return true;
+    }
     template.all_containers().any(|container| {
         let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
         let mut variables = container.get("env").items();

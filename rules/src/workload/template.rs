@@ -147,6 +147,9 @@ pub(crate) fn runs_forever(object: &Object) -> bool {
 /// Deadline in seconds below which an interruption of the run loses little work.
 const SHORT_SECONDS: i64 = 15 * 60;
 
+/// The longest run in seconds that holds a node no longer than a drain may take.
+const SOME_HOURS: i64 = 6 * 3600;
+
 /// The fields of a workload, outside of its pod templates, that end a run after a number of seconds.
 fn deadlines(object: &Object) -> [Node<'_>; 4] {
     let spec = object.get("spec");
@@ -172,6 +175,11 @@ pub(crate) fn run_limit(object: &Object) -> Option<i64> {
     let all = deadlines(object).into_iter().chain(of_jobs).chain(of_pods).filter(Node::is_set);
     let all: Option<Vec<i64>> = all.map(|deadline| deadline.int()).collect();
     all?.into_iter().min()
+}
+
+/// Whether a run ends by itself within hours.
+pub(crate) fn ends_within_hours(object: &Object) -> bool {
+    run_limit(object).is_some_and(|limit| limit <= SOME_HOURS)
 }
 
 /// Whether a deadline in seconds is short, or may be because it is unknown.

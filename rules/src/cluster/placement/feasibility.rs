@@ -9,6 +9,7 @@ use crate::cluster::Cluster;
 use crate::cluster::placement::admission::{AdmissionKey, Fingerprint};
 use crate::cluster::placement::pools::{CandidatePool, CandidatePools, PoolKey, alternatives, custom_label};
 use crate::cluster::query::{Query, QuerySlot};
+use crate::cluster::queues::is_queued;
 use crate::cluster::table::Row;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::to_scheduling_pod;
@@ -345,6 +346,8 @@ impl Feasibility<'_> {
     pub(crate) fn feasible_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {
         let shape = shape_of(template)?;
         match self.cluster.query::<Feasible>(&FeasibleKey { shape, eks: self.eks }) {
+            // A flavor of Kueue may add the toleration that is missing.
+            Ok(Some(pools)) if pools.is_empty() && is_queued(template) => None,
             Ok(pools) => Some(pools?.to_vec()),
             Err(TooManySteps) => steps::cut_short(),
         }

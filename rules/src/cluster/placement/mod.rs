@@ -248,12 +248,20 @@ fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc
     out.into()
 }
 
-/// `terminationGracePeriod` in seconds.
+/// `terminationGracePeriod` in seconds. It is a day on EKS Auto Mode unless it is written.
 pub(crate) fn termination_grace_period(pool: &Object) -> Option<i64> {
-    let node = pool.path(&["spec", "template", "spec", "terminationGracePeriod"]);
+    let spec = pool.path(&["spec", "template", "spec"]);
+    let node = spec.get("terminationGracePeriod");
+    let group = spec.path(&["nodeClassRef", "group"]);
+    if !node.is_set() && group.text() == Some(Kind::AUTO_MODE_NODE_CLASS.group) {
+        return Some(AUTO_MODE_GRACE);
+    }
     let span = parse(DurationField::TerminationGracePeriod, node.text()?).ok()?;
     i64::try_from(span.seconds()?).ok()
 }
+
+/// The grace period of EKS Auto Mode, in seconds.
+pub(crate) const AUTO_MODE_GRACE: i64 = 24 * 3600;
 
 pub(crate) fn has_controller(object: &Object) -> bool {
     let owners = object.path(&["metadata", "ownerReferences"]);

@@ -2,6 +2,7 @@
 //! each list once.
 
 use crate::cluster::placement::starts_nodes;
+use crate::cluster::queues::is_queued;
 use crate::cluster::table::{View, ViewSlot};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
@@ -25,6 +26,8 @@ pub(crate) enum Tolerance {
         resources: Vec<String>,
         /// The RuntimeClass of the pods, which may add tolerations.
         runtime_class: Option<String>,
+        /// Whether Kueue admits the pods, and adds the tolerations of a flavor.
+        queued: bool,
     },
 }
 
@@ -47,8 +50,8 @@ impl View for Tolerances {
         if !starts_nodes(object) {
             return Vec::new();
         }
-        // The runtime of an InferenceService adds tolerations.
-        if object.is_patched_by_kustomize() || object.kind() == "InferenceService" {
+        // The runtime of an InferenceService or a TrainJob adds tolerations.
+        if object.is_patched_by_kustomize() || matches!(object.kind(), "InferenceService" | "TrainJob") {
             return vec![Tolerance::Unknown];
         }
         let bound = |template: &&Template<'_>| template.spec.get("nodeName").is_set();
@@ -93,7 +96,7 @@ impl Tolerance {
             return Tolerance::Unknown;
         }
         let runtime_class = runtime_class.text().map(str::to_owned);
-        Tolerance::Written { tolerations, resources, runtime_class }
+        Tolerance::Written { tolerations, resources, runtime_class, queued: is_queued(template) }
     }
 
     /// Whether the pods tolerate a taint, including the tolerations that EKS adds if `eks` is true.
@@ -110,6 +113,10 @@ impl Tolerance {
             Tolerance::Unknown => None,
             Tolerance::Written { runtime_class, .. } => runtime_class.as_deref(),
         }
+    }
+
+    pub(crate) fn is_queued(&self) -> bool {
+        matches!(self, Tolerance::Written { queued: true, .. })
     }
 
     /// Whether a toleration of the pods matches a taint and names its key: they are meant for such nodes.

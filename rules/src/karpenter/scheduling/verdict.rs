@@ -218,6 +218,8 @@ pub enum Uncertainty {
     PreferredPodAffinity,
     /// Zones of the pod's volumes.
     Volumes,
+    /// Which flavor Kueue chooses for the pod, with its node labels and tolerations.
+    QueueFlavor,
     /// Other pods that required pod affinity selects.
     PodAffinity,
     /// Spread over a key whose domains are not known.

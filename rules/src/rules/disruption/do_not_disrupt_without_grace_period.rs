@@ -54,7 +54,7 @@
 use crate::cluster::placement::{EvictionBlocker, READS, termination_grace_period};
 use crate::facts::duration::format_hours;
 use crate::rules::prelude::*;
-use crate::workload::template::runs_forever;
+use crate::workload::template::{ends_within_hours, runs_forever};
 
 /// Shortest period that the fix sets, in seconds: a protected run may need a whole day.
 const DAY: i64 = 24 * 3600;
@@ -106,10 +106,12 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         ),
     };
     let title = format!("let a drain take `{}` at most", format_hours(wanted));
-    // Pods that end by themselves, on nodes without accelerators, keep an old node only for a while.
+    // Pods that end by themselves, within hours or on nodes without accelerators, keep an old node only for a while.
     let is_mild = |guest: &&EvictionBlocker| {
         let mut templates = templates(&guest.workload).into_iter();
-        !runs_forever(&guest.workload) && !templates.any(|template| requests_accelerator(&template))
+        !runs_forever(&guest.workload)
+            && (ends_within_hours(&guest.workload)
+                || !templates.any(|template| requests_accelerator(&template)))
     };
     let mild = limit.is_none() && concerned.iter().all(is_mild);
     let finding = ctx.report(&period, message);

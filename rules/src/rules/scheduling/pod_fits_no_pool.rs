@@ -55,6 +55,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/>
 
 use crate::cluster::placement::has_controller;
+use crate::cluster::queues::{QUEUE_KINDS, is_queued};
 use crate::fit::{Change, NearestMiss, Obstacle, Proposes, Side, Situation, VOLUME_KINDS};
 use crate::karpenter::installation::INSTALLERS;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
@@ -67,7 +68,7 @@ use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources}
 /// Maximum number of pools that are tried one by one before all are looked at together.
 const MAX_TRIED: usize = 8;
 
-static READS: [Kind; 10 + WORKLOAD_KINDS.len()] = with_workloads(&[
+static READS: [Kind; 13 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
     Kind::AUTO_MODE_NODE_CLASS,
@@ -76,6 +77,9 @@ static READS: [Kind; 10 + WORKLOAD_KINDS.len()] = with_workloads(&[
     VOLUME_KINDS[0],
     VOLUME_KINDS[1],
     VOLUME_KINDS[2],
+    QUEUE_KINDS[0],
+    QUEUE_KINDS[1],
+    QUEUE_KINDS[2],
     INSTALLERS[1],
     INSTALLERS[2],
 ]);
@@ -138,7 +142,11 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, near.cloned().collect()))
     };
     // The pools that take the pod if their classes and DaemonSets leave everything decide most of the time, and cost little.
-    let likely = feasibility.feasible_pools_of(template)?;
+    let likely = match feasibility.feasible_pools_of(template) {
+        // What the queue adds is decided below.
+        None if is_queued(template) => Vec::new(),
+        pools => pools?,
+    };
     let likely =
         likely.iter().map(|pool| pool.object()).filter(|one| pools.iter().any(|pool| pool.ptr_eq(one)));
     if likely.take(MAX_TRIED).any(|pool| situation(vec![pool.clone()]).may_admit(template)) {

@@ -58,6 +58,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
+use crate::cluster::queues::{self, RESOURCE_FLAVOR};
 use crate::cluster::views::Tolerance;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::toleration;
@@ -66,8 +67,8 @@ use crate::rules::prelude::*;
 
 /// Objects that install charts, whose workloads are not in the input.
 const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
-const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS, CHARTS[0], CHARTS[1]]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 5] =
+    with_workloads(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS, RESOURCE_FLAVOR, CHARTS[0], CHARTS[1]]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-unreachable",
@@ -114,6 +115,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let covers = |tolerance: &Tolerance, taint: &Taint| {
         tolerance.covers(taint, eks)
             || tolerance.runtime_class().is_some_and(|name| may_tolerate(name, taint, ctx))
+            || tolerance.is_queued() && queues::may_tolerate(ctx.cluster(), |flavor| tolerates(flavor, taint))
     };
     if known.iter().any(|tolerance| taints.iter().all(|(_, taint)| covers(tolerance, taint))) {
         return None;

@@ -51,12 +51,13 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
 
 use crate::cluster::placement::has_controller;
+use crate::cluster::queues::QUEUE_KINDS;
 use crate::fit::{BeyondStandingNodes, Situation, VOLUME_KINDS};
 use crate::karpenter::installation::INSTALLERS;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
 
-static READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&[
+static READS: [Kind; 15 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
     Kind::AUTO_MODE_NODE_CLASS,
@@ -65,6 +66,9 @@ static READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&[
     VOLUME_KINDS[0],
     VOLUME_KINDS[1],
     VOLUME_KINDS[2],
+    QUEUE_KINDS[0],
+    QUEUE_KINDS[1],
+    QUEUE_KINDS[2],
     INSTALLERS[1],
     INSTALLERS[2],
     Kind::HPA,

@@ -52,6 +52,7 @@ use crate::workload::checkpoint::{
 use crate::workload::command::{OptionValue, Word, option, words};
 use crate::workload::devices::extended_resources_of;
 use crate::workload::gpu::is_accelerator;
+use crate::workload::template::ends_within_hours;
 
 pub(crate) static RULE: Rule = Rule {
     id: "checkpoint-storage",
@@ -62,7 +63,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object) || object.is_partial() {
+    if !trains(object) || object.is_partial() || is_short_attempt(object) {
         return None;
     }
     let templates = templates(object);
@@ -85,6 +86,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         break;
     }
     None
+}
+
+/// Whether a run is never started again, and ends within hours: there is nothing to go on from.
+fn is_short_attempt(object: &Object) -> bool {
+    object.is(Kind::JOB)
+        && object.path(&["spec", "backoffLimit"]).int() == Some(0)
+        && ends_within_hours(object)
 }
 
 /// Reports a folder of checkpoints that ends with the pod, or stays on its node. `None` if what holds it is not known.

@@ -76,6 +76,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let templates = templates(object);
     let is_meant = templates.iter().any(shows_efa);
+    // The launcher of a run needs none where its workers have it.
+    let workers_ask = templates.iter().any(|template| pod_devices(template).contains_key(EFA));
     for template in templates.iter().filter(|t| requests_accelerator(t)) {
         let unknown = template.all_containers().any(|container| container.get("resources").has_unknown());
         let host = template.spec.get("hostNetwork").bool() == Some(true);
@@ -84,7 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         match pod_devices(template).remove(EFA) {
             Some(efa) => of_part(object, template, &efa, ctx),
-            None if is_meant || !serves => of_none(object, template, is_meant, ctx),
+            None if !workers_ask && (is_meant || !serves) => of_none(object, template, is_meant, ctx),
             None => None,
         };
     }

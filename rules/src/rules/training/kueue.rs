@@ -2,13 +2,7 @@
 
 use crate::rules::prelude::*;
 
-pub(super) const CLUSTER_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "ClusterQueue");
-pub(super) const LOCAL_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "LocalQueue");
-
-pub(super) const RESOURCE_FLAVOR: Kind = Kind::new("kueue.x-k8s.io", "ResourceFlavor");
-
-/// The label of an object that names its LocalQueue.
-pub(super) const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+pub(super) use crate::cluster::queues::{CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR};
 
 /// The name of the LocalQueue of a workload: in the labels of the object that Kueue suspends. For a CronJob these are
 /// those of its Jobs.

@@ -44,13 +44,13 @@ use crate::catalog::ZONE;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::devices::pod_devices;
-use crate::workload::gpu::EFA;
+use crate::workload::gpu::{EFA, is_accelerator};
 use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-topology",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
     docs: docs(include_str!("training_topology.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
@@ -67,7 +67,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let templates = templates(object);
-    let template = templates.iter().find(|t| requests_accelerator(t))?;
+    // The pods with most accelerators: a launcher or a driver may have one as well.
+    let devices = |template: &Template<'_>| -> i64 {
+        let devices = pod_devices(template);
+        devices.iter().filter(|(name, _)| is_accelerator(name)).map(|(_, devices)| devices.count).sum()
+    };
+    let candidates = templates.iter().filter(|template| requests_accelerator(template));
+    let template = candidates.rev().max_by_key(|template| devices(template))?;
     let asks_for_efa = pod_devices(template).contains_key(EFA);
     // The ranks of a server may speak TCP, which crosses zones.
     if serves && !asks_for_efa {
@@ -133,15 +139,33 @@ fn may_be_in_one_zone(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let Some(pools) = feasibility.feasible_pools_of(template) else {
         return true;
     };
-    !pools.is_empty() && pools.iter().all(|pool| has_one_zone(pool.object()))
+    !pools.is_empty() && pools.iter().all(|pool| has_one_zone(pool.object(), ctx))
 }
 
 fn is_reserved(value: &Node<'_>) -> bool {
     value.text() == Some("reserved")
 }
 
-fn has_one_zone(pool: &Object) -> bool {
-    NodePool::new(pool).and_then(|pool| pool.requirement(ZONE)).is_some_and(|requirement| {
+/// Whether the requirements of a pool admit one zone, or its class has one subnet.
+fn has_one_zone(pool: &Object, ctx: &Context<'_>) -> bool {
+    let Some(pool) = NodePool::new(pool) else { return false };
+    let is_required = pool.requirement(ZONE).is_some_and(|requirement| {
         requirement.get("operator").text() == Some("In") && requirement.get("values").items().count() == 1
-    })
+    });
+    let reference = pool.template_spec().get("nodeClassRef");
+    let class = || {
+        let kind = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
+        let kind = kind.into_iter().find(|kind| reference.get("kind").text() == Some(kind.kind))?;
+        ctx.partner(kind, "default", reference.get("name").text()?)
+    };
+    is_required || class().is_some_and(has_one_subnet)
+}
+
+/// Whether a class names one subnet, or has found subnets of one zone.
+fn has_one_subnet(class: &Object) -> bool {
+    let terms: Vec<Node<'_>> = class.path(&["spec", "subnetSelectorTerms"]).items().collect();
+    let found = class.path(&["status", "subnets"]);
+    let zones: Vec<Option<&str>> = found.items().map(|subnet| subnet.get("zone").text()).collect();
+    matches!(terms.as_slice(), [only] if only.get("id").is_set())
+        || matches!(zones.as_slice(), [Some(first), rest @ ..] if rest.iter().all(|zone| *zone == Some(first)))
 }
