@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::catalog::InstanceType;
 use crate::cluster::Cluster;
-use crate::fit::domains::{Bound, Spread};
+use crate::fit::domains::{Bound, DomainLimit, Spread};
 use crate::fit::pools::{GPUS, starts_nodes};
 use crate::fit::{FitVerdict, Place, Situation, amount, gpus_of, workloads};
 use crate::karpenter::pod::{affinity_terms, rules_of};
@@ -110,7 +110,7 @@ impl Demand<'_> {
     /// The number of pods that rules about other pods allow, given how many there are to be.
     fn allowed(&self, count: u64) -> u64 {
         match &self.bound {
-            Some(Bound::Most(most, _)) => count.min(*most),
+            Some(Bound::Most(limit)) => count.min(limit.most),
             Some(Bound::Unknown) | None => count,
         }
     }
@@ -268,12 +268,13 @@ impl Situation<'_> {
                         load.notes.push((workload.clone(), notes));
                     }
                     load.pods += count;
-                    if let Some(Bound::Most(most, key)) = &demand.bound
+                    if let Some(Bound::Most(DomainLimit { most, key, rule, .. })) = &demand.bound
                         && *most < count
                     {
                         let reason = format!("its pods keep apart by `{key}`, which allows {most} of them");
-                        let pods = count - most;
-                        load.misfits.push(Misfit { workload, pods, of: count, reason, places: Vec::new() });
+                        let (object, pointer) = (workload.clone(), rule.clone());
+                        let places = vec![Place { object, pointer, text: "this rule".to_owned() }];
+                        load.misfits.push(Misfit { workload, pods: count - most, of: count, reason, places });
                     }
                     packed.push(demand);
                 }

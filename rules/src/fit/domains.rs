@@ -3,24 +3,36 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::{CAPACITY_TYPE, TypeSet, ZONE, index};
+use crate::cluster::Cluster;
 use crate::fit::Situation;
-use crate::fit::capacity::HOSTNAME;
+use crate::fit::capacity::{HOSTNAME, counts};
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::scheduling::{
-    Outcome, PREFER_NO_SCHEDULE, Pod, RejectionStage, Reservations, Scheduler, Taint, TopologyKind,
+    Outcome, PREFER_NO_SCHEDULE, Pod, RejectionStage, Reservations, Scheduler, Taint, TopologyKind, Verdict,
     pool_requirements, tolerates,
 };
+use crate::object::Object;
 use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
 use crate::workload::selector::matches;
 use crate::workload::template::Template;
 
 /// The most pods that a rule allows.
 pub(super) enum Bound {
-    /// This many, because of the rule on this key.
-    Most(u64, String),
+    Most(DomainLimit),
     /// It is not known how many.
     Unknown,
+}
+
+/// How many pods a rule of spread or anti-affinity allows.
+pub(crate) struct DomainLimit {
+    pub(crate) most: u64,
+    pub(crate) key: String,
+    /// The place of the rule in the workload.
+    pub(crate) rule: Pointer,
+    /// The values that count for spread and that no pod reaches.
+    pub(crate) unreached: Vec<String>,
 }
 
 /// A rule that spreads pods over values of a label, all of which are known.
@@ -68,7 +80,7 @@ impl Situation<'_> {
     ) -> Option<Bound> {
         let counts_itself =
             |node: &Node<'_>| matches(&node.get("labelSelector"), &template.labels()) != Some(false);
-        let mut least: Option<Bound> = None;
+        let mut least: Option<DomainLimit> = None;
         for (kind, required, node) in rules_of(template) {
             let key = node.get("topologyKey");
             let Some(key) = key.text().filter(|key| *key != HOSTNAME) else { continue };
@@ -76,24 +88,41 @@ impl Situation<'_> {
                 continue;
             }
             let reach = self.reach(scheduler, pod, key, &node);
-            let bound = match kind {
+            let (most, unreached) = match kind {
                 TopologyKind::Affinity => continue,
                 TopologyKind::AntiAffinity => match reach.reachable {
-                    Some(values) => Bound::Most(values.len() as u64, key.to_owned()),
+                    Some(values) => (values.len() as u64, Vec::new()),
                     None => return Some(Bound::Unknown),
                 },
                 TopologyKind::Spread => match reach.spread(&node) {
-                    Some(most) => Bound::Most(most, key.to_owned()),
+                    Some(most) => (most, reach.unreached()),
                     None => continue,
                 },
             };
-            least = match (least, bound) {
-                (Some(Bound::Most(a, _)), Bound::Most(b, key)) if b < a => Some(Bound::Most(b, key)),
-                (None, bound) => Some(bound),
-                (least, _) => least,
-            };
+            if least.as_ref().is_none_or(|least| most < least.most) {
+                least = Some(DomainLimit { most, key: key.to_owned(), rule: node.pointer(), unreached });
+            }
         }
-        least
+        least.map(Bound::Most)
+    }
+
+    /// The rule of spread or anti-affinity that allows fewer pods than a template has at least, and the number of these. `None`
+    /// if there is none, or if that is not known.
+    pub(crate) fn beyond_domains(
+        &self,
+        cluster: &Cluster,
+        workload: &Object,
+        template: &Template<'_>,
+    ) -> Option<(u64, DomainLimit)> {
+        let pod = self.pod(template)?;
+        let (pods, _) = counts(cluster, workload, template)?;
+        let scheduler = self.scheduler();
+        let Verdict::Fits { uncertainties, .. } = scheduler.decide(&pod) else { return None };
+        let is_known = uncertainties.is_empty() && self.unreadable_daemonsets.is_empty();
+        match self.bound_by_domains(&scheduler, template, &pod).filter(|_| is_known)? {
+            Bound::Most(limit) => (pods > limit.most).then_some((pods, limit)),
+            Bound::Unknown => None,
+        }
     }
 
     /// The rule that spreads the pods of a template over the values of a label, if there is one such rule and all values are known.
@@ -152,6 +181,10 @@ impl Situation<'_> {
             }
             if !(honors_taints && matches!(outcome, Outcome::Rejects(RejectionStage::Taint(_)))) {
                 add(&mut all, self.values(position, &types, key));
+                // Listed values count even if no node can have them (`buildDomainGroups` in topology.go).
+                let listed = pool_requirements(&self.pools[position]).get(key).cloned();
+                let listed = listed.filter(|one| one.operator() == Operator::In);
+                add(&mut all, Some(listed.iter().flat_map(|one| one.values.iter().cloned()).collect()));
             }
             match outcome {
                 Outcome::Admits(admission) => {
@@ -207,6 +240,13 @@ struct Reach {
 }
 
 impl Reach {
+    fn unreached(&self) -> Vec<String> {
+        match (&self.all, &self.reachable) {
+            (Some(all), Some(reachable)) => all.difference(reachable).cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The most pods that spread allows: without a pod in a domain that counts, each of the others takes `maxSkew` of them. `None` if
     /// there is no such domain, or if that is not known.
     fn spread(&self, rule: &Node<'_>) -> Option<u64> {

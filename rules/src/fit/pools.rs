@@ -11,9 +11,7 @@ use crate::fit::words::conflict;
 use crate::fit::{Situation, workloads};
 use crate::karpenter::budget::{DisruptionReason, Week};
 use crate::karpenter::nodepool::NodePool;
-use crate::karpenter::scheduling::{
-    Pod, RejectionStage, Scheduler, Uncertainty, Verdict, capacity, pod_requests,
-};
+use crate::karpenter::scheduling::{Pod, RejectionStage, Scheduler, Uncertainty, Verdict, pod_requests};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
@@ -232,6 +230,10 @@ impl Situation<'_> {
     fn ceiling(&self, position: usize, types: &[&'static InstanceType]) -> Ceiling {
         let pool = &self.pools[position];
         let region = self.options.region.as_deref();
+        let alone = self.alone(position);
+        let gpus_of = |instance: &'static InstanceType| {
+            GPUS.iter().map(|name| alone.capacity_of(instance, name) / 1000).max().unwrap_or(0)
+        };
         let has_gpus = types.iter().any(|t| gpus_of(t) > 0);
         let mut ceiling = Ceiling { gpus: (!has_gpus).then_some(0), ..Ceiling::default() };
         let lower = |known: &mut Option<i128>, bound: i128| {
@@ -242,7 +244,7 @@ impl Situation<'_> {
             if name == "nodes" {
                 let nodes = limit / 1000;
                 lower(&mut ceiling.nodes, nodes);
-                let most = types.iter().map(|t| i128::from(gpus_of(t))).max().unwrap_or(0);
+                let most = types.iter().map(|t| gpus_of(t)).max().unwrap_or(0);
                 lower(&mut ceiling.gpus, nodes * most);
                 let dearest = types.iter().map(|t| price(t, region)).max().flatten();
                 if let Some(dearest) = dearest {
@@ -252,7 +254,7 @@ impl Situation<'_> {
             }
             let sizes: Vec<(i128, &'static InstanceType)> = types
                 .iter()
-                .map(|t| (capacity(t, pool.class.as_ref(), &self.options).get(name), *t))
+                .map(|t| (alone.capacity_of(t, name), *t))
                 .filter(|(size, _)| *size <= limit)
                 .collect();
             // A limit on a resource that a type does not have does not restrict that type.
@@ -260,7 +262,7 @@ impl Situation<'_> {
                 continue;
             }
             lower(&mut ceiling.nodes, sizes.iter().map(|(size, _)| limit / size).max().unwrap_or(0));
-            let gpus = sizes.iter().map(|(size, t)| limit * i128::from(gpus_of(t)) / size).max();
+            let gpus = sizes.iter().map(|(size, t)| limit * gpus_of(t) / size).max();
             lower(&mut ceiling.gpus, gpus.unwrap_or(0));
             // Types without a list price are not counted.
             let dollars =
@@ -271,7 +273,7 @@ impl Situation<'_> {
         }
         // A limit on one GPU resource bounds that resource even if some types do not have it.
         for name in GPUS {
-            let others = types.iter().any(|t| gpus_of(t) > 0 && t.devices(name) == 0);
+            let others = types.iter().any(|t| gpus_of(t) > 0 && alone.capacity_of(t, name) == 0);
             if let Some((_, limit)) = pool.bounds().iter().find(|(key, _)| key == name && !others) {
                 lower(&mut ceiling.gpus, (limit / 1000).max(0));
             }
@@ -306,10 +308,9 @@ impl Situation<'_> {
         let need = pod_requests(pod);
         let mut most = 0;
         for instance in types.iter() {
-            let node = capacity(instance, pool.class.as_ref(), &self.options);
             let nodes = bounds.iter().filter_map(|(name, limit)| match name.as_str() {
                 "nodes" => Some(limit / 1000),
-                _ => (node.get(name) > 0).then(|| limit / node.get(name)),
+                _ => Some(alone.capacity_of(instance, name)).filter(|has| *has > 0).map(|has| limit / has),
             });
             // The number of nodes of a type that no limit restricts is unlimited.
             let nodes = nodes.min()?;

@@ -331,6 +331,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::pool_unreachable::RULE,
     &scheduling::quota_below_replicas::RULE,
     &scheduling::reference_missing::RULE,
+    &scheduling::spread_exceeds_domains::RULE,
     &scheduling::static_pool_exceeded::RULE,
     &scheduling::volume_claim_unbindable::RULE,
     &monitoring::dcgm_exporter_config::RULE,

@@ -310,7 +310,14 @@ impl<'a> Scheduler<'a> {
             daemons.filter_map(|daemon| daemon.requests.get(resource)).sum::<i128>()
         };
         let requested = need.iter().filter(|(_, amount)| **amount > 0);
-        requested.map(|(name, amount)| (node.get(name) - of_daemons(name)) / amount).min().unwrap_or(0)
+        let has = |name: &str| candidate.overlaid(instance, name).unwrap_or_else(|| node.get(name));
+        requested.map(|(name, amount)| (has(name) - of_daemons(name)) / amount).min().unwrap_or(0)
+    }
+
+    /// The capacity of a node of the first pool for its limits, in thousandths, with that of overlays.
+    pub fn capacity_of(&self, instance: &'static InstanceType, resource: &str) -> i128 {
+        let candidate = self.candidates.first();
+        candidate.map_or(0, |candidate| candidate.capacity(instance, resource, &self.settings))
     }
 
     /// Marks a rejection that is caused only by the estimate of the memory overhead.

@@ -16,10 +16,33 @@ pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
 pub(crate) mod quota_below_replicas;
 pub(crate) mod reference_missing;
+pub(crate) mod spread_exceeds_domains;
 pub(crate) mod static_pool_exceeded;
 pub(crate) mod volume_claim_unbindable;
 
+use crate::cluster::queues::QUEUE_KINDS;
+use crate::fit::VOLUME_KINDS;
+use crate::karpenter::installation::INSTALLERS;
 use crate::rules::prelude::*;
+
+/// What decides where the pods of a workload run, and how many there are.
+pub(super) static AROUND_PODS: [Kind; 15 + WORKLOAD_KINDS.len()] = with_workloads(&[
+    Kind::NODE_POOL,
+    Kind::EC2_NODE_CLASS,
+    Kind::AUTO_MODE_NODE_CLASS,
+    Kind::RUNTIME_CLASS,
+    Kind::NODE_OVERLAY,
+    VOLUME_KINDS[0],
+    VOLUME_KINDS[1],
+    VOLUME_KINDS[2],
+    QUEUE_KINDS[0],
+    QUEUE_KINDS[1],
+    QUEUE_KINDS[2],
+    INSTALLERS[1],
+    INSTALLERS[2],
+    Kind::HPA,
+    Kind::SCALED_OBJECT,
+]);
 
 /// Whether all nodes of a pool have accelerators, and some of them NVIDIA GPUs.
 pub(super) fn has_nvidia_gpus(pool: &NodePool<'_>) -> bool {

@@ -51,34 +51,15 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
 
 use crate::cluster::placement::has_controller;
-use crate::cluster::queues::QUEUE_KINDS;
-use crate::fit::{BeyondStandingNodes, Situation, VOLUME_KINDS};
-use crate::karpenter::installation::INSTALLERS;
+use crate::fit::{BeyondStandingNodes, Situation};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
-
-static READS: [Kind; 15 + WORKLOAD_KINDS.len()] = with_workloads(&[
-    Kind::NODE_POOL,
-    Kind::EC2_NODE_CLASS,
-    Kind::AUTO_MODE_NODE_CLASS,
-    Kind::RUNTIME_CLASS,
-    Kind::NODE_OVERLAY,
-    VOLUME_KINDS[0],
-    VOLUME_KINDS[1],
-    VOLUME_KINDS[2],
-    QUEUE_KINDS[0],
-    QUEUE_KINDS[1],
-    QUEUE_KINDS[2],
-    INSTALLERS[1],
-    INSTALLERS[2],
-    Kind::HPA,
-    Kind::SCALED_OBJECT,
-]);
+use crate::rules::scheduling::AROUND_PODS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "static-pool-exceeded",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: &AROUND_PODS,
     reports_absence: true,
     docs: docs(include_str!("static_pool_exceeded.rs")),
     check: Check::Object(check),

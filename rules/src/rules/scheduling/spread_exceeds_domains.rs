@@ -1,0 +1,152 @@
+//! A rule of spread or anti-affinity leaves pods without a node.
+//!
+//! # Why
+//! Karpenter counts every value of the topology key that any NodePool lists, also of pools that the pods cannot enter
+//! and of zones without a subnet. With `DoNotSchedule`, a value that no pod reaches keeps all others at
+//! `maxSkew` pods: the rest stay Pending, and no new node helps. Required anti-affinity allows one pod for each
+//! value. It is reported where the input is the whole cluster (`--complete`).
+//!
+//! # Fix
+//! Give the other pools a taint, and the rule `nodeTaintsPolicy: Honor`; let pools list the values that they can have alone; or
+//! name the values that the pods may have in their node affinity.
+//!
+//! # Example
+//! ```yaml,diff
+//!  # gpulint check --complete
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: web}
+//!  spec:
+//!    limits: {cpu: 100}
+//!    template:
+//!      metadata: {labels: {tier: web}}
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - {key: topology.kubernetes.io/zone, operator: In, values: [us-east-1a, us-east-1b]}
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: reports}
+//!  spec:
+//!    limits: {cpu: 100}
+//!    template:
+//!      metadata: {labels: {tier: reports}}
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//! -        - {key: topology.kubernetes.io/zone, operator: In, values: [us-east-1a, us-east-1c]}
+//! +        - {key: topology.kubernetes.io/zone, operator: In, values: [us-east-1a, us-east-1b]}
+//!  ---
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms: [{alias: al2023@v20260810}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: api}
+//!  spec:
+//!    replicas: 4
+//!    selector: {matchLabels: {app: api}}
+//!    template:
+//!      metadata: {labels: {app: api}}
+//!      spec:
+//!        nodeSelector: {tier: web}
+//!        terminationGracePeriodSeconds: 60
+//!        topologySpreadConstraints:
+//!          - maxSkew: 1
+//!            topologyKey: topology.kubernetes.io/zone # <-
+//!            whenUnsatisfiable: DoNotSchedule
+//!            labelSelector: {matchLabels: {app: api}}
+//!        containers:
+//!          - name: main
+//!            image: example.com/api:1.4.0
+//!            resources: {requests: {cpu: 500m, memory: 1Gi}}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>
+
+use crate::cluster::placement::has_controller;
+use crate::fit::Situation;
+use crate::karpenter::pod::rules_of;
+use crate::karpenter::scheduling::TopologyKind;
+use crate::rules::prelude::*;
+use crate::rules::scheduling::AROUND_PODS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "spread-exceeds-domains",
+    kinds: WORKLOAD_KINDS,
+    reads: &AROUND_PODS,
+    reports_absence: true,
+    docs: docs(include_str!("spread_exceeds_domains.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Maximum number of pools to look at.
+const MAX_POOLS: usize = 256;
+/// Maximum number of values to name.
+const MAX_NAMED: usize = 3;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // The runtime of an InferenceService adds to its pods.
+    let brings = object.kind() == "InferenceService";
+    let left_alone = object.is_partial() || object.is_incomplete() || object.is(Kind::DAEMON_SET) || brings;
+    let is_whole = ctx.cluster().is_complete_for(Kind::NODE_POOL) && ctx.cluster().has_any(Kind::NODE_POOL);
+    if left_alone || has_controller(object) || !is_whole {
+        return None;
+    }
+    for template in templates(object).iter().filter(|template| keeps_apart(template)) {
+        inspect(object, template, ctx);
+    }
+    None
+}
+
+/// Whether pods must be in several domains, which are not nodes.
+fn keeps_apart(template: &Template<'_>) -> bool {
+    rules_of(template).iter().any(|(kind, required, node)| {
+        *required && *kind != TopologyKind::Affinity && node.get("topologyKey").text() != Some(HOSTNAME)
+    })
+}
+
+fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if template.spec.get("nodeName").is_set() || template.spec.get("schedulingGates").items().next().is_some()
+    {
+        return None;
+    }
+    let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).cloned().collect();
+    // Pools of unrelated folders may be those of another cluster.
+    if pools.len() > MAX_POOLS || !pools.iter().all(|pool| ctx.pairs_with(pool)) {
+        return None;
+    }
+    let situation = Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, Vec::new()));
+    let (pods, limit) = situation.beyond_domains(ctx.cluster(), object, template)?;
+    let (name, most) = (object.display_name(), limit.most);
+    let key = ellipsize(&limit.key);
+    let message =
+        format!("`{name}` has {pods} pods, and this rule leaves room for {most}: the others stay Pending");
+    let node = object.root().at(&limit.rule).get("topologyKey");
+    let mut named: Vec<String> =
+        limit.unreached.iter().take(MAX_NAMED).map(|value| format!("`{value}`")).collect();
+    if limit.unreached.len() > MAX_NAMED {
+        named.push(format!("{} more", limit.unreached.len() - MAX_NAMED));
+    }
+    ctx.report(&node, message).help(match named.as_slice() {
+        [] => format!("with fewer pods, or more values of `{key}`, all of them have a place"),
+        named => format!(
+            "no pod of it reaches {} of `{key}`, which pools list: each counts as empty",
+            named.join(", ")
+        ),
+    });
+    None
+}
