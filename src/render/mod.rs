@@ -314,9 +314,8 @@ impl Renders {
         for run in self.runs() {
             let set = run.set.unwrap_or(partition.sets.len());
             if run.set.is_none() {
-                let name = Arc::clone(&run.command);
                 let facts = Arc::clone(&known.facts);
-                partition.sets.push(ManifestSet { name, bond: Bond::Certain, may_be_complete: false, facts });
+                partition.sets.push(ManifestSet { facts, ..self.own_set(run, batch) });
             }
             for one in &run.files {
                 let Some(file) = &one.read.file else { continue };
@@ -325,6 +324,19 @@ impl Renders {
             }
         }
         fill_sets(&inputs, &partition)
+    }
+
+    /// The set of what a run gives. It may be a complete cluster if the input has nothing else.
+    fn own_set(&self, run: &Run, batch: &Batch<'_>) -> ManifestSet {
+        let has_objects =
+            |read: &ReadOutcome| read.file.as_ref().is_some_and(|file| !file.objects.is_empty());
+        let mut others = batch.reads.iter().enumerate().filter(|(at, _)| !batch.covered.contains(at));
+        ManifestSet {
+            name: Arc::clone(&run.command),
+            bond: Bond::Certain,
+            may_be_complete: self.runs().count() == 1 && !others.any(|(_, read)| has_objects(read)),
+            ..ManifestSet::default()
+        }
     }
 
     pub(crate) fn check(&self, batch: &Batch<'_>) -> RenderReport {
@@ -426,8 +438,7 @@ impl Renders {
         for run in runs {
             let set = run.set.unwrap_or(sets.len());
             if run.set.is_none() {
-                let name = Arc::clone(&run.command);
-                sets.push(ManifestSet { name, bond: Bond::Certain, ..ManifestSet::default() });
+                sets.push(self.own_set(run, batch));
             }
             let rendered = run.files.iter().enumerate();
             for (at, one) in rendered.filter(|(_, one)| !self.is_alone || self.is_checked(run, one)) {

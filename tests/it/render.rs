@@ -658,3 +658,27 @@ fn rendered_findings_are_suppressed_and_known_where_their_text_is() {
         "{over}"
     );
 }
+
+/// What the only kustomization of a folder gives is the whole cluster with `--complete`; beside other objects it is not.
+#[test]
+fn the_only_output_may_be_a_complete_cluster() {
+    let Some(programs) = programs() else { return };
+    let scaled = "apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: pricing, namespace: x}
+spec:
+  scaleTargetRef: {name: pricing}
+  maxReplicaCount: 10
+  triggers:
+    - {type: kubernetes-workload, metadata: {podSelector: app=client, value: \"4\"}}
+";
+    let folder = Folder::new()
+        .with("a/kustomization.yaml", "namePrefix: eu-\nresources: [a.yaml]\n")
+        .with("a/a.yaml", scaled);
+    let args = ["--complete", "--select", "keda-target-missing", "."];
+    let run = folder.render(&programs, &args).exits(1);
+    assert!(run.out.starts_with("a/a.yaml:5:26: error: keda-target-missing"), "{run:?}");
+    let beside = folder.with("b.yaml", MISMATCH);
+    let run = beside.render(&programs, &args).exits(0);
+    assert!(!run.out.contains("keda-target-missing"), "{run:?}");
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::cluster::placement::CandidatePool;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
+use crate::rules::gpu::gpu_sharing_mismatch::counts_shares;
 use crate::workload::gang::Demand;
 use crate::workload::template::Template;
 
@@ -18,10 +19,14 @@ pub(super) struct Room {
 
 impl Room {
     /// The room for the pods of a template. `None` unless all pools are known, and all that admit the pods limit the resource
-    /// and are certainly those of its cluster. A caller reads NodePools.
+    /// and are certainly those of its cluster, and nodes may not share the devices. A caller reads NodePools, their classes and ConfigMaps.
     pub(super) fn of(template: &Template<'_>, resource: &str, ctx: &Context<'_>) -> Option<Room> {
         let feasibility = ctx.cluster().views().feasibility(ctx.platform());
         if feasibility.has_other_pools() || template.spec.get("nodeName").is_set() {
+            return None;
+        }
+        // Karpenter counts a GPU for each share of a pending pod, and the limit counts the shares of nodes that are ready.
+        if counts_shares(template, resource, ctx) != Some(false) {
             return None;
         }
         let pools = feasibility.feasible_pools_of(template)?;

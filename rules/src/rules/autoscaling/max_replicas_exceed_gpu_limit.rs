@@ -80,6 +80,7 @@
 
 use crate::cluster::placement::has_controller;
 use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target};
+use crate::rules::gpu::gpu_sharing_mismatch::CONFIG_MAP;
 use crate::rules::gpu_room::{Room, unit};
 use crate::rules::prelude::*;
 
@@ -99,6 +100,8 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[
         Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        CONFIG_MAP,
         Kind::HPA,
         Kind::SCALED_OBJECT,
         Kind::DEPLOYMENT,

@@ -54,7 +54,7 @@ use crate::rules::gpu::{gpu_templates, sharing};
 use crate::rules::prelude::*;
 use crate::workload::devices::{devices_of, pod_devices};
 
-pub(super) const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+pub(in crate::rules) const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-mismatch",
@@ -158,7 +158,11 @@ fn of_nodes<'a>(
 
 /// Whether the amount of a resource is a number of shares, not of GPUs. `None` if it may be: some nodes of the input
 /// share them.
-pub(super) fn counts_shares(template: &Template<'_>, resource: &str, ctx: &Context<'_>) -> Option<bool> {
+pub(in crate::rules) fn counts_shares(
+    template: &Template<'_>,
+    resource: &str,
+    ctx: &Context<'_>,
+) -> Option<bool> {
     let resource = resource.strip_suffix(".shared").unwrap_or(resource);
     if of_nodes(template, resource, ctx).is_some() {
         return Some(true);
