@@ -677,7 +677,7 @@ spec:
         .with("a/a.yaml", scaled);
     let args = ["--complete", "--select", "keda-target-missing", "."];
     let run = folder.render(&programs, &args).exits(1);
-    assert!(run.out.starts_with("a/a.yaml:5:26: error: keda-target-missing"), "{run:?}");
+    assert!(run.out.starts_with("a/a.yaml:5:26: error[keda-target-missing]"), "{run:?}");
     let beside = folder.with("b.yaml", MISMATCH);
     let run = beside.render(&programs, &args).exits(0);
     assert!(!run.out.contains("keda-target-missing"), "{run:?}");

@@ -5,10 +5,10 @@
 //! they do not fit, the server ends with `CUDA out of memory` minutes after the node was started, and starts
 //! again. The number of parameters is read from the name of the model, or from a table for DeepSeek, Kimi,
 //! Llama 4, GLM and others whose names do not state it, the bytes of each from its quantisation, and the memory
-//! from the largest GPU of the instance types on which the pod can run. Where the weights fit but leave less
-//! than 15 % for the KV cache, it is advice: the server then answers few requests at a time. Models of unknown
-//! size are not checked, nor mixtures of experts that data-parallel ranks share, nor llama.cpp, which
-//! leaves on the CPU what does not fit.
+//! from the largest GPU of the instance types on which the pod can run, of which vLLM uses the share that
+//! `--gpu-memory-utilization` states. Where the weights fit but leave less than 15 % for the KV cache, it is
+//! advice: the server then answers few requests at a time. Models of unknown size are not checked, nor mixtures
+//! of experts that data-parallel ranks share, nor llama.cpp, which leaves on the CPU what does not fit.
 //!
 //! # Fix
 //! Spread the model over more GPUs, choose GPUs with more memory, or serve a quantised model.
@@ -48,6 +48,7 @@ use crate::catalog::InstanceType;
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
+use crate::workload::command::OptionValue;
 use crate::workload::devices::{Devices, gpus_of};
 use crate::workload::launcher::Launch;
 use crate::workload::model::weights_of;
@@ -107,9 +108,14 @@ fn inspect(
     let program = launch.program.name();
     let name = object.display_name();
     let (needed_gb, each_gb) = (gigabytes(needed), gigabytes(each));
-    let finding = if needed * (100 - ROUNDED) > all * 100 {
+    let share = share_of_vllm(&launch);
+    let finding = if needed * (100 - ROUNDED) > all * share.unwrap_or(100) {
+        let uses = match share.filter(|share| *share < 100) {
+            Some(share) => format!("uses {share} % of {gpus} x {each_gb} GB"),
+            None => format!("uses {gpus} x {each_gb} GB"),
+        };
         let message = format!(
-            "{parameters} parameters in {precision} need {needed_gb} GB of GPU memory, and {program} in `{name}` uses {gpus} x {each_gb} GB"
+            "{parameters} parameters in {precision} need {needed_gb} GB of GPU memory, and {program} in `{name}` {uses}"
         );
         ctx.report(&node, message).help(help(needed, each, &devices))
     } else if needed * 100 > all * (100 - CACHE) && !launch.has(&POOLING) {
@@ -129,6 +135,23 @@ fn inspect(
         finding.related(&pool, &pool.path(&["metadata", "name"]), text);
     }
     None
+}
+
+/// The share of each GPU, in percent, that vLLM uses for weights and cache. `None` for other servers, and if it is unknown.
+fn share_of_vllm(launch: &Launch<'_>) -> Option<u64> {
+    /// The default is 0.9, and 0.92 in later releases.
+    const DEFAULT: u64 = 92;
+    if launch.program.server()?.name != "vLLM" || launch.may_have_more_options() {
+        return None;
+    }
+    match launch.option(&["gpu-memory-utilization"]) {
+        OptionValue::Absent => Some(DEFAULT),
+        OptionValue::Unknown => None,
+        OptionValue::Text(text, _) => {
+            let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share))?;
+            Some((share * 100.0).round() as u64)
+        }
+    }
 }
 
 fn gigabytes(megabytes: u64) -> u64 {
