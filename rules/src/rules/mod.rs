@@ -317,6 +317,7 @@ pub static RULES: &[&Rule] = &[
     &training::training_restart_policy::RULE,
     &training::training_topology::RULE,
     &scheduling::auto_mode_device_plugin::RULE,
+    &scheduling::auto_mode_volume_driver::RULE,
     &scheduling::feature_gate_off::RULE,
     &scheduling::general_pool_admits_gpu::RULE,
     &scheduling::gpu_device_plugin_missing::RULE,

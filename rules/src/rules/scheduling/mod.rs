@@ -1,6 +1,7 @@
 //! Whether pods, pools and node classes fit together.
 
 pub(crate) mod auto_mode_device_plugin;
+pub(crate) mod auto_mode_volume_driver;
 pub(crate) mod feature_gate_off;
 pub(crate) mod general_pool_admits_gpu;
 pub(crate) mod gpu_device_plugin_missing;

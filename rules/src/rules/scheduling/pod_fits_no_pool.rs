@@ -259,7 +259,7 @@ fn named_pools(names: &[String], ctx: &Context<'_>) -> Option<Vec<Object>> {
 }
 
 /// The names of the pools that each alternative of the pod selects. `None` if one of them selects none.
-fn pinned_pools(template: &Template<'_>) -> Option<Vec<String>> {
+pub(super) fn pinned_pools(template: &Template<'_>) -> Option<Vec<String>> {
     let spec = &template.spec;
     if let Some(name) = spec.get("nodeSelector").get(NODEPOOL_LABEL).text() {
         return Some(vec![name.to_owned()]);
@@ -280,7 +280,7 @@ fn pinned_pools(template: &Template<'_>) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-fn required_terms<'a>(template: &Template<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+pub(super) fn required_terms<'a>(template: &Template<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
     affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms").items()
 }

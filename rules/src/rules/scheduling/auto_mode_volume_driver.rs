@@ -1,0 +1,307 @@
+//! Volumes are made by a driver that the nodes of their pods do not have.
+//!
+//! # Why
+//! EKS Auto Mode has an EBS driver of its own, `ebs.csi.eks.amazonaws.com`, and its nodes mount no EBS volume of
+//! another one: the add-on of `ebs.csi.aws.com` keeps off them, and the in-tree name `kubernetes.io/aws-ebs` leads
+//! to the add-on too. Nodes of node groups and of an installed Karpenter in turn do not have the driver of Auto
+//! Mode. A pod whose claim has a class of the wrong driver stays Pending, or in ContainerCreating. Reported are
+//! classes and volumes of workloads that are pinned to nodes of one of both, and, where the input is the whole
+//! cluster (`--complete`) and shows no other nodes, of all workloads.
+//!
+//! # Fix
+//! Name the other driver, in a class of another name where volumes of this one exist: the provisioner of a class
+//! cannot be changed, and a volume keeps its driver. EFS and FSx have one driver for all nodes.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: storage.k8s.io/v1
+//!  kind: StorageClass
+//!  metadata: {name: fast}
+//! -provisioner: ebs.csi.aws.com # <-
+//! +provisioner: ebs.csi.eks.amazonaws.com
+//!  volumeBindingMode: WaitForFirstConsumer
+//!  parameters: {type: gp3}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: StatefulSet
+//!  metadata: {name: search}
+//!  spec:
+//!    serviceName: search
+//!    replicas: 1
+//!    selector: {matchLabels: {app: search}}
+//!    template:
+//!      metadata: {labels: {app: search}}
+//!      spec:
+//!        nodeSelector: {eks.amazonaws.com/compute-type: auto}
+//!        terminationGracePeriodSeconds: 60
+//!        containers:
+//!          - name: main
+//!            image: example.com/search:1.4.0
+//!            volumeMounts: [{name: index, mountPath: /index}]
+//!    volumeClaimTemplates:
+//!      - metadata: {name: index}
+//!        spec:
+//!          accessModes: [ReadWriteOnce]
+//!          storageClassName: fast
+//!          resources: {requests: {storage: 50Gi}}
+//! ```
+//!
+//! # References
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html>
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html>
+
+use super::node_helpers::{helpers, may_install};
+use super::pod_fits_no_pool::{pinned_pools, required_terms};
+use crate::cluster::Cluster;
+use crate::karpenter::provider::{Provider, is_auto_mode_label};
+use crate::rules::prelude::*;
+use crate::workload::node_labels::{LabelUse, is_of_other_nodes, referenced_labels};
+
+const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
+const VOLUME: Kind = Kind::new("", "PersistentVolume");
+const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
+/// The configuration of eksctl, which lists node groups.
+const EKSCTL: Kind = Kind::new("eksctl.io", "ClusterConfig");
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
+
+const OF_AUTO_MODE: &str = "ebs.csi.eks.amazonaws.com";
+const OF_ADD_ON: &str = "ebs.csi.aws.com";
+const IN_TREE: &str = "kubernetes.io/aws-ebs";
+
+static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
+    CLAIM,
+    VOLUME,
+    STORAGE_CLASS,
+    EKSCTL,
+    Kind::NODE,
+    Kind::NODE_POOL,
+    Kind::EC2_NODE_CLASS,
+    Kind::HELM_RELEASE,
+    Kind::ARGO_APPLICATION,
+]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "auto-mode-volume-driver",
+    kinds: &[STORAGE_CLASS, VOLUME],
+    reads: &READS,
+    docs: docs(include_str!("auto_mode_volume_driver.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+/// The nodes that a driver of EBS volumes runs on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    AutoMode,
+    Others,
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() || object.is_patched_by_kustomize() {
+        return None;
+    }
+    let node = if object.is(STORAGE_CLASS) {
+        object.get("provisioner")
+    } else {
+        object.path(&["spec", "csi", "driver"])
+    };
+    let driver = node.text()?;
+    let lacking = match driver {
+        OF_ADD_ON | IN_TREE => Side::AutoMode,
+        OF_AUTO_MODE => Side::Others,
+        _ => return None,
+    };
+    let all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    let workload = all.into_iter().find(|workload| {
+        uses(workload, object, ctx) && runs_only_on(workload, lacking, ctx) && ctx.pairs_with(workload)
+    })?;
+    if lacking == Side::AutoMode && has_driver_on_all_nodes(ctx.cluster()) {
+        return None;
+    }
+    let name = workload.display_name();
+    let (nodes, other) = match lacking {
+        Side::AutoMode => ("nodes of EKS Auto Mode", OF_AUTO_MODE),
+        Side::Others => ("nodes outside EKS Auto Mode", OF_ADD_ON),
+    };
+    let message = format!("pods of `{name}` run on {nodes} only, which mount no volume of `{driver}`");
+    let place = templates(workload).into_iter().next().map_or_else(|| workload.root(), |one| one.spec);
+    ctx.report(&node, message)
+        .help(if object.is(VOLUME) {
+            format!("restore a snapshot of it as a volume of `{other}`, or move the pods to other nodes")
+        } else {
+            format!("write `{other}`, in a class of another name where volumes of this one exist")
+        })
+        .related(workload, &place, "where these pods run");
+    None
+}
+
+/// Whether pods of a workload have a volume of a class, or a given volume.
+fn uses(workload: &Object, object: &Object, ctx: &Context<'_>) -> bool {
+    if workload.is_partial() || workload.is_patched_by_kustomize() {
+        return false;
+    }
+    let claim_of = |spec: &Node<'_>| asks_for(spec, object, ctx);
+    let own = || {
+        workload.is(Kind::STATEFUL_SET)
+            && workload.path(&["spec", "volumeClaimTemplates"]).items().any(|one| claim_of(&one.get("spec")))
+    };
+    let of_pod = |volume: &Node<'_>| {
+        let template = volume.path(&["ephemeral", "volumeClaimTemplate", "spec"]);
+        let name = volume.path(&["persistentVolumeClaim", "claimName"]);
+        if template.is_set() {
+            return claim_of(&template);
+        }
+        let namespace = workload.namespace_or_default();
+        let claim = name.text().and_then(|name| ctx.cluster().unique(CLAIM, namespace, name));
+        claim.is_some_and(|claim| {
+            !claim.is_partial()
+                && !claim.is_patched_by_kustomize()
+                && ctx.cluster().surely_pairs(workload, claim)
+                && claim_of(&claim.get("spec"))
+        })
+    };
+    let in_pods =
+        || templates(workload).iter().any(|one| one.spec.get("volumes").items().any(|v| of_pod(&v)));
+    own() || in_pods()
+}
+
+/// Whether a claim gets a volume of a class, or names a volume.
+fn asks_for(spec: &Node<'_>, object: &Object, ctx: &Context<'_>) -> bool {
+    let (volume, class) = (spec.get("volumeName"), spec.get("storageClassName"));
+    if spec.has_unknown_key() || volume.is_unknown() || class.is_unknown() {
+        return false;
+    }
+    if object.is(VOLUME) {
+        return volume.text() == Some(object.name());
+    }
+    // A volume that exists already, or the copy of another one, says itself which driver it has.
+    if volume.is_set() {
+        return false;
+    }
+    match class.text() {
+        Some(name) => name == object.name(),
+        None => {
+            is_default(object) && ctx.cluster().of(STORAGE_CLASS).filter(|one| is_default(one)).count() == 1
+        }
+    }
+}
+
+fn is_default(class: &Object) -> bool {
+    class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
+}
+
+/// Whether the pods of a workload certainly run on nodes of one side only.
+fn runs_only_on(workload: &Object, side: Side, ctx: &Context<'_>) -> bool {
+    let templates = templates(workload);
+    !templates.is_empty()
+        && templates.iter().all(|template| {
+            is_pinned(template, side, ctx)
+                || side == Side::AutoMode && may_run_anywhere(template) && is_all_auto_mode(ctx)
+        })
+}
+
+/// Whether a template selects nodes of one side, by a label that only these have or by the name of a NodePool.
+fn is_pinned(template: &Template<'_>, side: Side, ctx: &Context<'_>) -> bool {
+    let selector = template.spec.get("nodeSelector");
+    if selector.entries().iter().any(|(key, value)| is_label_of(key, &[value.text()], side)) {
+        return true;
+    }
+    let terms: Vec<Node<'_>> = required_terms(template).collect();
+    let of_term = |term: &Node<'_>| {
+        term.get("matchExpressions").items().any(|one| {
+            let values: Vec<Node<'_>> = one.get("values").items().collect();
+            let texts: Vec<Option<&str>> = values.iter().map(Node::text).collect();
+            let key = one.get("key");
+            match one.get("operator").text() {
+                Some("In") => key.text().is_some_and(|key| is_label_of(key, &texts, side)),
+                Some("Exists" | "Gt" | "Lt") => key.text().is_some_and(|key| is_label_of(key, &[], side)),
+                _ => false,
+            }
+        })
+    };
+    if !terms.is_empty() && terms.iter().all(of_term) {
+        return true;
+    }
+    let wanted = if side == Side::AutoMode { Provider::AutoMode } else { Provider::Aws };
+    let of_side = |name: &String| {
+        let pool = ctx.partner(Kind::NODE_POOL, "default", name);
+        pool.is_some_and(|pool| is_pool_of(pool, wanted))
+    };
+    pinned_pools(template).is_some_and(|names| names.iter().all(of_side))
+}
+
+/// Whether a NodePool states a class of one provider.
+fn is_pool_of(pool: &Object, provider: Provider) -> bool {
+    let group = pool.path(&["spec", "template", "spec", "nodeClassRef", "group"]);
+    !pool.is_partial() && group.text().is_some() && Provider::of_group(&group) == provider
+}
+
+/// Whether only nodes of one side have a label, with one of the values if there are any.
+fn is_label_of(key: &str, values: &[Option<&str>], side: Side) -> bool {
+    let every = |wanted: &str| !values.is_empty() && values.iter().all(|value| *value == Some(wanted));
+    match side {
+        Side::AutoMode if key == COMPUTE_TYPE => every("auto"),
+        Side::AutoMode => key.starts_with("eks.amazonaws.com/instance-") && is_auto_mode_label(key),
+        Side::Others => {
+            key == "eks.amazonaws.com/nodegroup" || key.starts_with("karpenter.k8s.aws/instance-")
+        }
+    }
+}
+
+/// Whether nothing that a placeholder hides may pin the pods of a template.
+fn may_run_anywhere(template: &Template<'_>) -> bool {
+    let spec = &template.spec;
+    !spec.has_unknown_key()
+        && !spec.get("nodeSelector").has_unknown()
+        && !spec.get("affinity").has_unknown()
+        && !spec.get("nodeName").is_set()
+}
+
+/// Whether the input is the whole cluster, all its NodePools are of EKS Auto Mode, and nothing in it shows other nodes.
+fn is_all_auto_mode(ctx: &Context<'_>) -> bool {
+    let cluster = ctx.cluster();
+    if !cluster.is_complete() || cluster.has_any(Kind::EC2_NODE_CLASS) || cluster.has_any(EKSCTL) {
+        return false;
+    }
+    let mut pools = cluster.of(Kind::NODE_POOL).peekable();
+    pools.peek().is_some()
+        && pools.all(|pool| is_pool_of(pool, Provider::AutoMode))
+        && cluster
+            .of(Kind::NODE)
+            .all(|node| node.path(&["metadata", "labels", COMPUTE_TYPE]).text() == Some("auto"))
+        && !may_install(&["karpenter", "ebs-csi"], ctx)
+        && !WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)).any(shows_other_nodes)
+}
+
+/// Whether a workload selects or avoids nodes as only a cluster with other nodes needs it, or makes them or serves them.
+fn shows_other_nodes(workload: &Object) -> bool {
+    templates(workload).iter().any(|template| {
+        let is_controller = |container: Node<'_>| {
+            container.get("image").text().is_some_and(|image| image.contains("karpenter/controller"))
+        };
+        let of_others = |key: &str| {
+            is_of_other_nodes(key) || key == COMPUTE_TYPE || key.starts_with("karpenter.k8s.aws/")
+        };
+        let is_pinned = |key: &str, values: &[Node<'_>]| {
+            let texts: Vec<Option<&str>> = values.iter().map(Node::text).collect();
+            is_label_of(key, &texts, Side::AutoMode)
+        };
+        referenced_labels(template).iter().any(|label| {
+            let required = label.usage == LabelUse::Required && is_pinned(label.key, &label.values);
+            of_others(label.key) && !required
+        }) || template.containers().any(is_controller)
+            || helpers(template).any(|helper| helper.image == "aws-ebs-csi-driver")
+    })
+}
+
+/// Whether a DaemonSet of the input brings the driver of the add-on to all nodes, those of Auto Mode among them.
+fn has_driver_on_all_nodes(cluster: &Cluster) -> bool {
+    cluster.of(Kind::DAEMON_SET).any(|set| {
+        templates(set).iter().any(|template| {
+            let is_driver = helpers(template).any(|helper| helper.image == "aws-ebs-csi-driver");
+            let is_kept_off = |key: &str| key == COMPUTE_TYPE || is_of_other_nodes(key);
+            is_driver && !referenced_labels(template).iter().any(|label| is_kept_off(label.key))
+        })
+    })
+}
