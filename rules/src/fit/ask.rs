@@ -228,7 +228,7 @@ pub fn admitted_by(
 }
 
 /// Whether the types of a pool are known in spite of an uncertainty.
-fn is_harmless(uncertainty: &Uncertainty) -> bool {
+pub(super) fn is_harmless(uncertainty: &Uncertainty) -> bool {
     matches!(
         uncertainty,
         Uncertainty::NoClass(_) | Uncertainty::NoAutoModeClass(_) | Uncertainty::KubeletExpressions(_)

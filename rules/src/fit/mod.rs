@@ -386,6 +386,17 @@ impl<'c> Situation<'c> {
         self.pod(template).is_none_or(|pod| !matches!(self.scheduler().decide(&pod), Verdict::DoesNotFit(_)))
     }
 
+    /// The pool that a pod certainly fits, the first one tried.
+    pub(crate) fn sure_pool_of(&self, template: &Template<'_>) -> Option<&Object> {
+        let pod = self.pod(template).filter(|_| self.unreadable_daemonsets.is_empty())?;
+        match self.decide(&self.scheduler(), &pod) {
+            Verdict::Fits { pool, uncertainties, .. } if uncertainties.iter().all(ask::is_harmless) => {
+                self.objects.get(pool)
+            }
+            _ => None,
+        }
+    }
+
     /// The pool with the fewest obstacles for a pod, and their changes where these are asked for. `None` if the pod fits a pool, if that
     /// is not known, or if Karpenter does not consider the pod.
     pub(crate) fn nearest_miss(

@@ -323,6 +323,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::gpu_device_plugin_missing::RULE,
     &scheduling::gpu_helper_missing::RULE,
     &scheduling::gpu_label_set_late::RULE,
+    &scheduling::karpenter_on_own_nodes::RULE,
     &scheduling::kueue_cohort_missing::RULE,
     &scheduling::node_class_missing::RULE,
     &scheduling::node_overlay_conflict::RULE,

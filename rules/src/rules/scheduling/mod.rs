@@ -7,6 +7,7 @@ pub(crate) mod general_pool_admits_gpu;
 pub(crate) mod gpu_device_plugin_missing;
 pub(crate) mod gpu_helper_missing;
 pub(crate) mod gpu_label_set_late;
+pub(crate) mod karpenter_on_own_nodes;
 pub(crate) mod kueue_cohort_missing;
 pub(crate) mod node_class_missing;
 mod node_helpers;

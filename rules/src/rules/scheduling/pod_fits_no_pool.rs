@@ -68,7 +68,7 @@ use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources}
 /// Maximum number of pools that are tried one by one before all are looked at together.
 const MAX_TRIED: usize = 8;
 
-static READS: [Kind; 13 + WORKLOAD_KINDS.len()] = with_workloads(&[
+pub(super) static READS: [Kind; 13 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
     Kind::AUTO_MODE_NODE_CLASS,
