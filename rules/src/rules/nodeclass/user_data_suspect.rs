@@ -1,12 +1,16 @@
-//! User data is too large, or in a form that the AMI family does not read.
+//! User data is too large, or is not what the AMI family reads.
 //!
 //! # Why
 //! EC2 accepts 16 KiB of user data, and Karpenter adds its own part: above that the class is never Ready. Each
 //! family reads another form: settings in TOML on Bottlerocket, shell or MIME on AL2, PowerShell on Windows, and
 //! shell, MIME or a NodeConfig on AL2023, where `bootstrap.sh` is gone. With anything else nodes never join.
+//! A script for AL2 also edits `/etc/kubernetes/kubelet/kubelet-config.json` or the variable of
+//! `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration elsewhere, after the
+//! script, and the settings are lost without a word.
 //!
 //! # Fix
-//! Load large scripts from S3 or build them into the AMI, and write the form that the family reads.
+//! Load large scripts from S3 or build them into the AMI, and write the form that the family reads. Settings of the
+//! kubelet belong to `spec.kubelet` of the class, or to `spec.kubelet.config` of a NodeConfig in the user data.
 //!
 //! # Example
 //! ```yaml,diff
@@ -144,8 +148,72 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
             .at_key()
             .help("leave the call out: Karpenter configures the node with nodeadm")
             .at_part(object, node, start..start + call.len());
+    } else if family == AmiFamily::Al2023
+        && let Some((line, name)) = setting_of_al2(text)
+    {
+        let object = ctx.object();
+        let start = line.as_ptr() as usize - text.as_ptr() as usize;
+        ctx.report(node, format!("`{name}` is for AL2: on AL2023 nothing reads it"))
+            .at_key()
+            .help("write a NodeConfig part with `spec.kubelet.config`: nodeadm configures the kubelet")
+            .at_part(object, node, start..start + line.len());
     }
 }
+
+/// How scripts for AL2 configure the kubelet.
+const OF_AL2: [&str; 4] = [
+    "/etc/kubernetes/kubelet/kubelet-config.json",
+    "/etc/eks/bootstrap.sh",
+    "KUBELET_EXTRA_ARGS",
+    "--kubelet-extra-args",
+];
+
+/// The first line that configures the kubelet as on AL2, and what it names. `None` if the script looks first whether
+/// it runs on AL2, or makes itself what it names.
+fn setting_of_al2(text: &str) -> Option<(&str, &'static str)> {
+    let is_silent = |line: &str| GUARDS.iter().chain(&MAKES).any(|word| line.contains(word));
+    if significant_lines(text).any(is_silent) {
+        return None;
+    }
+    significant_lines(text).find_map(|line| {
+        let code = line.split(" #").next().unwrap_or(line);
+        let name = OF_AL2.into_iter().find(|name| code.contains(name))?;
+        // A message or a look does no harm, nor does a command that may fail.
+        let command = code.split_whitespace().find(|word| *word != "sudo");
+        let writes = code.contains('>') || code.contains("tee ");
+        let is_idle = matches!(command, Some("rm" | "ls"))
+            || matches!(command, Some("echo" | "cat" | "grep" | "logger")) && !writes;
+        let may_fail = ["|| ", "&& ", "2>"].iter().any(|word| code.contains(word));
+        (!is_idle && !may_fail).then_some((line, name))
+    })
+}
+
+/// Parts of a script that asks whether a file is there, or on which system it runs.
+const GUARDS: [&str; 12] = [
+    "[ -f",
+    "[ -e",
+    "[ -d",
+    "[ -s",
+    "[ -x",
+    "! -f",
+    "! -e",
+    "test -",
+    "os-release",
+    "VERSION_ID",
+    "exists(",
+    "nodeadm",
+];
+
+/// Parts of a script that makes what it names: a unit with a variable of its own, a file that the kubelet is told to read, and an own
+/// script with the name of AL2's.
+const MAKES: [&str; 6] = [
+    "EnvironmentFile",
+    "Environment=",
+    "kubelet.service.d",
+    "/etc/systemd/system",
+    "--config",
+    "> /etc/eks/bootstrap.sh",
+];
 
 fn calls_bootstrap(line: &str) -> bool {
     let command = line.split_whitespace().find(|word| !matches!(*word, "sudo" | "exec" | "bash" | "sh"));
