@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! Karpenter computes what a node offers from `spec.kubelet` and reads nothing of it in user data. Where
-//! user data sets `maxPods`, `kubeReserved` or `systemReserved`, the node offers something else than Karpenter
-//! expects: it starts too many nodes for many small pods, or nodes on which the pods that it started them for
+//! user data sets `maxPods`, `kubeReserved` or `systemReserved`, or gives nodeadm a `maxPodsExpression`, the node
+//! offers something else than Karpenter expects: it starts too many nodes for many small pods, or nodes on which the pods that it started them for
 //! do not fit, and then the next ones.
 //!
 //! # Fix
@@ -55,6 +55,18 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let sets = |(field, flag, setting): &(&str, &str, &str)| {
         significant_lines(text).any(|line| is_set_by(line, field, flag, setting))
     };
+    if let Some(line) = expression(text)
+        && !kubelet.is_unknown()
+        && !kubelet.get("maxPods").is_set()
+    {
+        let (object, node) = (ctx.object(), class.get("userData"));
+        let start = line.as_ptr() as usize - text.as_ptr() as usize;
+        ctx.report(&node, "user data sets `maxPodsExpression` of nodeadm, which Karpenter does not count")
+            .at_key()
+            .help("write the number as `spec.kubelet.maxPods`, from which Karpenter computes what a node offers")
+            .at_part(object, &node, start..start + line.len());
+        return None;
+    }
     let (field, ..) =
         FIELDS.iter().find(|names| !kubelet.is_unknown() && !kubelet.get(names.0).is_set() && sets(names))?;
     ctx.report(
@@ -64,6 +76,22 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     .at_key()
     .help(format!("write it as `spec.kubelet.{field}`, from which Karpenter computes what a node offers"));
     None
+}
+
+/// The line of a NodeConfig that computes the number of pods otherwise than Karpenter does.
+fn expression(text: &str) -> Option<&str> {
+    // The number that nodeadm computes without an expression, and the formula of Karpenter's default.
+    const SAME: [&str; 3] =
+        ["max_pods", "default_enis*(ips_per_eni-1)+2", "(default_enis*(ips_per_eni-1))+2"];
+    significant_lines(text).find(|line| {
+        let value = line.strip_prefix("maxPodsExpression").map(str::trim_start);
+        value.and_then(|rest| rest.strip_prefix(':')).is_some_and(|value| {
+            let value = value.split(" #").next().unwrap_or(value);
+            let bare: String =
+                value.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'')).collect();
+            !bare.is_empty() && !bare.contains(['$', '{', '|', '>']) && !SAME.contains(&&*bare)
+        })
+    })
 }
 
 /// Whether a line sets a field: `maxPods: 110`, `--max-pods=110`, `max-pods = 110`, `[settings.kubernetes.kube-reserved]`.
