@@ -3,7 +3,10 @@
 //! # Why
 //! Budgets hold off drift, consolidation and the removal of empty nodes. Expiry waits for none of them: a
 //! node whose `expireAfter` has passed is drained at once. Where nodes live for a day or less, some expire
-//! in each window that a budget closes, and what it was to protect is moved.
+//! in each window that a budget closes, and what it was to protect is moved. Nodes that live for up to a week
+//! are reported where windows for all reasons close a quarter of the week, and, as an info, those that live for
+//! up to 30 days where they close half of it: as many expire inside them. A window that names reasons says that
+//! only these are to wait.
 //!
 //! # Fix
 //! Write a longer `expireAfter`, or `Never` where drift replaces nodes often enough. What must not be moved
@@ -36,7 +39,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 
-use crate::karpenter::budget::Nodes;
+use crate::karpenter::budget::{AllowanceState, Budget, Calendar, DisruptionReason, Nodes};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -46,30 +49,73 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Disruption)
 };
 
+const HOUR: u64 = 3600;
 /// Within a day nodes expire in every window that opens daily.
 const DAY: u64 = 24 * HOUR;
-const HOUR: u64 = 3600;
+const WEEK: u64 = 7 * DAY;
+const MONTH: u64 = 30 * DAY;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let node = pool.template_spec().get("expireAfter");
     let text = node.text()?;
     // Less than an hour is short in any case (`expire-after-short`).
-    pool.expire_after()?.seconds().filter(|seconds| (HOUR..=DAY).contains(seconds))?;
+    let life = pool.expire_after()?.seconds().filter(|seconds| (HOUR..=MONTH).contains(seconds))?;
     if pool.object().is_partial() {
         return None;
     }
-    let (budgets, _) = pool.written_budgets()?;
-    let closes = |budget: &Node<'_>| {
-        let nodes = budget.get("nodes").string_or_number();
-        budget.get("schedule").is_set()
-            && nodes.and_then(|nodes| Nodes::parse(&nodes)).is_some_and(Nodes::is_zero)
-    };
-    let window = budgets.items().find(closes)?;
+    let (budgets, calendar) = pool.written_budgets()?;
     let name = pool.object().display_name();
-    let message =
-        format!("nodes of pool `{name}` expire after {text}, also while its budgets allow no disruption");
+    if life <= DAY {
+        let window = budgets.items().find(closes)?;
+        let message =
+            format!("nodes of pool `{name}` expire after {text}, also while its budgets allow no disruption");
+        ctx.report(&node, message)
+            .help("no budget delays expiry: write a longer time, or `Never` where drift replaces nodes often enough")
+            .related(pool.object(), &window, "this budget does not hold for expiry");
+        return None;
+    }
+    // Nodes of EKS Auto Mode live for 21 days at most, so that a long life is all that can be had there.
+    if life > WEEK && pool.is_auto_mode() {
+        return None;
+    }
+    let share = closed_share(calendar)?;
+    let (least, severity) = if life <= WEEK { (25, Severity::Warning) } else { (50, Severity::Info) };
+    if share < least {
+        return None;
+    }
+    let window = budgets.items().find(|budget| closes(budget) && !budget.get("reasons").is_set())?;
+    let message = format!(
+        "nodes of pool `{name}` expire after {text}, also in the {share}% of the week that its budgets close"
+    );
+    let longer =
+        if pool.is_auto_mode() { "`336h`" } else { "`Never` where drift replaces nodes often enough" };
     ctx.report(&node, message)
-        .help("no budget delays expiry: write a longer time, or `Never` where drift replaces nodes often enough")
+        .severity(severity)
+        .help(format!("no budget delays expiry: write {longer}, or protect the pods themselves"))
         .related(pool.object(), &window, "this budget does not hold for expiry");
     None
+}
+
+/// Whether a budget allows no disruption in windows.
+fn closes(budget: &Node<'_>) -> bool {
+    let nodes = budget.get("nodes").string_or_number();
+    budget.get("schedule").is_set()
+        && nodes.and_then(|nodes| Nodes::parse(&nodes)).is_some_and(Nodes::is_zero)
+}
+
+/// The percentage of the time that windows close for all reasons. `None` where they close all of it, or none, or where the
+/// pool allows no disruption at any time.
+fn closed_share(calendar: &Calendar) -> Option<i64> {
+    let closes = |budget: &&Budget| budget.nodes.is_zero() && budget.reasons.is_none();
+    let zero: Vec<Budget> = calendar.budgets().iter().filter(closes).cloned().collect();
+    if calendar.never_allows() || zero.is_empty() || zero.iter().any(|budget| budget.schedule.is_none()) {
+        return None;
+    }
+    let intervals = Calendar::new(&zero).intervals(DisruptionReason::Drifted);
+    let minutes = |of_zero: bool| -> i64 {
+        let counted = intervals.iter().filter(|one| !of_zero || one.state == AllowanceState::Zero);
+        counted.map(|one| one.minutes).sum()
+    };
+    let (closed, all) = (minutes(true), minutes(false));
+    (closed > 0 && closed < all).then(|| closed * 100 / all)
 }
