@@ -8,9 +8,11 @@
 //! is the same thing.
 //!
 //! # Fix
-//! Give the zero budget a schedule and a duration that leave at least an hour open, protect the
-//! pods themselves with `karpenter.sh/do-not-disrupt`, or name the reasons that shall be stopped.
-//! `min-open-minutes` sets how long drifted nodes must be replaceable in every week.
+//! Give the zero budget a schedule and a duration that leave some time open, protect the pods
+//! themselves with `karpenter.sh/do-not-disrupt`, or name the reasons that shall be stopped. A few
+//! minutes are enough: Karpenter asks budgets when it begins to replace a node, not while it does.
+//! `min-open-minutes` sets how many minutes of a week must be open for drifted nodes, all windows
+//! together.
 //!
 //! # Bad
 //! ```yaml,bad
@@ -73,7 +75,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 
-use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
+use crate::karpenter::budget::{AllowanceState, Budget, Calendar, DisruptionReason, WEEK, Week};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -81,8 +83,8 @@ pub(crate) static RULE: Rule = Rule {
     reads: WORKLOAD_KINDS,
     params: &[Param {
         name: "min-open-minutes",
-        description: "the shortest stretch, in minutes, in which drifted nodes must be replaceable every week",
-        default: ParamDefault::Int { default: 60, min: 1, max: 10_080 },
+        description: "the minutes of a week, all windows together, in which drifted nodes must be replaceable",
+        default: ParamDefault::Int { default: 5, min: 1, max: 10_080 },
     }],
     docs: docs(include_str!("budget_blocks_forever.rs")),
     check: Check::NodePool(check),
@@ -161,15 +163,20 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             finding.help("leave a window for patches: add a `schedule` and a `duration` to it");
         }
     } else {
-        let open = calendar.coverage(DisruptionReason::Drifted).longest_open;
+        let open = open_minutes(calendar);
         let wanted = ctx.int("min-open-minutes");
         if open < wanted {
             let name = object.display_name();
             let week = Week::of(calendar, DisruptionReason::Drifted, ctx.platform().zone());
-            let message = format!("drifted nodes of `{name}` can be replaced for {open} minutes at most");
+            let time = match open {
+                0 => "less than a minute".to_owned(),
+                1 => "one minute".to_owned(),
+                more => format!("{more} minutes"),
+            };
+            let message = format!("drifted nodes of `{name}` can be replaced during {time} of a week");
             ctx.report(&list, message)
                 .schedule_grid(week)
-                .help(format!("leave {wanted} minutes without a zero budget in every week"));
+                .help(format!("leave {wanted} minutes of a week without a zero budget"));
         }
     }
     for (i, budget) in budgets.iter().enumerate() {
@@ -181,4 +188,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .help("shorten `duration`, or remove it with `schedule`");
     }
     None
+}
+
+/// The minutes of a week in which drifted nodes may be replaced, on average: a freeze of some weeks ends.
+fn open_minutes(calendar: &Calendar) -> i64 {
+    let intervals = calendar.intervals(DisruptionReason::Drifted);
+    let open = intervals.iter().filter(|one| one.state != AllowanceState::Zero);
+    open.map(|one| one.minutes).sum::<i64>() * WEEK / calendar.span().1
 }
