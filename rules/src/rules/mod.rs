@@ -176,6 +176,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::hpa_metric_unservable::RULE,
     &autoscaling::hpa_replica_bounds::RULE,
     &autoscaling::hpa_selector_overlaps::RULE,
+    &autoscaling::hpa_target_missing::RULE,
     &autoscaling::hpa_target_type_mismatch::RULE,
     &autoscaling::keda_activation_above_threshold::RULE,
     &autoscaling::keda_auth_deprecated::RULE,

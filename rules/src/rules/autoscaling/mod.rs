@@ -6,6 +6,7 @@ pub(crate) mod gpu_scaled_on_cpu;
 pub(crate) mod hpa_metric_unservable;
 pub(crate) mod hpa_replica_bounds;
 pub(crate) mod hpa_selector_overlaps;
+pub(crate) mod hpa_target_missing;
 pub(crate) mod hpa_target_type_mismatch;
 pub(crate) mod keda_activation_above_threshold;
 pub(crate) mod keda_auth_deprecated;
@@ -62,6 +63,7 @@ pub(crate) mod scale_threshold_off_class;
 pub(crate) mod scale_up_too_slow;
 pub(crate) mod scaled_job_kills_running_jobs;
 mod signals;
+mod target_missing;
 pub(crate) mod total_as_value;
 
 use crate::rules::prelude::*;

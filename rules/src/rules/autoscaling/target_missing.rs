@@ -1,0 +1,130 @@
+//! The search for the target of an autoscaler, and what shows that it exists although the input has no such object.
+
+use crate::cluster::query::{ObjectKey, QuerySlot};
+use crate::cluster::views::{Predicate, scale_target};
+use crate::keda::ellipsize;
+use crate::rules::autoscaling::scale_target::SCALABLE;
+use crate::rules::prelude::*;
+
+/// Charts and applications, which may bring any object if they are not rendered.
+const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+
+/// The kinds that [`check`] reads: those of targets, and those that bring a target.
+pub(super) const READS: &[Kind] = &{
+    let mut kinds = [Kind::CANARY; SCALABLE.len() + CHARTS.len() + 1];
+    let mut at = 0;
+    while at < SCALABLE.len() + CHARTS.len() {
+        kinds[at] = if at < SCALABLE.len() { SCALABLE[at] } else { CHARTS[at - SCALABLE.len()] };
+        at += 1;
+    }
+    kinds
+};
+
+/// Reports an autoscaler without a target, of a kind whose objects have their replicas from a template in the input.
+pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (namespace, _, name) = scale_target(object)?;
+    let reference = object.path(&["spec", "scaleTargetRef"]);
+    let version = reference.get("apiVersion");
+    let is_hpa = object.is(Kind::HPA);
+    // Without an API version an HPA looks in the core group, which invalid-value reports.
+    if is_hpa && !version.is_set() {
+        return None;
+    }
+    let api_version = version.text().filter(|t| !t.is_empty()).unwrap_or("apps/v1");
+    let kind = reference.get("kind").text().filter(|t| !t.is_empty()).unwrap_or("Deployment");
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let wanted = *SCALABLE.iter().find(|k| k.group == group && k.kind == kind)?;
+    // An invalid API version is reported by keda-target-invalid.
+    if api_version.matches('/').count() > 1 || ctx.cluster().has(wanted, &namespace, &name) {
+        return None;
+    }
+    let cluster = ctx.cluster();
+    // In a snapshot of a cluster the target may be applied a moment later.
+    let certain = cluster.is_complete();
+    if certain && may_be_target(object, wanted, &name, ctx)
+        || CHARTS.iter().any(|kind| cluster.has_any(*kind))
+        || is_made_by_flagger(object, &name, ctx)
+    {
+        return None;
+    }
+    let missing = cluster.is_complete_for(wanted);
+    let other = (SCALABLE.iter().filter(|k| **k != wanted))
+        .flat_map(|k| cluster.all(k.group, k.kind, &namespace, &name).iter().map(|found| (k.kind, found)))
+        .find(|(_, found)| ctx.pairs_with(found));
+    let node = reference.get("name");
+    let short = ellipsize(&name);
+    if let Some((kind, found)) = other {
+        let api_version = found.id().api_version();
+        let message = format!("there is no {} `{short}` here, but a {kind} of that name", wanted.kind);
+        ctx.report(&node, message)
+            .help(format!("write `apiVersion: {api_version}` and `kind: {kind}`"))
+            .related(found, &found.path(&["metadata", "name"]), "it is here")
+            .severity(if certain { Severity::Error } else { Severity::Warning })
+            .fix(
+                Fix::unsafe_(format!("aim at the {kind}"))
+                    .set(&version, json!(api_version))
+                    .set(&reference.get("kind"), json!(kind)),
+            );
+        return None;
+    }
+    if !missing || is_patched(wanted, &name, ctx) {
+        return None;
+    }
+    let severity = if certain { Severity::Error } else { Severity::Info };
+    let elsewhere = cluster.written_as(wanted, &name).find(|found| is_hpa && ctx.pairs_with(found));
+    if let Some(found) = elsewhere {
+        let message =
+            format!("there is no {} `{short}` in namespace `{}`", wanted.kind, ellipsize(&namespace));
+        let there = ellipsize(found.namespace_or_default());
+        ctx.report(&node, message)
+            .help(format!("write `namespace: {there}` in the HPA: it scales targets of its own namespace"))
+            .related(found, &found.path(&["metadata", "name"]), "the one of that name")
+            .severity(severity);
+    } else {
+        ctx.report(&node, format!("there is no {} `{short}`", wanted.kind))
+            .help("add the target or correct its name: nothing is scaled until it exists")
+            .severity(severity);
+    }
+    None
+}
+
+/// Objects whose name or namespace is not known before they are applied. A cluster has none, so this query saves a look
+/// at each of its objects for each autoscaler.
+struct OpenTargets;
+
+impl Predicate for OpenTargets {
+    const SLOT: QuerySlot = QuerySlot::OpenTargets;
+    const KINDS: &'static [Kind] = SCALABLE;
+
+    fn is_satisfied(object: &Object) -> bool {
+        is_name_unknown(object) || is_namespace_open(object)
+    }
+}
+
+fn is_name_unknown(object: &Object) -> bool {
+    object.path(&["metadata", "name"]).is_unknown()
+}
+
+fn is_namespace_open(object: &Object) -> bool {
+    object.namespace().is_none() || object.is_namespace_unknown()
+}
+
+/// Whether one of the objects of the kind may have the name, or be in the namespace, when it is applied.
+fn may_be_target(object: &Object, kind: Kind, name: &str, ctx: &Context<'_>) -> bool {
+    let open = ctx.cluster().satisfying::<OpenTargets>();
+    open.iter().any(|ObjectKey(found)| found.is(kind) && (is_name_unknown(found) || found.name() == name))
+        || is_namespace_open(object) && ctx.cluster().of(kind).any(|found| found.name() == name)
+}
+
+/// Whether Flagger makes the target: the copy of the workload of a Canary, called `NAME-primary`.
+fn is_made_by_flagger(object: &Object, name: &str, ctx: &Context<'_>) -> bool {
+    let Some(base) = name.strip_suffix("-primary") else { return false };
+    let mut canaries = ctx.cluster().in_namespace(Kind::CANARY, object.namespace_or_default());
+    canaries.any(|canary| canary.path(&["spec", "targetRef", "name"]).text().is_none_or(|name| name == base))
+}
+
+/// Whether a patch of the input is for the target, whose manifest is then in a base outside of the input.
+fn is_patched(kind: Kind, name: &str, ctx: &Context<'_>) -> bool {
+    let mut objects = ctx.cluster().objects().iter();
+    objects.any(|object| object.is_partial() && object.is(kind) && object.name() == name)
+}
