@@ -10,6 +10,7 @@ pub(crate) mod gpu_metric_unknown;
 pub(crate) mod idle_gpu_alert_missing;
 pub(crate) mod monitor_endpoint_split;
 pub(super) mod monitors;
+pub(crate) mod pod_monitor_selects_nothing;
 pub(crate) mod promql_invalid;
 pub(crate) mod promql_rate_of_gauge;
 pub(crate) mod scrape_annotation_misplaced;

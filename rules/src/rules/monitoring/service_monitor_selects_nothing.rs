@@ -108,7 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// Whether the name of a port indicates metrics, or nothing in particular.
-fn is_for_metrics(name: &str) -> bool {
+pub(super) fn is_for_metrics(name: &str) -> bool {
     ["metric", "prom", "http", "web", "exporter", "monitor", "telemetry"]
         .iter()
         .any(|word| name.contains(word))
