@@ -380,10 +380,13 @@ pub static KINDS: &[KindInfo] = &[
     // Monitoring.
     namespaced("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors").schemas(&[operator("v1")]),
     namespaced("monitoring.coreos.com", "v1", "Probe", "probes").schemas(&[operator("v1")]),
+    namespaced("monitoring.coreos.com", "v1", "Prometheus", "prometheuses"),
+    namespaced("monitoring.coreos.com", "v1alpha1", "PrometheusAgent", "prometheusagents"),
     namespaced("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules").schemas(&[operator("v1")]),
     namespaced("monitoring.coreos.com", "v1alpha1", "ScrapeConfig", "scrapeconfigs")
         .schemas(&[operator("v1alpha1")]),
     namespaced("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors").schemas(&[operator("v1")]),
+    namespaced("monitoring.coreos.com", "v1", "ThanosRuler", "thanosrulers"),
     namespaced("grafana.integreatly.org", "v1beta1", "GrafanaDashboard", "grafanadashboards"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMAgent", "vmagents"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMAlert", "vmalerts"),

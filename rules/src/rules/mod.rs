@@ -346,6 +346,7 @@ pub static RULES: &[&Rule] = &[
     &monitoring::gpu_metric_unknown::RULE,
     &monitoring::idle_gpu_alert_missing::RULE,
     &monitoring::monitor_endpoint_split::RULE,
+    &monitoring::monitor_unselected::RULE,
     &monitoring::pod_monitor_selects_nothing::RULE,
     &monitoring::promql_invalid::RULE,
     &monitoring::promql_rate_of_gauge::RULE,

@@ -9,6 +9,7 @@ pub(crate) mod gpu_metric_labels;
 pub(crate) mod gpu_metric_unknown;
 pub(crate) mod idle_gpu_alert_missing;
 pub(crate) mod monitor_endpoint_split;
+pub(crate) mod monitor_unselected;
 pub(super) mod monitors;
 pub(crate) mod pod_monitor_selects_nothing;
 pub(crate) mod promql_invalid;

@@ -1,0 +1,261 @@
+//! No Prometheus selects a monitor or a rule.
+//!
+//! # Why
+//! A Prometheus reads only those ServiceMonitors, PodMonitors, Probes, ScrapeConfigs and PrometheusRules whose
+//! labels and namespace its selectors match. Without a namespace selector it looks in its own namespace, and
+//! without a selector it takes none. The others have no effect, without an error: the queries behind
+//! autoscalers stay empty, and alerts never fire.
+//!
+//! # Fix
+//! Add the label that the selector asks for, or widen the selectors: `{}` selects all.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: monitoring.coreos.com/v1
+//!  kind: Prometheus
+//!  metadata: {name: main, namespace: monitoring}
+//!  spec:
+//!    serviceMonitorSelector: {matchLabels: {prometheus: main}}
+//!    serviceMonitorNamespaceSelector: {}
+//!  ---
+//!  apiVersion: monitoring.coreos.com/v1
+//!  kind: ServiceMonitor
+//!  metadata:
+//!    name: llm
+//!    namespace: serving
+//! -  labels: {app: llm} # <-
+//! +  labels: {app: llm, prometheus: main}
+//!  spec:
+//!    selector: {matchLabels: {app: llm}}
+//!    endpoints: [{port: metrics}]
+//! ```
+//!
+//! # References
+//! - <https://prometheus-operator.dev/docs/platform/troubleshooting/#troubleshooting-servicemonitor-changes>
+//! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Prometheus>
+
+use crate::keda::ellipsize;
+use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR};
+use crate::rules::prelude::*;
+use crate::workload::selector::matches;
+
+const PROMETHEUS: Kind = Kind::new("monitoring.coreos.com", "Prometheus");
+const AGENT: Kind = Kind::new("monitoring.coreos.com", "PrometheusAgent");
+const RULER: Kind = Kind::new("monitoring.coreos.com", "ThanosRuler");
+const PROMETHEUS_RULE: Kind = Kind::new("monitoring.coreos.com", "PrometheusRule");
+const PROBE: Kind = Kind::new("monitoring.coreos.com", "Probe");
+const SCRAPE_CONFIG: Kind = Kind::new("monitoring.coreos.com", "ScrapeConfig");
+
+/// Others that may read monitors and rules, or bring a Prometheus.
+const OTHERS: [Kind; 6] = [
+    Kind::HELM_RELEASE,
+    Kind::ARGO_APPLICATION,
+    Kind::new("opentelemetry.io", "OpenTelemetryCollector"),
+    Kind::new("operator.victoriametrics.com", "VMAgent"),
+    Kind::new("operator.victoriametrics.com", "VMSingle"),
+    Kind::new("operator.victoriametrics.com", "VMAlert"),
+];
+
+pub(crate) static RULE: Rule = Rule {
+    id: "monitor-unselected",
+    kinds: &[SERVICE_MONITOR, POD_MONITOR, PROMETHEUS_RULE, PROBE, SCRAPE_CONFIG],
+    reads: &[
+        PROMETHEUS,
+        AGENT,
+        RULER,
+        Kind::NAMESPACE,
+        OTHERS[0],
+        OTHERS[1],
+        OTHERS[2],
+        OTHERS[3],
+        OTHERS[4],
+        OTHERS[5],
+    ],
+    reports_absence: true,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("monitor_unselected.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Monitoring)
+};
+
+/// The name of the namespace, which the API server adds to its labels.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// The selectors of monitors. A Prometheus without any of them is configured by hand.
+const MONITOR_SELECTORS: [&str; 4] =
+    ["serviceMonitorSelector", "podMonitorSelector", "probeSelector", "scrapeConfigSelector"];
+
+/// The selectors of a kind, of objects and of their namespaces.
+fn selectors(object: &Object) -> Option<(&'static str, &'static str)> {
+    let fields = [
+        (SERVICE_MONITOR, "serviceMonitorSelector", "serviceMonitorNamespaceSelector"),
+        (POD_MONITOR, "podMonitorSelector", "podMonitorNamespaceSelector"),
+        (PROBE, "probeSelector", "probeNamespaceSelector"),
+        (SCRAPE_CONFIG, "scrapeConfigSelector", "scrapeConfigNamespaceSelector"),
+        (PROMETHEUS_RULE, "ruleSelector", "ruleNamespaceSelector"),
+    ];
+    fields.into_iter().find(|(kind, ..)| object.is(*kind)).map(|(_, own, namespace)| (own, namespace))
+}
+
+/// Why a Prometheus does not read an object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reason {
+    /// The labels of the object are others.
+    Labels,
+    /// It selects nothing of the kind.
+    NoSelector,
+    Namespace,
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let cluster = ctx.cluster();
+    if object.is_partial()
+        || object.is_patched_by_kustomize()
+        || object.is_namespace_unknown()
+        || object.get("metadata").has_unknown()
+        || object.path(&["metadata", "ownerReferences"]).is_set()
+        || OTHERS.iter().any(|kind| cluster.has_any(*kind))
+    {
+        return None;
+    }
+    let readers: &[Kind] =
+        if object.is(PROMETHEUS_RULE) { &[PROMETHEUS, RULER] } else { &[PROMETHEUS, AGENT] };
+    let mut known: Option<(Reason, &Object)> = None;
+    for reader in readers.iter().flat_map(|kind| cluster.of(*kind)) {
+        // Any of them may select it, also one that is perhaps in another cluster.
+        let reason = reason(object, reader, ctx)??;
+        let is_near = cluster.surely_pairs(object, reader);
+        if is_near && known.is_none_or(|(before, _)| reason < before) {
+            known = Some((reason, reader));
+        }
+    }
+    let (reason, reader) = known?;
+    report(object, reader, reason, ctx)
+}
+
+/// Why a Prometheus does not select an object; `Some(None)` if it does. `None` if that is not known.
+#[expect(clippy::option_option, reason = "unknown differs from selected")]
+fn reason(object: &Object, reader: &Object, ctx: &Context<'_>) -> Option<Option<Reason>> {
+    let (own, of_namespaces) = selectors(object)?;
+    let spec = reader.get("spec");
+    if reader.is_partial()
+        || reader.is_patched_by_kustomize()
+        || reader.is_namespace_unknown()
+        || !spec.is_mapping()
+        || spec.has_unknown_key()
+    {
+        return None;
+    }
+    let by_hand =
+        !object.is(PROMETHEUS_RULE) && MONITOR_SELECTORS.iter().all(|field| !spec.get(field).is_set());
+    let (selector, namespaces) = (spec.get(own), spec.get(of_namespaces));
+    if by_hand || selector.has_unknown() || namespaces.has_unknown() {
+        return None;
+    }
+    if !selector.is_set() {
+        return Some(Some(Reason::NoSelector));
+    }
+    let labels = object.path(&["metadata", "labels"]).entries();
+    if !matches(&selector, &labels)? {
+        // A kustomization may add the label.
+        let are_added = object.origin().is_some_and(|origin| origin.source.sets_labels());
+        return (!are_added).then_some(Some(Reason::Labels));
+    }
+    let is_in = is_in_namespaces(object, reader, &namespaces, ctx)?;
+    Some((!is_in).then_some(Reason::Namespace))
+}
+
+/// Whether a Prometheus looks in the namespace of an object.
+fn is_in_namespaces(
+    object: &Object,
+    reader: &Object,
+    selector: &Node<'_>,
+    ctx: &Context<'_>,
+) -> Option<bool> {
+    let name = object.namespace();
+    if !selector.is_set() {
+        return match (name, reader.namespace()) {
+            (Some(own), Some(other)) => Some(own == other),
+            (None, None) => Some(true),
+            // The namespace is given when it is applied.
+            _ => None,
+        };
+    }
+    let (labels, expressions) = (selector.get("matchLabels").entries(), selector.get("matchExpressions"));
+    if labels.is_empty() && expressions.items().next().is_none() {
+        return Some(true);
+    }
+    let is_by_name = labels.iter().all(|(key, _)| *key == NAME_LABEL)
+        && expressions.items().all(|expression| expression.get("key").text() == Some(NAME_LABEL));
+    if !is_by_name {
+        // Something else may label the namespace as well.
+        let namespace = ctx.partner(Kind::NAMESPACE, "default", name?)?;
+        let labels = namespace.path(&["metadata", "labels"]).entries();
+        return matches(selector, &labels).filter(|selected| *selected);
+    }
+    let name = name?;
+    let mut all = labels.iter().all(|(_, value)| value.text() == Some(name));
+    for expression in expressions.items() {
+        let is_listed = expression.get("values").items().any(|value| value.text() == Some(name));
+        all &= match expression.get("operator").text()? {
+            "In" => is_listed,
+            "NotIn" => !is_listed,
+            "Exists" => true,
+            _ => return None,
+        };
+    }
+    Some(all)
+}
+
+fn report(object: &Object, reader: &Object, reason: Reason, ctx: &mut Context<'_>) -> Option<()> {
+    let (own, of_namespaces) = selectors(object)?;
+    let (kind, reader_kind) = (object.kind(), reader.kind());
+    let by = format!("{reader_kind} `{}`", reader.display_name());
+    let (selector, namespaces) = (reader.path(&["spec", own]), reader.path(&["spec", of_namespaces]));
+    match reason {
+        Reason::Labels => {
+            let labels = object.path(&["metadata", "labels"]);
+            let wanted = selector.get("matchLabels").entries().into_iter();
+            let missing = wanted.filter_map(|(key, value)| {
+                let value = value.text()?;
+                (labels.get(key).text() != Some(value)).then_some((key, value))
+            });
+            let missing: Vec<(&str, &str)> = missing.collect();
+            let message = format!("no Prometheus reads this {kind}: {by} selects other labels");
+            let finding = ctx.report(&labels, message);
+            finding.related(reader, &selector, "its selector");
+            match missing.first() {
+                Some((key, value)) => {
+                    let mut fix = Fix::unsafe_(format!("add the label that {by} selects"));
+                    if labels.is_mapping() {
+                        for (key, value) in &missing {
+                            fix = fix.set(&labels.get(key), json!(value));
+                        }
+                    } else {
+                        let all = missing.iter().map(|(key, value)| ((*key).to_owned(), json!(value)));
+                        fix = fix.set(&labels, Value::Object(all.collect()));
+                    }
+                    finding.help(format!("add the label `{key}: {}`", ellipsize(value))).fix(fix);
+                }
+                None => {
+                    finding.help(format!("add the label that `{own}` asks for"));
+                }
+            }
+        }
+        Reason::NoSelector => {
+            ctx.report(
+                &object.path(&["metadata", "labels"]),
+                format!("no Prometheus reads this {kind}: {by} has no `{own}`"),
+            )
+            .help(format!("write `{own}: {{}}` in the {reader_kind}: without it, none are selected"))
+            .related(reader, &selector, "the selector");
+        }
+        Reason::Namespace => {
+            let message = format!("no Prometheus reads this {kind}: {by} does not look in its namespace");
+            ctx.report(&object.path(&["metadata", "namespace"]), message)
+                .help(format!("write `{of_namespaces}: {{}}` in the {reader_kind}, or move the {kind}"))
+                .related(reader, &namespaces, "the namespaces in which it looks");
+        }
+    }
+    None
+}
