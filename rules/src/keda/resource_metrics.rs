@@ -58,3 +58,60 @@ fn of_hpa_metric(metric: Node<'_>) -> Option<ResourceMetric<'_>> {
     let share = body.path(&["target", "type"]).text() == Some("Utilization");
     share.then_some(ResourceMetric { node, resource, container })
 }
+
+/// A metric that is a percentage of the requests of containers.
+#[derive(Clone, Debug)]
+pub struct Utilization<'a> {
+    /// The node of the percentage; that of the metrics for an HPA without any, which scales on CPU.
+    pub node: Node<'a>,
+    /// `cpu` or `memory`.
+    pub resource: &'a str,
+    /// The container that is measured; `None` for the whole pod.
+    pub container: Option<&'a str>,
+    /// The target; `None` if it is not known.
+    pub percent: Option<i64>,
+}
+
+/// The target of an HPA without a metric.
+const DEFAULT_PERCENT: i64 = 80;
+
+/// The targets of a ScaledObject or HPA that are percentages of requests. Metrics that cannot be read are left out.
+pub fn utilizations(object: &Object) -> Vec<Utilization<'_>> {
+    if !object.is(Kind::HPA) {
+        return triggers(object).filter_map(utilization_of_trigger).collect();
+    }
+    let spec = object.get("spec");
+    let (metrics, old) = (spec.get("metrics"), spec.get("targetCPUUtilizationPercentage"));
+    let (node, percent) = if old.is_set() {
+        let percent = old.int();
+        (old, percent)
+    } else if metrics.is_absent() && object.version().starts_with("v2") && !object.is_partial() {
+        (metrics, Some(DEFAULT_PERCENT))
+    } else {
+        return metrics.items().filter_map(utilization_of_metric).collect();
+    };
+    vec![Utilization { node, resource: "cpu", container: None, percent }]
+}
+
+fn utilization_of_trigger(trigger: Trigger<'_>) -> Option<Utilization<'_>> {
+    let metadata = trigger.metadata();
+    let kind = trigger.node.get("metricType");
+    let kind = if kind.is_set() { kind } else { metadata.get("type") };
+    if kind.text() != Some("Utilization") {
+        return None;
+    }
+    let ResourceMetric { resource, container, .. } = of_trigger(trigger)?;
+    let node = metadata.get("value");
+    let percent = node.text().and_then(|text| text.trim().parse().ok());
+    Some(Utilization { node, resource, container, percent })
+}
+
+fn utilization_of_metric(metric: Node<'_>) -> Option<Utilization<'_>> {
+    let field = if metric.get("type").text()? == "Resource" { "resource" } else { "containerResource" };
+    let body = metric.get(field);
+    let old = body.get("targetAverageUtilization");
+    let node = if old.is_set() { old } else { body.path(&["target", "averageUtilization"]) };
+    let ResourceMetric { resource, container, .. } = of_hpa_metric(metric)?;
+    let percent = node.int();
+    Some(Utilization { node, resource, container, percent })
+}

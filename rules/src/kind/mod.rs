@@ -47,6 +47,7 @@ impl Kind {
     pub const NAMESPACE: Kind = Kind::new("", "Namespace");
     pub const RUNTIME_CLASS: Kind = Kind::new("node.k8s.io", "RuntimeClass");
     pub(crate) const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
+    pub(crate) const VPA: Kind = Kind::new("autoscaling.k8s.io", "VerticalPodAutoscaler");
     pub(crate) const CANARY: Kind = Kind::new("flagger.app", "Canary");
     pub(crate) const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
     pub const SERVICE: Kind = Kind::new("", "Service");

@@ -375,6 +375,7 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[operator("v1alpha1")]),
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
     namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
+    namespaced("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers"),
     namespaced("flagger.app", "v1beta1", "Canary", "canaries"),
     namespaced("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations"),
     // Monitoring.
