@@ -232,6 +232,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::scale_up_too_slow::RULE,
     &autoscaling::scaled_job_kills_running_jobs::RULE,
     &autoscaling::total_as_value::RULE,
+    &autoscaling::utilization_unreachable::RULE,
     &autoscaling::vpa_hpa_conflict::RULE,
     &availability::drain_endpoint_unknown::RULE,
     &availability::gpu_rollout_needs_surge::RULE,

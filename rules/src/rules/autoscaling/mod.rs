@@ -65,6 +65,7 @@ pub(crate) mod scaled_job_kills_running_jobs;
 mod signals;
 mod target_missing;
 pub(crate) mod total_as_value;
+pub(crate) mod utilization_unreachable;
 pub(crate) mod vpa_hpa_conflict;
 
 use crate::rules::prelude::*;

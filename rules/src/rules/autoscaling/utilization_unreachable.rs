@@ -1,0 +1,177 @@
+//! An autoscaler waits for a utilization above the limits of the containers.
+//!
+//! # Why
+//! A utilization is a share of the requests, and no container uses more than its limit: above it, the kernel
+//! throttles the CPU of a container and ends one that takes more memory. A target beyond the limits is never
+//! reached, so that this metric adds no replica, however high the load is.
+//!
+//! # Fix
+//! Write a target that is below the limits, or raise the limits. The HPA acts at 10 % above its target.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: autoscaling/v2
+//!  kind: HorizontalPodAutoscaler
+//!  metadata: {name: tokenizer, namespace: serving}
+//!  spec:
+//!    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: tokenizer}
+//!    minReplicas: 2
+//!    maxReplicas: 9
+//!    metrics:
+//!      - type: Resource
+//!        resource:
+//!          name: memory
+//! -        target: {type: Utilization, averageUtilization: 120} # <-
+//! +        target: {type: Utilization, averageUtilization: 80}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: tokenizer, namespace: serving}
+//!  spec:
+//!    selector: {matchLabels: {app: tokenizer}}
+//!    template:
+//!      metadata: {labels: {app: tokenizer}}
+//!      spec:
+//!        containers:
+//!          - name: tokenizer
+//!            image: "example.com/tokenizer:1.0.0"
+//!            resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#algorithm-details>
+//! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#how-pods-with-resource-limits-are-run>
+
+use crate::cluster::views::as_target;
+use crate::keda::resource_metrics::{Utilization, utilizations};
+use crate::rules::autoscaling::scale_target::{SCALABLE, target};
+use crate::rules::partners::LIMIT_RANGE;
+use crate::rules::prelude::*;
+
+const READS: [Kind; SCALABLE.len() + 3] = {
+    let mut kinds = [LIMIT_RANGE; SCALABLE.len() + 3];
+    let mut at = 0;
+    while at < SCALABLE.len() {
+        kinds[at] = SCALABLE[at];
+        at += 1;
+    }
+    kinds[at] = Kind::VPA;
+    kinds[at + 1] = Kind::NAMESPACE;
+    kinds
+};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "utilization-unreachable",
+    kinds: &[Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &READS,
+    docs: docs(include_str!("utilization_unreachable.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let metrics = utilizations(object);
+    // Requests are rarely above the limits of the containers beside them.
+    if !metrics.iter().any(|metric| metric.percent.is_some_and(|percent| percent > 100)) {
+        return None;
+    }
+    if object.is_partial() || object.is_patched_by_kustomize() {
+        return None;
+    }
+    let workload = target(object, ctx)?;
+    if workload.is_partial() || workload.is_patched_by_kustomize() {
+        return None;
+    }
+    let templates = templates(workload);
+    let [template] = templates.as_slice() else { return None };
+    let namespace = object.namespace_or_default();
+    let changes_limits = ctx.cluster().in_namespace(LIMIT_RANGE, namespace).next().is_some()
+        || !template.spec.get("resources").is_absent()
+        || has_vpa(workload, ctx);
+    if changes_limits {
+        return None;
+    }
+    for metric in metrics {
+        // A sidecar of a webhook has limits of its own.
+        if metric.container.is_none() && may_be_injected(template, namespace, ctx) {
+            continue;
+        }
+        report(object, workload, template, &metric, ctx);
+    }
+    None
+}
+
+/// Whether a VPA may change the requests and limits of a workload.
+fn has_vpa(workload: &Object, ctx: &Context<'_>) -> bool {
+    let (namespace, kind, name) = &*as_target(workload);
+    ctx.cluster().in_namespace(Kind::VPA, namespace).any(|vpa| {
+        let target = vpa.path(&["spec", "targetRef"]);
+        let is_kind = target.get("kind").text().is_none_or(|own| kind.ends_with(own));
+        is_kind && target.get("name").text().is_none_or(|own| own == name)
+    })
+}
+
+/// Whether labels or annotations of the pods or of their namespace ask for a sidecar.
+fn may_be_injected(template: &Template<'_>, namespace: &str, ctx: &Context<'_>) -> bool {
+    let asks = |key: &str| {
+        ["inject", "istio.io", "linkerd.io", "dapr.io", "kuma.io"].iter().any(|word| key.contains(word))
+    };
+    let asked = |metadata: &Node<'_>| {
+        let mut maps = ["labels", "annotations"].into_iter();
+        maps.any(|map| metadata.get(map).entries().iter().any(|(key, _)| asks(key)))
+    };
+    let namespaces = ctx.cluster().all("", "Namespace", "default", namespace);
+    asked(&template.metadata) || namespaces.iter().any(|namespace| asked(&namespace.get("metadata")))
+}
+
+/// The containers of a pod that a metric adds up: those that run beside each other.
+fn counted<'a>(template: &Template<'a>, metric: &Utilization<'_>) -> Vec<Node<'a>> {
+    let init = template.spec.get("initContainers").items();
+    let sidecars = init.filter(|container| container.get("restartPolicy").text() == Some("Always"));
+    let all = template.spec.get("containers").items().chain(sidecars);
+    let is_counted =
+        |container: &Node<'a>| metric.container.is_none_or(|name| container.get("name").text() == Some(name));
+    all.filter(is_counted).collect()
+}
+
+fn sum(containers: &[Node<'_>], list: &str, resource: &str) -> Option<i128> {
+    let amounts = containers.iter().map(|container| {
+        let amount = Quantity::at(&container.path(&["resources", list, resource]))?;
+        Some(amount.nano()).filter(|amount| *amount > 0)
+    });
+    amounts.sum()
+}
+
+fn report(
+    object: &Object,
+    workload: &Object,
+    template: &Template<'_>,
+    metric: &Utilization<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let containers = counted(template, metric);
+    let percent = i128::from(metric.percent?);
+    let resource = metric.resource;
+    let (requests, limits) = (sum(&containers, "requests", resource)?, sum(&containers, "limits", resource)?);
+    if requests == 0 || limits.checked_mul(100)? >= requests.checked_mul(percent)? {
+        return None;
+    }
+    let share = limits * 100 / requests;
+    let (limit, request) = if containers.len() == 1 { ("limit", "request") } else { ("limits", "requests") };
+    let what = if resource == "cpu" { "throttled" } else { "ended" };
+    let message = format!(
+        "{percent} % of the `{resource}` {request} is never reached: pods are {what} at the {limit}, {share} % of it"
+    );
+    let finding = ctx.report(&metric.node, message);
+    let most = share * 10 / 11;
+    if share < 100 {
+        finding.help(format!("raise the {limit} to the {request} or above"));
+    } else {
+        let who = if object.is(Kind::HPA) { "the HPA" } else { "KEDA's HPA" };
+        finding
+            .help(format!("write {most} or less, or raise the {limit}: {who} acts at 10 % above its target"));
+    }
+    let place = containers.first()?.path(&["resources", "limits", resource]);
+    finding.related(workload, &place, format!("the {limit}"));
+    None
+}
