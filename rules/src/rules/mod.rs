@@ -200,6 +200,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_hpa_ownership_misplaced::RULE,
     &autoscaling::keda_idle_replicas_invalid::RULE,
     &autoscaling::keda_in_flight_ignored::RULE,
+    &autoscaling::keda_kafka_security_off::RULE,
     &autoscaling::keda_metadata_not_text::RULE,
     &autoscaling::keda_metric_type_invalid::RULE,
     &autoscaling::keda_modifiers_invalid::RULE,

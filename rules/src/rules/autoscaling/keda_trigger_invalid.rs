@@ -119,7 +119,11 @@ fn scaler(trigger: &Trigger<'_>, platform: &Platform) -> Option<&'static Scaler>
 }
 
 /// The TriggerAuthentication that a trigger names, if the input has all of it.
-fn authentication<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>) -> Option<&'a Object> {
+pub(super) fn authentication<'a>(
+    object: &Object,
+    trigger: &Trigger<'_>,
+    ctx: &Context<'a>,
+) -> Option<&'a Object> {
     let reference = trigger.node.get("authenticationRef");
     let name = reference.get("name").text()?;
     let kind = reference.get("kind");

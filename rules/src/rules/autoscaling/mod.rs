@@ -30,6 +30,7 @@ pub(crate) mod keda_hpa_conflict;
 pub(crate) mod keda_hpa_ownership_misplaced;
 pub(crate) mod keda_idle_replicas_invalid;
 pub(crate) mod keda_in_flight_ignored;
+pub(crate) mod keda_kafka_security_off;
 pub(crate) mod keda_metadata_not_text;
 pub(crate) mod keda_metric_type_invalid;
 pub(crate) mod keda_modifiers_invalid;
