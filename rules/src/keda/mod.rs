@@ -18,6 +18,7 @@ pub mod removed;
 pub mod resource_metrics;
 pub mod scalers;
 pub mod sources;
+pub(crate) mod synonyms;
 pub mod value;
 
 use crate::object::Object;

@@ -30,6 +30,7 @@
 
 use crate::keda::removed::removed_key;
 use crate::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, key_added_after, key_read_before};
+use crate::keda::synonyms::meant_key;
 use crate::keda::{ellipsize, with_article};
 use crate::rules::prelude::*;
 
@@ -134,7 +135,8 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
     }
     let metadata = trigger.metadata();
     let known = scaler.keys.iter().filter(|k| k.reads(KeySource::Metadata)).flat_map(|k| k.names());
-    let near = nearest(name, known).map(|near| (near, metadata.get(near)));
+    let synonym = meant_key(scaler.name, name);
+    let near = synonym.or_else(|| nearest(name, known)).map(|near| (near, metadata.get(near)));
     let beside = trigger.node.get(name);
     let is_of_trigger = TRIGGER_FIELDS.contains(&name) && beside.is_absent();
     // A version newer than the table has more keys, of which some may be near a known one.
@@ -160,7 +162,11 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
             finding.help("move it beside `type`: it is a field of the trigger, not of its metadata").fix(fix)
         }
         Some((near, other)) if !other.is_set() => {
-            let finding = finding.help(format!("did you mean `{near}`?"));
+            let default = synonym.and_then(|key| scaler.key(key)?.default);
+            let finding = finding.help(match default {
+                Some(default) => format!("write `{near}`: until then its default holds, `{default}`"),
+                None => format!("did you mean `{near}`?"),
+            });
             if is_newer {
                 return;
             }

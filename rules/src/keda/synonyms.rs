@@ -1,0 +1,40 @@
+//! Words that people write for a key of a trigger type, from other tools or from the names of its defaults, and that are not
+//! near enough to the key to be taken for a misspelling.
+
+/// Trigger types, words for one of their keys, and the key.
+const SYNONYMS: &[(&[&str], &[&str], &str)] = &[
+    (&["aws-cloudwatch"], &["statistic", "stat", "defaultMetricStat"], "metricStat"),
+    (&["aws-cloudwatch"], &["period", "defaultMetricStatPeriod"], "metricStatPeriod"),
+    (
+        &["aws-cloudwatch", "aws-dynamodb", "aws-dynamodb-streams", "aws-kinesis-stream", "aws-sqs-queue"],
+        &["region"],
+        "awsRegion",
+    ),
+];
+
+/// The key of a trigger type that a word stands for.
+pub(crate) fn meant_key(kind: &str, written: &str) -> Option<&'static str> {
+    let of =
+        |(kinds, words, _): &&(&[&str], &[&str], &str)| kinds.contains(&kind) && words.contains(&written);
+    SYNONYMS.iter().find(of).map(|(_, _, key)| *key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SYNONYMS;
+    use crate::keda::scalers::{KeySource, KeyStatus, scaler};
+    use crate::platform::Product;
+
+    #[test]
+    fn each_word_stands_for_a_key_and_is_none() {
+        for (kinds, words, key) in SYNONYMS {
+            for kind in *kinds {
+                let scaler = scaler(kind, Product::Keda.newest()).expect(kind);
+                assert!(scaler.key(key).is_some_and(|key| key.reads(KeySource::Metadata)), "{kind} {key}");
+                for word in *words {
+                    assert!(matches!(scaler.key_status(word), KeyStatus::Unknown), "{kind} {word}");
+                }
+            }
+        }
+    }
+}
