@@ -25,6 +25,8 @@ pub struct TriggerProblem<'a> {
     pub reads_authentication: bool,
     /// Whether the problem depends on the environment of the target.
     pub reads_environment: bool,
+    /// The variable that the container lacks.
+    pub missing_variable: Option<&'a str>,
 }
 
 /// The parts of the ScaledObject and of other objects that the check of a trigger reads.
@@ -103,6 +105,7 @@ impl<'a> TriggerCheck<'a> {
             help: help.into(),
             reads_authentication: false,
             reads_environment: false,
+            missing_variable: None,
         });
     }
 
@@ -325,11 +328,16 @@ impl<'a> TriggerCheck<'a> {
             (Some(_), _) if in_metadata => format!("`{}` is 0, which counts as absent", key.name),
             (_, Some(variable)) if from_env => {
                 let variable = ellipsize(variable.text().unwrap_or_default());
-                format!("the container has no variable `{variable}` with a value for `{}`", key.name)
+                let container = self.around.environment.container_name();
+                let container =
+                    container.map_or("the container".to_owned(), |name| format!("container `{name}`"));
+                format!("{container} has no variable `{variable}` with a value for `{}`", key.name)
             }
             _ => self.needs(&format!("`{}`", key.name)),
         };
-        let help = if variable.is_some() && from_env && written.is_none() {
+        let is_of_variable = variable.is_some() && from_env && written.is_none();
+        let missing = variable.as_ref().filter(|_| is_of_variable).and_then(Node::text);
+        let help = if is_of_variable {
             "KEDA reads the `env` of the target's container, and not what its image defines".to_owned()
         } else if in_metadata {
             "without it KEDA cannot build the scaler, and nothing scales".to_owned()
@@ -344,6 +352,9 @@ impl<'a> TriggerCheck<'a> {
             _ => metadata.get(key.name),
         };
         self.report(node, message, help);
+        if let Some(problem) = self.problems.last_mut() {
+            problem.missing_variable = missing;
+        }
     }
 }
 

@@ -116,6 +116,12 @@ impl<'a> Environment<'a> {
         found.map_or(Environment::Unknown, Environment::Container)
     }
 
+    /// The name of the container; `None` if it is not known.
+    pub(super) fn container_name(&self) -> Option<&'a str> {
+        let Environment::Container(container) = self else { return None };
+        container.get("name").text()
+    }
+
     /// A variable of the container.
     pub fn variable(&self, name: &str) -> Variable<'a> {
         let Environment::Container(container) = self else {

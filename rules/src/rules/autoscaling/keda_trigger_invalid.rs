@@ -30,7 +30,7 @@
 
 use crate::keda::check::{Surroundings, problems};
 use crate::keda::scalers::{Scaler, type_added_after};
-use crate::keda::sources::{Authentication, Environment};
+use crate::keda::sources::{Authentication, Environment, Variable};
 use crate::keda::value::number;
 use crate::keda::{ellipsize, triggers, uses_modifiers};
 use crate::platform::Platform;
@@ -59,6 +59,7 @@ pub(crate) static RULE: Rule = Rule {
         Pair { with: &SCALED, partners: autoscalers, beside: around_scaler },
     ],
     depends_on: &[Product::Keda],
+    fix: Some(Safety::Safe),
     docs: docs(include_str!("keda_trigger_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)
@@ -91,12 +92,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 environment: holder.map_or(Environment::Unknown, |holder| environment(object, holder)),
             };
             for problem in problems(trigger.clone(), scaler, &around) {
+                let missing = holder.zip(problem.missing_variable);
+                let other = missing.and_then(|(holder, name)| container_with(object, holder, name));
+                let is_right_for_all =
+                    other.as_ref().is_some_and(|container| serves_all_triggers(object, container, ctx));
                 let finding = ctx.report(&problem.node, problem.message).help(problem.help);
                 finding.identified_by(problem.keys);
                 if let Some(source) = source.filter(|_| problem.reads_authentication) {
                     finding.related(source, &source.path(&["metadata", "name"]), "this gives the parameters");
                 }
-                if let Some(holder) =
+                if let Some((holder, container)) = holder.zip(other) {
+                    name_container(object, holder, &container, is_right_for_all, finding);
+                } else if let Some(holder) =
                     holder.filter(|holder| problem.reads_environment && !holder.ptr_eq(object))
                 {
                     finding.related(holder, &holder.path(&["metadata", "name"]), "this has the environment");
@@ -148,14 +155,76 @@ fn holder<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<&'a Object> {
     Some(holder).filter(|holder| is_whole(holder))
 }
 
-fn environment<'a>(object: &'a Object, holder: &'a Object) -> Environment<'a> {
+/// The spec of the pods whose environment KEDA reads, and the field that names the container.
+fn environment_source<'a>(object: &'a Object, holder: &'a Object) -> (Node<'a>, Node<'a>) {
     if object.is(Kind::SCALED_JOB) {
         let pod = holder.path(&["spec", "jobTargetRef", "template", "spec"]);
-        Environment::of(&pod, &object.path(&["spec", "envSourceContainerName"]))
+        (pod, object.path(&["spec", "envSourceContainerName"]))
     } else {
         let pod = holder.path(&["spec", "template", "spec"]);
-        Environment::of(&pod, &object.path(&["spec", "scaleTargetRef", "envSourceContainerName"]))
+        (pod, object.path(&["spec", "scaleTargetRef", "envSourceContainerName"]))
     }
+}
+
+fn environment<'a>(object: &'a Object, holder: &'a Object) -> Environment<'a> {
+    let (pod, name) = environment_source(object, holder);
+    Environment::of(&pod, &name)
+}
+
+/// Whether a container defines a variable with a value.
+fn defines(container: &Node<'_>, variable: &str) -> bool {
+    match Environment::Container(container.clone()).variable(variable) {
+        Variable::Hidden => true,
+        Variable::Text(text) => !text.trim().is_empty(),
+        Variable::Absent | Variable::Unknown => false,
+    }
+}
+
+/// The first container of the target that defines a variable, if its name is known.
+fn container_with<'a>(object: &'a Object, holder: &'a Object, variable: &str) -> Option<Node<'a>> {
+    let (pod, _) = environment_source(object, holder);
+    let container = pod.get("containers").items().find(|container| defines(container, variable))?;
+    container.get("name").text().is_some().then_some(container)
+}
+
+/// Whether every trigger finds its variables in a container, so that it can be the one whose environment KEDA reads.
+fn serves_all_triggers(object: &Object, container: &Node<'_>, ctx: &Context<'_>) -> bool {
+    triggers(object).all(|trigger| {
+        let metadata = trigger.metadata();
+        let entries = metadata.entries();
+        let mut variables = entries.iter().filter(|(key, _)| key.ends_with("FromEnv"));
+        // A TriggerAuthentication may read the environment as well.
+        let is_read_elsewhere = trigger.has_authentication()
+            && authentication(object, &trigger, ctx)
+                .is_none_or(|source| !source.path(&["spec", "env"]).is_absent());
+        !is_read_elsewhere
+            && variables.all(|(_, value)| value.text().is_some_and(|name| defines(container, name)))
+    })
+}
+
+/// Names the container that defines the variable which another one lacks.
+fn name_container(
+    object: &Object,
+    holder: &Object,
+    container: &Node<'_>,
+    is_right_for_all: bool,
+    finding: &mut Finding,
+) {
+    let (_, field) = environment_source(object, holder);
+    let name = container.get("name").text().unwrap_or_default();
+    let short = ellipsize(name);
+    finding.related(holder, &container.get("env"), format!("container `{short}` has the variable"));
+    if !is_right_for_all {
+        finding.help(format!(
+            "give it to this one as well: `{short}` has it, and KEDA reads one container for all"
+        ));
+        return;
+    }
+    let reason =
+        if field.is_set() { "that container has it" } else { "KEDA reads the first container otherwise" };
+    finding
+        .help(format!("write `envSourceContainerName: {short}`: {reason}"))
+        .fix(Fix::safe(format!("read the environment of `{short}`")).set(&field, json!(name)));
 }
 
 fn is_whole(object: &Object) -> bool {
