@@ -358,6 +358,7 @@ pub static RULES: &[&Rule] = &[
     &monitoring::service_monitor_doubles::RULE,
     &monitoring::service_monitor_selects_nothing::RULE,
     &monitoring::threshold_unit_mismatch::RULE,
+    &monitoring::xid_alert_never_clears::RULE,
     &webhook_safety::webhook_blocks_nodes::RULE,
     &webhook_safety::webhook_self_dependency::RULE,
     &webhook_safety::webhook_timeout_long::RULE,

@@ -19,6 +19,7 @@ pub(crate) mod scrape_through_service;
 pub(crate) mod service_monitor_doubles;
 pub(crate) mod service_monitor_selects_nothing;
 pub(crate) mod threshold_unit_mismatch;
+pub(crate) mod xid_alert_never_clears;
 
 use crate::lint::finding::Severity;
 use crate::promql::QueryPlace;
