@@ -1,12 +1,17 @@
-//! NVIDIA's device plugin rejects the configuration for GPU sharing.
+//! NVIDIA's device plugin rejects the configuration for GPU sharing, or ignores keys.
 //!
 //! # Why
 //! NVIDIA's device plugin shares GPUs by time-slicing or by MPS, not by both at once. MPS works only
 //! for whole GPUs under `nvidia.com/gpu`, and a shared resource needs at least two replicas. The plugin
 //! ends with an error at such a configuration, and its nodes advertise no GPU.
 //!
+//! A key that it does not know at its place is ignored without a word, which is a warning here. `renameByDefault` and
+//! `failRequestsGreaterThanOne` belong to `timeSlicing` or `mps`: under `flags` the resource keeps its name, and a pod
+//! that requests `nvidia.com/gpu.shared` waits for ever.
+//!
 //! # Fix
-//! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`.
+//! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`. Move a key to the
+//! place that the help names.
 //!
 //! # Example
 //! ```yaml,diff
@@ -25,6 +30,7 @@
 //!
 //! # References
 //! - <https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus>
+//! - <https://github.com/NVIDIA/k8s-device-plugin/tree/main/api/config/v1>
 
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
@@ -44,8 +50,130 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if let Some((message, help)) = fault(config) {
             ctx.report(entry, message).at_key().help(help);
         }
+        for Ignored { key, node, place, help } in ignored(config) {
+            let message = format!("the device plugin ignores `{key}` in {place}");
+            let finding = ctx.report(entry, message).severity(Severity::Warning).at_key();
+            finding.identified_by(key).help(help);
+            if let Some(span) = node.key_span() {
+                finding.at_part(object, entry, span.start as usize..span.end as usize);
+            }
+        }
     });
     None
+}
+
+/// The keys of a level of the configuration. Those of `sharing` are all that the plugin knows (0.10 to 0.18); flags
+/// are added from time to time.
+struct Level {
+    place: &'static str,
+    keys: &'static [&'static str],
+}
+
+const ROOT: Level =
+    Level { place: "the configuration", keys: &["version", "flags", "resources", "sharing", "imex"] };
+const FLAGS: Level = Level {
+    place: "`flags`",
+    keys: &[
+        "migStrategy",
+        "failOnInitError",
+        "mpsRoot",
+        "nvidiaDriverRoot",
+        "nvidiaDevRoot",
+        "gdrcopyEnabled",
+        "gdsEnabled",
+        "mofedEnabled",
+        "useNodeFeatureAPI",
+        "deviceDiscoveryStrategy",
+        "plugin",
+        "gfd",
+    ],
+};
+const PLUGIN: Level = Level {
+    place: "`flags.plugin`",
+    keys: &[
+        "passDeviceSpecs",
+        "deviceListStrategy",
+        "deviceIDStrategy",
+        "cdiAnnotationPrefix",
+        "nvidiaCTKPath",
+        "containerDriverRoot",
+        "sharedDevicesAllocationPolicy",
+    ],
+};
+const SHARING: Level = Level { place: "`sharing`", keys: &["timeSlicing", "mps"] };
+const REPLICATED: [&str; 3] = ["renameByDefault", "failRequestsGreaterThanOne", "resources"];
+const TIME_SLICING: Level = Level { place: "`sharing.timeSlicing`", keys: &REPLICATED };
+const MPS: Level = Level { place: "`sharing.mps`", keys: &REPLICATED };
+const RESOURCE: Level =
+    Level { place: "an entry of `resources`", keys: &["name", "rename", "devices", "replicas"] };
+
+/// A key without effect.
+struct Ignored<'c> {
+    key: &'c str,
+    node: Node<'c>,
+    place: &'static str,
+    help: String,
+}
+
+fn ignored<'c>(config: &Node<'c>) -> Vec<Ignored<'c>> {
+    let sharing = config.get("sharing");
+    let (slicing, mps) = (sharing.get("timeSlicing"), sharing.get("mps"));
+    let replicated = if mps.is_set() && !slicing.is_set() { &MPS } else { &TIME_SLICING };
+    let mut out = Vec::new();
+    let flags = config.get("flags");
+    let plugin = flags.get("plugin");
+    let mut levels = vec![(config.clone(), &ROOT), (flags, &FLAGS), (plugin, &PLUGIN), (sharing, &SHARING)];
+    for (node, level) in [(slicing, &TIME_SLICING), (mps, &MPS)] {
+        levels.extend(node.get("resources").items().map(|resource| (resource, &RESOURCE)));
+        levels.push((node, level));
+    }
+    for (mapping, level) in levels {
+        for (key, node) in mapping.entries() {
+            if let Some(help) = misplaced(key, level, replicated) {
+                out.push(Ignored { key, node, place: level.place, help });
+            }
+        }
+    }
+    out
+}
+
+/// The help for a key that does not belong to a level.
+fn misplaced(key: &str, level: &Level, replicated: &Level) -> Option<String> {
+    // Except below `timeSlicing` and `mps`, the plugin does not distinguish upper and lower case.
+    let has = |level: &Level| level.keys.iter().any(|known| known.eq_ignore_ascii_case(key));
+    let is_exact = [TIME_SLICING.place, MPS.place, RESOURCE.place].contains(&level.place);
+    if level.keys.contains(&key) || !is_exact && has(level) {
+        return None;
+    }
+    // Names and devices of their own are not supported yet, at no place.
+    if is_exact && level.place != RESOURCE.place {
+        match key {
+            "rename" => {
+                return Some(
+                    "the name cannot be chosen: `renameByDefault: true` appends `.shared`".to_owned(),
+                );
+            }
+            "devices" => return Some("leave it out: all devices of the resource are shared".to_owned()),
+            _ => {}
+        }
+    }
+    let belongs = match key {
+        "renameByDefault" | "failRequestsGreaterThanOne" => Some(replicated),
+        "timeSlicing" | "mps" => Some(&SHARING),
+        // These are common words elsewhere.
+        "replicas" | "name" if is_exact || level.place == SHARING.place => Some(&RESOURCE),
+        "version" | "flags" | "sharing" | "plugin" | "gfd" => None,
+        _ => [&FLAGS, &PLUGIN].into_iter().find(|level| level.keys.contains(&key)),
+    };
+    if let Some(belongs) = belongs {
+        return Some(match belongs.place {
+            place if place == RESOURCE.place => format!("move it to {place} in {}", replicated.place),
+            place => format!("move it to {place}"),
+        });
+    }
+    // A later release may have more flags, and more keys here.
+    let near = nearest(key, level.keys.iter().copied())?;
+    Some(format!("did you mean `{near}`?"))
 }
 
 fn fault(config: &Node<'_>) -> Option<(String, &'static str)> {
