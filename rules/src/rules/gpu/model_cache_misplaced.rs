@@ -162,7 +162,7 @@ fn downloads(server: &Server, container: &Node<'_>) -> bool {
 }
 
 /// Whether the home folder is `/root`: the images run as root unless a security context says otherwise.
-fn runs_as_root(template: &Template<'_>, container: &Node<'_>) -> bool {
+pub(super) fn runs_as_root(template: &Template<'_>, container: &Node<'_>) -> bool {
     [&template.spec, container].into_iter().all(|place| {
         let context = place.get("securityContext");
         let user = context.get("runAsUser");

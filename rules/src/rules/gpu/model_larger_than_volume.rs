@@ -1,0 +1,297 @@
+//! A model is larger than the volume into which its server downloads it.
+//!
+//! # Why
+//! Kubelet evicts a pod whose `emptyDir` grows beyond its `sizeLimit`, or whose containers write more than their limit of
+//! `ephemeral-storage`; on a volume of EBS or in memory the download ends with `No space left on device`. The next pod
+//! downloads the same model and ends in the same way, while its GPU is paid for. The size of the weights is computed
+//! from the name of the model as in `model-exceeds-gpu-memory`, with at most two bytes a parameter, and is the least
+//! that the files need. Claims count where their class is known to be EBS: other file systems may be larger than the
+//! claim.
+//!
+//! # Fix
+//! Make the volume or the limit larger than the files of the model, with some room for tokenizers and kernels.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: summary}
+//!  spec:
+//!    replicas: 1
+//!    strategy: {type: Recreate}
+//!    selector: {matchLabels: {app: summary}}
+//!    template:
+//!      metadata: {labels: {app: summary}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: vllm
+//!            image: example.com/vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-Instruct-v0.3]
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            startupProbe: {httpGet: {path: /health, port: 8000}, failureThreshold: 90}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//!            volumeMounts: [{name: hub, mountPath: /root/.cache/huggingface}]
+//!        volumes:
+//!          - name: hub
+//! -          emptyDir: {sizeLimit: 10Gi} # <-
+//! +          emptyDir: {sizeLimit: 30Gi}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
+//! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#local-ephemeral-storage>
+//! - <https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables>
+
+use std::path::{Path, PathBuf};
+
+use super::model_cache_misplaced::runs_as_root;
+use crate::rules::prelude::*;
+use crate::workload::command::OptionValue;
+use crate::workload::launcher::Launch;
+use crate::workload::model::{Precision, Weights, weights_of};
+use crate::workload::server::{Server, variable};
+
+const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
+const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "model-larger-than-volume",
+    kinds: WORKLOAD_KINDS,
+    reads: &[CLAIM, STORAGE_CLASS],
+    docs: docs(include_str!("model_larger_than_volume.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// The number in a model's name is rounded: the files may be smaller by this share, in percent.
+const ROUNDED: u64 = 5;
+
+/// The room that the help adds to the weights, in percent.
+const SPARE: u64 = 20;
+
+/// Values of `--load-format` with which a server downloads all weights into its cache.
+const DOWNLOADED: [&str; 4] = ["auto", "safetensors", "pt", "bitsandbytes"];
+
+/// Variables that take the cache of Hugging Face somewhere else, or with which nothing is downloaded.
+const OTHER_VARIABLES: [&str; 9] = [
+    "TRANSFORMERS_CACHE",
+    "VLLM_USE_MODELSCOPE",
+    "SGLANG_USE_MODELSCOPE",
+    "MODELSCOPE_CACHE",
+    "HF_HUB_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+    "WEIGHTS_CACHE_OVERRIDE",
+    "HF_HUB_DISABLE_SYMLINKS",
+    "SNAP_USER_COMMON",
+];
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = ctx.object();
+    if object.is_partial() || object.is_patched_by_kustomize() || template.spec.has_unknown_key() {
+        return None;
+    }
+    for container in template.containers() {
+        inspect(template, &container, ctx);
+    }
+    None
+}
+
+fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let launch = Launch::of(container)?;
+    let server = launch.program.server()?;
+    let (weights, model) = weights_of(&launch, container)?;
+    match launch.option(&["load-format"]) {
+        OptionValue::Absent => {}
+        OptionValue::Text(format, _) if DOWNLOADED.contains(&format.as_str()) => {}
+        _ => return None,
+    }
+    let folder = folder_of(server, &launch, template, container)?;
+    let room = room_at(&folder, template, container, ctx)?;
+    let files = megabytes(&weights);
+    if files * (100 - ROUNDED) <= room.megabytes * 100 {
+        return None;
+    }
+    let gigabytes = |megabytes: u64| (megabytes + 500) / 1000;
+    let (name, _) = launch.model(container)?;
+    let message = format!(
+        "the files of `{}` need {} GB or more, and {} {} GB",
+        ellipsize(&name),
+        gigabytes(files),
+        room.has,
+        gigabytes(room.megabytes)
+    );
+    let enough = files * (100 + SPARE) / 100 * 1_000_000 / (10 << 30) + 1;
+    let help = format!("leave room for the whole model, {}Gi or more: {}", enough * 10, room.otherwise);
+    let object = ctx.object();
+    let finding = ctx.report(&room.node, message);
+    finding.help(help).related(object, &model, "the model");
+    if let Some((claim, size)) = room.claim {
+        finding.related(claim, &size, "the size of the claim");
+    }
+    None
+}
+
+/// The least that the files of a model need, in MB. Servers may convert them when they load.
+fn megabytes(weights: &Weights) -> u64 {
+    let half = Weights { precision: Precision::Half, ..weights.clone() };
+    weights.megabytes().min(half.megabytes())
+}
+
+/// The folder into which a server downloads its model. `None` if it is unknown.
+fn folder_of(
+    server: &Server,
+    launch: &Launch<'_>,
+    template: &Template<'_>,
+    container: &Node<'_>,
+) -> Option<PathBuf> {
+    let cache = server.cache.as_ref()?;
+    let env = container.get("env");
+    let is_plain = !container.get("envFrom").is_set() && !env.is_unknown();
+    let mut names = env.items().map(|entry| entry.get("name").text().map(str::to_owned));
+    if !is_plain || names.any(|name| name.is_none_or(|name| OTHER_VARIABLES.contains(&name.as_str()))) {
+        return None;
+    }
+    match launch.option(&["download-dir", "huggingface-hub-cache", "weights-cache-override"]) {
+        OptionValue::Text(folder, _) => return absolute(&folder),
+        OptionValue::Unknown => return None,
+        OptionValue::Absent => {}
+    }
+    let is_hub = cache.folders[0] == "~/.cache/huggingface";
+    // The first of these that is set counts. What the image of TGI sets itself depends on its release.
+    let below = [
+        ("HF_HUB_CACHE", ""),
+        ("HUGGINGFACE_HUB_CACHE", ""),
+        ("HF_HOME", "hub"),
+        ("XDG_CACHE_HOME", "huggingface/hub"),
+        ("HOME", ".cache/huggingface/hub"),
+    ];
+    for (name, rest) in below {
+        match variable(container, name)? {
+            Some((folder, _)) if is_hub => return Some(absolute(&folder)?.join(rest)),
+            Some(_) => return None,
+            None => {}
+        }
+    }
+    if !server.is_in_image_of(container) {
+        return None;
+    }
+    match cache.folders[0].strip_prefix("~/") {
+        Some(rest) if is_hub && runs_as_root(template, container) => {
+            Some(Path::new("/root").join(rest).join("hub"))
+        }
+        Some(_) => None,
+        None => absolute(cache.folders[0]),
+    }
+}
+
+fn absolute(folder: &str) -> Option<PathBuf> {
+    (folder.starts_with('/') && !folder.contains(['$', '{'])).then(|| folder.into())
+}
+
+/// The room for the files of a folder.
+struct Room<'a, 'c> {
+    megabytes: u64,
+    /// The field that limits it.
+    node: Node<'a>,
+    /// What has the room, for the message.
+    has: &'static str,
+    /// What happens when the files need more.
+    otherwise: &'static str,
+    claim: Option<(&'c Object, Node<'c>)>,
+}
+
+const EVICTED: &str = "kubelet evicts the pod";
+const FULL: &str = "the download ends with `No space left on device`";
+
+fn room_at<'a, 'c>(
+    folder: &Path,
+    template: &Template<'a>,
+    container: &Node<'a>,
+    ctx: &Context<'c>,
+) -> Option<Room<'a, 'c>> {
+    let mounts = container.get("volumeMounts");
+    let paths: Option<Vec<(PathBuf, Node<'a>)>> =
+        mounts.items().map(|mount| Some((mount.get("mountPath").text()?.into(), mount))).collect();
+    let paths = paths.filter(|_| !mounts.is_unknown())?;
+    // A mount below the folder may hold the files of this model.
+    if paths.iter().any(|(path, _)| path.starts_with(folder) && path != folder) {
+        return None;
+    }
+    let above = paths.into_iter().filter(|(path, _)| folder.starts_with(path));
+    let Some((_, mount)) = above.max_by_key(|(path, _)| path.components().count()) else {
+        return own_filesystem(container);
+    };
+    let name = mount.get("name").text()?;
+    let volumes = template.spec.get("volumes");
+    let is_named = |node: &Node<'a>| node.get("name").text() == Some(name);
+    let Some(volume) = volumes.items().find(is_named) else {
+        return claim_template(name, template.place.0, ctx);
+    };
+    let directory = volume.get("emptyDir");
+    if directory.is_mapping() || directory.is_set() {
+        let in_memory = directory.get("medium").text() == Some("Memory");
+        let limit = directory.get("sizeLimit");
+        if !limit.is_set() && !in_memory && template.all_containers().count() == 1 {
+            return own_filesystem(container);
+        }
+        let (has, otherwise) = match in_memory {
+            true => ("the volume in memory holds", FULL),
+            false => ("the volume holds", EVICTED),
+        };
+        return Some(Room { megabytes: size(&limit)?, node: limit, has, otherwise, claim: None });
+    }
+    let claim = volume.path(&["ephemeral", "volumeClaimTemplate", "spec"]);
+    if claim.is_mapping() {
+        return of_claim(&claim, ctx);
+    }
+    let reference = volume.path(&["persistentVolumeClaim", "claimName"]);
+    let claim = ctx.partner(CLAIM, ctx.object().namespace_or_default(), reference.text()?)?;
+    if claim.is_partial() || claim.is_patched_by_kustomize() {
+        return None;
+    }
+    let room = of_claim(&claim.get("spec"), ctx)?;
+    Some(Room {
+        megabytes: room.megabytes,
+        node: reference,
+        has: "its claim has",
+        otherwise: FULL,
+        claim: Some((claim, room.node)),
+    })
+}
+
+/// The room in the file system of a container, as far as its limit says.
+fn own_filesystem<'a, 'c>(container: &Node<'a>) -> Option<Room<'a, 'c>> {
+    let node = container.path(&["resources", "limits", "ephemeral-storage"]);
+    let has = "the pod may write";
+    Some(Room { megabytes: size(&node)?, node, has, otherwise: EVICTED, claim: None })
+}
+
+/// The claim of a StatefulSet's pod.
+fn claim_template<'a, 'c>(name: &str, object: &'a Object, ctx: &Context<'c>) -> Option<Room<'a, 'c>> {
+    let claims = object.path(&["spec", "volumeClaimTemplates"]);
+    let claim = claims.items().find(|claim| claim.path(&["metadata", "name"]).text() == Some(name))?;
+    of_claim(&claim.get("spec"), ctx).filter(|_| object.is(Kind::STATEFUL_SET))
+}
+
+/// The room in a new volume of EBS, which has the size of its claim.
+fn of_claim<'a, 'c>(claim: &Node<'a>, ctx: &Context<'c>) -> Option<Room<'a, 'c>> {
+    let class = claim.get("storageClassName").text()?;
+    let provisioner = ctx.partner(STORAGE_CLASS, "default", class).map(|class| class.get("provisioner"));
+    let is_ebs = match provisioner {
+        Some(provisioner) => provisioner.text()?.contains("ebs"),
+        None => matches!(class, "gp2" | "gp3"),
+    };
+    if !is_ebs || !claim.get("volumeName").is_absent() || claim.has_unknown() {
+        return None;
+    }
+    let node = claim.path(&["resources", "requests", "storage"]);
+    Some(Room { megabytes: size(&node)?, node, has: "the claim has", otherwise: FULL, claim: None })
+}
+
+fn size(node: &Node<'_>) -> Option<u64> {
+    u64::try_from(Quantity::at(node)?.value() / 1_000_000).ok()
+}
