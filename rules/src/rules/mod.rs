@@ -317,6 +317,7 @@ pub static RULES: &[&Rule] = &[
     &training::nccl_interface_missing::RULE,
     &training::notebook_idle_gpu::RULE,
     &training::queue_missing::RULE,
+    &training::train_job_initializer_missing::RULE,
     &training::training_grace_too_short::RULE,
     &training::training_in_deployment::RULE,
     &training::training_on_spot::RULE,

@@ -19,6 +19,7 @@ mod kueue;
 pub(crate) mod nccl_interface_missing;
 pub(crate) mod notebook_idle_gpu;
 pub(crate) mod queue_missing;
+pub(crate) mod train_job_initializer_missing;
 pub(crate) mod training_grace_too_short;
 pub(crate) mod training_in_deployment;
 pub(crate) mod training_on_spot;
