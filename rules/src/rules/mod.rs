@@ -314,6 +314,7 @@ pub static RULES: &[&Rule] = &[
     &training::job_backoff_implicit::RULE,
     &training::job_failure_policy::RULE,
     &training::job_rendezvous_mismatch::RULE,
+    &training::mpi_launcher_gpu_hidden::RULE,
     &training::nccl_interface_missing::RULE,
     &training::notebook_idle_gpu::RULE,
     &training::queue_missing::RULE,

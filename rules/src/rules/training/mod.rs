@@ -16,6 +16,7 @@ pub(crate) mod job_backoff_implicit;
 pub(crate) mod job_failure_policy;
 pub(crate) mod job_rendezvous_mismatch;
 mod kueue;
+pub(crate) mod mpi_launcher_gpu_hidden;
 pub(crate) mod nccl_interface_missing;
 pub(crate) mod notebook_idle_gpu;
 pub(crate) mod queue_missing;
