@@ -251,6 +251,7 @@ pub static RULES: &[&Rule] = &[
     &availability::pdb_spans_workloads::RULE,
     &availability::pdb_unhealthy_policy::RULE,
     &availability::probe_missing::RULE,
+    &availability::progress_deadline_short::RULE,
     &availability::server_port_mismatch::RULE,
     &availability::service_mixes_workloads::RULE,
     &availability::service_name_breaks_server::RULE,

@@ -17,6 +17,7 @@ pub(crate) mod pdb_selector;
 pub(crate) mod pdb_spans_workloads;
 pub(crate) mod pdb_unhealthy_policy;
 pub(crate) mod probe_missing;
+pub(crate) mod progress_deadline_short;
 mod replacement;
 mod rollout;
 pub(crate) mod selected_workloads;

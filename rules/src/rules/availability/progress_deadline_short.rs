@@ -1,0 +1,165 @@
+//! A rollout is given up while the startup probe still waits for the model.
+//!
+//! # Why
+//! Knative gives a new revision 600 seconds to become ready, unless the annotation `serving.knative.dev/progress-deadline` or
+//! the ConfigMap `config-deployment` says otherwise. Then the revision has failed and is scaled to zero, however long
+//! its startup probe would have waited. The time begins before the node starts and the image is pulled. A
+//! Deployment with `progressDeadlineSeconds` below the time of the probe goes on, but counts as failed: `kubectl
+//! rollout status`, Helm and Argo CD report an error. That is advice here.
+//!
+//! InferenceServices are looked at where the annotation `serving.kserve.io/deploymentMode` says that Knative runs them.
+//!
+//! # Fix
+//! Write a deadline above the time of the startup probe, with some minutes for the node and the image.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: serving.knative.dev/v1
+//!  kind: Service
+//!  metadata: {name: writer, namespace: text}
+//!  spec:
+//!    template:
+//!      metadata:
+//!        annotations:
+//!          autoscaling.knative.dev/min-scale: "1"
+//! +        serving.knative.dev/progress-deadline: 1800s
+//!      spec:
+//!        containers:
+//!          - name: vllm
+//!            image: vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-Instruct-v0.3]
+//!            ports: [{containerPort: 8000}]
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            startupProbe:
+//!              httpGet: {path: /health, port: 8000}
+//!              periodSeconds: 10
+//! -            failureThreshold: 120 # <-
+//! +            failureThreshold: 120
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://knative.dev/docs/serving/configuration/deployment/#configuring-progress-deadlines>
+//! - <https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#progress-deadline-seconds>
+
+use super::serving::model_server;
+use crate::cluster::runtimes::RUNTIMES;
+use crate::facts::duration::GoDuration;
+use crate::rules::prelude::*;
+use crate::workload::server::{serving_container, uses_device};
+
+const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
+const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
+const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "progress-deadline-short",
+    kinds: &[Kind::DEPLOYMENT, INFERENCE_SERVICE, KNATIVE_SERVICE],
+    reads: &[Kind::NAMESPACE, CONFIG_MAP, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    docs: docs(include_str!("progress_deadline_short.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+const DEADLINE: &str = "serving.knative.dev/progress-deadline";
+const MODE: &str = "serving.kserve.io/deploymentMode";
+/// Knative's own deadline, in seconds.
+const DEFAULT: i64 = 600;
+/// The seconds that the help adds for the node and the image.
+const BEFORE: i64 = 600;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let is_knative = match object.annotation(MODE).text() {
+        _ if !object.is(INFERENCE_SERVICE) => object.is(KNATIVE_SERVICE),
+        // The name of the mode up to KServe 0.15, and from then on.
+        Some("Serverless" | "Knative") => true,
+        // The mode is that of the configuration of KServe, which is not known, or another one.
+        _ => return None,
+    };
+    model_server(object, ctx)?;
+    if object.is_patched_by_kustomize() {
+        return None;
+    }
+    // The first template of an InferenceService is that of its predictor.
+    let template = templates(object).into_iter().next().filter(uses_device)?;
+    let container = serving_container(&template)?;
+    let probe = container.get("startupProbe");
+    let waits = waits(&probe)?;
+    if is_knative {
+        return knative(object, &template, &probe, waits, ctx);
+    }
+    let deadline = object.path(&["spec", "progressDeadlineSeconds"]);
+    let seconds = deadline.int().filter(|seconds| (1..waits).contains(seconds))?;
+    let message =
+        format!("the rollout counts as failed after {seconds} s, and the startup probe waits for {waits} s");
+    ctx.report(&deadline, message)
+        .severity(Severity::Info)
+        .help(format!("write {} or more, or leave the probe less time", waits + BEFORE))
+        .related(object, &probe, "the startup probe");
+    None
+}
+
+/// The seconds that a startup probe waits for a server.
+fn waits(probe: &Node<'_>) -> Option<i64> {
+    if !probe.is_mapping() {
+        return None;
+    }
+    let period = probe.get("periodSeconds").int_or(10)?.max(1);
+    let failures = probe.get("failureThreshold").int_or(3)?.max(1);
+    period.checked_mul(failures)?.checked_add(probe.get("initialDelaySeconds").int_or(0)?)
+}
+
+fn knative(
+    object: &Object,
+    template: &Template<'_>,
+    probe: &Node<'_>,
+    waits: i64,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    // KServe copies its own annotations to the revision.
+    let of_template = template.annotation(DEADLINE);
+    let places = [of_template, object.annotation(DEADLINE)];
+    let places = &places[..if object.is(INFERENCE_SERVICE) { 2 } else { 1 }];
+    let metadata = [&template.metadata, &object.get("metadata")];
+    if metadata.iter().any(|metadata| metadata.get("annotations").has_unknown_key()) {
+        return None;
+    }
+    let config = ctx.partner(CONFIG_MAP, "knative-serving", "config-deployment");
+    let stated = places.iter().find(|node| node.is_set());
+    let of_config = config.map(|config| config.path(&["data", "progress-deadline"]));
+    let (seconds, whose) = match (stated, &of_config) {
+        (Some(node), _) => (seconds(node)?, "its annotation"),
+        (None, Some(node)) if node.is_set() => (seconds(node)?, "ConfigMap `config-deployment`"),
+        (None, Some(_)) if config?.is_partial() => return None,
+        (None, _) => (DEFAULT, "its default"),
+    };
+    if waits <= seconds {
+        return None;
+    }
+    let failures = probe.get("failureThreshold");
+    let message = format!(
+        "the startup probe waits for {waits} s, and Knative gives the revision up after {seconds} s ({whose})"
+    );
+    let place = match object.is(INFERENCE_SERVICE) {
+        true => "`spec.predictor.annotations`",
+        false => "the annotations of the template",
+    };
+    let finding = ctx.report(if failures.is_set() { &failures } else { probe }, message);
+    finding.help(format!("write `{DEADLINE}: {}s` in {place}", waits + BEFORE));
+    match (stated, config, of_config) {
+        (Some(node), _, _) => {
+            finding.related(object, node, "the deadline");
+        }
+        (None, Some(config), Some(node)) if node.is_set() => {
+            finding.related(config, &node, "the deadline");
+        }
+        _ => {}
+    }
+    None
+}
+
+fn seconds(node: &Node<'_>) -> Option<i64> {
+    Some(GoDuration::parse(node.text()?).ok()?.seconds())
+}
