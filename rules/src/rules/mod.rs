@@ -324,6 +324,7 @@ pub static RULES: &[&Rule] = &[
     &training::training_in_deployment::RULE,
     &training::training_on_spot::RULE,
     &training::training_restart_policy::RULE,
+    &training::training_sidecar_injected::RULE,
     &training::training_topology::RULE,
     &scheduling::auto_mode_device_plugin::RULE,
     &scheduling::auto_mode_volume_driver::RULE,

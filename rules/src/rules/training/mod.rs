@@ -25,6 +25,7 @@ pub(crate) mod training_grace_too_short;
 pub(crate) mod training_in_deployment;
 pub(crate) mod training_on_spot;
 pub(crate) mod training_restart_policy;
+pub(crate) mod training_sidecar_injected;
 pub(crate) mod training_topology;
 
 use crate::kind::Kind;
