@@ -6,9 +6,13 @@
 //! others fail. The address must be a name that resolves: that of a Service, or of the first pod in a
 //! headless Service, `<job>-0.<service>`, which the pods name as their `subdomain`.
 //!
+//! The pods of a StatefulSet have such names only in the Service that `serviceName` names, and only if that Service is
+//! headless. A server on several nodes, such as SGLang, vLLM or Ray, hangs otherwise until it times out: its workers
+//! cannot resolve the address of the first pod.
+//!
 //! # Fix
 //! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless
-//! Service that selects its pods, and write the Service's name as `subdomain`.
+//! Service that selects its pods, and write the Service's name as `subdomain`, of a StatefulSet as `serviceName`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -52,11 +56,14 @@
 //! - <https://docs.pytorch.org/docs/stable/elastic/run.html>
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode>
 
+use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
+use crate::workload::command::{OptionValue, command_at, option, words};
 use crate::workload::devices::pods_of;
 use crate::workload::launcher::Launch;
+use crate::workload::template::replicas;
 
 const SERVICE: Kind = Kind::new("", "Service");
 
@@ -72,15 +79,28 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("batch.volcano.sh", "Job"),
     ],
     reads: &[SERVICE],
+    pairs: &[Pair { with: &[SERVICE], partners: governed, beside: nothing }],
     reports_absence: true,
     docs: docs(include_str!("job_rendezvous_mismatch.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Training)
 };
 
+/// The StatefulSets whose pods have their names in a Service.
+fn governed(service: &Object, cluster: &Cluster) -> Vec<Object> {
+    let is_governed = |set: &&Object| {
+        set.path(&["spec", "serviceName"]).text() == Some(service.name())
+            && set.namespace_or_default() == service.namespace_or_default()
+    };
+    cluster.of(Kind::STATEFUL_SET).filter(is_governed).cloned().collect()
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !uses_accelerators(object) || is_owned(object) || object.is_partial() {
         return None;
+    }
+    if object.is(Kind::STATEFUL_SET) {
+        names_of_pods(object, ctx);
     }
     let templates = templates(object);
     let mut pods = Some(0i64);
@@ -136,6 +156,9 @@ fn address(
     if host.is_empty() || host == "localhost" || is_ip || !host.bytes().all(is_host_byte) {
         return None;
     }
+    if object.is(Kind::STATEFUL_SET) && is_pod_of(object, &host) {
+        return None;
+    }
     let namespace = object.namespace_or_default();
     let labels: Vec<&str> = host.split('.').collect();
     // A name of the cluster: `service`, `service.namespace`, `pod.service`, each with `svc` and a domain.
@@ -163,6 +186,126 @@ fn address(
     ctx.report(&node, message)
         .severity(Severity::Warning)
         .help("create a headless Service, and meet at the first pod of an Indexed Job: `<job>-0.<service>`");
+    None
+}
+
+/// Options that name the host at which the pods of a group meet.
+const MEETING_POINTS: [&str; 7] = [
+    "dist-init-addr",
+    "nccl-init-addr",
+    "master-addr",
+    "rdzv-endpoint",
+    "data-parallel-address",
+    "dpa",
+    "main-process-ip",
+];
+
+/// Reports the name of a StatefulSet's pod that cannot be resolved.
+fn names_of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let field = object.path(&["spec", "serviceName"]);
+    if replicas(object)? < 2 || object.is_patched_by_kustomize() || field.is_unknown() {
+        return None;
+    }
+    for template in templates(object) {
+        let spec = &template.spec;
+        let has_own_names = ["hostNetwork", "hostAliases", "dnsConfig", "dnsPolicy"]
+            .iter()
+            .any(|field| !spec.get(field).is_absent() && spec.get(field).bool() != Some(false));
+        if has_own_names || spec.has_unknown_key() {
+            continue;
+        }
+        for container in template.containers() {
+            if let Some((host, node)) = meeting_point(&container) {
+                name_of_pod(object, &field, &host, &node, ctx);
+            }
+        }
+    }
+    None
+}
+
+/// The host at which the program of a container meets the others, and the item that names it.
+fn meeting_point<'a>(container: &Node<'a>) -> Option<(String, Node<'a>)> {
+    let words = words(container);
+    // A script may write the names itself.
+    if words.iter().any(|word| word.text.contains("/etc/hosts")) {
+        return None;
+    }
+    let ray = words.windows(2).position(|pair| pair[0].text == "ray" && pair[1].text == "start");
+    let value = match option(&words, &MEETING_POINTS) {
+        OptionValue::Absent => option(command_at(&words, ray?), &["address"]),
+        value => value,
+    };
+    let OptionValue::Text(text, node) = value else {
+        return None;
+    };
+    let host = text.rsplit_once("//").map_or(text.as_str(), |(_, rest)| rest);
+    let host = host.split_once(':').map_or(host, |(host, _)| host);
+    host.bytes().all(is_host_byte).then(|| (host.to_owned(), node))
+}
+
+/// Whether a host begins with the name of a pod of a StatefulSet.
+fn is_pod_of(object: &Object, host: &str) -> bool {
+    let pod = host.split('.').next().unwrap_or_default();
+    let ordinal = pod.strip_prefix(object.name()).and_then(|rest| rest.strip_prefix('-'));
+    ordinal.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn name_of_pod(
+    object: &Object,
+    field: &Node<'_>,
+    host: &str,
+    node: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let labels: Vec<&str> = host.split('.').collect();
+    let namespace = object.namespace_or_default();
+    let service = match labels.as_slice() {
+        // It may be a Service in a namespace of that name.
+        [_, service] if *service != namespace && !ctx.cluster().has(SERVICE, service, labels[0]) => *service,
+        [_, service, of, "svc", ..] if *of == namespace => *service,
+        [_, service, of] if *of == namespace => *service,
+        _ => return None,
+    };
+    if !is_pod_of(object, host) {
+        return None;
+    }
+    let name = object.display_name();
+    let own = field.text().unwrap_or_default();
+    let partner = ctx.partner(SERVICE, namespace, service);
+    let partner = partner.filter(|service| !service.is_partial() && !service.is_patched_by_kustomize());
+    let address = partner.map(|service| service.path(&["spec", "clusterIP"]));
+    let is_external =
+        partner.is_some_and(|service| service.path(&["spec", "type"]).text() == Some("ExternalName"));
+    // An address that is not written is chosen by the API server.
+    let has_address = address
+        .as_ref()
+        .is_some_and(|address| !address.is_unknown() && address.text() != Some("None") && !is_external);
+    let create = "create a headless Service, and name it here and as `serviceName`".to_owned();
+    if own == service {
+        let (partner, address) = partner.zip(address).filter(|_| has_address)?;
+        let message =
+            format!("workers of `{name}` meet at `{}`, and `{service}` is not headless", ellipsize(host));
+        ctx.report(node, message).reports_absence(false).help(create).related(
+            partner,
+            &address,
+            "only `clusterIP: None` gives names to pods",
+        );
+        return None;
+    }
+    let message = match own {
+        "" => format!("workers of `{name}` meet at `{}`, and its `serviceName` is empty", ellipsize(host)),
+        own => format!("workers of `{name}` meet at `{}`, and its `serviceName` is `{own}`", ellipsize(host)),
+    };
+    let help = match own {
+        "" if has_address => create,
+        "" => format!("write `serviceName: {service}`, the name of a headless Service"),
+        own => format!("meet at `{}.{own}`, if that is a headless Service", labels[0]),
+    };
+    ctx.report(node, message).reports_absence(false).help(help).related(
+        object,
+        field,
+        "pods have names in this Service only",
+    );
     None
 }
 
