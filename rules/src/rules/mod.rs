@@ -290,6 +290,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::mig_incapable_gpu::RULE,
     &gpu::mig_strategy_mismatch::RULE,
     &gpu::model_cache_misplaced::RULE,
+    &gpu::model_cache_unreachable::RULE,
     &gpu::model_exceeds_gpu_memory::RULE,
     &gpu::model_larger_than_volume::RULE,
     &gpu::model_path_not_mounted::RULE,

@@ -1,0 +1,167 @@
+//! A server that does not run as root has its model cache below `/root`.
+//!
+//! # Why
+//! The image `vllm/vllm-openai` runs as root up to 0.21, and its folder `/root` is closed to every other user. A volume at
+//! `/root/.cache/huggingface` cannot be entered by user 1000, whatever `fsGroup` says, and as the image has no such
+//! user, its home folder is `/`, into which it may not write: vLLM ends with `PermissionError` before it has loaded a
+//! model.
+//!
+//! # Fix
+//! Mount the volume outside of `/root`, and name its path as `HF_HOME`, and a writable folder as `HOME`. Or let the
+//! container run as root.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: writer}
+//!  spec:
+//!    replicas: 1
+//!    strategy: {type: Recreate}
+//!    selector: {matchLabels: {app: writer}}
+//!    template:
+//!      metadata: {labels: {app: writer}}
+//!      spec:
+//!        securityContext:
+//! -        runAsUser: 1000 # <-
+//! +        runAsUser: 1000
+//!          fsGroup: 1000
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: vllm
+//!            image: vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-Instruct-v0.3]
+//! +          env: [{name: HOME, value: /cache}, {name: HF_HOME, value: /cache/hub}]
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            startupProbe: {httpGet: {path: /health, port: 8000}, failureThreshold: 90}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! -          volumeMounts: [{name: hub, mountPath: /root/.cache/huggingface}]
+//! +          volumeMounts: [{name: hub, mountPath: /cache}]
+//!        volumes: [{name: hub, persistentVolumeClaim: {claimName: hub}}]
+//! ```
+//!
+//! # References
+//! - <https://docs.vllm.ai/en/stable/deployment/docker/>
+//! - <https://kubernetes.io/docs/tasks/configure-pod-container/security-context/>
+
+use std::path::Path;
+
+use crate::rules::prelude::*;
+use crate::workload::class::repository;
+use crate::workload::command::OptionValue;
+use crate::workload::launcher::Launch;
+use crate::workload::server::{is_server, variable};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "model-cache-unreachable",
+    kinds: WORKLOAD_KINDS,
+    docs: docs(include_str!("model_cache_unreachable.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// The image whose home folder is known to be closed, and its last minor version that was looked at.
+const IMAGE: &str = "vllm/vllm-openai";
+const LAST: (u32, u32) = (0, 21);
+
+/// Variables that move the cache or the home folder.
+const MOVES: [&str; 6] =
+    ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME", "TRANSFORMERS_CACHE"];
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = ctx.object();
+    if object.is_partial() || object.is_patched_by_kustomize() || template.spec.has_unknown_key() {
+        return None;
+    }
+    for container in template.containers() {
+        inspect(template, &container, ctx);
+    }
+    None
+}
+
+fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if !is_server(container, "vLLM")
+        || !has_closed_home(container.get("image").text()?)
+        || is_moved(container)?
+    {
+        return None;
+    }
+    let user = other_user(template, container)?;
+    let mounts = container.get("volumeMounts");
+    let is_closed = |mount: &Node<'_>| {
+        mount.get("mountPath").text().is_some_and(|path| Path::new(path).starts_with("/root/.cache"))
+    };
+    // A volume at the home folder itself has its own permissions.
+    let opens = |mount: Node<'_>| {
+        mount.get("mountPath").text().is_none_or(|path| Path::new(path) == Path::new("/root"))
+    };
+    if mounts.has_unknown() || mounts.items().any(opens) {
+        return None;
+    }
+    let path = mounts.items().find(is_closed)?.get("mountPath");
+    let who = match user.int() {
+        Some(user) => format!("user {user}"),
+        None => "a user other than root".to_owned(),
+    };
+    let message =
+        format!("{who} cannot enter `/root`, below which vLLM has its cache, `{}`", ellipsize(path.text()?));
+    let object = ctx.object();
+    ctx.report(&user, message)
+        .help("mount the volume outside of `/root`, with its path as `HF_HOME`, and a writable folder as `HOME`")
+        .related(object, &path, "the volume that is out of reach");
+    None
+}
+
+/// Whether a tag names a release whose image runs as root, with a home folder that is closed to others.
+fn has_closed_home(image: &str) -> bool {
+    let path = repository(image);
+    let is_own = path.strip_suffix(IMAGE).is_some_and(|before| before.is_empty() || before.ends_with('/'));
+    let tag = image.split('@').next().and_then(|name| name.rsplit_once(':')).map_or("", |(_, tag)| tag);
+    let mut parts = tag.strip_prefix('v').unwrap_or(tag).split('.');
+    let mut number = || parts.next()?.parse::<u32>().ok();
+    let version = number().zip(number());
+    is_own && version.is_some_and(|version| version <= LAST)
+}
+
+/// Whether the cache or the home folder is elsewhere; `None` if that is unknown.
+fn is_moved(container: &Node<'_>) -> Option<bool> {
+    let env = container.get("env");
+    if container.get("envFrom").is_set() || env.is_unknown() {
+        return None;
+    }
+    if env.items().any(|entry| entry.get("name").text().is_none()) {
+        return None;
+    }
+    let launch = Launch::of(container)?;
+    if launch.may_have_more_options() {
+        return None;
+    }
+    let is_below = |text: &str| Path::new(text).starts_with("/root");
+    match launch.option(&["download-dir"]) {
+        OptionValue::Text(folder, _) if !is_below(&folder) => return Some(true),
+        OptionValue::Unknown => return None,
+        _ => {}
+    }
+    for name in MOVES {
+        if variable(container, name)?.is_some_and(|(folder, _)| !is_below(&folder)) {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// The field that says that a container runs as a user other than root.
+fn other_user<'a>(template: &Template<'a>, container: &Node<'a>) -> Option<Node<'a>> {
+    let contexts = [container, &template.spec].map(|place| place.get("securityContext"));
+    if contexts.iter().any(|context| context.is_unknown()) {
+        return None;
+    }
+    let set = |field: &str| contexts.iter().map(|context| context.get(field)).find(|node| !node.is_absent());
+    match set("runAsUser") {
+        Some(user) => (user.int()? > 0).then_some(user),
+        None => set("runAsNonRoot").filter(|node| node.bool() == Some(true)),
+    }
+}
