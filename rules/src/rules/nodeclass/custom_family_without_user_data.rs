@@ -1,11 +1,11 @@
 //! `amiFamily: Custom` without user data: Karpenter configures nothing on the nodes.
 //!
 //! # Why
-//! For every other family Karpenter writes the user data that joins a node to the cluster. With `Custom` it passes
-//! on what `userData` has, and here that is nothing. An image of EKS, Bottlerocket or Canonical that starts without
-//! user data never joins: Karpenter pays for a node, ends it after 15 minutes, and starts the next one. An image of
-//! your own joins only if it has been built to find its cluster by itself, which gpulint cannot see: then ignore
-//! this.
+//! For every other family Karpenter writes the user data that joins a node to the cluster. With `Custom` it
+//! passes on what `userData` has, and here that is nothing. An image of EKS, Bottlerocket or Canonical that
+//! starts without user data never joins: Karpenter pays for a node, ends it after 15 minutes, and starts
+//! the next one. An image of your own joins only if it has been built to find its cluster by itself, which
+//! gpulint cannot see: then ignore this.
 //!
 //! # Fix
 //! Write the family of the image, or the user data that joins it to the cluster.

@@ -2,9 +2,9 @@
 //!
 //! # Why
 //! Karpenter computes what a node offers from `spec.kubelet` and reads nothing of it in user data. Where
-//! user data sets `maxPods`, `kubeReserved` or `systemReserved`, or gives nodeadm a `maxPodsExpression`, the node
-//! offers something else than Karpenter expects: it starts too many nodes for many small pods, or nodes on which the pods that it started them for
-//! do not fit, and then the next ones.
+//! user data sets `maxPods`, `kubeReserved` or `systemReserved`, or gives nodeadm a `maxPodsExpression`,
+//! the node offers something else than Karpenter expects: it starts too many nodes for many small pods, or
+//! nodes on which the pods that it started them for do not fit, and then the next ones.
 //!
 //! # Fix
 //! Move the settings to `spec.kubelet`.

@@ -1,16 +1,17 @@
 //! User data is too large, or is not what the AMI family reads.
 //!
 //! # Why
-//! EC2 accepts 16 KiB of user data, and Karpenter adds its own part: above that the class is never Ready. Each
-//! family reads another form: settings in TOML on Bottlerocket, shell or MIME on AL2, PowerShell on Windows, and
-//! shell, MIME or a NodeConfig on AL2023, where `bootstrap.sh` is gone. With anything else nodes never join.
-//! A script for AL2 also edits `/etc/kubernetes/kubelet/kubelet-config.json` or the variable of
-//! `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration elsewhere, after the
-//! script, and the settings are lost without a word.
+//! EC2 accepts 16 KiB of user data, and Karpenter adds its own part: above that the class is never Ready.
+//! Each family reads another form: settings in TOML on Bottlerocket, shell or MIME on AL2, PowerShell on
+//! Windows, and shell, MIME or a NodeConfig on AL2023, where `bootstrap.sh` is gone. With anything else
+//! nodes never join. A script for AL2 also edits `/etc/kubernetes/kubelet/kubelet-config.json` or the
+//! variable of `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration
+//! elsewhere, after the script, and the settings are lost without a word.
 //!
 //! # Fix
-//! Load large scripts from S3 or build them into the AMI, and write the form that the family reads. Settings of the
-//! kubelet belong to `spec.kubelet` of the class, or to `spec.kubelet.config` of a NodeConfig in the user data.
+//! Load large scripts from S3 or build them into the AMI, and write the form that the family reads.
+//! Settings of the kubelet belong to `spec.kubelet` of the class, or to `spec.kubelet.config` of a
+//! NodeConfig in the user data.
 //!
 //! # Example
 //! ```yaml,diff

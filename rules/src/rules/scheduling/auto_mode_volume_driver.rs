@@ -1,16 +1,17 @@
 //! Volumes are made by a driver that the nodes of their pods do not have.
 //!
 //! # Why
-//! EKS Auto Mode has an EBS driver of its own, `ebs.csi.eks.amazonaws.com`, and its nodes mount no EBS volume of
-//! another one: the add-on of `ebs.csi.aws.com` keeps off them, and the in-tree name `kubernetes.io/aws-ebs` leads
-//! to the add-on too. Nodes of node groups and of an installed Karpenter in turn do not have the driver of Auto
-//! Mode. A pod whose claim has a class of the wrong driver stays Pending, or in ContainerCreating. Reported are
-//! classes and volumes of workloads that are pinned to nodes of one of both, and, where the input is the whole
-//! cluster (`--complete`) and shows no other nodes, of all workloads.
+//! EKS Auto Mode has an EBS driver of its own, `ebs.csi.eks.amazonaws.com`, and its nodes mount no EBS
+//! volume of another one: the add-on of `ebs.csi.aws.com` keeps off them, and the in-tree name
+//! `kubernetes.io/aws-ebs` leads to the add-on too. Nodes of node groups and of an installed Karpenter in
+//! turn do not have the driver of Auto Mode. A pod whose claim has a class of the wrong driver stays
+//! Pending, or in ContainerCreating. Reported are classes and volumes of workloads that are pinned to nodes
+//! of one of both, and, where the input is the whole cluster (`--complete`) and shows no other nodes, of
+//! all workloads.
 //!
 //! # Fix
-//! Name the other driver, in a class of another name where volumes of this one exist: the provisioner of a class
-//! cannot be changed, and a volume keeps its driver. EFS and FSx have one driver for all nodes.
+//! Name the other driver, in a class of another name where volumes of this one exist: the provisioner of a
+//! class cannot be changed, and a volume keeps its driver. EFS and FSx have one driver for all nodes.
 //!
 //! # Example
 //! ```yaml,diff
