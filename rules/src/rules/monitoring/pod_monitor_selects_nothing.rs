@@ -157,7 +157,7 @@ fn pods<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Option<V
         }
         Scope::All => return None,
     };
-    let is_named = selector.get("matchLabels").entries().first().is_some();
+    let is_named = !selector.get("matchLabels").entries().is_empty();
     if !is_named && !cluster.is_complete() {
         return None;
     }
