@@ -73,7 +73,7 @@ const BEFORE: i64 = 600;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_knative = match object.annotation(MODE).text() {
         _ if !object.is(INFERENCE_SERVICE) => object.is(KNATIVE_SERVICE),
-        // The name of the mode up to KServe 0.15, and from then on.
+        // The older and the newer name of the mode.
         Some("Serverless" | "Knative") => true,
         // The mode is that of the configuration of KServe, which is not known, or another one.
         _ => return None,

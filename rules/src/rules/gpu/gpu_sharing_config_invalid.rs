@@ -62,8 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The keys of a level of the configuration. Those of `sharing` are all that the plugin knows (0.10 to 0.18); flags
-/// are added from time to time.
+/// The keys of a level of the configuration, from `api/config/v1` of the plugin as of November 2026.
 struct Level {
     place: &'static str,
     keys: &'static [&'static str],

@@ -59,7 +59,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Training)
 };
 
-/// What the MPI Operator does (0.4 to 0.7, `newLauncherPodTemplate`); v1 is of the Training Operator.
+/// What the MPI Operator does (`newLauncherPodTemplate`, read in November 2026); v1 is of the Training Operator.
 fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = job.get("spec");
     let as_worker = spec.get("runLauncherAsWorker");

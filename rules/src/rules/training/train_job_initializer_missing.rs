@@ -120,7 +120,7 @@ fn runtime_of(job: &Object) -> Option<(Kind, &str)> {
     Some((kind, reference.get("name").text()?))
 }
 
-/// What the webhook checks (kubeflow/trainer 2.1, `pkg/runtime/framework/plugins/jobset`).
+/// What the webhook checks (kubeflow/trainer, `pkg/runtime/framework/plugins/jobset`, read in November 2026).
 fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let initializer = job.path(&["spec", "initializer"]);
     let (kind, name) = runtime_of(job).filter(|_| initializer.is_mapping())?;
