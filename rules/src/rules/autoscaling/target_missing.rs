@@ -41,13 +41,11 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
     // In a snapshot of a cluster the target may be applied a moment later.
     let certain = cluster.is_complete();
-    if certain && may_be_target(object, wanted, &name, ctx)
-        || CHARTS.iter().any(|kind| cluster.has_any(*kind))
-        || is_made_by_flagger(object, &name, ctx)
-    {
+    if certain && may_be_target(object, wanted, &name, ctx) {
         return None;
     }
-    let missing = cluster.is_complete_for(wanted);
+    let brings = CHARTS.iter().any(|kind| cluster.has_any(*kind)) || is_made_by_flagger(object, &name, ctx);
+    let missing = cluster.is_complete_for(wanted) && !brings;
     let other = (SCALABLE.iter().filter(|k| **k != wanted))
         .flat_map(|k| cluster.all(k.group, k.kind, &namespace, &name).iter().map(|found| (k.kind, found)))
         .find(|(_, found)| ctx.pairs_with(found));
@@ -59,7 +57,7 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&node, message)
             .help(format!("write `apiVersion: {api_version}` and `kind: {kind}`"))
             .related(found, &found.path(&["metadata", "name"]), "it is here")
-            .severity(if certain { Severity::Error } else { Severity::Warning })
+            .severity(if certain && !brings { Severity::Error } else { Severity::Warning })
             .fix(
                 Fix::unsafe_(format!("aim at the {kind}"))
                     .set(&version, json!(api_version))
