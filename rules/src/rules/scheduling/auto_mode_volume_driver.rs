@@ -61,8 +61,6 @@ use crate::workload::node_labels::{LabelUse, is_of_other_nodes, referenced_label
 const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
 const VOLUME: Kind = Kind::new("", "PersistentVolume");
 const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
-/// The configuration of eksctl, which lists node groups.
-const EKSCTL: Kind = Kind::new("eksctl.io", "ClusterConfig");
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 
@@ -70,11 +68,10 @@ const OF_AUTO_MODE: &str = "ebs.csi.eks.amazonaws.com";
 const OF_ADD_ON: &str = "ebs.csi.aws.com";
 const IN_TREE: &str = "kubernetes.io/aws-ebs";
 
-static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
+static READS: [Kind; 8 + WORKLOAD_KINDS.len()] = with_workloads(&[
     CLAIM,
     VOLUME,
     STORAGE_CLASS,
-    EKSCTL,
     Kind::NODE,
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
@@ -262,7 +259,7 @@ fn may_run_anywhere(template: &Template<'_>) -> bool {
 /// Whether the input is the whole cluster, all its NodePools are of EKS Auto Mode, and nothing in it shows other nodes.
 fn is_all_auto_mode(ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
-    if !cluster.is_complete() || cluster.has_any(Kind::EC2_NODE_CLASS) || cluster.has_any(EKSCTL) {
+    if !cluster.is_complete() || cluster.has_any(Kind::EC2_NODE_CLASS) {
         return false;
     }
     let mut pools = cluster.of(Kind::NODE_POOL).peekable();
