@@ -28,9 +28,10 @@ mod words;
 
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::cluster::Cluster;
+use crate::cluster::queues::{Queued, queued};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::scheduling::{
-    Admission, DaemonSet, Outcome, Overlay, Pod, Pool, ResourceList, Scheduler, SchedulerOptions,
+    Admission, DaemonSet, Outcome, Overlay, Pod, Pool, ResourceList, Scheduler, SchedulerOptions, Toleration,
     Uncertainty, Verdict, pod_requests,
 };
 use crate::kind::Kind;
@@ -458,10 +459,18 @@ impl<'c> Situation<'c> {
         (!self.is_empty()).then_some(self)
     }
 
-    /// The pod of a template, with the additions of its RuntimeClass. `None` if a field that decides cannot
+    /// The pod of a template, with the additions of its RuntimeClass and its queue. `None` if a field that decides cannot
     /// be read.
     fn pod(&self, template: &Template<'_>) -> Option<Pod> {
-        read::pod(template, &self.runtime_classes, self.cluster)
+        let mut pod = read::pod(template, &self.runtime_classes, self.cluster)?;
+        // What nobody knows of a queue may be the toleration that the pod lacks.
+        if queued(template, self.cluster) == Queued::Unknown
+            && matches!(self.scheduler().decide(&pod), Verdict::DoesNotFit(_))
+        {
+            pod.tolerations.push(Toleration { operator: "Exists".to_owned(), ..Toleration::default() });
+            pod.uncertainties.push(Uncertainty::QueueFlavor);
+        }
+        Some(pod)
     }
 
     /// Whether there are no pools.

@@ -317,7 +317,8 @@ pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses, cluster: &C
 /// Adds what the queue of a pod adds to it.
 fn queue(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster) {
     match queued(template, cluster) {
-        Queued::No => {}
+        // The pod is taken as it is written, unless it fits nowhere (`Situation::pod`).
+        Queued::No | Queued::Unknown => {}
         Queued::Certain(additions) => {
             pod.node_selector.extend(additions.node_selector);
             pod.tolerations.extend(additions.tolerations);
@@ -325,10 +326,6 @@ fn queue(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster) {
         // With all that may be added, what still does not fit does not fit.
         Queued::OneOf(additions) => {
             pod.tolerations.extend(additions.tolerations);
-            pod.uncertainties.push(Uncertainty::QueueFlavor);
-        }
-        Queued::Unknown => {
-            pod.tolerations.push(Toleration { operator: "Exists".to_owned(), ..Toleration::default() });
             pod.uncertainties.push(Uncertainty::QueueFlavor);
         }
     }

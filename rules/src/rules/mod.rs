@@ -336,6 +336,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::gpu_label_set_late::RULE,
     &scheduling::karpenter_on_own_nodes::RULE,
     &scheduling::kueue_cohort_missing::RULE,
+    &scheduling::load_balancer_controller_without_vpc::RULE,
     &scheduling::node_class_missing::RULE,
     &scheduling::node_overlay_conflict::RULE,
     &scheduling::pod_fits_no_pool::RULE,

@@ -448,3 +448,24 @@ fn pods_keep_apart_by_a_label_that_all_nodes_share() {
     );
     assert!(capacity.floor.misfits[0].reason.contains("`karpenter.sh/capacity-type`"));
 }
+
+/// What Kueue adds to pods is not known without their queue: they count as they are written, unless they fit nowhere.
+#[test]
+fn pods_of_a_queue_that_is_not_there_count_as_they_are_written() {
+    let tainted = || {
+        let mut pool = pool("a", &["m5.large"], json!({}));
+        pool["spec"]["template"]["spec"]["taints"] = json!([{"key": "team", "effect": "NoSchedule"}]);
+        pool
+    };
+    let queued = |mut workload: Value| {
+        workload["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "lab"});
+        workload
+    };
+    let web = || deployment("web", 2, "cpu", "500m");
+    let tolerant = with(web(), "tolerations", json!([{"key": "team", "operator": "Exists"}]));
+    assert_eq!(capacity(&[tainted(), queued(tolerant)]).floor.verdict, FitVerdict::Fits);
+    let unknown = capacity(&[tainted(), queued(web())]).floor;
+    let codes: Vec<&str> = unknown.unknown[0].2.iter().map(uncertainty_code).collect();
+    assert_eq!((unknown.verdict, codes), (FitVerdict::Unknown, vec!["queue-flavor"]));
+    assert_eq!(capacity(&[tainted(), web()]).floor.verdict, FitVerdict::DoesNotFit);
+}

@@ -4,10 +4,12 @@
 //! A message that a consumer holds is not visible in the queue. With `scaleOnInFlight: false`, or
 //! `excludeUnacknowledged: "true"` of RabbitMQ, it does not count: as soon as the last message is taken the
 //! trigger is inactive, and after `cooldownPeriod` KEDA scales to zero and ends the pod that works on it.
-//! Work that takes longer than the cooldown is lost or done twice. A ScaledJob lets its Jobs finish.
+//! Work that takes longer than the cooldown is lost or done twice. A ScaledJob lets its Jobs finish. Over AMQP,
+//! RabbitMQ never counts them: that is a warning where the cooldown is a minute or less, or pods have
+//! accelerators, else an info.
 //!
 //! # Fix
-//! Remove the setting, keep one replica, or use a ScaledJob for long work.
+//! Remove the setting, ask RabbitMQ over HTTP, keep one replica, or use a ScaledJob for long work.
 //!
 //! # Example
 //! ```yaml,diff
@@ -34,16 +36,21 @@
 
 use crate::keda::uses_modifiers;
 use crate::keda::value::boolean;
+use crate::rules::autoscaling::scale_target::{SCALABLE, target, uses_accelerators};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-in-flight-ignored",
     kinds: &[Kind::SCALED_OBJECT],
+    reads: SCALABLE,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_in_flight_ignored.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
 };
+
+/// The cooldown, in seconds, within which hardly any work ends.
+const SHORT_COOLDOWN: i64 = 60;
 
 /// Types of triggers with the key that leaves held messages out, and its value.
 const KEYS: [(&str, &str, bool); 3] = [
@@ -59,24 +66,65 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !rests_at_zero || object.is_partial() || uses_modifiers(object) != Some(false) {
         return None;
     }
-    let left_out = |trigger: &Trigger<'_>| {
-        let (_, key, value) = KEYS.iter().find(|(kind, ..)| trigger.kind() == Some(*kind))?;
-        let node = trigger.metadata().get(key);
-        (boolean(node.text()?.trim()) == Some(*value)).then_some(())
-    };
+    let left_out: Vec<(Trigger<'_>, Option<LeftOut<'_>>)> = triggers(object)
+        .map(|trigger| {
+            let by = left_out(&trigger);
+            (trigger, by)
+        })
+        .collect();
     // Another trigger may stay active while work is done; a resource trigger does not keep replicas.
-    if triggers(object).any(|trigger| left_out(&trigger).is_none() && !trigger.is_resource()) {
+    if left_out.iter().any(|(trigger, by)| by.is_none() && !trigger.is_resource()) {
         return None;
     }
-    for trigger in triggers(object) {
-        let Some((_, key, _)) = KEYS.iter().find(|(kind, ..)| trigger.kind() == Some(*kind)) else {
-            continue;
-        };
-        let node = trigger.metadata().get(key);
-        let message = "messages in progress do not count: KEDA scales to zero while a pod still works on one";
-        ctx.report(&node, message)
-            .help(format!("remove `{key}`, keep one replica, or use a ScaledJob for long work"))
-            .fix(Fix::unsafe_(format!("remove `{key}`")).remove(&node));
+    let message = "messages in progress do not count: KEDA scales to zero while a pod still works on one";
+    for by in left_out.into_iter().filter_map(|(_, by)| by) {
+        match by {
+            LeftOut::Key(node, key) => {
+                ctx.report(&node, message)
+                    .help(format!("remove `{key}`, keep one replica, or use a ScaledJob for long work"))
+                    .fix(Fix::unsafe_(format!("remove `{key}`")).remove(&node));
+            }
+            LeftOut::Amqp(node) => {
+                // Nobody has chosen it, and work that ends within the cooldown is not lost.
+                let cooldown = spec.get("cooldownPeriod").int_or(300)?;
+                let is_long =
+                    cooldown <= SHORT_COOLDOWN || target(object, ctx).is_some_and(uses_accelerators);
+                ctx.report(&node, message)
+                    .severity(if is_long { Severity::Warning } else { Severity::Info })
+                    .help("ask RabbitMQ over HTTP (`protocol: http`), keep one replica, or use a ScaledJob");
+            }
+        }
     }
     None
+}
+
+/// What leaves messages out that a consumer holds.
+enum LeftOut<'a> {
+    /// A key of the metadata.
+    Key(Node<'a>, &'static str),
+    /// The protocol: over AMQP a broker says how many messages are ready (`getQueueStatus` of the scaler).
+    Amqp(Node<'a>),
+}
+
+fn left_out<'a>(trigger: &Trigger<'a>) -> Option<LeftOut<'a>> {
+    let (_, key, value) = KEYS.iter().find(|(kind, ..)| trigger.kind() == Some(*kind))?;
+    let metadata = trigger.metadata();
+    let node = metadata.get(key);
+    if node.text().is_some_and(|text| boolean(text.trim()) == Some(*value)) {
+        return Some(LeftOut::Key(node, *key));
+    }
+    let (protocol, mode) = (metadata.get("protocol"), metadata.get("mode"));
+    let counts_length = !mode.is_set() && !mode.is_unknown() || mode.text() == Some("QueueLength");
+    if trigger.kind() != Some("rabbitmq") || !counts_length {
+        return None;
+    }
+    let host = metadata.get("host");
+    match protocol.text() {
+        Some("amqp") => Some(LeftOut::Amqp(protocol)),
+        Some("auto") | None if !protocol.is_unknown() => {
+            let scheme = host.text()?.split_once("://")?.0;
+            matches!(scheme, "amqp" | "amqps").then_some(LeftOut::Amqp(host))
+        }
+        _ => None,
+    }
 }

@@ -66,11 +66,11 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
             Authentication::None | Authentication::Unknown => return None,
         },
     };
-    tls(&metadata, &given, ctx);
+    tls(&metadata, &given, source, ctx);
     login(&metadata, &given, source?, ctx)
 }
 
-fn tls(metadata: &Node<'_>, given: &[&str], ctx: &mut Context<'_>) -> Option<()> {
+fn tls(metadata: &Node<'_>, given: &[&str], source: Option<&Object>, ctx: &mut Context<'_>) -> Option<()> {
     let (servers, tls) = (metadata.get("bootstrapServers"), metadata.get("tls"));
     // keda-trigger-invalid reports that this login needs TLS.
     let is_reported =
@@ -86,12 +86,12 @@ fn tls(metadata: &Node<'_>, given: &[&str], ctx: &mut Context<'_>) -> Option<()>
         return None;
     }
     let port = text.split(',').next()?.rsplit(':').next()?.trim();
-    ctx.report(
-        &servers,
-        format!("port {port} of {first} speaks TLS alone, and the trigger connects without it"),
-    )
-    .help("write `tls: enable`")
-    .fix(Fix::unsafe_("connect with TLS").set(&tls, json!("enable")));
+    let message = format!("port {port} of {first} speaks TLS alone, and the trigger connects without it");
+    let finding = ctx.report(&servers, message);
+    finding.help("write `tls: enable`").fix(Fix::unsafe_("connect with TLS").set(&tls, json!("enable")));
+    if let Some(source) = source {
+        finding.related(source, &source.path(&["metadata", "name"]), "this gives no `tls`");
+    }
     None
 }
 

@@ -1,10 +1,11 @@
 //! A PodDisruptionBudget selects nothing, or every pod of its namespace.
 //!
 //! # Why
-//! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers serving,
-//! training and helpers alike, and two budgets over one pod make its eviction fail forever. Without a
-//! selector, or with one that matches no pod, the budget protects nothing. Labels of the Deployment itself
-//! are not those of its pods, and Flagger changes a label of the pods that serve. Without `--complete` a selector without pods is reported only for that mistake.
+//! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers serving, training
+//! and helpers alike, and two budgets over one pod make its eviction fail forever. Without a selector, or with
+//! one that matches no pod, the budget protects nothing. Labels of the Deployment itself are not those of its
+//! pods, and Flagger changes a label of the pods that serve. Without `--complete` a selector without pods is
+//! reported only for that mistake.
 //!
 //! # Fix
 //! Select the labels of one workload's pods.

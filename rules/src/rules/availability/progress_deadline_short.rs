@@ -1,13 +1,15 @@
 //! A rollout is given up while the startup probe still waits for the model.
 //!
 //! # Why
-//! Knative gives a new revision 600 seconds to become ready, unless the annotation `serving.knative.dev/progress-deadline` or
-//! the ConfigMap `config-deployment` says otherwise. Then the revision has failed and is scaled to zero, however long
-//! its startup probe would have waited. The time begins before the node starts and the image is pulled. A
-//! Deployment with `progressDeadlineSeconds` below the time of the probe goes on, but counts as failed: `kubectl
-//! rollout status`, Helm and Argo CD report an error. That is advice here.
+//! Knative gives a new revision 600 seconds to become ready, unless the annotation
+//! `serving.knative.dev/progress-deadline` or the ConfigMap `config-deployment` says otherwise. Then the
+//! revision has failed and is scaled to zero, however long its startup probe would have waited. The time begins
+//! before the node starts and the image is pulled. A Deployment with `progressDeadlineSeconds` below the time
+//! of the probe goes on, but counts as failed: `kubectl rollout status`, Helm and Argo CD report an error. That
+//! is advice here.
 //!
-//! InferenceServices are looked at where the annotation `serving.kserve.io/deploymentMode` says that Knative runs them.
+//! InferenceServices are looked at where the annotation `serving.kserve.io/deploymentMode` says that Knative
+//! runs them.
 //!
 //! # Fix
 //! Write a deadline above the time of the startup probe, with some minutes for the node and the image.

@@ -5,8 +5,8 @@
 //! node whose `expireAfter` has passed is drained at once. Where nodes live for a day or less, some expire
 //! in each window that a budget closes, and what it was to protect is moved. Nodes that live for up to a week
 //! are reported where windows for all reasons close a quarter of the week, and, as an info, those that live for
-//! up to 30 days where they close half of it: as many expire inside them. A window that names reasons says that
-//! only these are to wait.
+//! less than the default of 30 days where they close half of it: as many expire inside them. A window that
+//! names reasons says that only these are to wait.
 //!
 //! # Fix
 //! Write a longer `expireAfter`, or `Never` where drift replaces nodes often enough. What must not be moved
@@ -59,7 +59,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let node = pool.template_spec().get("expireAfter");
     let text = node.text()?;
     // Less than an hour is short in any case (`expire-after-short`).
-    let life = pool.expire_after()?.seconds().filter(|seconds| (HOUR..=MONTH).contains(seconds))?;
+    let life = pool.expire_after()?.seconds().filter(|seconds| (HOUR..MONTH).contains(seconds))?;
     if pool.object().is_partial() {
         return None;
     }

@@ -5,13 +5,13 @@
 //! for whole GPUs under `nvidia.com/gpu`, and a shared resource needs at least two replicas. The plugin
 //! ends with an error at such a configuration, and its nodes advertise no GPU.
 //!
-//! A key that it does not know at its place is ignored without a word, which is a warning here. `renameByDefault` and
-//! `failRequestsGreaterThanOne` belong to `timeSlicing` or `mps`: under `flags` the resource keeps its name, and a pod
-//! that requests `nvidia.com/gpu.shared` waits for ever.
+//! A key that it does not know at its place is ignored without a word, which is a warning here.
+//! `renameByDefault` and `failRequestsGreaterThanOne` belong to `timeSlicing` or `mps`: under `flags` the
+//! resource keeps its name, and a pod that requests `nvidia.com/gpu.shared` waits for ever.
 //!
 //! # Fix
-//! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`. Move a key to the
-//! place that the help names.
+//! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`. Move a key
+//! to the place that the help names.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,14 +1,14 @@
 //! A server that does not run as root has its model cache below `/root`.
 //!
 //! # Why
-//! The image `vllm/vllm-openai` runs as root up to 0.21, and its folder `/root` is closed to every other user. A volume at
-//! `/root/.cache/huggingface` cannot be entered by user 1000, whatever `fsGroup` says, and as the image has no such
-//! user, its home folder is `/`, into which it may not write: vLLM ends with `PermissionError` before it has loaded a
-//! model.
+//! The image `vllm/vllm-openai` runs as root up to 0.21, and its folder `/root` is closed to every other user.
+//! A volume at `/root/.cache/huggingface` cannot be entered by user 1000, whatever `fsGroup` says, and as the
+//! image has no such user, its home folder is `/`, into which it may not write: vLLM ends with
+//! `PermissionError` before it has loaded a model.
 //!
 //! # Fix
-//! Mount the volume outside of `/root`, and name its path as `HF_HOME`, and a writable folder as `HOME`. Or let the
-//! container run as root.
+//! Mount the volume outside of `/root`, and name its path as `HF_HOME`, and a writable folder as `HOME`. Or let
+//! the container run as root.
 //!
 //! # Example
 //! ```yaml,diff

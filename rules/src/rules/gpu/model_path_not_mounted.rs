@@ -1,10 +1,10 @@
 //! A server loads its model from a path at which nothing is mounted.
 //!
 //! # Why
-//! The images of vLLM, SGLang, TGI, TEI, llama.cpp and Triton contain no models. With an absolute path below no mount
-//! of the container the server ends at once, or takes the path for the name of a repository of Hugging Face, and the
-//! pod restarts for ever while its GPU is paid for. Often the volume is there, at another path. It is not
-//! reported for images of your own, and where another command runs first, which may bring the files.
+//! The images of vLLM, SGLang, TGI, TEI, llama.cpp and Triton contain no models. With an absolute path below no
+//! mount of the container the server ends at once, or takes the path for the name of a repository of Hugging
+//! Face, and the pod restarts for ever while its GPU is paid for. Often the volume is there, at another path.
+//! It is not reported for images of your own, and where another command runs first, which may bring the files.
 //!
 //! # Fix
 //! Mount the volume at the path, or name the path at which it is mounted. KServe has the files of

@@ -124,8 +124,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for reader in readers.iter().flat_map(|kind| cluster.of(*kind)) {
         // Any of them may select it, also one that is perhaps in another cluster.
         let reason = reason(object, reader, ctx)??;
-        let is_near = cluster.surely_pairs(object, reader);
-        if is_near && known.is_none_or(|(before, _)| reason < before) {
+        if ctx.pairs_with(reader) && known.is_none_or(|(before, _)| reason < before) {
             known = Some((reason, reader));
         }
     }

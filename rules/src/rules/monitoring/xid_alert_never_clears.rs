@@ -1,14 +1,14 @@
 //! An alert on XID errors fires long after the error, and misses an equal one.
 //!
 //! # Why
-//! `DCGM_FI_DEV_XID_ERRORS` is the code of the last XID error of a GPU. DCGM does not set it back to 0, so an alert on
-//! its value fires from the first error until the exporter or the driver starts again. A second error with the same
-//! code changes nothing, and nobody sees it.
+//! `DCGM_FI_DEV_XID_ERRORS` is the code of the last XID error of a GPU. DCGM does not set it back to 0, so an
+//! alert on its value fires from the first error until the exporter or the driver starts again. A second error
+//! with the same code changes nothing, and nobody sees it.
 //!
 //! # Fix
-//! Let dcgm-exporter count the errors of a window, `DCGM_EXP_XID_ERRORS_COUNT`, with a line in its list of metrics, and
-//! alert on that. Without it, `changes(DCGM_FI_DEV_XID_ERRORS[10m]) > 0` ends ten minutes after the error; equal errors
-//! are missed still.
+//! Let dcgm-exporter count the errors of a window, `DCGM_EXP_XID_ERRORS_COUNT`, with a line in its list of
+//! metrics, and alert on that. Without it, `changes(DCGM_FI_DEV_XID_ERRORS[10m]) > 0` ends ten minutes after
+//! the error; equal errors are missed still.
 //!
 //! # Example
 //! ```yaml,diff

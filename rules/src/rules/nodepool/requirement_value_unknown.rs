@@ -92,7 +92,12 @@ fn unknown(
     let text = texts.first().copied().unwrap_or_default();
     let meant = suggest(text, requested.key, known);
     let home = label_of(text, requested.key);
-    let sure = home.is_some() || matches!(meant, Suggestion::Certain(_) | Suggestion::Typo(_));
+    // `p6` of `p6-b200` and `p6-b300`.
+    let is_beginning = |value: &&&str| value.strip_prefix(text).is_some_and(|rest| rest.starts_with('-'));
+    let longer: Vec<&str> = known.iter().filter(is_beginning).copied().collect();
+    let sure = home.is_some()
+        || !longer.is_empty() && !text.is_empty()
+        || matches!(meant, Suggestion::Certain(_) | Suggestion::Typo(_));
     if !sure && !requested.refused && may_be_elsewhere(requested, known) {
         return;
     }
@@ -119,6 +124,9 @@ fn unknown(
         _ if home.is_some() => {
             let home = home.unwrap_or_default();
             finding.help(format!("`{text}` is a value of `{home}`: write that key"));
+        }
+        _ if !longer.is_empty() => {
+            finding.help(format!("write which: {}", shown_list(&longer)));
         }
         Suggestion::Certain(word) => {
             finding.help(format!("write `{word}`"));

@@ -106,7 +106,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// A NodePool of Karpenter that certainly takes the pods. The nodes of EKS Auto Mode are started by another controller.
-fn pool_that_takes(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> Option<Object> {
+pub(super) fn pool_that_takes(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> Option<Object> {
     let is_own = |pool: &Object| {
         let group = pool.path(&["spec", "template", "spec", "nodeClassRef", "group"]);
         !pool.is_partial() && group.text().is_some() && Provider::of_group(&group) == Provider::Aws

@@ -1,14 +1,14 @@
 //! A rule of spread or anti-affinity leaves pods without a node.
 //!
 //! # Why
-//! Karpenter counts every value of the topology key that any NodePool lists, also of pools that the pods cannot enter
-//! and of zones without a subnet. With `DoNotSchedule`, a value that no pod reaches keeps all others at
+//! Karpenter counts every value of the topology key that any NodePool lists, also of pools that the pods cannot
+//! enter and of zones without a subnet. With `DoNotSchedule`, a value that no pod reaches keeps all others at
 //! `maxSkew` pods: the rest stay Pending, and no new node helps. Required anti-affinity allows one pod for each
 //! value. It is reported where the input is the whole cluster (`--complete`).
 //!
 //! # Fix
-//! Give the other pools a taint, and the rule `nodeTaintsPolicy: Honor`; let pools list the values that they can have alone; or
-//! name the values that the pods may have in their node affinity.
+//! Give the other pools a taint, and the rule `nodeTaintsPolicy: Honor`; let pools list the values that they
+//! can have alone; or name the values that the pods may have in their node affinity.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,11 +1,11 @@
 //! A claim names a volume that it cannot be bound to.
 //!
 //! # Why
-//! A PersistentVolumeClaim with `volumeName` is bound to that volume only if both have the same class and volume
-//! mode, and if the volume has each access mode that the claim asks for and is as large. Otherwise the claim stays
-//! Pending, and so do the pods that mount it, for ever: file systems of EFS and FSx, which hold models and
-//! datasets, are often provided like this. A volume with a `claimRef` to the claim is bound without a look at
-//! its class; one with a `claimRef` to another claim is never bound to this one.
+//! A PersistentVolumeClaim with `volumeName` is bound to that volume only if both have the same class and
+//! volume mode, and if the volume has each access mode that the claim asks for and is as large. Otherwise the
+//! claim stays Pending, and so do the pods that mount it, for ever: file systems of EFS and FSx, which hold
+//! models and datasets, are often provided like this. A volume with a `claimRef` to the claim is bound without
+//! a look at its class; one with a `claimRef` to another claim is never bound to this one.
 //!
 //! # Fix
 //! Write the same class, mode and size in both. A volume without a class needs `storageClassName: ""` in the

@@ -6,9 +6,9 @@
 //! others fail. The address must be a name that resolves: that of a Service, or of the first pod in a
 //! headless Service, `<job>-0.<service>`, which the pods name as their `subdomain`.
 //!
-//! The pods of a StatefulSet have such names only in the Service that `serviceName` names, and only if that Service is
-//! headless. A server on several nodes, such as SGLang, vLLM or Ray, hangs otherwise until it times out: its workers
-//! cannot resolve the address of the first pod.
+//! The pods of a StatefulSet have such names only in the Service that `serviceName` names, and only if that
+//! Service is headless. A server on several nodes, such as SGLang, vLLM or Ray, hangs otherwise until it times
+//! out: its workers cannot resolve the address of the first pod.
 //!
 //! # Fix
 //! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless

@@ -3,12 +3,12 @@
 //! # Why
 //! The launcher of an MPIJob starts the ranks in the workers and runs none itself. The MPI Operator empties
 //! `NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES` in its first container, after the variables of the
-//! manifest, so that its processes see no GPU. The GPUs are reserved and paid for all the same, and Karpenter may start
-//! a whole node for them.
+//! manifest, so that its processes see no GPU. The GPUs are reserved and paid for all the same, and Karpenter
+//! may start a whole node for them.
 //!
 //! # Fix
-//! Leave the GPUs out of the launcher. If it is to run ranks as well, set `runLauncherAsWorker: true` (MPI Operator
-//! 0.5 and later).
+//! Leave the GPUs out of the launcher. If it is to run ranks as well, set `runLauncherAsWorker: true` (MPI
+//! Operator 0.5 and later).
 //!
 //! # Example
 //! ```yaml,diff

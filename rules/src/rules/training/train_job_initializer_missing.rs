@@ -1,9 +1,10 @@
 //! A TrainJob configures an initializer that its runtime does not have.
 //!
 //! # Why
-//! `spec.initializer.dataset` and `.model` configure the replicated jobs `dataset-initializer` and `model-initializer` of the
-//! runtime. Without a job of that name the admission webhook of Kubeflow Trainer rejects the TrainJob. The runtimes
-//! that are only meant for training, such as `torch-distributed`, have no initializers.
+//! `spec.initializer.dataset` and `.model` configure the replicated jobs `dataset-initializer` and
+//! `model-initializer` of the runtime. Without a job of that name the admission webhook of Kubeflow Trainer
+//! rejects the TrainJob. The runtimes that are only meant for training, such as `torch-distributed`, have no
+//! initializers.
 //!
 //! # Fix
 //! Name a runtime with the initializer, add the job to the runtime, or load the data in the trainer and leave the

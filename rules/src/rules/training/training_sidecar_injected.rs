@@ -1,11 +1,11 @@
 //! Istio adds its proxy to the pods of a distributed training run.
 //!
 //! # Why
-//! In a namespace with `istio-injection: enabled` or `istio.io/rev` each pod gets a proxy through which its TCP connections
-//! go. The processes of a training run find each other by the addresses of pods and open connections on random
-//! ports: NCCL and the rendezvous hang or end with resets, and what works is slow. A proxy that is no native sidecar
-//! also runs on when the training has ended, so that the Job never completes. Data-plane mode `ambient` and pods in the
-//! network of their node get no proxy.
+//! In a namespace with `istio-injection: enabled` or `istio.io/rev` each pod gets a proxy through which its TCP
+//! connections go. The processes of a training run find each other by the addresses of pods and open
+//! connections on random ports: NCCL and the rendezvous hang or end with resets, and what works is slow. A
+//! proxy that is no native sidecar also runs on when the training has ended, so that the Job never completes.
+//! Data-plane mode `ambient` and pods in the network of their node get no proxy.
 //!
 //! # Fix
 //! Write the label `sidecar.istio.io/inject: "false"` into each pod template of the run.

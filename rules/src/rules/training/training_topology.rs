@@ -161,11 +161,8 @@ fn has_one_zone(pool: &Object, ctx: &Context<'_>) -> bool {
     is_required || class().is_some_and(has_one_subnet)
 }
 
-/// Whether a class names one subnet, or has found subnets of one zone.
+/// Whether a class names one subnet, which is in one zone.
 fn has_one_subnet(class: &Object) -> bool {
     let terms: Vec<Node<'_>> = class.path(&["spec", "subnetSelectorTerms"]).items().collect();
-    let found = class.path(&["status", "subnets"]);
-    let zones: Vec<Option<&str>> = found.items().map(|subnet| subnet.get("zone").text()).collect();
     matches!(terms.as_slice(), [only] if only.get("id").is_set())
-        || matches!(zones.as_slice(), [Some(first), rest @ ..] if rest.iter().all(|zone| *zone == Some(first)))
 }
