@@ -1,4 +1,4 @@
-//! NVIDIA's device plugin rejects the configuration for GPU sharing, or ignores keys.
+//! NVIDIA's device plugin rejects a configuration for GPU sharing, or ignores keys.
 //!
 //! # Why
 //! NVIDIA's device plugin shares GPUs by time-slicing or by MPS, not by both at once. MPS works only

@@ -1,4 +1,4 @@
-//! The AWS Load Balancer Controller asks the metadata of its node, which its pods cannot reach.
+//! The AWS Load Balancer Controller asks instance metadata that it cannot reach.
 //!
 //! # Why
 //! Without `--aws-vpc-id` and `--aws-region` the controller reads both from the instance metadata service. The
