@@ -111,7 +111,7 @@ fn left_out<'a>(trigger: &Trigger<'a>) -> Option<LeftOut<'a>> {
     let metadata = trigger.metadata();
     let node = metadata.get(key);
     if node.text().is_some_and(|text| boolean(text.trim()) == Some(*value)) {
-        return Some(LeftOut::Key(node, *key));
+        return Some(LeftOut::Key(node, key));
     }
     let (protocol, mode) = (metadata.get("protocol"), metadata.get("mode"));
     let counts_length = !mode.is_set() && !mode.is_unknown() || mode.text() == Some("QueueLength");
