@@ -32,8 +32,9 @@ pub(crate) enum Queued {
     No,
     /// The queue or a flavor is not in the cluster, or an admission check may add more.
     Unknown,
-    /// Each flavor that Kueue may choose, if it is one; else what any of them may add.
+    /// What the only flavor of each group of resources adds.
     Certain(Additions),
+    /// What several flavors add in all, of which Kueue chooses one.
     OneOf(Additions),
 }
 

@@ -29,6 +29,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/automode-learn-instances.html>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/automode.html>
 
+use crate::cluster::placement::AUTO_MODE_GRACE;
 use crate::facts::duration::{DurationField, NillableDuration, parse};
 use crate::rules::prelude::*;
 
@@ -45,7 +46,7 @@ const HOUR: u64 = 3600;
 /// 21 days.
 const LONGEST: u64 = 504 * HOUR;
 /// `terminationGracePeriod` where it is not set.
-const GRACE: u64 = 24 * HOUR;
+const GRACE: u64 = AUTO_MODE_GRACE as u64;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !pool.is_auto_mode() || pool.object().is_partial() {

@@ -52,7 +52,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/karpenter.html>
 //! - <https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/>
 
-use super::pod_fits_no_pool::READS;
+use super::PLACEMENT_READS;
 use crate::fit::Situation;
 use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
@@ -62,7 +62,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "karpenter-on-own-nodes",
     depends_on: &[Product::Karpenter],
     kinds: &[Kind::DEPLOYMENT],
-    reads: &READS,
+    reads: &PLACEMENT_READS,
     docs: docs(include_str!("karpenter_on_own_nodes.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

@@ -55,8 +55,8 @@
 //! - <https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/deploy/installation/>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specmetadataoptions>
 
+use super::PLACEMENT_READS;
 use super::karpenter_on_own_nodes::pool_that_takes;
-use super::pod_fits_no_pool::READS;
 use crate::rules::prelude::*;
 use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, may_have_more_options, option, words};
@@ -64,7 +64,7 @@ use crate::workload::command::{OptionValue, may_have_more_options, option, words
 pub(crate) static RULE: Rule = Rule {
     id: "load-balancer-controller-without-vpc",
     kinds: &[Kind::DEPLOYMENT],
-    reads: &READS,
+    reads: &PLACEMENT_READS,
     docs: docs(include_str!("load_balancer_controller_without_vpc.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

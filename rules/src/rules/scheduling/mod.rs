@@ -28,8 +28,8 @@ use crate::fit::VOLUME_KINDS;
 use crate::karpenter::installation::INSTALLERS;
 use crate::rules::prelude::*;
 
-/// What decides where the pods of a workload run, and how many there are.
-pub(super) static AROUND_PODS: [Kind; 15 + WORKLOAD_KINDS.len()] = with_workloads(&[
+/// What decides where pods run, apart from the workloads.
+const PLACING: [Kind; 13] = [
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
     Kind::AUTO_MODE_NODE_CLASS,
@@ -43,9 +43,22 @@ pub(super) static AROUND_PODS: [Kind; 15 + WORKLOAD_KINDS.len()] = with_workload
     QUEUE_KINDS[2],
     INSTALLERS[1],
     INSTALLERS[2],
-    Kind::HPA,
-    Kind::SCALED_OBJECT,
-]);
+];
+
+/// What decides where the pods of a workload run.
+pub(super) static PLACEMENT_READS: [Kind; PLACING.len() + WORKLOAD_KINDS.len()] = with_workloads(&PLACING);
+
+/// What decides where the pods of a workload run, and how many there are.
+pub(super) static AROUND_PODS: [Kind; PLACING.len() + 2 + WORKLOAD_KINDS.len()] = with_workloads(&{
+    let mut kinds = [Kind::HPA; PLACING.len() + 2];
+    let mut at = 0;
+    while at < PLACING.len() {
+        kinds[at] = PLACING[at];
+        at += 1;
+    }
+    kinds[at] = Kind::SCALED_OBJECT;
+    kinds
+});
 
 /// Whether all nodes of a pool have accelerators, and some of them NVIDIA GPUs.
 pub(super) fn has_nvidia_gpus(pool: &NodePool<'_>) -> bool {

@@ -55,40 +55,24 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/>
 
 use crate::cluster::placement::has_controller;
-use crate::cluster::queues::{QUEUE_KINDS, is_queued};
-use crate::fit::{Change, NearestMiss, Obstacle, Proposes, Side, Situation, VOLUME_KINDS};
-use crate::karpenter::installation::INSTALLERS;
+use crate::cluster::queues::is_queued;
+use crate::fit::{Change, NearestMiss, Obstacle, Proposes, Side, Situation};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::provider::is_auto_mode_label;
 use crate::karpenter::requirement::normalise;
 use crate::lint::finding::{Location, Related};
 use crate::rules::prelude::*;
+use crate::rules::scheduling::PLACEMENT_READS;
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
 
 /// Maximum number of pools that are tried one by one before all are looked at together.
 const MAX_TRIED: usize = 8;
 
-pub(super) static READS: [Kind; 13 + WORKLOAD_KINDS.len()] = with_workloads(&[
-    Kind::NODE_POOL,
-    Kind::EC2_NODE_CLASS,
-    Kind::AUTO_MODE_NODE_CLASS,
-    Kind::RUNTIME_CLASS,
-    Kind::NODE_OVERLAY,
-    VOLUME_KINDS[0],
-    VOLUME_KINDS[1],
-    VOLUME_KINDS[2],
-    QUEUE_KINDS[0],
-    QUEUE_KINDS[1],
-    QUEUE_KINDS[2],
-    INSTALLERS[1],
-    INSTALLERS[2],
-]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
     depends_on: &[Product::Karpenter],
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: &PLACEMENT_READS,
     reports_absence: true,
     docs: docs(include_str!("pod_fits_no_pool.rs")),
     check: Check::Object(check),
