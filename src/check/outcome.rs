@@ -233,14 +233,22 @@ impl Outcome {
         let others = skipped.iter().filter(|skipped| skipped.reason != SkipReason::Ignored);
         match others.collect::<Vec<_>>().as_slice() {
             [] => {}
-            [one] => reasons.push(format!("{}: {}", one.file, one.reason.name())),
+            [one] => reasons.push(format!("{}: {}", one.file, told(one.reason))),
             all @ [first, ..] if all.iter().all(|s| s.reason == first.reason) => {
-                reasons.push(format!("{} skipped, all {}", all.len(), first.reason.name()));
+                reasons.push(format!("{} skipped, all {}", all.len(), told(first.reason)));
             }
             more => reasons.push(format!("{} skipped: --verbose lists them", more.len())),
         }
         let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
         Some(format!("no Kubernetes object found{reasons}; --allow-empty makes this a success"))
+    }
+}
+
+/// The name of a reason, with what reads such files.
+fn told(reason: SkipReason) -> String {
+    match reason.remedy() {
+        Some(remedy) => format!("{}, {remedy}", reason.name()),
+        None => reason.name().to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What text is that does not parse as YAML: a manifest with a mistake, or a script, prose or a template around one.
+//! What text is that does not parse as YAML: a manifest with a mistake, or a script or a template around one.
 
 /// Whether a text has the fields of a manifest. If it does not parse as YAML and has none of them, it is a
 /// file of another tool and is not checked; a manifest with a syntax error still contains its kind.
@@ -17,19 +17,22 @@ pub(super) fn is_manifest_text(text: &str) -> bool {
     begins_like_yaml(text) || text.lines().any(is_head_field)
 }
 
-/// Whether a text that does not parse is a script, or prose, that contains manifests. `---` within it begins no manifest, so that
-/// all documents of the file are part of it.
-pub(super) fn is_script_or_prose(text: &str) -> bool {
+/// Whether a text that does not parse is a script that contains manifests. `---` within it begins no manifest, so that all
+/// documents of the file are part of it. A sentence above a manifest makes no script: kubectl refuses the file.
+pub(super) fn is_script(text: &str) -> bool {
     if begins_like_yaml(text) {
         return false;
     }
-    if is_mime(text) {
-        return true;
-    }
-    let before: Vec<&str> = content(text).take_while(|line| !is_head_field(line)).collect();
-    let is_whole = !text.lines().any(is_head_field);
-    // One stray word above a manifest is a slip; a command or a sentence has several.
-    is_whole || before.iter().any(|line| line.split_whitespace().count() >= 3)
+    let starts_here_document = |line: &str| {
+        let word =
+            line.split_once("<<").map(|(_, rest)| rest.trim_start_matches(['-', ' ', '\'', '"', '\\']));
+        word.is_some_and(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+    };
+    let mut before = content(text).take_while(|line| !is_head_field(line));
+    is_mime(text)
+        || text.starts_with("#!")
+        || !text.lines().any(is_head_field)
+        || before.any(starts_here_document)
 }
 
 /// Whether a text has an action of a Helm template. Those in the annotations of alerts are Prometheus's own.
@@ -78,20 +81,23 @@ fn begins_like_yaml(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_template_action, is_manifest_text, is_script_or_prose};
+    use super::{has_template_action, is_manifest_text, is_script};
 
     #[test]
-    fn a_slip_above_a_manifest_is_not_prose() {
+    fn text_above_a_manifest_makes_no_script() {
         let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a\n";
         for (text, around) in [
             (format!("oops\n{pod}"), false),
             (format!("}}{{\n{pod}"), false),
-            (format!("Create the pod with\n\n{pod}"), true),
+            (format!("Create the pod with\n\n{pod}"), false),
+            (format!("$ kubectl get pod a -o yaml\n{pod}"), false),
+            (format!("<<<<<<< HEAD\n{pod}"), false),
+            (format!("#!/bin/sh\nkubectl apply -f - < a\n{pod}"), true),
             (format!("cat <<EOF | kubectl apply -f -\n{pod}EOF\n"), true),
             (format!("MIME-Version: 1.0\nContent-Type: text/cloud-config; charset=a\n\n{pod}"), true),
             ("set -eu\n".to_owned(), true),
         ] {
-            assert_eq!(is_script_or_prose(&text), around, "{text}");
+            assert_eq!(is_script(&text), around, "{text}");
         }
         assert!(is_manifest_text(&format!("Then create the pod:\n{pod}")));
         assert!(!is_manifest_text("set -eu\n  apiVersion: v1\n"));

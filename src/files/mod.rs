@@ -96,11 +96,12 @@ pub(crate) enum SkipReason {
 impl SkipReason {
     /// The reason why a file is not read that may hold manifests, and whose name is not that of one. `None` for other names.
     fn of_name(name: &OsStr) -> Option<SkipReason> {
-        const ENDS: [(&str, SkipReason); 8] = [
+        const ENDS: [(&str, SkipReason); 9] = [
             (".tf", SkipReason::Terraform),
             (".tf.json", SkipReason::Terraform),
             (".tofu", SkipReason::Terraform),
             (".tftpl", SkipReason::TerraformTemplate),
+            (".tpl", SkipReason::TerraformTemplate),
             (".j2", SkipReason::JinjaTemplate),
             (".jinja", SkipReason::JinjaTemplate),
             (".tgz", SkipReason::Archive),
@@ -116,6 +117,19 @@ impl SkipReason {
         match reason {
             SkipReason::TerraformTemplate | SkipReason::JinjaTemplate => is_manifest(end).then_some(reason),
             _ => Some(reason),
+        }
+    }
+
+    /// What reads a file that may hold manifests and was not read. `None` for files of other uses.
+    pub(crate) fn remedy(self) -> Option<&'static str> {
+        match self {
+            SkipReason::Terraform => Some("pipe the manifests that they apply to gpulint check -"),
+            SkipReason::TerraformTemplate | SkipReason::JinjaTemplate => {
+                Some("render them, and pipe that to gpulint check -")
+            }
+            SkipReason::HelmTemplate => Some("gpulint check --render, or helm template . | gpulint check -"),
+            SkipReason::Archive => Some("unpack them"),
+            _ => None,
         }
     }
 

@@ -14,7 +14,7 @@ use gpulint_rules::tree::Span;
 use gpulint_rules::{Fact, File, Kind, Object, facts_of_text};
 use rayon::prelude::*;
 
-use super::broken::{has_template_action, is_manifest_text, is_script_or_prose, mentions_kubernetes};
+use super::broken::{has_template_action, is_manifest_text, is_script, mentions_kubernetes};
 use super::filled::{flux_paths, has_placeholders};
 use super::{Folders, Input, SkipReason, Skipped, disk};
 
@@ -288,7 +288,7 @@ fn classify_documents(
     // Evaluated only if something does not parse, and at most once per file.
     let ours = LazyCell::new(|| input.named || mentions_kubernetes(source.text()));
     let first = documents.first().filter(|first| first.root().is_none());
-    let is_around = !input.named && first.is_some_and(|first| is_script_or_prose(text_of(&source, first)));
+    let is_around = !input.named && first.is_some_and(|first| is_script(text_of(&source, first)));
     let is_ours = |document: &Document| input.named || is_manifest_text(text_of(&source, document));
     let mut read = ReadOutcome::default();
     let mut kept = Vec::with_capacity(documents.len());

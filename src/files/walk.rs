@@ -83,8 +83,11 @@ pub(crate) fn find_with_unsaved(paths: &[PathBuf], stdin: &Path, unsaved: &[Path
             (Ok(data), Some(number)) if !data.is_dir() => push_stream(number),
             (Ok(data), _) if data.is_dir() => linked |= walk(path, &mut found, &mut candidates),
             (Ok(data), _) if data.is_file() => match path.file_name().and_then(SkipReason::of_name) {
+                // Many templates of Terraform are YAML: one that is named is read.
+                None | Some(SkipReason::TerraformTemplate) => {
+                    candidates.push(Candidate { input: named(path), real: None });
+                }
                 Some(reason) => found.skip(path, reason),
-                None => candidates.push(Candidate { input: named(path), real: None }),
             },
             (Ok(_), _) => {
                 found.errors.push(format!("{}: not a file", display_path(path)));

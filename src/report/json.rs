@@ -2,6 +2,7 @@
 //! describes. Members may be added within a version; removing, renaming or changing the type of one requires
 //! a new version.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
@@ -49,6 +50,7 @@ struct Summary<'a> {
     files: usize,
     objects: usize,
     skipped: Vec<Skipped<'a>>,
+    unread: BTreeMap<&'static str, usize>,
     errors: usize,
     warnings: usize,
     infos: usize,
@@ -311,6 +313,7 @@ fn root(report: &Report) -> Root<'_> {
                     partial: s.partial,
                 })
                 .collect(),
+            unread: summary.unread.iter().map(|(reason, files)| (reason.name(), *files)).collect(),
             errors: summary.errors,
             warnings: summary.warnings,
             infos: summary.infos,

@@ -72,17 +72,13 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
 /// A line for each sort of file that may hold manifests and was not read: how many there are, and what would read them.
 pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
     let of = |(reason, number): (&SkipReason, &usize)| {
-        let (what, how) = match reason {
-            SkipReason::Terraform => {
-                ("Terraform file", "pipe the manifests that they apply to gpulint check -")
-            }
-            SkipReason::TerraformTemplate => {
-                ("Terraform template", "render them, and pipe that to gpulint check -")
-            }
-            SkipReason::JinjaTemplate => ("Jinja template", "render them, and pipe that to gpulint check -"),
-            _ => ("archive", "unpack them"),
+        let what = match reason {
+            SkipReason::Terraform => "Terraform file",
+            SkipReason::TerraformTemplate => "Terraform template",
+            SkipReason::JinjaTemplate => "Jinja template",
+            _ => "archive",
         };
-        format!("{} not read: {how}", count(*number, what))
+        format!("{} not read: {}", count(*number, what), reason.remedy().unwrap_or_default())
     };
     unrendered_line(summary).into_iter().chain(summary.unread.iter().map(of)).collect()
 }

@@ -218,7 +218,9 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
         .with("main.tf", "resource \"kubectl_manifest\" \"pool\" {}\n")
         .with("modules/pools/main.tf", "")
         .with("modules/pools/pool.yaml.tftpl", "kind: NodePool\n")
+        .with("modules/pools/class.yaml.tpl", "kind: EC2NodeClass\n")
         .with("user-data.sh.tftpl", "")
+        .with("user-data.sh.tpl", "")
         .with("playbook/pool.yml.j2", "kind: NodePool\n")
         .with("charts/karpenter-1.9.0.tgz", "")
         .with(".terraform/modules/x/main.tf", "")
@@ -227,7 +229,7 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
         .with("ignored.tf", "");
     let lines = "\
 2 Terraform files not read: pipe the manifests that they apply to gpulint check -
-1 Terraform template not read: render them, and pipe that to gpulint check -
+2 Terraform templates not read: render them, and pipe that to gpulint check -
 1 Jinja template not read: render them, and pipe that to gpulint check -
 1 archive not read: unpack them
 ";
@@ -239,7 +241,9 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
     };
     assert_eq!(sorted(out.split_once('\n').unwrap().1), sorted(lines), "{out}");
     // A file that is named is named as what it is.
-    folder.run(&["check", "main.tf"]).exits(2).complains("no Kubernetes object found (main.tf: terraform)");
+    folder.run(&["check", "main.tf"]).exits(2).complains(
+        "no Kubernetes object found (main.tf: terraform, pipe the manifests that they apply to gpulint check -)",
+    );
     let folder = folder.with("a.yaml", CONFIG_MAP);
     let out = folder.run(&["check"]).exits(0).out;
     assert!(
@@ -247,6 +251,11 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
         "{out}"
     );
     assert_eq!(folder.run(&["check", "-q"]).exits(0).out, "");
+    let unread = &folder.run(&["check", "--format", "json"]).json()["summary"]["unread"];
+    assert_eq!(unread["terraform"], 2, "{unread}");
+    assert_eq!(unread["terraform-template"], 2, "{unread}");
+    // A template that is named is read.
+    folder.run(&["check", "modules/pools/class.yaml.tpl"]).exits(1);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle};
 
 use super::build::{TreeBuilder, error_span};
 use super::go_yaml::{GoYamlCopy, alias_keys};
-use super::syntax_error::explain;
+use super::syntax_error::{explain, merge_conflict};
 use super::{Document, ParseDiagnostic, ParseDiagnosticKind, Source};
 use crate::source::fast_path::{parse_outline, parse_simple};
 use crate::tree::Span;
@@ -193,13 +193,18 @@ impl<'s> ChunkParser<'s> {
             return;
         }
         let text = self.source.text();
-        let (kind, message, help) = if matches!(kind, ErrorKind::RecursionLimitExceeded) {
+        let start = build.map_or(self.ended_at, |build| build.start);
+        let conflict = merge_conflict(text, start as usize..self.chunk.end);
+        let at = conflict.map_or(at, |line| line as u32);
+        let (kind, message, help) = if conflict.is_some() {
+            let help = "keep one side, and remove the lines of `<<<<<<<`, `=======` and `>>>>>>>`";
+            (ParseDiagnosticKind::Syntax, "a merge conflict is not resolved".to_owned(), Some(help))
+        } else if matches!(kind, ErrorKind::RecursionLimitExceeded) {
             (ParseDiagnosticKind::Limit, "nesting is deeper than 255 levels".to_owned(), None)
         } else {
             let (known, help) = explain(kind, text, at as usize).unzip();
             (ParseDiagnosticKind::Syntax, known.unwrap_or_else(|| describe(info)), help)
         };
-        let start = build.map_or(self.ended_at, |build| build.start);
         let mut document = Document::broken(
             Span::new(start, self.chunk.end as u32),
             ParseDiagnostic { kind, span: error_span(text, at), message, help, other: None, key_path: None },

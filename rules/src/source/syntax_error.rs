@@ -1,5 +1,7 @@
 //! Explains syntax errors in terms of the text instead of the parser's state.
 
+use std::ops::Range;
+
 use granit_parser::ErrorKind;
 
 /// Maximum number of lines above an error that are examined.
@@ -93,6 +95,13 @@ pub(super) fn explain(kind: &ErrorKind, text: &str, at: usize) -> Option<(String
         )),
         _ => None,
     }
+}
+
+/// The start of the first marker that Git wrote for a merge conflict in a range of the text.
+pub(super) fn merge_conflict(text: &str, range: Range<usize>) -> Option<usize> {
+    let part = text.get(range.clone())?;
+    let mut markers = part.match_indices("<<<<<<< ").map(|(at, _)| range.start + at);
+    markers.find(|at| *at == 0 || text.as_bytes()[at - 1] == b'\n')
 }
 
 fn unclosed_quote() -> (String, &'static str) {
@@ -324,6 +333,7 @@ mod tests {
                 "this line ends the text that begins in line 1, because it is indented less",
             ),
             ("a: 1\nb\nc: 2\n", 2, "this line has no `key:`"),
+            ("a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> c\n", 2, "a merge conflict is not resolved"),
             ("a: \"\\d\"\n", 1, "`\\` begins an escape that YAML does not know"),
         ] {
             let file = File::read(Source::from_text("a.yaml", text));
