@@ -159,10 +159,29 @@ impl Cluster {
 
     /// Whether both are certainly in one cluster. Files that the kustomization of their folder does not list are not.
     pub(crate) fn surely_pairs(&self, a: &Object, b: &Object) -> bool {
-        let is_left_out = |o: &Object| o.origin().is_some_and(|origin| origin.source.is_left_out());
-        self.bond() == Bond::Certain && !is_left_out(a) && !is_left_out(b)
+        self.is_complete()
+            || self.bond() == Bond::Certain && !is_left_out(a) && !is_left_out(b)
             || company(a, b) <= Company::Kustomization
     }
+
+    /// Whether both are in one cluster if each folder is applied as a whole, as `kubectl apply -f FOLDER` does. An
+    /// object of which the folder has two versions is an alternative: one of them is applied, not known which.
+    pub(crate) fn likely_pairs(&self, a: &Object, b: &Object) -> bool {
+        let is_plain = |o: &Object| routes(o).is_empty() && !is_left_out(o) && self.is_only_version(o);
+        self.surely_pairs(a, b) || company(a, b) == Company::Folder && is_plain(a) && is_plain(b)
+    }
+
+    /// Whether no other object of the folder has the identity of this one.
+    fn is_only_version(&self, object: &Object) -> bool {
+        let id = object.id();
+        let same = self.all(&id.group, &id.kind, object.namespace_or_default(), &id.name);
+        same.iter().all(|other| other.ptr_eq(object) || company(object, other) > Company::Folder)
+    }
+}
+
+/// Whether a kustomization of the folder leaves the file of an object out.
+fn is_left_out(object: &Object) -> bool {
+    object.origin().is_some_and(|origin| origin.source.is_left_out())
 }
 
 #[cfg(test)]
@@ -170,6 +189,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::{Company, company};
+    use crate::cluster::Cluster;
     use crate::file::File;
     use crate::object::Object;
     use crate::source::{KustomizeRoute, Source};
@@ -204,6 +224,24 @@ mod tests {
             let (a, b) = (object(a, "Deployment", &[]), object(b, "Deployment", &[]));
             assert_eq!((company(&a, &b), company(&b, &a)), (expected, expected));
         }
+    }
+
+    #[test]
+    fn files_of_a_folder_are_applied_together_without_alternatives() {
+        let pair = |others: &[&str]| {
+            let objects = [("x/web.yaml", "web"), ("x/job.yaml", "job")];
+            let others = others.iter().map(|path| (*path, "web"));
+            let text = |name| format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{}}\n");
+            let files: Vec<File> = (objects.into_iter().chain(others))
+                .map(|(path, name)| File::read(Source::from_text(path, &text(name))))
+                .collect();
+            let objects: Vec<Object> = files.iter().map(|file| file.objects[0].clone()).collect();
+            let cluster = Cluster::new(false).with_objects(objects.clone());
+            (cluster.likely_pairs(&objects[0], &objects[1]), cluster.surely_pairs(&objects[0], &objects[1]))
+        };
+        assert_eq!(pair(&[]), (true, false));
+        assert_eq!(pair(&["y/web.yaml", "x/y/web.yaml"]), (true, false));
+        assert_eq!(pair(&["x/web-small.yaml"]), (false, false));
     }
 
     #[test]

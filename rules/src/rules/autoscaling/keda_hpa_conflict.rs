@@ -144,7 +144,7 @@ fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&
 /// An error if both are certainly applied together, information if a kustomization lists only one of two files in its
 /// folder.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
-    if ctx.cluster().is_complete() || ctx.cluster().surely_pairs(object, other) {
+    if ctx.cluster().surely_pairs(object, other) {
         Severity::Error
     } else if company(object, other) == Company::Folder
         && routes(object).is_empty() != routes(other).is_empty()

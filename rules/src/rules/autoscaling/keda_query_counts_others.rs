@@ -127,7 +127,7 @@ fn other_server<'a>(workload: &Object, engine: &str, ctx: &Context<'a>) -> Optio
             && !other.is_partial()
             && crate::workload::template::replicas(other) != Some(0)
             && runs(other, engine)
-            && cluster.surely_pairs(workload, other)
+            && cluster.likely_pairs(workload, other)
             && ctx.pairs_with(other)
             && may_be_scraped(other, ctx)
     })

@@ -55,7 +55,7 @@ fn is_intended(
         || workload.is_patched_by_kustomize()
         || has_added_labels(workload)
         || service.namespace() != workload.namespace()
-        || !ctx.cluster().surely_pairs(service, workload);
+        || !ctx.cluster().likely_pairs(service, workload);
     let templates = templates(workload);
     let runs = workload_kind(workload).is_some_and(|row| !row.replicas.is_empty());
     let ([template], true, false) = (templates.as_slice(), runs, unclear) else {

@@ -108,7 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// An error where both are applied together for certain; `None` where they may belong to two clusters.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Option<Severity> {
-    if ctx.cluster().is_complete() || ctx.cluster().surely_pairs(object, other) {
+    if ctx.cluster().surely_pairs(object, other) {
         return Some(Severity::Error);
     }
     let folder = |object: &Object| {

@@ -166,7 +166,7 @@ fn labelled<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Opti
             && !workload.is_partial()
             && !workload.is_patched_by_kustomize()
             && !has_added_labels(workload)
-            && ctx.cluster().surely_pairs(object, workload)
+            && ctx.cluster().likely_pairs(object, workload)
             && selector::matches(selector, &workload.path(&["metadata", "labels"]).entries()) == Some(true)
     })?;
     Some(&found.object)

@@ -77,10 +77,10 @@ pub(in crate::rules) fn has_known_images(object: &Object) -> bool {
         && all.iter().flat_map(Template::containers).all(|container| container.get("image").text().is_some())
 }
 
-/// Whether two objects are certainly applied to one cluster, under two names.
+/// Whether two objects are applied to one cluster, under two names.
 pub(in crate::rules) fn run_together(a: &Object, b: &Object, cluster: &Cluster) -> bool {
     a.name() != b.name()
-        && cluster.surely_pairs(a, b)
+        && cluster.likely_pairs(a, b)
         && !a.is_patched_by_kustomize()
         && !b.is_patched_by_kustomize()
 }

@@ -95,7 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let selected: Vec<&Object> =
         workloads.iter().map(|workload| &workload.object).filter(|workload| answers(workload)).collect();
     let first = *selected.iter().find(|workload| !runs_as_job(workload))?;
-    if !ctx.cluster().surely_pairs(object, first) {
+    if !ctx.cluster().likely_pairs(object, first) {
         return None;
     }
     let cluster = ctx.cluster();
@@ -111,7 +111,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             ellipsize(&theirs, 24),
             other.display_name()
         );
-        report(&selector, message, first, other, ctx).severity(Severity::Error);
+        let severity = if cluster.surely_pairs(first, other) { Severity::Error } else { Severity::Warning };
+        report(&selector, message, first, other, ctx).severity(severity);
         return None;
     }
     // A job ends before anybody would find out that it is behind a Service.

@@ -101,7 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             // A headless Service and an external name have no address, and set no variables.
             let has_address = spec.get("clusterIP").text() != Some("None") && kind != Some("ExternalName");
             has_address
-                && ((explicit && ctx.pairs_with(service)) || ctx.cluster().surely_pairs(object, service))
+                && ((explicit && ctx.pairs_with(service)) || ctx.cluster().likely_pairs(object, service))
                 && !spec.get("clusterIP").is_unknown()
                 && !routes(service).iter().any(|route| route.renames)
         }) else {

@@ -188,7 +188,7 @@ fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Opt
         let known = !workload.is_namespace_unknown() && !workload.is_partial();
         explicit
             && known
-            && ctx.cluster().surely_pairs(service, workload)
+            && ctx.cluster().likely_pairs(service, workload)
             && templates(workload).iter().any(|t| selector::includes(wanted, &t.labels()) == Some(true))
     });
     found.filter(|workload| !sets_namespace(service) && !sets_namespace(workload))
@@ -201,6 +201,6 @@ fn others_make_pods(service: &Object, ctx: &Context<'_>) -> bool {
     makers.0.iter().any(|other| {
         let id = other.id();
         (id.namespace_or_default() == namespace || id.namespace().is_none())
-            && ctx.cluster().surely_pairs(service, other)
+            && ctx.cluster().likely_pairs(service, other)
     })
 }

@@ -92,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 continue;
             };
             if claim.is_partial()
-                || !ctx.cluster().surely_pairs(object, claim)
+                || !ctx.cluster().likely_pairs(object, claim)
                 || source.get("readOnly").is_set()
             {
                 continue;

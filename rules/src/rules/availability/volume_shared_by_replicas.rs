@@ -94,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(claim) = name.text().and_then(|name| ctx.cluster().unique(CLAIM, namespace, name)) else {
             continue;
         };
-        if claim.is_partial() || !ctx.cluster().surely_pairs(object, claim) {
+        if claim.is_partial() || !ctx.cluster().likely_pairs(object, claim) {
             continue;
         }
         let Some(mode) = single_node_mode(claim) else {

@@ -61,7 +61,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let replicas = resource.get("replicas").int();
         let users = ctx.cluster().views().requesting(&renamed);
         let server = users.iter().find(|user| {
-            ctx.cluster().surely_pairs(object, user)
+            ctx.cluster().likely_pairs(object, user)
                 && crate::workload::class::classify(user).serves_requests()
         });
         let pods = replicas.map_or("several".to_owned(), |n| n.to_string());

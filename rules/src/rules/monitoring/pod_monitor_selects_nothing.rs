@@ -191,7 +191,7 @@ fn of_workloads<'i>(
                 template.all_containers().all(|container| !container.get("ports").has_unknown())
                     && !template.spec.has_unknown_key()
                     && !template.spec.get("containers").is_unknown();
-            if !is_plain || !is_whole || !ports_known || !ctx.cluster().surely_pairs(object, workload) {
+            if !is_plain || !is_whole || !ports_known || !ctx.cluster().likely_pairs(object, workload) {
                 return None;
             }
             pods.push(template);

@@ -155,7 +155,7 @@ fn uses(workload: &Object, object: &Object, ctx: &Context<'_>) -> bool {
         claim.is_some_and(|claim| {
             !claim.is_partial()
                 && !claim.is_patched_by_kustomize()
-                && ctx.cluster().surely_pairs(workload, claim)
+                && ctx.cluster().likely_pairs(workload, claim)
                 && claim_of(&claim.get("spec"))
         })
     };

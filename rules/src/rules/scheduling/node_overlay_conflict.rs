@@ -84,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (name, other) = (object.display_name(), winner.object.display_name());
     let example = conflict.example;
     let of_pools = |overlay: &Overlay<'_>| overlay.requirements.iter().any(|(key, _)| is_of_pools(key));
-    let together = ctx.cluster().is_complete() || ctx.cluster().surely_pairs(object, winner.object);
+    let together = ctx.cluster().surely_pairs(object, winner.object);
     let finding = ctx.report(
         &conflict.own,
         format!(

@@ -74,7 +74,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let index = ctx.cluster();
     // Examples of one folder are often alternatives.
-    let certain = |other: &Object| index.is_complete() || index.surely_pairs(object, other);
+    let certain = |other: &Object| index.surely_pairs(object, other);
     let group = index.views().overlap_group(&own);
     let named = |other: &OverlapGroup| {
         NodePool::new(other.object()).is_some_and(|other| is_selected_by_name(&other, ctx))

@@ -113,7 +113,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     // Examples of one folder are often alternatives.
-    let certain = |a: &Object, b: &Object| index.is_complete() || index.surely_pairs(a, b);
+    let certain = |a: &Object, b: &Object| index.surely_pairs(a, b);
     let near = |workload: &&Object| certain(object, workload);
     let servers: Vec<&Object> = used.serving.iter().filter(near).collect();
     let mut pairs = used.training.iter().filter(near).flat_map(|run| {

@@ -234,7 +234,7 @@ fn config_key(object: &Object, reference: &Node<'_>, ctx: &mut Context<'_>) -> O
     let text = key.text()?;
     let (data, binary) = (map.get("data"), map.get("binaryData"));
     let hidden = [&data, &binary].iter().any(|part| part.is_unknown() || part.has_unknown_key());
-    if hidden || map.is_partial() || map.is_patched_by_kustomize() || !ctx.cluster().surely_pairs(object, map)
+    if hidden || map.is_partial() || map.is_patched_by_kustomize() || !ctx.cluster().likely_pairs(object, map)
     {
         return None;
     }

@@ -103,7 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let (resource, _) = templates.iter().find_map(first_accelerator)?;
     let queues = ctx.cluster().in_namespace(LOCAL_QUEUE, namespace);
-    let queues: Vec<&Object> = queues.filter(|queue| ctx.cluster().surely_pairs(object, queue)).collect();
+    let queues: Vec<&Object> = queues.filter(|queue| ctx.cluster().likely_pairs(object, queue)).collect();
     if queues.iter().any(|queue| queue.name() == "default") {
         return None;
     }
