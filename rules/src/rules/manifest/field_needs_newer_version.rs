@@ -33,6 +33,7 @@ use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::manifest::message_parts::quoted_field;
 use crate::rules::manifest::since::{self, Since};
 use crate::rules::prelude::*;
+use crate::schema;
 
 pub(crate) static RULE: Rule = Rule {
     id: "field-needs-newer-version",
@@ -69,6 +70,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         if let Some(needed) = row.range.since.filter(|first| installed < *first) {
             for node in row.nodes(object) {
+                // A definition of the user is the one in the cluster, whatever the version says.
+                if schema::accepted_by_definition(object, &node.pointer(), ctx.definitions()) == Some(true) {
+                    continue;
+                }
                 report(&node, row, needed, installed, ctx);
             }
         }
