@@ -7,7 +7,8 @@
 //! nodes on which the pods that it started them for do not fit, and then the next ones.
 //!
 //! # Fix
-//! Move the settings to `spec.kubelet`.
+//! Move the settings to `spec.kubelet`. With `amiFamily: Custom` Karpenter adds nothing to user data: write
+//! them in both places.
 //!
 //! # Example
 //! ```yaml,diff
@@ -52,6 +53,9 @@ const FIELDS: [(&str, &str, &str); 3] = [
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let text = class.user_data()?;
     let kubelet = class.get("kubelet");
+    // Karpenter gives the settings to the kubelet itself, except with custom user data.
+    let is_custom = class.get("amiFamily").text() == Some("Custom");
+    let too = if is_custom { " as well" } else { "" };
     let sets = |(field, flag, setting): &(&str, &str, &str)| {
         significant_lines(text).any(|line| is_set_by(line, field, flag, setting))
     };
@@ -63,7 +67,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let start = line.as_ptr() as usize - text.as_ptr() as usize;
         ctx.report(&node, "user data sets `maxPodsExpression` of nodeadm, which Karpenter does not count")
             .at_key()
-            .help("write the number as `spec.kubelet.maxPods`, from which Karpenter computes what a node offers")
+            .help(format!("write the number as `spec.kubelet.maxPods`{too}, from which Karpenter computes what a node offers"))
             .at_part(object, &node, start..start + line.len());
         return None;
     }
@@ -74,7 +78,9 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         format!("user data sets `{field}` of the kubelet, which Karpenter does not count"),
     )
     .at_key()
-    .help(format!("write it as `spec.kubelet.{field}`, from which Karpenter computes what a node offers"));
+    .help(format!(
+        "write it as `spec.kubelet.{field}`{too}, from which Karpenter computes what a node offers"
+    ));
     None
 }
 

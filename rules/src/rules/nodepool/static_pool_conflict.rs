@@ -29,12 +29,14 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
 
+use crate::karpenter::minors;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "static-pool-conflict",
     kinds: &[Kind::NODE_POOL],
     rejected_by: &[Authority::ApiServer],
+    depends_on: &[Product::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("static_pool_conflict.rs")),
     check: Check::Object(check),
@@ -43,6 +45,11 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let pool = NodePool::new(object).filter(NodePool::is_static)?;
+    // A version without static pools ignores `replicas`, which another rule reports.
+    let version = pool.provider().karpenter_version(ctx.platform());
+    if !minors::states(version, "NodePool", "spec/replicas", "field", "-") {
+        return None;
+    }
     let weight = object.path(&["spec", "weight"]);
     if weight.is_set() {
         ctx.report(&weight, "`weight` is not allowed on a static pool (`replicas`)")
