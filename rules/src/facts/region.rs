@@ -47,9 +47,46 @@ pub(crate) fn of_zone(zone: &str) -> Option<&str> {
     (is_letter || is_beyond).then_some(region)
 }
 
+/// The region of a zone id, among known regions: `us-west-2` of `usw2-az1`.
+pub(crate) fn of_zone_id<'r>(id: &str, regions: impl IntoIterator<Item = &'r str>) -> Option<&'r str> {
+    let (short, zone) = id.split_once("-az")?;
+    let is_zone = !zone.is_empty() && zone.bytes().all(|byte| byte.is_ascii_digit());
+    regions.into_iter().find(|region| is_zone && abbreviated(region) == short)
+}
+
+/// A region as zone ids write it: `usgw1` for `us-gov-west-1`.
+fn abbreviated(region: &str) -> String {
+    let mut parts = region.split('-');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |short, part| match part {
+        "northeast" => short + "ne",
+        "northwest" => short + "nw",
+        "southeast" => short + "se",
+        "southwest" => short + "sw",
+        number if number.starts_with(|c: char| c.is_ascii_digit()) => short + number,
+        word => short + &word[..word.len().min(1)],
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{OTHER_REGIONS, is_name, of_zone};
+    use super::{OTHER_REGIONS, is_name, of_zone, of_zone_id};
+
+    #[test]
+    fn zone_ids_are_of_the_region_that_they_abbreviate() {
+        let regions = ["us-east-1", "us-gov-west-1", "ap-southeast-2", "ca-central-1"];
+        for (id, region) in [
+            ("use1-az4", Some("us-east-1")),
+            ("usgw1-az1", Some("us-gov-west-1")),
+            ("apse2-az3", Some("ap-southeast-2")),
+            ("cac1-az1", Some("ca-central-1")),
+            ("usw2-az1", None),
+            ("use1-az", None),
+            ("us-east-1a", None),
+        ] {
+            assert_eq!(of_zone_id(id, regions), region, "{id}");
+        }
+    }
 
     #[test]
     fn zones_are_of_the_region_before_them() {

@@ -1,8 +1,8 @@
 //! NodePools by the properties that rules search for.
 
-use crate::catalog::ZONE;
+use crate::catalog::{self, ZONE, ZONE_ID};
 use crate::cluster::table::{View, ViewSlot};
-use crate::facts::region::of_zone;
+use crate::facts::region::{of_zone, of_zone_id};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::normalise;
 use crate::kind::Kind;
@@ -62,14 +62,18 @@ impl View for PoolsByRegion {
 
 /// The zones that a pool lists in its requirements and its label, with their regions.
 pub(crate) fn listed_zones<'a>(pool: &NodePool<'a>) -> impl Iterator<Item = (Node<'a>, &'a str)> + use<'a> {
-    let label = pool.labels().get(ZONE);
-    let listed = pool.requirements().items().filter(|item| {
-        item.get("key").text().is_some_and(|key| normalise(key) == ZONE)
-            && item.get("operator").text() == Some("In")
-    });
-    let values = listed.flat_map(|item| item.get("values").items()).chain(std::iter::once(label));
-    values.filter_map(|node| {
-        let region = of_zone(node.text()?)?;
+    let of_key = |key: &'static str| {
+        let listed = pool.requirements().items().filter(move |item| {
+            item.get("key").text().is_some_and(|text| normalise(text) == key)
+                && item.get("operator").text() == Some("In")
+        });
+        let values = listed.flat_map(|item| item.get("values").items());
+        values.chain(std::iter::once(pool.labels().get(key)))
+    };
+    let zones = of_key(ZONE).filter_map(|node| of_zone(node.text()?).map(|region| (node.clone(), region)));
+    let ids = of_key(ZONE_ID).filter_map(|node| {
+        let region = of_zone_id(node.text()?, catalog::regions().iter().copied())?;
         Some((node, region))
-    })
+    });
+    zones.chain(ids)
 }

@@ -1,5 +1,6 @@
 //! Comments on the budgets of a NodePool that show which time zone their schedules were written for.
 
+use crate::facts::timezone::is_known;
 use crate::object::Object;
 use crate::tree::node::Node;
 
@@ -44,6 +45,12 @@ pub(super) fn budget_comments(object: &Object, list: &Node<'_>) -> Vec<String> {
 pub(super) fn local_time_word(comment: &str) -> Option<(String, bool)> {
     if let Some(zone) = ZONES.iter().find(|zone| has_word(comment, &[zone])) {
         return Some(((*zone).to_owned(), true));
+    }
+    // A zone of the time zone database, such as `Europe/Berlin`. Those of `Etc` are UTC or count from it.
+    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '+');
+    let mut names = comment.split(|c: char| !letter(c)).filter(|name| name.contains('/'));
+    if let Some(zone) = names.find(|name| !name.starts_with("Etc/") && is_known(name)) {
+        return Some((zone.to_owned(), true));
     }
     let lower = comment.to_lowercase();
     let at = LOCAL_WORDS.iter().find_map(|word| lower.find(word))?;

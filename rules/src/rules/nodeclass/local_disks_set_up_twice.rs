@@ -45,7 +45,12 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if class.raid0() != Some(true) {
         return None;
     }
-    let command = significant_lines(class.user_data()?).find_map(sets_up_disks)?;
+    let text = class.user_data()?;
+    // The only volume holds the system, so that other devices are local disks, unless the script attaches volumes.
+    let mappings = class.get("blockDeviceMappings");
+    let names_volumes = ["/dev/xvd", "/dev/sd", "attach-volume"].iter().any(|word| text.contains(word));
+    let has_one_volume = !mappings.has_unknown() && mappings.items().count() == 1 && !names_volumes;
+    let command = significant_lines(text).find_map(|line| sets_up_disks(line, has_one_volume))?;
     let node = class.get("userData");
     let policy = class.get("instanceStorePolicy");
     ctx.report(
@@ -59,8 +64,8 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The program of a line that writes to local disks. EBS volumes are NVMe devices as well, so that a line has to name an
-/// array, or local disks in a way that EBS volumes have not.
-fn sets_up_disks(line: &str) -> Option<&str> {
+/// array, or local disks in a way that EBS volumes have not, unless the node has one volume alone.
+fn sets_up_disks(line: &str, has_one_volume: bool) -> Option<&str> {
     // A NodeConfig's field, and the helper of Amazon Linux.
     if line.starts_with("strategy:") && line.contains("RAID") {
         return None;
@@ -77,7 +82,9 @@ fn sets_up_disks(line: &str) -> Option<&str> {
         let found = match program {
             "mdadm" => rest.iter().any(|word| matches!(*word, "--create" | "-C")),
             "setup-local-disks" => rest.iter().any(|word| matches!(*word, "raid0" | "raid10" | "mount")),
-            name if name.starts_with("mkfs") => names_local || is_on("/dev/md") || is_on("vg_"),
+            name if name.starts_with("mkfs") => {
+                names_local || is_on("/dev/md") || is_on("vg_") || has_one_volume && is_on("/dev/nvme")
+            }
             "pvcreate" | "vgcreate" => names_local || is_on("/dev/nvme"),
             "zpool" => rest.first() == Some(&"create") && is_on("nvme"),
             _ => false,

@@ -69,8 +69,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .iter()
             .map(|one| match resource {
                 "cpu" => allocatable(one, None, &options).cpu,
-                // The estimate of the hypervisor's share is a setting.
-                "memory" => i128::from(one.memory_mib) * 1024 * 1024 * 1000,
+                // How much of it the hypervisor and the kubelet keep are settings; they always keep something.
+                "memory" => i128::from(one.memory_mib) * 1024 * 1024 * 1000 - 1,
                 "pods" | "ephemeral-storage" => i128::MAX,
                 resource if crate::workload::gpu::INSTANCE_RESOURCES.contains(&resource) => {
                     i128::from(one.devices(resource)) * 1000
@@ -80,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .max()?;
         if wanted > most {
             let have = if resource == "memory" {
-                format!("{} MiB", most / (1024 * 1024 * 1000))
+                format!("less than {} MiB", (most + 1) / (1024 * 1024 * 1000))
             } else {
                 thousandths(most)
             };
