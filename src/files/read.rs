@@ -11,12 +11,15 @@ use std::sync::Arc;
 use gpulint_rules::source;
 use gpulint_rules::source::{Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source};
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Fact, File, Kind, Object, facts_of_text};
+use gpulint_rules::{Fact, File, Kind, Object, facts_of_text, minor_of, pins_of};
 use rayon::prelude::*;
 
 use super::broken::{has_template_action, is_manifest_text, is_script, mentions_kubernetes};
 use super::filled::{flux_paths, has_placeholders};
 use super::{Folders, Input, SkipReason, Skipped, disk};
+
+/// The files that list charts.
+const CHART_LISTS: [&str; 3] = ["Chart.yaml", "helmfile.yaml", "helmfile.yml"];
 
 /// Number of bytes of text that one thread parses at a time.
 const PARSE_CHUNK_BYTES: usize = 256 * 1024;
@@ -113,7 +116,7 @@ impl Content {
             Ok(Some(bytes)) if is_binary(&bytes, input) => skip(SkipReason::NotText, bytes),
             Ok(Some(bytes)) if is_foreign_json(&bytes, input) => skip(SkipReason::Foreign, bytes),
             Ok(Some(bytes)) if is_foreign_yaml(&bytes, input) && !folders.is_patch(input) => {
-                let facts = std::str::from_utf8(&bytes).map(facts_of_text).unwrap_or_default();
+                let facts = facts_of(input, &bytes);
                 match skip(SkipReason::Foreign, bytes) {
                     Content::Read(read) => Content::Read(ReadOutcome { facts, ..read }),
                     other => other,
@@ -143,8 +146,25 @@ pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: V
     let source = source.with_left_out(folders.is_left_out(input));
     let source = Arc::new(source);
     let documents = parse(&source);
-    let facts = facts_of_text(source.text());
+    let facts = facts_of(input, source.text().as_bytes());
     ReadOutcome { facts, ..classify_documents(input, source, documents, folders.is_patch(input)) }
+}
+
+/// What a file shows of the cluster beside its manifests: the charts that it installs as well, if it is a chart or a helmfile.
+fn facts_of(input: &Input, bytes: &[u8]) -> Vec<(Fact, u32)> {
+    let mut facts = std::str::from_utf8(bytes).map(facts_of_text).unwrap_or_default();
+    let name = input.display_path.rsplit('/').next().unwrap_or_default();
+    if CHART_LISTS.contains(&name) {
+        let source = Source::new(name, bytes.to_vec());
+        for root in source::read(&source).iter().filter_map(Document::root) {
+            pins_of(&root, name, &mut |product, node, text| {
+                let line = node.span().map(|span| source.lines().position(source.text(), span.start).line);
+                let version = minor_of(text).map(|version| Fact::Version(product, version));
+                facts.extend(version.zip(line));
+            });
+        }
+    }
+    facts
 }
 
 /// Whether a file that the user did not name is a template of Terraform, judging by its name.

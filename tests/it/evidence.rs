@@ -22,9 +22,17 @@ fn versions_are_taken_from_what_installs_a_product() {
     let terraform =
         "resource \"helm_release\" \"karpenter\" {\n  chart   = \"karpenter\"\n  version = \"0.37.6\"\n}\n";
     let charts = "resources: [pool.yaml]\nhelmCharts:\n  - name: karpenter\n    version: 0.37.6\n";
-    for (file, text, line) in
-        [("release.yaml", release, 6), ("terraform/main.tf", terraform, 3), ("kustomization.yaml", charts, 4)]
-    {
+    let addons = "module \"addons\" {\n  karpenter = {\n    chart_version = \"0.37.6\"\n  }\n}\n";
+    let chart = "apiVersion: v2\nname: platform\nversion: 0.1.0\ndependencies:\n  - name: karpenter\n    version: 0.37.6\n    repository: oci://public.ecr.aws/karpenter\n";
+    let helmfile = "releases:\n  - name: karpenter\n    chart: oci://public.ecr.aws/karpenter/karpenter\n    version: 0.37.6\n";
+    for (file, text, line) in [
+        ("release.yaml", release, 6),
+        ("terraform/main.tf", terraform, 3),
+        ("eks.tf", addons, 3),
+        ("kustomization.yaml", charts, 4),
+        ("karpenter/Chart.yaml", chart, 6),
+        ("helmfile.yaml", helmfile, 4),
+    ] {
         let folder = Folder::new().with("pool.yaml", POOL).with(file, text);
         assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", file, line])], "{file}");
         let run = folder.run(&["check", "-f", "concise", "--verbose"]).exits(0);

@@ -103,6 +103,11 @@ pub fn pins_of<'a>(root: &Node<'a>, name: &str, add: &mut dyn FnMut(Product, Nod
     let spec = root.get("spec");
     match (name, root.get("kind").text()) {
         ("Chart.yaml", _) => pins.charts(&root.get("dependencies")),
+        ("helmfile.yaml" | "helmfile.yml", _) => {
+            for release in root.get("releases").items() {
+                pins.chart(&release.get("chart"), release.get("version"));
+            }
+        }
         ("kustomization.yaml" | "kustomization.yml" | "Kustomization", _) => {
             pins.charts(&root.get("helmCharts"));
         }
@@ -196,12 +201,14 @@ impl<'a> Pins<'_, 'a> {
 }
 
 /// The versions in a file of Terraform, each with its line, counted from 1: those of EKS, and of the charts of `helm_release`
-/// resources, where they are literals.
+/// resources and of the add-ons of EKS Blueprints, where they are literals.
 pub fn pins_of_terraform(text: &str) -> Vec<(Product, &str, u32)> {
     let mut found = Vec::new();
     // The chart and the version of the release whose block is open.
     type Release<'t> = (Option<Product>, Option<(&'t str, u32)>);
     let mut release: Option<Release<'_>> = None;
+    // The add-on whose block is open.
+    let mut addon: Option<Product> = None;
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
         if line.starts_with("resource") && line.contains("\"helm_release\"") {
@@ -215,6 +222,15 @@ pub fn pins_of_terraform(text: &str) -> Vec<(Product, &str, u32)> {
         };
         if let Some(version) = value("cluster_version").or_else(|| value("kubernetes_version")) {
             found.push((Product::Kubernetes, version, number));
+        }
+        let block = line.strip_suffix('{').and_then(|start| start.trim_end().strip_suffix('='));
+        match block {
+            Some(name) => addon = product_of_chart(name.trim()),
+            None if line.starts_with('}') => addon = None,
+            None => {}
+        }
+        if let Some((product, version)) = addon.zip(value("chart_version")) {
+            found.push((product, version, number));
         }
         let Some((product, version)) = &mut release else { continue };
         *product = product.or_else(|| value("chart").and_then(product_of_chart));
@@ -410,6 +426,9 @@ mod tests {
 
     #[test]
     fn terraform_names_charts_and_clusters() {
+        let addons = "module \"addons\" {\n  enable_karpenter = true\n  karpenter = {\n    chart_version = \"0.37.6\"\n  }\n\
+                      \x20 argocd = {\n    chart_version = \"7.1.0\"\n  }\n}\n";
+        assert_eq!(pins_of_terraform(addons), [(Product::Karpenter, "0.37.6", 4)]);
         let text = "module \"eks\" {\n  cluster_version   = \"1.33\" # EKS\n}\n\
                     resource \"helm_release\" \"karpenter\" {\n  chart = \"karpenter\"\n  version = \"1.8.2\"\n}\n\
                     resource \"helm_release\" \"other\" {\n  version = \"3.1.0\"\n  chart = \"other\"\n}\n\
