@@ -17,7 +17,9 @@ mod capacity;
 mod domains;
 mod expressions;
 mod known;
+mod label_obstacles;
 mod obstacles;
+mod other_nodes;
 mod pools;
 mod read;
 mod remedies;
@@ -46,10 +48,11 @@ pub(crate) use capacity::counts;
 pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};
 use known::Known;
 pub(crate) use obstacles::Proposes;
+pub(crate) use other_nodes::{label_of_other_nodes, required_labels};
 pub(crate) use pools::{keepers_on, starts_nodes};
 use read::RuntimeClasses;
 pub(crate) use read::{class_object, objects};
-
+pub(crate) use settings::min_values_policy;
 pub(crate) use standing::BeyondStandingNodes;
 
 pub use pools::{Ceiling, GpuModel, Keeper, PoolOverview, PoolSummary, Tenant, gpu_name, gpus_of};
@@ -426,8 +429,14 @@ impl<'c> Situation<'c> {
             }
         }
         rejected.sort_by_key(|(_, depth)| std::cmp::Reverse(*depth));
-        // A pool that takes no pods at all says nothing about this one.
-        let compared = rejected.into_iter().filter(|(_, depth)| *depth > 0).take(MOST_COMPARED);
+        // A pool that takes no pods at all says nothing about this one, and has a rule of its own. That a static pool has no nodes
+        // is what keeps the pods out.
+        let has_rule =
+            |position: usize| self.pools[position].replicas.is_none() || !self.options.standing_nodes;
+        let compared = rejected
+            .into_iter()
+            .filter(|(position, depth)| *depth > 0 || !has_rule(*position))
+            .take(MOST_COMPARED);
         let of_pool =
             |position: usize, proposes| match self.obstacles(position, workload, template, &pod, proposes) {
                 Answer::Rejects { obstacles, reachable } => {
@@ -523,6 +532,9 @@ impl<'c> Situation<'c> {
         };
         explanation.requests = pod_requests(&pod);
         self.judge(scheduler, &pod, &mut explanation);
+        if explanation.verdict == FitVerdict::DoesNotFit && explanation.ignored.is_none() {
+            explanation.ignored = for_other_nodes(workload, template);
+        }
         self.describe(scheduler, workload, (template, &pod), told, &mut explanation);
         if explanation.ignored.is_some() {
             explanation.verdict = FitVerdict::DoesNotFit;
@@ -643,6 +655,13 @@ fn ignored(workload: &Object, template: &Template<'_>) -> Option<Ignored> {
         return because("gated", text, &gates, "these gates");
     }
     None
+}
+
+/// That the pods of a template are for nodes which Karpenter does not start.
+fn for_other_nodes(workload: &Object, template: &Template<'_>) -> Option<Ignored> {
+    let (key, node) = label_of_other_nodes(template)?;
+    let text = format!("the pod is for the nodes of a node group (`{key}`), of which Karpenter starts none");
+    Some(Ignored { code: "other-nodes", text, place: Some(Place::new(workload, &node, "this label")) })
 }
 
 /// The workloads of a cluster that have pods.

@@ -7,24 +7,19 @@
 use std::rc::Rc;
 
 use crate::catalog::TypeSet;
-use crate::fit::words::{amount, conflict, unsatisfied};
-use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation, surroundings};
-use crate::karpenter::nodepool::NODEPOOL_LABEL;
-use crate::karpenter::pod::rules_of;
-use crate::karpenter::requirement::{Clash, Operator, Requirement, Requirements, normalise};
+use crate::fit::words::{amount, conflict};
+use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation};
+use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling::{
-    Outcome, Pod, Pool, RejectionStage, Scheduler, Taint, Toleration, TopologyKind, admitted, capacity,
-    effective_tolerations, matching, pod_requests, pool_requirements,
+    Container, Outcome, Pod, Pool, RejectionStage, ResourceList, Scheduler, Taint, Toleration, admitted,
+    capacity, effective_tolerations, matching, pod_requests, pool_requirements,
 };
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::node_labels::is_of_other_nodes;
 use crate::workload::template::Template;
 
 /// Maximum number of obstacles to find in one pool.
 const MAX_OBSTACLES: usize = 16;
-/// Maximum number of values of a label that are tried for a pod.
-const MAX_VALUES: usize = 4;
 
 /// What a change does to the pod and the pool.
 pub(super) type Edit = Rc<dyn Fn(&mut Pod, &mut Pool)>;
@@ -36,11 +31,11 @@ pub(super) struct Remedy {
 }
 
 /// An obstacle before its changes are tried.
-struct Draft {
-    obstacle: Obstacle,
-    remedies: Vec<Remedy>,
+pub(super) struct Draft {
+    pub(super) obstacle: Obstacle,
+    pub(super) remedies: Vec<Remedy>,
     /// Takes the obstacle away if no change does.
-    without: Edit,
+    pub(super) without: Edit,
 }
 
 /// A pod and a pool that are changed until they fit.
@@ -253,6 +248,10 @@ impl<'s> Attempt<'s> {
     }
 
     fn static_pool(&self) -> Draft {
+        if !self.situation.options.standing_nodes {
+            let reason = "the feature gate `StaticCapacity` is off: the static pool has no nodes".to_owned();
+            return self.of_pool("static", reason, &self.object.path(&["spec", "replicas"]));
+        }
         let node = self.object.path(&["spec", "replicas"]);
         let reason = "the static pool has no nodes, and starts none for pending pods".to_owned();
         let mut draft = self.of_pool("static", reason, &node);
@@ -310,133 +309,6 @@ impl<'s> Attempt<'s> {
         let labels = self.object.path(&["spec", "template", "metadata", "labels"]).entries();
         nodes.extend(labels.into_iter().filter(|(name, _)| normalise(name) == key).map(|(_, node)| node));
         nodes
-    }
-
-    /// The fields of the pod that restrict a label.
-    fn pod_keys(&self, key: &str) -> Vec<Node<'_>> {
-        let spec = &self.template.spec;
-        let selector = spec.get("nodeSelector").entries();
-        let mut nodes: Vec<Node<'_>> =
-            selector.into_iter().filter(|(name, _)| normalise(name) == key).map(|(_, node)| node).collect();
-        let affinity = spec.path(&["affinity", "nodeAffinity"]);
-        let required =
-            affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms");
-        let expressions = required.items().flat_map(|term| term.get("matchExpressions").items());
-        nodes.extend(expressions.filter(|e| e.get("key").text().is_some_and(|text| normalise(text) == key)));
-        nodes
-    }
-
-    fn label(&self, clash: &Clash) -> Draft {
-        let key = clash.key.clone();
-        let asks = self.pod_keys(&key);
-        let has = self.pool_keys(&key);
-        let mut places: Vec<Place> =
-            asks.iter().map(|node| Place::new(self.workload, node, "what the pod asks for")).collect();
-        places.extend(has.iter().map(|node| Place::new(self.object, node, "what the pool has")));
-        let pod_node = asks.first().cloned().unwrap_or_else(|| self.template.spec.get("affinity"));
-        let wanted: Vec<String> = match clash.theirs.operator() {
-            Operator::In => clash.theirs.values.iter().cloned().collect(),
-            _ => Vec::new(),
-        };
-        let dropped = key.clone();
-        let do_not_ask = move |pod: &mut Pod, _: &mut Pool| drop_key(pod, &dropped);
-        let mut remedies = Vec::new();
-        let reason = match &clash.ours {
-            _ if key == NODEPOOL_LABEL => {
-                let name = &self.pool.name;
-                remedies.push(self.of_pod(
-                    &pod_node,
-                    format!("ask for the NodePool `{name}`"),
-                    ask_for(&key, name),
-                ));
-                format!("the pod asks for another NodePool: `{key}` {}", clash.theirs)
-            }
-            // The pods belong to nodes that no pool starts, and stay there.
-            None if is_of_other_nodes(&key) => {
-                format!(
-                    "the pod is for the nodes of a node group (`{key}` {}): it belongs to no NodePool",
-                    clash.theirs
-                )
-            }
-            None => {
-                remedies.push(self.of_pod(&pod_node, format!("do not ask for `{key}`"), do_not_ask.clone()));
-                let labels = self.object.path(&["spec", "template", "metadata", "labels"]);
-                let value = wanted.first().cloned();
-                let text = match &value {
-                    Some(value) => format!("add the label `{key}: {value}`"),
-                    None => format!("add the label `{key}`"),
-                };
-                let bound = clash.theirs.gte.or(clash.theirs.lte).map(|bound| bound.to_string());
-                let label = (key.clone(), value.or(bound).unwrap_or_else(|| "true".to_owned()));
-                remedies.push(self.in_pool(&labels, text, move |_, pool| pool.labels.push(label.clone())));
-                format!("the nodes of the pool have no label `{key}`; the pod asks for it: {}", clash.theirs)
-            }
-            Some(ours) => {
-                for value in ours.values.iter().filter(|_| !ours.complement).take(MAX_VALUES) {
-                    let text = format!("ask for `{value}` in `{key}`");
-                    remedies.push(self.of_pod(&pod_node, text, ask_for(&key, value)));
-                }
-                remedies.push(self.of_pod(&pod_node, format!("do not ask for `{key}`"), do_not_ask.clone()));
-                if let Some(node) = has.first().filter(|_| !wanted.is_empty()) {
-                    let text = format!("allow {} in `{key}`", wanted.join(", "));
-                    let (key, values) = (key.clone(), wanted.clone());
-                    remedies.push(self.in_pool(node, text, move |_, pool| allow(pool, &key, &values)));
-                }
-                format!("`{key}`: the pool has {ours}, the pod asks for {}", clash.theirs)
-            }
-        };
-        let obstacle = Obstacle { stage: "label", reason, places, changes: Vec::new() };
-        Draft { obstacle, remedies, without: edit(do_not_ask) }
-    }
-
-    fn volumes(&self, clash: &Clash) -> Draft {
-        let volumes = self.template.spec.get("volumes");
-        let node = if volumes.is_set() { volumes } else { self.template.spec.clone() };
-        let mut places = vec![Place::new(self.workload, &node, "the volumes of the pod")];
-        places.extend(surroundings::places(self.template, self.situation.cluster));
-        let pool_nodes = self.pool_keys(&clash.key);
-        places.extend(pool_nodes.iter().map(|node| Place::new(self.object, node, "what the pool has")));
-        let values: Vec<String> = clash.theirs.values.iter().cloned().collect();
-        let mut remedies = Vec::new();
-        if let Some(node) = self.pod_keys(&clash.key).first() {
-            for value in values.iter().take(MAX_VALUES) {
-                let text = format!("ask for `{value}` in `{}`", clash.key);
-                remedies.push(self.of_pod(node, text, ask_for(&clash.key, value)));
-            }
-        }
-        if let Some(node) = pool_nodes.first().filter(|_| !values.is_empty()) {
-            let text = format!("allow {} in `{}`, where the volumes are", values.join(", "), clash.key);
-            let key = clash.key.clone();
-            remedies.push(self.in_pool(node, text, move |_, pool| allow(pool, &key, &values)));
-        }
-        let ours = clash.ours.as_ref().map_or_else(|| "no such label".to_owned(), ToString::to_string);
-        let reason =
-            format!("the volumes of the pod need `{}` {}; the nodes have {ours}", clash.key, clash.theirs);
-        let obstacle = Obstacle { stage: "volumes", reason, places, changes: Vec::new() };
-        Draft { obstacle, remedies, without: edit(|pod, _| pod.volumes.clear()) }
-    }
-
-    fn topology(&self, kind: TopologyKind, key: &str) -> Draft {
-        let is_it = |(of, _, node): &(TopologyKind, bool, Node<'_>)| {
-            *of == kind && node.get("topologyKey").text() == Some(key)
-        };
-        let node =
-            rules_of(self.template).into_iter().find(is_it).map(|(_, _, node)| node.get("topologyKey"));
-        let node = node.unwrap_or_else(|| self.template.spec.clone());
-        let places = vec![Place::new(self.workload, &node, "this rule")];
-        let key = key.to_owned();
-        let mut remedies = Vec::new();
-        if kind != TopologyKind::Affinity {
-            let labels = self.object.path(&["spec", "template", "metadata", "labels"]);
-            let label = (key.clone(), "a".to_owned());
-            remedies.push(self.in_pool(&labels, format!("add the label `{key}`"), move |_, pool| {
-                pool.labels.push(label.clone());
-            }));
-        }
-        let obstacle =
-            Obstacle { stage: "topology", reason: unsatisfied(kind, &key), places, changes: Vec::new() };
-        let without = edit(move |pod, _| pod.topology.retain(|rule| rule.kind != kind || rule.key != key));
-        Draft { obstacle, remedies, without }
     }
 
     fn nodes_limit(&self) -> Draft {
@@ -687,24 +559,38 @@ impl<'s> Attempt<'s> {
         }
     }
 
-    /// The field in which the pod requests a resource.
+    /// The field that decides how much of a resource the pod requests.
     fn request_node(&self, name: &str) -> Node<'_> {
-        let spec = &self.template.spec;
-        let level = spec.path(&["resources", "requests"]).get(name);
-        if level.is_set() {
-            return level;
+        let (spec, pod) = (&self.template.spec, &self.pod);
+        let of = |list: &ResourceList| list.get(name).copied();
+        let runtime = spec.get("runtimeClassName");
+        let total = pod_requests(pod).get(name).copied().unwrap_or(0);
+        if runtime.is_set() && of(&pod.overhead).is_some_and(|overhead| overhead * 2 > total) {
+            return runtime;
         }
-        for list in ["containers", "initContainers"] {
-            for container in spec.get(list).items() {
-                for side in ["requests", "limits"] {
-                    let node = container.path(&["resources", side]).get(name);
-                    if node.is_set() {
-                        return node;
-                    }
-                }
-            }
+        let each = |one: &Container| of(&one.requests).or_else(|| of(&one.limits)).unwrap_or(0);
+        let at_level = |side: &str| spec.path(&["resources", side]).get(name);
+        let is_of_containers = pod.containers.iter().chain(&pod.init_containers).any(|one| each(one) > 0);
+        if of(&pod.requests).is_some() {
+            return at_level("requests");
         }
-        spec.get("containers")
+        if of(&pod.limits).is_some() && !is_of_containers {
+            return at_level("limits");
+        }
+        let together: i128 = pod.containers.iter().map(each).sum();
+        let is_initial = pod.init_containers.iter().any(|one| each(one) > together);
+        let (field, list) = match is_initial {
+            true => ("initContainers", &pod.init_containers),
+            false => ("containers", &pod.containers),
+        };
+        let nodes: Vec<Node<'_>> = spec.get(field).items().collect();
+        // The first of those that request most.
+        let most = list.iter().zip(&nodes).rev().max_by_key(|(one, _)| each(one)).map(|(_, node)| node);
+        let sides = ["requests", "limits"].into_iter();
+        let written = most.and_then(|container| {
+            sides.map(|side| container.path(&["resources", side]).get(name)).find(Node::is_set)
+        });
+        written.unwrap_or_else(|| spec.get("containers"))
     }
 
     fn min_values(&self, key: &str, wanted: u32, found: usize) -> Draft {
@@ -730,17 +616,8 @@ pub(super) fn edit(change: impl Fn(&mut Pod, &mut Pool) + 'static) -> Edit {
     Rc::new(change)
 }
 
-/// Lets the pod ask for one value of a label, and for nothing else of it.
-fn ask_for(key: &str, value: &str) -> impl Fn(&mut Pod, &mut Pool) + 'static {
-    let (key, value) = (key.to_owned(), value.to_owned());
-    move |pod, _| {
-        drop_key(pod, &key);
-        pod.node_selector.push((key.clone(), value.clone()));
-    }
-}
-
 /// Removes all requirements of the pod on a label.
-fn drop_key(pod: &mut Pod, key: &str) {
+pub(super) fn drop_key(pod: &mut Pod, key: &str) {
     pod.node_selector.retain(|(name, _)| normalise(name) != key);
     let preferred = pod.preferences.iter_mut().map(|preference| &mut preference.term);
     for term in pod.terms.iter_mut().chain(preferred) {

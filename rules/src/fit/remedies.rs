@@ -7,13 +7,16 @@ use crate::fit::{Change, Place, Side, read};
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::normalise;
 use crate::karpenter::scheduling::{
-    NodeClass, Pool, RejectionStage, admitted, capacity, matching, pod_requests, pool_requirements,
+    AmiFamily, NodeClass, Pool, RejectionStage, admitted, capacity, matching, pod_requests, pod_volume,
+    pool_requirements, resize_pod_volume,
 };
 use crate::object::Object;
 use crate::tree::node::Node;
 
 /// In thousandths of a byte.
 const GIB: i128 = (1 << 30) * 1000;
+/// The largest volume that EBS has, in GiB.
+const MAX_VOLUME: i128 = 16_384;
 /// Maximum number of larger types that are tried.
 const MAX_TYPES: usize = 6;
 /// Maximum number of requirements of a pool that are changed for one type.
@@ -136,11 +139,11 @@ impl Attempt<'_> {
         let mut add = |node: &Node<'_>, text: String, change: fn(&mut NodeClass, i128), amount: i128| {
             remedies.push(in_class(&object, node, text, change, amount));
         };
+        let need = pod_requests(&self.pod).get("ephemeral-storage").copied().unwrap_or(0);
+        // The kubelet keeps 1 GiB and a tenth of the volume.
+        let size = ((need + GIB) * 10) / (9 * GIB) + 1;
         // A NodeClass of EKS Auto Mode says how large the volume is, and nothing else that pods need.
         if class.provider == Provider::AutoMode {
-            let need = pod_requests(&self.pod).get("ephemeral-storage").copied().unwrap_or(0);
-            // The kubelet keeps 1 GiB and a tenth of the volume.
-            let size = ((need + GIB) * 10) / (9 * GIB) + 1;
             if lacks("ephemeral-storage") && need > 0 {
                 let text = format!("set `ephemeralStorage.size` to {size}Gi");
                 let change: fn(&mut NodeClass, i128) = |class, size| {
@@ -182,12 +185,38 @@ impl Attempt<'_> {
             let text = "set `instanceStorePolicy: RAID0`".to_owned();
             add(&spec.get("instanceStorePolicy"), text, |class, _| class.instance_store_raid0 = true, 0);
         }
+        if lacks("ephemeral-storage") && need > 0 {
+            let mappings: Vec<Node<'_>> = spec.get("blockDeviceMappings").items().collect();
+            let (at, device) = pod_volume(class);
+            // The volume of pods is another one in the images of Bottlerocket.
+            let root = mappings.iter().map(|mapping| mapping.get("rootVolume")).find(Node::is_set);
+            if let Some(root) = root.filter(|_| class.ami_family == AmiFamily::Bottlerocket) {
+                let change: fn(&mut NodeClass, i128) = |class, _| {
+                    class.block_devices.iter_mut().for_each(|device| device.root_volume = false);
+                };
+                add(&root, "remove `rootVolume`".to_owned(), change, 0);
+            }
+            let size = (size + 9) / 10 * 10;
+            if size <= MAX_VOLUME {
+                let node = match at.and_then(|at| mappings.get(at)) {
+                    Some(mapping) => mapping.path(&["ebs", "volumeSize"]),
+                    None => spec.get("blockDeviceMappings"),
+                };
+                let text = format!("give `{device}` a `volumeSize` of {size}Gi");
+                add(&node, text, resize_pod_volume, size * GIB);
+            }
+        }
         remedies
     }
 
     /// The number of pods on a node of the pool with the fewest DaemonSets, the pod included.
     fn pods_per_node(&self) -> i128 {
-        self.pods_of_daemonsets().map_or(0, |(_, taken)| taken) + 1
+        // EKS puts these on each node, and they are seldom in the input.
+        let of_eks = ["aws-node", "kube-proxy"].into_iter();
+        let is_listed = |name: &&str| self.situation.daemonsets.iter().any(|set| set.name == **name);
+        let missing = of_eks.filter(|name| self.situation.options.eks && !is_listed(name)).count();
+        let missing = i128::try_from(missing).unwrap_or(0);
+        self.pods_of_daemonsets().map_or(0, |(_, taken)| taken) + missing + 1
     }
 
     /// How many pods a node of the pool with the fewest DaemonSets takes, and how many of them are those of DaemonSets.

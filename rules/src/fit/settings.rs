@@ -10,13 +10,15 @@ use crate::platform::{MinValuesPolicy, Platform, Version};
 
 /// The options of the scheduler for some pools.
 pub(super) fn options(platform: &Platform, cluster: &Cluster, pools: &[Pool]) -> SchedulerOptions {
+    // Only a known gate counts: where no installation is in the input, static pools are taken to have their nodes.
+    let has_static = pools.iter().any(|pool| pool.replicas.is_some());
     // Installations are only looked for where a pool depends on what they say.
     let counts_values =
         pools.iter().any(|pool| pool.requirements.iter().any(|spec| spec.min_values.is_some()));
     SchedulerOptions {
         eks: platform.eks,
         region: platform.region.clone(),
-        standing_nodes: true,
+        standing_nodes: !has_static || gate("StaticCapacity", platform, cluster) != Some(false),
         // Karpenter counts values that a requirement excludes before 1.14.3, so that it holds for minors before 1.14.
         all_values_count: platform.karpenter < Version::new(1, 14),
         best_effort_min_values: counts_values
@@ -37,7 +39,7 @@ pub(super) fn gate(name: &str, platform: &Platform, cluster: &Cluster) -> Option
 }
 
 /// The policy for `minValues`; the default where nothing says so.
-fn min_values_policy(platform: &Platform, cluster: &Cluster) -> MinValuesPolicy {
+pub(crate) fn min_values_policy(platform: &Platform, cluster: &Cluster) -> MinValuesPolicy {
     let installed = || common(cluster, installation::min_values_policy);
     platform.min_values_policy.or_else(installed).unwrap_or(MinValuesPolicy::Strict)
 }

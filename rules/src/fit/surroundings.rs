@@ -4,6 +4,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
+use crate::facts::suggest;
 use crate::fit::Place;
 use crate::karpenter::pod::topology;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements};
@@ -27,6 +28,8 @@ type Alternatives = Vec<Vec<RequirementSpec>>;
 /// What is known of a volume.
 enum Claimed {
     Requires(Alternatives),
+    /// As `Requires`; which of the alternatives it has is not known.
+    OneOf(Alternatives),
     /// Karpenter ignores the pod.
     Fault(String),
     /// It may require anything.
@@ -51,6 +54,10 @@ pub(super) fn resolve(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster)
     for claimed in claims {
         match claimed {
             Claimed::Requires(alternatives) => pod.volumes = merged(&pod.volumes, alternatives),
+            Claimed::OneOf(alternatives) => {
+                pod.volumes = merged(&pod.volumes, alternatives);
+                pod.uncertainties.push(Uncertainty::Volumes);
+            }
             Claimed::Fault(text) => pod.volume_fault = Some(text),
             Claimed::Unknown => pod.uncertainties.push(Uncertainty::Volumes),
         }
@@ -60,7 +67,7 @@ pub(super) fn resolve(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster)
 }
 
 /// Whether a workload of a complete cluster has pods that a term of affinity selects.
-fn pods_may_exist(term: &Node<'_>, template: &Template<'_>, cluster: &Cluster) -> bool {
+pub(super) fn pods_may_exist<'c>(term: &Node<'c>, template: &Template<'_>, cluster: &'c Cluster) -> bool {
     let (owner, _) = template.place;
     let named: Vec<&str> = term.get("namespaces").items().filter_map(|name| name.text()).collect();
     let anywhere = term.get("namespaceSelector").is_set();
@@ -69,12 +76,45 @@ fn pods_may_exist(term: &Node<'_>, template: &Template<'_>, cluster: &Cluster) -
             || named.contains(&namespace)
             || named.is_empty() && namespace == owner.namespace_or_default()
     };
+    selected(term, cluster).any(|object| in_reach(object.namespace_or_default()))
+}
+
+/// The workloads with pods that a term of affinity selects: or may select.
+fn selected<'c>(term: &Node<'c>, cluster: &'c Cluster) -> impl Iterator<Item = &'c Object> {
     let selector = term.get("labelSelector");
-    let all = WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind));
-    let mut others = all.filter(|object| in_reach(object.namespace_or_default()));
-    others.any(|object| {
+    WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)).filter(move |object| {
         templates(object).iter().any(|other| matches(&selector, &other.labels()) != Some(false))
     })
+}
+
+/// Why a term of affinity selects no pods, and the correction if the text shows which pods it means.
+pub(super) fn absent_pods<'c>(term: &Node<'c>, cluster: &'c Cluster) -> (String, Option<String>) {
+    let selector = term.get("labelSelector");
+    let is_meant = |object: &&Object| {
+        templates(object).iter().any(|other| matches(&selector, &other.labels()) == Some(true))
+    };
+    if let Some(other) = selected(term, cluster).find(is_meant) {
+        let namespace = other.namespace_or_default();
+        let text = format!("the pods that its affinity names are in namespace `{namespace}`, not its own");
+        return (text, Some(format!("write `namespaces: [{namespace}]`")));
+    }
+    let labels = term.path(&["labelSelector", "matchLabels"]).entries();
+    let [(key, value)] = labels.as_slice() else {
+        return ("no pod has the labels that its required pod affinity names".to_owned(), None);
+    };
+    let Some(value) = value.text() else {
+        return ("no pod has the label that its required pod affinity names".to_owned(), None);
+    };
+    let mut values: Vec<String> = Vec::new();
+    for object in WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)) {
+        for other in templates(object) {
+            let own = other.labels().into_iter().find(|(name, _)| name == key);
+            values.extend(own.and_then(|(_, node)| node.text().map(str::to_owned)));
+        }
+    }
+    let meant = suggest::nearest(value, values.iter().map(String::as_str));
+    let text = format!("no pod has `{key}: {value}`, which its pod affinity names");
+    (text, meant.map(|meant| format!("name `{key}: {meant}`")))
 }
 
 fn claims(template: &Template<'_>, cluster: &Cluster) -> Vec<Claimed> {
@@ -234,10 +274,6 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
     if class.is_partial() || topologies.has_unknown() {
         return Claimed::Unknown;
     }
-    // Such a volume is created in a zone of its own choice before the pod is looked at.
-    if class.get("volumeBindingMode").text() == Some("Immediate") {
-        return Claimed::Unknown;
-    }
     let mut alternatives = Vec::new();
     for term in topologies.items() {
         let expression = |node: Node<'_>| {
@@ -252,7 +288,16 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
             alternatives.push(all);
         }
     }
-    Claimed::Requires(alternatives)
+    // Such a volume is created in a zone of its own choice, one of those that the class allows, before the pod is looked at.
+    let is_immediate = class.get("volumeBindingMode").text() == Some("Immediate");
+    let is_one = |terms: &[Vec<RequirementSpec>]| {
+        terms.len() == 1 && terms.iter().flatten().all(|expression| expression.values.len() == 1)
+    };
+    match is_immediate {
+        true if alternatives.is_empty() => Claimed::Unknown,
+        true if !is_one(&alternatives) => Claimed::OneOf(alternatives),
+        _ => Claimed::Requires(alternatives),
+    }
 }
 
 /// The alternatives of all volumes so far together with those of another one: those that can hold together, or all if none can

@@ -3,7 +3,8 @@
 use crate::fit::Ignored;
 use crate::karpenter::scheduling::{Cause, Conflict, IgnoreReason, TopologyKind, Uncertainty};
 
-/// Formats a quantity in thousandths as in a manifest. Large numbers of bytes are rounded down to whole KiB.
+/// Formats a quantity in thousandths as in a manifest. Large numbers of bytes are rounded down to whole KiB
+/// or MiB.
 pub fn amount(resource: &str, milli: i128) -> String {
     let bytes = matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
     if !bytes {
@@ -15,7 +16,11 @@ pub fn amount(resource: &str, milli: i128) -> String {
             return format!("{}{unit}", whole >> power);
         }
     }
-    if whole.abs() < 1 << 20 { whole.to_string() } else { format!("{}Ki", whole >> 10) }
+    match whole.abs() {
+        ..=0xf_ffff => whole.to_string(),
+        0x10_0000..=0x3fff_ffff => format!("{}Ki", whole >> 10),
+        _ => format!("{}Mi", whole >> 20),
+    }
 }
 
 pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
@@ -223,7 +228,8 @@ mod tests {
         assert_eq!(amount("memory", (16 << 30) * 1000), "16Gi");
         assert_eq!(amount("memory", (6903 << 20) * 1000), "6903Mi");
         assert_eq!(amount("memory", 1_000_000_000), "1000000");
-        assert_eq!(amount("memory", 6_945_924_710_000), "6783129Ki");
+        assert_eq!(amount("memory", 6_945_924_710_000), "6624Mi");
+        assert_eq!(amount("memory", 694_592_471_000), "678312Ki");
         assert_eq!(amount("memory", 0), "0");
     }
 }

@@ -115,7 +115,18 @@ impl Provider {
 
 /// Whether a label is one that nodes of EKS Auto Mode have or may have, and no label of a managed node group.
 pub(crate) fn is_auto_mode_label(key: &str) -> bool {
-    key.strip_prefix(AUTO_MODE_DOMAIN).is_some_and(|name| !NODE_GROUP_LABELS.contains(&name))
+    key.starts_with(AUTO_MODE_DOMAIN) && !is_node_group_label(key)
+}
+
+/// Whether EKS gives a label to nodes of managed node groups alone.
+pub(crate) fn is_node_group_label(key: &str) -> bool {
+    key.strip_prefix(AUTO_MODE_DOMAIN).is_some_and(|name| NODE_GROUP_LABELS.contains(&name))
+}
+
+/// Whether only nodes that Karpenter starts have a label.
+pub(crate) fn is_karpenter_label(key: &str) -> bool {
+    let domain = normalise(key).split_once('/').map_or("", |(domain, _)| domain);
+    matches!(domain, "karpenter.sh" | "karpenter.k8s.aws") || is_auto_mode_label(key)
 }
 
 /// Whether a label of the domain of EKS Auto Mode is one that AWS documents for its nodes, besides those of the class.

@@ -1,5 +1,6 @@
 //! Node labels that a pod refers to, and the effect if no node has the label.
 
+use crate::karpenter::provider::is_node_group_label;
 use crate::tree::node::Node;
 use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::Template;
@@ -77,15 +78,10 @@ fn of_affinity<'a>(affinity: &Node<'a>, out: &mut Vec<LabelReference<'a>>) {
 /// Whether a label is specific to nodes that Karpenter does not start: those of GKE, of managed node groups of EKS, of
 /// node pools of AKS.
 pub(crate) fn is_of_other_nodes(key: &str) -> bool {
-    key.starts_with("cloud.google.com/")
+    is_node_group_label(key)
+        || key.starts_with("cloud.google.com/")
         || key.ends_with(".coreweave.cloud/class")
-        || matches!(
-            key,
-            "eks.amazonaws.com/nodegroup"
-                | "alpha.eksctl.io/nodegroup-name"
-                | "kubernetes.azure.com/agentpool"
-                | "agentpool"
-        )
+        || matches!(key, "alpha.eksctl.io/nodegroup-name" | "kubernetes.azure.com/agentpool" | "agentpool")
 }
 
 /// Whether the pods of a template never run on a node that Karpenter starts on EKS: they require a label that such

@@ -32,7 +32,9 @@ pub use instance_types::{
 };
 pub use packing::{AskedPools, FullPool, HostRule, NodeGroup, Packing, PodGroup, UnplacedPods};
 pub use pod_requirements::{effective_tolerations, tolerates};
-pub use resources::{NodeResources, allocatable, capacity, crashes, pod_requests};
+pub use resources::{
+    NodeResources, allocatable, capacity, crashes, pod_requests, pod_volume, resize_pod_volume,
+};
 pub use room::types_with_room;
 pub use scheduler::{Scheduler, SuitedTypes};
 pub use verdict::{

@@ -179,6 +179,34 @@ fn family_mapping(class: &NodeClass) -> Option<&BlockDevice> {
     class.block_devices.iter().find(|device| device.device_name.as_deref() == name)
 }
 
+/// The position of the mapping whose size counts as the disk of pods, and the name of its device.
+pub fn pod_volume(class: &NodeClass) -> (Option<usize>, &str) {
+    let device = family_device(class.ami_family);
+    let devices = || class.block_devices.iter();
+    let at = match class.ami_family {
+        _ if root(class).is_some() => devices().position(|one| one.root_volume),
+        AmiFamily::Custom => class.block_devices.len().checked_sub(1),
+        _ => devices().position(|one| one.device_name.as_deref() == Some(device)),
+    };
+    let name = at.and_then(|at| class.block_devices[at].device_name.as_deref());
+    (at, name.unwrap_or(device))
+}
+
+/// Sets the size of the volume that counts as the disk of pods, in thousandths of a byte.
+pub fn resize_pod_volume(class: &mut NodeClass, size: i128) {
+    let (at, device) = pod_volume(class);
+    let device_name = Some(device.to_owned());
+    match at {
+        Some(at) => class.block_devices[at].volume_size = Some(size),
+        None => class.block_devices.push(BlockDevice {
+            device_name,
+            ebs: true,
+            volume_size: Some(size),
+            ..BlockDevice::default()
+        }),
+    }
+}
+
 /// Whether computing the disk size of this class makes Karpenter panic: the mapping that it uses has no
 /// `ebs`, or a mapping without `deviceName` precedes the device of the family.
 pub fn crashes(class: &NodeClass) -> bool {

@@ -129,7 +129,7 @@ fn other_prefix(key: &str, provider: Provider) -> Option<String> {
 
 /// If all pools are of one provider, and the key is a label of the other one: the provider of the nodes, and
 /// the name of the label there.
-fn missing_everywhere(key: &str, ctx: &Context<'_>) -> Option<(Provider, String)> {
+pub(in crate::rules) fn missing_everywhere(key: &str, ctx: &Context<'_>) -> Option<(Provider, String)> {
     // Most keys belong to neither provider.
     other_prefix(key, Provider::Aws).or_else(|| other_prefix(key, Provider::AutoMode))?;
     // Pools of unrelated folders may be those of another cluster.

@@ -11,6 +11,7 @@
 //! the pod is meant for Karpenter's nodes and only taints or labels keep it out: it may run on nodes of
 //! other kinds. DaemonSets, node classes, volumes, NodeOverlays and Karpenter's settings count as in
 //! `gpulint why`. That a claim does not exist is not reported: claims are often made by others.
+//! Pods that select the nodes of managed node groups or of other providers run there, and are left alone.
 //!
 //! # Fix
 //! Change the pod or the pool as the help says. `gpulint why` shows all pools, and everything that keeps
@@ -56,11 +57,13 @@
 
 use crate::cluster::placement::has_controller;
 use crate::cluster::queues::is_queued;
-use crate::fit::{Change, NearestMiss, Obstacle, Proposes, Side, Situation};
+use crate::fit::{
+    Change, NearestMiss, Obstacle, Proposes, Side, Situation, label_of_other_nodes, required_labels,
+};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
-use crate::karpenter::provider::is_auto_mode_label;
-use crate::karpenter::requirement::normalise;
+use crate::karpenter::provider::is_karpenter_label;
 use crate::lint::finding::{Location, Related};
+use crate::rules::nodepool::instance_label_other_provider::missing_everywhere;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
@@ -102,6 +105,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let spec = &template.spec;
     if spec.get("nodeName").is_set() || spec.get("schedulingGates").items().next().is_some() {
+        return None;
+    }
+    // Its nodes are those of a managed node group or the like.
+    if label_of_other_nodes(template).is_some() {
         return None;
     }
     let pinned = pinned_pools(template);
@@ -152,7 +159,7 @@ fn report(
 ) -> Option<()> {
     let NearestMiss { pool, obstacles, .. } = miss;
     let first = obstacles.first()?;
-    if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, ctx)) {
+    if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, template, ctx)) {
         return None;
     }
     if obstacles.iter().any(|obstacle| obstacle.stage == "taint") && has_unknown_runtime(template, ctx) {
@@ -187,7 +194,7 @@ fn report(
 /// How sure it is that the pod is meant for nodes of Karpenter.
 fn severity(template: &Template<'_>, obstacles: &[Obstacle], is_pinned: bool, ctx: &Context<'_>) -> Severity {
     let selected = selected_keys(template);
-    let asks_for_karpenter = selected.iter().any(|key| is_of_karpenter(key));
+    let asks_for_karpenter = selected.iter().any(|key| is_karpenter_label(key));
     if ctx.cluster().is_complete() && asks_for_karpenter {
         return Severity::Error;
     }
@@ -219,12 +226,20 @@ fn help(obstacles: &[Obstacle]) -> String {
     }
 }
 
-/// Whether a rule about the pod alone reports it: that the toleration for its accelerator is missing.
-fn is_of_another_rule(obstacle: &Obstacle, ctx: &Context<'_>) -> bool {
+/// Whether another rule reports it: that the toleration for its accelerator is missing, or that the pod asks for a label of
+/// another provider.
+fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let names = |key: &&str| obstacle.reason.contains(&format!("`{key}"));
-    obstacle.stage == "taint"
-        && ctx.is_rule_enabled("gpu-toleration-missing")
-        && KARPENTER_ACCELERATORS.iter().any(names)
+    match obstacle.stage {
+        "taint" => ctx.is_rule_enabled("gpu-toleration-missing") && KARPENTER_ACCELERATORS.iter().any(names),
+        "label" => {
+            let selector = template.spec.get("nodeSelector").entries();
+            let mut keys = selector.iter().map(|(key, _)| *key).filter(names);
+            ctx.is_rule_enabled("instance-label-other-provider")
+                && keys.any(|key| missing_everywhere(key, ctx).is_some())
+        }
+        _ => false,
+    }
 }
 
 /// Whether the pod names a RuntimeClass outside the input, which may add tolerations. The classes of NVIDIA's GPU Operator
@@ -271,15 +286,5 @@ pub(super) fn required_terms<'a>(template: &Template<'a>) -> impl Iterator<Item 
 
 /// The label keys by which any alternative of the pod selects nodes.
 fn selected_keys<'a>(template: &Template<'a>) -> Vec<&'a str> {
-    let selector = template.spec.get("nodeSelector").entries().into_iter().map(|(key, _)| key);
-    let expressions = required_terms(template).flat_map(|term| term.get("matchExpressions").items());
-    let present =
-        expressions.filter(|e| matches!(e.get("operator").text(), Some("In" | "Exists" | "Gt" | "Lt")));
-    selector.chain(present.filter_map(|expression| expression.get("key").text())).collect()
-}
-
-/// Whether only nodes that Karpenter starts have a label.
-fn is_of_karpenter(key: &str) -> bool {
-    let domain = normalise(key).split_once('/').map_or("", |(domain, _)| domain);
-    matches!(domain, "karpenter.sh" | "karpenter.k8s.aws") || is_auto_mode_label(key)
+    required_labels(template).into_iter().flatten().map(|(key, _)| key).collect()
 }
