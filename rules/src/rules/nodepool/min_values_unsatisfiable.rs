@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! With `minValues` Karpenter starts a node only if the types it offers to EC2 have that many
-//! different values of the label. A list with fewer values is rejected by the API server; one that
+//! different values of the label, unless its `minValuesPolicy` is `BestEffort`. A list with fewer values is rejected by the API server; one that
 //! repeats a value passes, but the scheduler counts it once; and where fewer kinds of instance
 //! types meet all requirements together, the pool stays Ready and starts nothing. A second effect
 //! is easily missed: with any `minValues` Karpenter no longer keeps GPU instances out of a pool
@@ -36,11 +36,15 @@
 use std::collections::BTreeSet;
 
 use crate::catalog;
+use crate::fit::min_values_policy;
+use crate::karpenter::installation::INSTALLERS;
+use crate::platform::MinValuesPolicy;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "min-values-unsatisfiable",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
+    reads: &INSTALLERS,
     rejected_by: &[Authority::ApiServer],
     docs: docs(include_str!("min_values_unsatisfiable.rs")),
     check: Check::Object(check),
@@ -87,6 +91,9 @@ fn too_few_written(item: &RequirementItem<'_>, wanted: i64, ctx: &mut Context<'_
         let message = format!("`minValues` is {wanted}, but the list has {}", count(texts.len()));
         ctx.report(&node, message).help("the API server rejects it: list more values, or lower the number");
     } else if distinct < wanted {
+        if is_relaxed(ctx) {
+            return true;
+        }
         let message = format!("`minValues` is {wanted}, but only {} differ", count(distinct));
         ctx.report(&node, message)
             .rejected_by(None)
@@ -95,6 +102,11 @@ fn too_few_written(item: &RequirementItem<'_>, wanted: i64, ctx: &mut Context<'_
         return false;
     }
     true
+}
+
+/// Whether Karpenter lowers `minValues` that cannot be met (`--min-values-policy=BestEffort`).
+fn is_relaxed(ctx: &Context<'_>) -> bool {
+    min_values_policy(ctx.platform(), ctx.cluster()) == MinValuesPolicy::BestEffort
 }
 
 fn count(number: usize) -> String {
@@ -122,17 +134,26 @@ fn too_few_kinds(
     if types.is_empty() || unsure || pool.names_uncatalogued_values() {
         return false;
     }
-    let kinds = index.distinct(&types);
-    if i64::try_from(kinds).unwrap_or(i64::MAX) >= wanted {
+    let enough = |kinds: usize| i64::try_from(kinds).unwrap_or(i64::MAX) >= wanted;
+    let (kinds, offered) = (index.distinct(&types), index.distinct(&types.without(catalog::retired())));
+    if enough(offered) {
         return false;
     }
+    if is_relaxed(ctx) {
+        return true;
+    }
+    // An account may still have types that EC2 no longer offers.
+    let is_sure = !enough(kinds);
+    let (which, kinds) =
+        if is_sure { ("instance types", kinds) } else { ("types that EC2 still offers", offered) };
     let message = format!(
-        "the pool's instance types have {} of `{}`, and `minValues` is {wanted}",
+        "the pool's {which} have {} of `{}`, and `minValues` is {wanted}",
         count(kinds),
         ellipsize(key)
     );
     ctx.report(&item.0.get("minValues"), message)
         .rejected_by(None)
+        .severity(if is_sure { Severity::Error } else { Severity::Warning })
         .help("the pool never starts a node: lower the number, or admit more types");
     true
 }
