@@ -1,4 +1,4 @@
-//! GPU pods ask for all CPU or memory of an instance type, and do not fit on it.
+//! Pods with accelerators ask for nearly all of an instance type, and do not fit on it.
 //!
 //! # Why
 //! A node offers less than its instance type has: the kubelet and the system keep a part. A pod that
@@ -34,21 +34,27 @@
 //! - <https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/>
 
 use crate::catalog::InstanceType;
+use crate::fit::Situation;
 use crate::karpenter::pod::to_scheduling_pod;
-use crate::karpenter::scheduling::{SchedulerOptions, allocatable, pod_requests};
+use crate::karpenter::scheduling::{Scheduler, SchedulerOptions, allocatable, pod_requests};
 use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
+use crate::rules::scheduling::PLACEMENT_READS;
+use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "request-overflows-instance",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &PLACEMENT_READS,
     docs: docs(include_str!("request_overflows_instance.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Gpu)
 };
 
 const MIB: i128 = 1024 * 1024 * 1000;
+
+/// Maximum number of DaemonSets to show with a finding.
+const MOST_SHOWN: usize = 4;
 
 /// From this ratio of the prices on, the overflow is a warning.
 const EXPENSIVE: u64 = 3;
@@ -66,46 +72,63 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (types, pool) = selected_types(template, ctx)?;
-    let pod = to_scheduling_pod(template)?;
-    let need = pod_requests(&pod);
-    let gpus = need.get("nvidia.com/gpu").copied().filter(|gpus| *gpus > 0)?;
-    let cpu = need.get("cpu").copied().unwrap_or(0);
-    let memory = need.get("memory").copied().unwrap_or(0);
-    let options = SchedulerOptions::default();
-    let offers = |instance: &InstanceType| i128::from(instance.nvidia_gpu) * 1000 == gpus;
-    let has = |instance: &InstanceType| {
-        let (whole_cpu, whole_memory) =
-            (i128::from(instance.vcpu) * 1000, i128::from(instance.memory_mib) * MIB);
-        cpu <= whole_cpu && memory <= whole_memory && (cpu == whole_cpu || memory == whole_memory)
-    };
-    let instance = types.iter().find(|instance| offers(instance) && has(instance))?;
-    let node = allocatable(instance, None, &options);
-    if cpu <= node.cpu && memory <= node.memory {
+    let need = Need::of(template)?;
+    let candidates: Vec<&'static InstanceType> =
+        types.iter().filter(|one| one.devices(need.device) > 0 && need.is_close_to(one)).collect();
+    if candidates.is_empty() {
         return None;
     }
+    let daemonsets: Vec<Object> =
+        ctx.cluster().of(Kind::DAEMON_SET).filter(|set| ctx.pairs_with(set)).cloned().collect();
+    let only = only_pool(template, ctx);
+    let situation = only.as_ref().map(|pool| around(pool, daemonsets.clone(), ctx));
+    let scheduler = situation.as_ref().map(Situation::scheduler).filter(|one| one.admitted(0).is_ok());
+    let nodes = Nodes { scheduler };
+    let region = ctx.platform().region.as_deref();
+    let price = |one: &&'static InstanceType| Some(one.list_price(region)?.micro_dollars);
+    // The type that the requests are meant for: they are within what it has, and beyond what its nodes offer.
+    let instance = candidates
+        .into_iter()
+        .filter(|one| need.devices_of(one) == need.devices && !need.fits(&nodes, one))
+        .min_by_key(|one| price(one).unwrap_or(u64::MAX))?;
     // If no type fits at all, another rule reports it.
-    let fits = |other: &&'static InstanceType| {
-        let node = allocatable(other, None, &options);
-        i128::from(other.nvidia_gpu) * 1000 >= gpus && cpu <= node.cpu && memory <= node.memory
-    };
-    let larger: Vec<&'static InstanceType> = types.iter().filter(|other| fits(other)).collect();
+    let larger: Vec<&'static InstanceType> = types
+        .iter()
+        .filter(|other| need.devices_of(other) >= need.devices && need.fits(&nodes, other))
+        .collect();
     if larger.is_empty() {
         return None;
     }
-    let region = ctx.platform().region.as_deref();
-    let price = |one: &&InstanceType| Some(one.list_price(region)?.micro_dollars);
     let next = larger.iter().filter_map(|one| Some((price(one)?, *one))).min_by_key(|(price, _)| *price);
     let prices = next.zip(price(&instance));
-    let (what, there) = if cpu > node.cpu {
-        ("cpu", format!("{}m CPU", node.cpu))
-    } else {
-        ("memory", format!("{} MiB", node.memory / MIB))
+    match prices {
+        Some(((next, _), own)) if next <= own => return None,
+        None if !need.is_all_of(instance) => return None,
+        _ => {}
+    }
+    let cpu = nodes.left(instance, "cpu");
+    let what = if need.cpu > cpu { "cpu" } else { "memory" };
+    let there = match what {
+        "cpu" => format!("{cpu}m CPU"),
+        _ => format!("{} MiB", nodes.left(instance, "memory") / MIB),
     };
-    let container = template.containers().find(|c| c.path(&["resources", "requests", what]).is_set())?;
-    let requests = container.path(&["resources", "requests"]);
-    let name = object.display_name();
-    let type_name = instance.name;
-    let message = format!("`{name}` does not fit on `{type_name}`, whose nodes offer {there}");
+    let bare = only.as_ref().map(|pool| around(pool, Vec::new(), ctx));
+    let by_daemonsets =
+        bare.as_ref().is_some_and(|bare| need.fits(&Nodes { scheduler: Some(bare.scheduler()) }, instance));
+    let requests = template.containers().find_map(|container| {
+        let of_side = |side: &str| container.path(&["resources", side]);
+        ["requests", "limits"].into_iter().map(of_side).find(|list| list.get(what).is_set())
+    })?;
+    let (name, type_name) = (object.display_name(), instance.name);
+    let message = if by_daemonsets {
+        format!("`{name}` does not fit on `{type_name}`, whose nodes have {there} beside their DaemonSets")
+    } else {
+        format!("`{name}` does not fit on `{type_name}`, whose nodes offer {there}")
+    };
+    let related = match &only {
+        Some(pool) if by_daemonsets => takers(pool, &daemonsets, (instance, what), ctx),
+        _ => Vec::new(),
+    };
     let finding = ctx.report(&requests, message);
     match prices {
         Some(((next, larger), own)) => {
@@ -125,5 +148,93 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if let Some(pool) = pool {
         finding.related(&pool, &pool.path(&["metadata", "name"]), "takes the pods");
     }
+    for set in &related {
+        finding.related(set, &set.path(&["metadata", "name"]), "takes a part of each node");
+    }
     None
+}
+
+/// What a pod requests, in thousandths.
+struct Need {
+    device: &'static str,
+    devices: i128,
+    cpu: i128,
+    memory: i128,
+}
+
+impl Need {
+    /// `None` for a pod without accelerators.
+    fn of(template: &Template<'_>) -> Option<Need> {
+        let requests = pod_requests(&to_scheduling_pod(template)?);
+        let amount = |name: &str| requests.get(name).copied().unwrap_or(0);
+        let device = KARPENTER_ACCELERATORS.iter().copied().find(|device| amount(device) > 0)?;
+        Some(Need { device, devices: amount(device), cpu: amount("cpu"), memory: amount("memory") })
+    }
+
+    fn devices_of(&self, instance: &InstanceType) -> i128 {
+        i128::from(instance.devices(self.device)) * 1000
+    }
+
+    fn fits(&self, nodes: &Nodes<'_>, instance: &'static InstanceType) -> bool {
+        self.cpu <= nodes.left(instance, "cpu") && self.memory <= nodes.left(instance, "memory")
+    }
+
+    /// Whether a type has the CPU and the memory, and little more of one of them.
+    fn is_close_to(&self, instance: &InstanceType) -> bool {
+        let (cpu, memory) = whole(instance);
+        let is_most = |part: i128, whole: i128| part * 4 > whole * 3;
+        self.cpu <= cpu && self.memory <= memory && (is_most(self.cpu, cpu) || is_most(self.memory, memory))
+    }
+
+    /// Whether it is all CPU or all memory of a type.
+    fn is_all_of(&self, instance: &InstanceType) -> bool {
+        let (cpu, memory) = whole(instance);
+        self.cpu == cpu || self.memory == memory
+    }
+}
+
+/// The CPU and memory that EC2 specifies, in thousandths.
+fn whole(instance: &InstanceType) -> (i128, i128) {
+    (i128::from(instance.vcpu) * 1000, i128::from(instance.memory_mib) * MIB)
+}
+
+/// The nodes on which a pod may run. By default those of no known pool: with the defaults of Karpenter, without DaemonSets.
+#[derive(Default)]
+struct Nodes<'s> {
+    /// For the only pool that admits the pod.
+    scheduler: Option<Scheduler<'s>>,
+}
+
+impl Nodes<'_> {
+    /// What a node has left of a resource beside DaemonSets, in thousandths.
+    fn left(&self, instance: &'static InstanceType, resource: &str) -> i128 {
+        match &self.scheduler {
+            Some(scheduler) => scheduler.room(instance, resource),
+            None => allocatable(instance, None, &SchedulerOptions::default()).get(resource),
+        }
+    }
+}
+
+/// The only pool that admits a pod.
+fn only_pool(template: &Template<'_>, ctx: &Context<'_>) -> Option<Object> {
+    let pools = ctx.cluster().views().feasibility(ctx.platform()).feasible_pools_of(template)?;
+    let [pool] = pools.as_slice() else { return None };
+    ctx.pairs_with(pool.object()).then(|| pool.object().clone())
+}
+
+/// A pool with DaemonSets on its nodes.
+fn around<'c>(pool: &Object, daemonsets: Vec<Object>, ctx: &Context<'c>) -> Situation<'c> {
+    Situation::around(ctx.cluster(), ctx.platform(), Some(ctx.object()), (vec![pool.clone()], daemonsets))
+}
+
+/// The DaemonSets that take a part of a resource of a pool's nodes.
+fn takers(
+    pool: &Object,
+    daemonsets: &[Object],
+    (instance, resource): (&'static InstanceType, &str),
+    ctx: &Context<'_>,
+) -> Vec<Object> {
+    let left = |sets: Vec<Object>| around(pool, sets, ctx).scheduler().room(instance, resource);
+    let all = left(Vec::new());
+    daemonsets.iter().filter(|set| left(vec![(*set).clone()]) < all).take(MOST_SHOWN).cloned().collect()
 }

@@ -46,7 +46,8 @@ const PLACING: [Kind; 13] = [
 ];
 
 /// What decides where the pods of a workload run.
-pub(super) static PLACEMENT_READS: [Kind; PLACING.len() + WORKLOAD_KINDS.len()] = with_workloads(&PLACING);
+pub(in crate::rules) static PLACEMENT_READS: [Kind; PLACING.len() + WORKLOAD_KINDS.len()] =
+    with_workloads(&PLACING);
 
 /// What decides where the pods of a workload run, and how many there are.
 pub(super) static AROUND_PODS: [Kind; PLACING.len() + 2 + WORKLOAD_KINDS.len()] = with_workloads(&{
