@@ -340,6 +340,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::node_class_missing::RULE,
     &scheduling::node_overlay_conflict::RULE,
     &scheduling::pod_fits_no_pool::RULE,
+    &scheduling::pool_limit_exceeded::RULE,
     &scheduling::pool_overlap::RULE,
     &scheduling::pool_purpose_mixed::RULE,
     &scheduling::pool_unreachable::RULE,

@@ -14,6 +14,7 @@ pub(crate) mod node_class_missing;
 mod node_helpers;
 pub(crate) mod node_overlay_conflict;
 pub(crate) mod pod_fits_no_pool;
+pub(crate) mod pool_limit_exceeded;
 pub(crate) mod pool_overlap;
 pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;

@@ -106,7 +106,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
 }
 
 /// Whether the pods of a template run on nodes of NodePools alone, and a scheduler looks at them.
-fn is_on_pools(object: &Object, template: &Template<'_>) -> bool {
+pub(super) fn is_on_pools(object: &Object, template: &Template<'_>) -> bool {
     let spec = &template.spec;
     let waits = !spec.get("nodeName").is_set() && spec.get("schedulingGates").items().next().is_none();
     let accelerated = || uses_accelerators(object) && requests_accelerator(template);

@@ -1,0 +1,88 @@
+//! The limits of NodePools: whether the nodes within them are enough for the pods of a template.
+
+use crate::cluster::Cluster;
+use crate::fit::Situation;
+use crate::fit::capacity::counts;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::scheduling::{
+    Admission, Outcome, Pod, Scheduler, SchedulerOptions, Verdict, pod_requests,
+};
+use crate::object::Object;
+use crate::workload::template::Template;
+
+/// More pods than the limits of the NodePools that admit them have room for.
+pub(crate) struct BeyondLimits {
+    /// The number of pods: those that run now, or the most if only these are too many.
+    pub(crate) pods: u64,
+    /// Whether it is the most that an autoscaler or a suspended Job may start.
+    pub(crate) at_most: bool,
+    /// The number of pods that the limits have room for at most, if nothing else runs on the nodes.
+    pub(crate) room: u64,
+    /// The pools that admit the pods, each with the limit that is reached first.
+    pub(crate) pools: Vec<(Object, String)>,
+}
+
+impl Situation<'_> {
+    /// Whether a template has more pods than the limits on CPU, memory and nodes of the pools that admit them have room for. `None`
+    /// if the room is enough, if a pool has no such limit or reaches one on other resources first, or if that is not known.
+    pub(crate) fn beyond_limits(
+        &self,
+        cluster: &Cluster,
+        workload: &Object,
+        template: &Template<'_>,
+    ) -> Option<BeyondLimits> {
+        let (floor, most) = counts(cluster, workload, template)?;
+        let pod = self.pod(template).filter(|_| most > 1)?;
+        if !self.overlays.is_empty() || !self.unreadable_daemonsets.is_empty() || !self.left_out.is_empty() {
+            return None;
+        }
+        let scheduler = self.scheduler();
+        let Verdict::Fits { uncertainties, .. } = scheduler.decide(&pod) else {
+            return None;
+        };
+        if !uncertainties.is_empty() {
+            return None;
+        }
+        let (mut room, mut pools) = (0_u64, Vec::new());
+        for (position, outcome) in scheduler.survey(&pod) {
+            let admission = match outcome {
+                Outcome::Rejects(_) => continue,
+                Outcome::Admits(admission) => admission,
+                Outcome::Undecided(_) => return None,
+            };
+            let (on_pool, limit) = self.room_within_limits(position, &pod, &admission)?;
+            room = room.saturating_add(on_pool);
+            pools.push((self.objects[position].clone(), limit));
+        }
+        let at_most = floor <= room;
+        let pods = if at_most { most } else { floor };
+        (pods > room && room > 0 && !pools.is_empty()).then_some(BeyondLimits { pods, at_most, room, pools })
+    }
+
+    /// The most pods that the limits of a pool have room for, and the limit that is reached first. It is an upper bound: nodes of
+    /// the type that uses each limit best, with all the memory that EC2 specifies.
+    fn room_within_limits(&self, position: usize, pod: &Pod, admission: &Admission) -> Option<(u64, String)> {
+        let pool = &self.pools[position];
+        let is_open = NodePool::new(&self.objects[position])?.names_uncatalogued_values();
+        if is_open || pool.replicas.is_some() || !pool.uncertainties.is_empty() {
+            return None;
+        }
+        let options = SchedulerOptions { memory_overhead: 0, ..self.options.clone() };
+        let roomy = Scheduler::new(&self.pools[position..=position], &self.daemonsets, &options);
+        let (alone, need) = (self.alone(position), pod_requests(pod));
+        let pods_within = |(name, limit): &(String, i128)| {
+            let on_type = admission.types.iter().filter_map(|instance| {
+                let counted = if name == "nodes" { 1000 } else { alone.capacity_of(instance, name) };
+                let pods = limit.max(&0) * roomy.pods_on(instance, &need);
+                // A type that the limit does not count is not limited by it.
+                (counted > 0).then(|| pods / counted)
+            });
+            let counts_all =
+                admission.types.iter().all(|one| name == "nodes" || alone.capacity_of(one, name) > 0);
+            Some((on_type.max().filter(|_| counts_all)?, name.clone()))
+        };
+        let (room, name) = pool.limits.iter().filter_map(pods_within).min()?;
+        let is_told = matches!(name.as_str(), "cpu" | "memory" | "nodes");
+        is_told.then_some((u64::try_from(room).ok()?, name))
+    }
+}

@@ -1,0 +1,155 @@
+//! A workload has more pods than the `limits` of its NodePools have room for.
+//!
+//! # Why
+//! Karpenter starts no node that would bring a NodePool beyond its `limits`, which count whole nodes. Where
+//! every pool that the pods fit has a limit on CPU, memory or nodes that is too small, the pods beyond it
+//! stay Pending. The room is an upper bound: nodes of the types that use the limit best, and nothing on
+//! them but these pods and DaemonSets. Without `--complete` only pods with accelerators and those that
+//! select a NodePool by name are looked at: others may run on nodes that Karpenter does not start. Where
+//! only the maximum of an autoscaler is too large, or pods of a Job wait for each other, it is an info.
+//! Limits on accelerators are those of `max-replicas-exceed-gpu-limit` and `gang-exceeds-gpu-limit`.
+//!
+//! # Fix
+//! Raise the limit, or run fewer pods. Where the limit is a ceiling on cost, the number of pods is what to
+//! change.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: batch}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}
+//!        expireAfter: 336h
+//!        requirements:
+//!          - key: node.kubernetes.io/instance-type
+//!            operator: In
+//!            values: [m7i.2xlarge]
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! -  limits: {cpu: 16}
+//! +  limits: {cpu: 32}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: index-builder}
+//!  spec:
+//!    replicas: 4 # <-
+//!    selector: {matchLabels: {app: index-builder}}
+//!    template:
+//!      metadata: {labels: {app: index-builder}}
+//!      spec:
+//!        nodeSelector: {karpenter.sh/nodepool: batch}
+//!        containers:
+//!          - name: main
+//!            image: example.com/index-builder:1.4.0
+//!            resources:
+//!              requests: {cpu: 6, memory: 20Gi}
+//!              limits: {memory: 20Gi}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
+
+use crate::cluster::placement::has_controller;
+use crate::fit::{BeyondLimits, Situation};
+use crate::rules::gpu::gpu_sharing_mismatch::{CONFIG_MAP, counts_shares};
+use crate::rules::prelude::*;
+use crate::rules::scheduling::static_pool_exceeded::is_on_pools;
+use crate::rules::scheduling::{AROUND_PODS, PLACING};
+use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
+
+static READS: [Kind; PLACING.len() + 3 + WORKLOAD_KINDS.len()] = {
+    let mut kinds = [CONFIG_MAP; PLACING.len() + 3 + WORKLOAD_KINDS.len()];
+    let mut at = 0;
+    while at < AROUND_PODS.len() {
+        kinds[at] = AROUND_PODS[at];
+        at += 1;
+    }
+    kinds
+};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pool-limit-exceeded",
+    kinds: WORKLOAD_KINDS,
+    reads: &READS,
+    reports_absence: true,
+    docs: docs(include_str!("pool_limit_exceeded.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+/// Maximum number of pools to look at.
+const MAX_POOLS: usize = 64;
+/// Maximum number of limits to show with a finding.
+const MOST_SHOWN: usize = 4;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let brings = object.kind() == "InferenceService";
+    let left_alone = object.is_partial() || object.is_incomplete() || object.is(Kind::DAEMON_SET) || brings;
+    if left_alone || has_controller(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
+        return None;
+    }
+    for template in &templates(object) {
+        if is_on_pools(object, template) || ctx.cluster().is_complete() && is_open(template) {
+            inspect(object, template, ctx);
+        }
+    }
+    None
+}
+
+/// Whether a scheduler looks at the pods of a template, and they may be on any node.
+fn is_open(template: &Template<'_>) -> bool {
+    let spec = &template.spec;
+    !spec.get("nodeName").is_set() && spec.get("schedulingGates").items().next().is_none()
+}
+
+fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let cluster = ctx.cluster();
+    let feasibility = cluster.views().feasibility(ctx.platform());
+    // Pools that bound nothing need no further look.
+    let feasible = feasibility.feasible_pools_of(template)?;
+    let is_bounded =
+        |limit: &str| feasible.iter().any(|pool| pool.limit(limit).is_some_and(|amount| amount > 0));
+    if !["cpu", "memory", "nodes"].into_iter().any(is_bounded) {
+        return None;
+    }
+    let pools: Vec<Object> = cluster.of(Kind::NODE_POOL).cloned().collect();
+    // Pools of unrelated folders may be those of another cluster.
+    if pools.len() > MAX_POOLS || !pools.iter().all(|pool| ctx.pairs_with(pool)) {
+        return None;
+    }
+    // Nodes that share their devices take more pods.
+    let requested = requested_extended_resources(template);
+    let device = KARPENTER_ACCELERATORS.iter().find(|device| requested.contains(*device));
+    if device.is_some_and(|device| counts_shares(template, device, ctx) != Some(false)) {
+        return None;
+    }
+    let daemonsets = cluster.of(Kind::DAEMON_SET).filter(|set| !set.is_partial() && ctx.pairs_with(set));
+    let around = (pools, daemonsets.cloned().collect());
+    let situation = Situation::around(cluster, ctx.platform(), Some(object), around);
+    let BeyondLimits { pods, at_most, room, pools } = situation.beyond_limits(cluster, object, template)?;
+    let limits = match pools.as_slice() {
+        [(pool, limit)] => {
+            let written = pool.path(&["spec", "limits", limit]).string_or_number()?.into_owned();
+            format!("`limits.{limit}: {written}` of NodePool `{}` has", pool.display_name())
+        }
+        pools => format!("the limits of {} NodePools have", pools.len()),
+    };
+    let (name, has) = (object.display_name(), if at_most { "can have" } else { "has" });
+    let message = format!("`{name}` {has} {pods} pods, and {limits} room for {room}");
+    let fields = [&["spec", "replicas"][..], &["spec", "parallelism"][..]];
+    let written = fields.into_iter().map(|path| object.path(path)).find(Node::is_set);
+    let node = written.unwrap_or_else(|| template.spec.clone());
+    let waits = matches!(object.group(), "batch" | "keda.sh");
+    let finding = ctx.report(&node, message);
+    finding.help("the limit counts whole nodes: raise it, or run fewer pods");
+    if at_most || waits {
+        finding.severity(Severity::Info);
+    }
+    for (pool, limit) in pools.iter().take(MOST_SHOWN) {
+        finding.related(pool, &pool.path(&["spec", "limits", limit]), "this limit");
+    }
+    None
+}
