@@ -82,6 +82,7 @@ const MADE_BY_OPERATORS: &[(Kind, &[Kind])] = &[
     (Kind::POD, &[Kind::STATEFUL_SET]),
     (Kind::SCALED_OBJECT, &[Kind::HPA]),
     (Kind::SCALED_JOB, &[Kind::JOB]),
+    (Kind::new("argoproj.io", "CronWorkflow"), &[Kind::new("argoproj.io", "Workflow")]),
     (Kind::new("argoproj.io", "Rollout"), &[Kind::REPLICA_SET]),
     (Kind::new("argoproj.io", "Workflow"), &[Kind::POD]),
     (Kind::new("batch.volcano.sh", "Job"), &[Kind::POD]),

@@ -28,13 +28,20 @@ pub struct KindInfo {
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadKind {
     /// Paths of the templates, steps separated by dots: `[]` is every item of a list, `*` every entry of a map. A path
-    /// that ends in `!` is an inline pod spec whose metadata is next to its fields. Empty if another object has the
-    /// template.
+    /// that ends in `!` is an inline pod spec whose metadata is next to its fields, and one that ends in `?` the spec of
+    /// an Argo workflow, whose templates `workload::workflow` completes. Empty if another object has the template.
     pub(crate) templates: &'static [&'static str],
     /// Path of the number of replicas, which defaults to 1; empty without such a field.
     pub replicas: &'static [&'static str],
     /// Whether its pods terminate by themselves.
     pub(crate) runs_to_completion: bool,
+}
+
+impl WorkloadKind {
+    /// The path of the spec of an Argo workflow, whose templates have fields in common.
+    pub(crate) fn workflow(&self) -> Option<&'static str> {
+        self.templates.first()?.strip_suffix('?')
+    }
 }
 
 #[derive(Debug)]
@@ -322,9 +329,11 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("apps.nvidia.com", "v1alpha1", "NIMService", "nimservices").replicated(TEMPLATE),
     namespaced("serving.knative.dev", "v1", "Service", "services").pods(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Rollout", "rollouts").replicated(TEMPLATE),
-    namespaced("argoproj.io", "v1alpha1", "Workflow", "workflows").pods(&["spec.templates.[]!"]),
-    namespaced("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates"),
-    namespaced("argoproj.io", "v1alpha1", "CronWorkflow", "cronworkflows"),
+    namespaced("argoproj.io", "v1alpha1", "Workflow", "workflows").job(&["spec?"]),
+    namespaced("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates").job(&["spec?"]),
+    cluster_scoped("argoproj.io", "v1alpha1", "ClusterWorkflowTemplate", "clusterworkflowtemplates")
+        .job(&["spec?"]),
+    namespaced("argoproj.io", "v1alpha1", "CronWorkflow", "cronworkflows").job(&["spec.workflowSpec?"]),
     namespaced("batch.volcano.sh", "v1alpha1", "Job", "jobs")
         .job(&["spec.tasks.[].template"])
         .schemas(&[operator("v1alpha1")]),

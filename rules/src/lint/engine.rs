@@ -220,6 +220,9 @@ impl Engine {
         if let Some(completed) = &completed {
             findings[from..].iter_mut().for_each(|finding| finding.place_in_source(completed));
         }
+        if object.workload().is_some_and(|row| row.workflow().is_some()) {
+            leave_repeated(findings, from);
+        }
         leave_unrelated(findings, from, object, cluster);
         // The rules over the schema ask the user's definitions themselves.
         let definitions = &self.settings().definitions;
@@ -481,6 +484,16 @@ fn leave_fragments_to_one(findings: &mut Vec<Finding>) {
             (false, false) => true,
         }
     });
+}
+
+/// Removes findings that equal earlier ones of the rule: the pods of a workflow have fields in common.
+fn leave_repeated(findings: &mut Vec<Finding>, from: usize) {
+    for finding in findings.split_off(from) {
+        let is_same = |other: &Finding| other.is_equal_in_other_set(&finding);
+        if !findings[from..].iter().any(is_same) {
+            findings.push(finding);
+        }
+    }
 }
 
 /// Removes findings that depend on an object that may be in another cluster. Rules that can report the same without

@@ -654,7 +654,7 @@ impl Finding {
         }
     }
 
-    /// Whether another finding of the same object, checked in another set, has the same message.
+    /// Whether another finding of the same object, such as in another set, has the same place and message.
     pub(crate) fn is_equal_in_other_set(&self, other: &Finding) -> bool {
         self.rule.id == other.rule.id
             && self.location.ptr_eq(&other.location)

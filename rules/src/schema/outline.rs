@@ -132,6 +132,8 @@ impl<'s> Outline<'s> {
         info?.workload.as_ref()?.templates.iter().find_map(|path| {
             let (path, schema) = match path.strip_suffix('!') {
                 Some(path) => (path, &*SPEC),
+                // The templates of a workflow have fields of a pod spec.
+                None if path.ends_with('?') => (*path, &*SPEC),
                 None => (*path, &*TEMPLATE),
             };
             let fits = |(pattern, step): (&str, &String)| match pattern {
@@ -139,7 +141,12 @@ impl<'s> Outline<'s> {
                 "*" => true,
                 name => name == step,
             };
-            let names: Vec<&str> = path.split('.').filter(|name| !name.is_empty()).collect();
+            let (path, templates) = match path.strip_suffix('?') {
+                Some(path) => (path, "templates.[]"),
+                None => (path, ""),
+            };
+            let names = path.split('.').chain(templates.split('.'));
+            let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
             let inside = steps.get(..names.len())?;
             if !names.into_iter().zip(inside).all(fits) {
                 return None;

@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::steps;
+use crate::tree::pointer::PointerMap;
 use crate::tree::scalar::{Scalar, TagKind, resolve_tagged};
 
 /// A range of bytes in a text. For UTF-16 files see [`crate::source::Source::disk_offset`].
@@ -249,6 +250,15 @@ pub struct Tree {
     pub(crate) aliases: OnceLock<Box<[(u32, u32)]>>,
     /// Built when a large collection is searched.
     pub(crate) large: OnceLock<Box<large::LargeCollections>>,
+    /// The tree that it was made from, for trees of parts that a controller puts together.
+    pub(crate) made_from: Option<Box<MadeFrom>>,
+}
+
+/// The origin of a tree that was made from the parts of another.
+pub(crate) struct MadeFrom {
+    tree: Arc<Tree>,
+    root: u32,
+    places: PointerMap,
 }
 
 impl fmt::Debug for Tree {
@@ -276,7 +286,13 @@ impl Tree {
             has_patch_directive: false,
             aliases: OnceLock::new(),
             large: OnceLock::new(),
+            made_from: None,
         }
+    }
+
+    /// The tree as one that is made from another: its nodes have the pointers of what they come from there, below `root`.
+    pub(crate) fn made_from(self, tree: Arc<Tree>, root: u32, places: PointerMap) -> Tree {
+        Tree { made_from: Some(Box::new(MadeFrom { tree, root, places })), ..self }
     }
 
     /// Every alias with its target.

@@ -419,7 +419,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The path of the node from the root of the object.
+    /// The path of the node from the root of the object. In a tree that was made from another, the path there.
     pub fn pointer(&self) -> Pointer {
         let mut steps = Vec::new();
         let mut at = self.slot;
@@ -441,13 +441,20 @@ impl<'a> Node<'a> {
             at = slot.parent;
         }
         steps.reverse();
-        Pointer::from_steps(steps)
+        let pointer = Pointer::from_steps(steps);
+        match &self.tree.made_from {
+            Some(from) => from.places.origin_of(pointer),
+            None => pointer,
+        }
     }
 
     /// Number of leading steps of the path that exist and are not null; `depth`, the length of the path, if all do.
     pub(crate) fn existing_prefix_len(&self, depth: usize) -> usize {
         let pointer = self.pointer();
-        let mut node = Node::new(self.tree, self.root);
+        let mut node = match &self.tree.made_from {
+            Some(from) => Node::new(&from.tree, from.root),
+            None => Node::new(self.tree, self.root),
+        };
         for (written, step) in pointer.steps().iter().enumerate() {
             node = match step.parse::<usize>() {
                 Ok(index) if node.is_sequence() => node.index(index),

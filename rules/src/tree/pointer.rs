@@ -65,6 +65,28 @@ impl Pointer {
     }
 }
 
+/// Where the parts of a value come from: beginnings of pointers in it, each with a place elsewhere.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PointerMap(Vec<(Pointer, Pointer)>);
+
+impl PointerMap {
+    pub(crate) fn insert(&mut self, part: Pointer, origin: Pointer) {
+        self.0.push((part, origin));
+    }
+
+    /// The place of the longest beginning, with the remaining steps.
+    pub(crate) fn origin_of(&self, pointer: Pointer) -> Pointer {
+        let parts = self.0.iter().filter(|(part, _)| pointer.steps.starts_with(&part.steps));
+        match parts.max_by_key(|(part, _)| part.steps.len()) {
+            Some((part, origin)) => {
+                let rest = &pointer.steps[part.steps.len()..];
+                Pointer { steps: origin.steps.iter().chain(rest).cloned().collect() }
+            }
+            None => pointer,
+        }
+    }
+}
+
 /// A step with `~` and `/` escaped.
 pub fn escape(step: &str) -> Cow<'_, str> {
     if step.contains(['~', '/']) {

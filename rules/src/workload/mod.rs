@@ -18,3 +18,4 @@ pub(crate) mod processes;
 pub mod selector;
 pub(crate) mod server;
 pub mod template;
+pub(crate) mod workflow;

@@ -6,7 +6,9 @@ pub use crate::kind::{WORKLOAD_KINDS, WorkloadKind};
 
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
+use crate::tree::Tree;
 use crate::tree::node::{Node, NodeId};
+use crate::workload::workflow;
 
 /// `others` followed by [`WORKLOAD_KINDS`]; `N` is their total number.
 pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N] {
@@ -62,41 +64,45 @@ pub fn workload_kind(object: &Object) -> Option<&'static WorkloadKind> {
     object.workload()
 }
 
+/// The positions of the pod templates of an object, in its tree or in one that was made from it.
+struct Found {
+    made: Option<Tree>,
+    ids: Box<[(NodeId, NodeId)]>,
+}
+
 /// The pod templates of an object, in the order of the paths in the kind table.
 pub fn templates(object: &Object) -> Vec<Template<'_>> {
-    static TEMPLATES: Memo<Box<[(NodeId, NodeId)]>> = Memo::new();
+    static TEMPLATES: Memo<Found> = Memo::new();
     let Some(row) = workload_kind(object) else {
         return Vec::new();
     };
-    let ids = object
-        .memo(&TEMPLATES, || find(object, row).into_iter().map(|t| (t.metadata.id(), t.spec.id())).collect());
-    let node = |id| Node::from_id(object.tree().0, id);
-    let ids = ids.iter().enumerate();
+    let found = object.memo(&TEMPLATES, || find(object, row));
+    let tree = found.made.as_ref().unwrap_or(object.tree().0);
+    let ids = found.ids.iter().enumerate();
     ids.map(|(number, (metadata, spec))| Template {
-        metadata: node(metadata),
-        spec: node(spec),
+        metadata: Node::from_id(tree, metadata),
+        spec: Node::from_id(tree, spec),
         place: (object, number),
     })
     .collect()
 }
 
-fn find<'a>(object: &'a Object, row: &WorkloadKind) -> Vec<Template<'a>> {
-    let mut out = Vec::new();
-    for path in row.templates {
-        let (path, inline) = match path.strip_suffix('!') {
-            Some(path) => (path, true),
-            None => (*path, false),
-        };
-        walk(object.root(), path, &mut |node| {
-            let place = (object, out.len());
-            out.push(if inline {
-                Template { metadata: node.clone(), spec: node, place }
-            } else {
-                Template { metadata: node.get("metadata"), spec: node.get("spec"), place }
-            });
-        });
+fn find(object: &Object, row: &WorkloadKind) -> Found {
+    let mut ids = Vec::new();
+    let whole = |node: &Node<'_>| (node.get("metadata").id(), node.get("spec").id());
+    if let Some(path) = row.workflow() {
+        let steps: Vec<&str> = path.split('.').collect();
+        let made = workflow::pod_templates(object, &object.path(&steps));
+        ids.extend(Node::new(&made, 0).items().map(|node| whole(&node)));
+        return Found { ids: ids.into(), made: Some(made) };
     }
-    out
+    for path in row.templates {
+        match path.strip_suffix('!') {
+            Some(path) => walk(object.root(), path, &mut |node| ids.push((node.id(), node.id()))),
+            None => walk(object.root(), path, &mut |node| ids.push(whole(&node))),
+        }
+    }
+    Found { ids: ids.into(), made: None }
 }
 
 /// Visits each node at a path of the kind table.
@@ -151,13 +157,14 @@ const SHORT_SECONDS: i64 = 15 * 60;
 const SOME_HOURS: i64 = 6 * 3600;
 
 /// The fields of a workload, outside of its pod templates, that end a run after a number of seconds.
-fn deadlines(object: &Object) -> [Node<'_>; 4] {
+fn deadlines(object: &Object) -> [Node<'_>; 5] {
     let spec = object.get("spec");
     [
         spec.get("activeDeadlineSeconds"),
         spec.path(&["runPolicy", "activeDeadlineSeconds"]),
         spec.path(&["jobTemplate", "spec", "activeDeadlineSeconds"]),
         spec.path(&["jobTargetRef", "activeDeadlineSeconds"]),
+        spec.path(&["workflowSpec", "activeDeadlineSeconds"]),
     ]
 }
 

@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::cluster::query::{Query, QuerySlot};
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
+use crate::workload::template::{WORKLOAD_KINDS, templates};
 
 pub(crate) struct PodMakers;
 
@@ -29,7 +29,7 @@ impl Query for PodMakers {
     fn compute(cluster: &Cluster, (): &()) -> PodMakerObjects {
         let makes_pods = |object: &&Object| {
             let id = object.id();
-            id.group.contains('.') && workload_kind(object).is_none() && !makes_no_pods(&id.group, &id.kind)
+            id.group.contains('.') && templates(object).is_empty() && !makes_no_pods(&id.group, &id.kind)
         };
         PodMakerObjects(cluster.objects().iter().filter(makes_pods).cloned().collect())
     }

@@ -89,8 +89,8 @@ const HELPERS: [&str; 26] = [
     "debug",
 ];
 
-/// Kinds whose pods get their resources from another object: a runtime of KServe, a TrainJob, a workflow.
-const COMPLETED_ELSEWHERE: [&str; 9] = [
+/// Kinds whose pods get their resources from another object: a runtime of KServe, a TrainJob.
+const COMPLETED_ELSEWHERE: [&str; 8] = [
     "InferenceService",
     "LLMInferenceService",
     "LLMInferenceServiceConfig",
@@ -99,7 +99,6 @@ const COMPLETED_ELSEWHERE: [&str; 9] = [
     "TrainingRuntime",
     "ClusterTrainingRuntime",
     "TrainJob",
-    "WorkflowTemplate",
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -130,13 +129,18 @@ fn inspect(
     if COMPLETED_ELSEWHERE.contains(&object.kind()) || requires_gpu_nodes(template) {
         return None;
     }
+    let part = uses_accelerators(object);
+    // A workflow tolerates the taint for all its templates.
+    let is_shared = !toleration.pointer().steps().starts_with(template.spec.pointer().steps());
+    if part && is_shared {
+        return None;
+    }
     let list = template.spec.get("tolerations");
     let whole = if list.items().count() == 1 { list } else { toleration.clone() };
     let name = object.display_name();
     let taint = key.text()?;
     let message = format!("`{name}` tolerates the taint `{taint}` and requests no accelerator");
     let ends = workload_kind(object).is_some_and(|kind| kind.runs_to_completion) || object.is(Kind::POD);
-    let part = uses_accelerators(object);
     let severity = if ends || part { Severity::Info } else { Severity::Warning };
     ctx.report(key, message)
         .severity(severity)
