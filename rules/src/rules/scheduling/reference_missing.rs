@@ -3,11 +3,12 @@
 //! # Why
 //! The API server rejects pods with a RuntimeClass, a PriorityClass or a ServiceAccount that does not exist:
 //! the Deployment stays at zero, and only the events of its ReplicaSet say why. A claim with a StorageClass
-//! that does not exist stays Pending, and so do its pods; a claim of devices with a DeviceClass that does not
-//! exist is never allocated; a container whose variable comes from a key that its ConfigMap lacks does not
-//! start. On EKS the images for NVIDIA make its runtime the default: there is
-//! no RuntimeClass `nvidia` unless the GPU Operator or somebody makes one. Known only of a whole cluster, so
-//! this is reported only with `--complete`, and not where charts or applications may bring the object.
+//! that does not exist, or without one where none is the default, stays Pending, and so do its pods; a claim of devices with a DeviceClass that does not
+//! exist is never allocated; a container with a variable from a key that its ConfigMap or Secret lacks does
+//! not start, nor does a pod that mounts the key. On EKS the images for NVIDIA make its runtime the default:
+//! there is no RuntimeClass `nvidia` unless the GPU Operator or somebody makes one. Absent objects are known
+//! only of a whole cluster, so they are reported only with `--complete`, and not where charts or applications
+//! may bring them. Secrets that are absent are never reported: many come from elsewhere.
 //!
 //! # Fix
 //! Remove the reference, or add the object.
@@ -37,13 +38,16 @@
 //! - <https://kubernetes.io/docs/concepts/containers/runtime-class/>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/>
 //! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1>
+//! - <https://kubernetes.io/docs/concepts/configuration/secret/#using-a-secret>
 
 use crate::cluster::placement::has_controller;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;
 
 const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+const SECRET: Kind = Kind::new("", "Secret");
 const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
 const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
 const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
@@ -63,6 +67,7 @@ pub(crate) static RULE: Rule = Rule {
         STORAGE_CLASS,
         VOLUME,
         CONFIG_MAP,
+        SECRET,
         Kind::DEVICE_CLASS,
         Kind::DAEMON_SET,
         CLUSTER_POLICY,
@@ -75,36 +80,68 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Scheduling)
 };
 
+/// Published charts that bring no classes, by their templates as of November 2026.
+const CHARTS_WITHOUT_CLASSES: [&str; 9] = [
+    "aws-load-balancer-controller",
+    "cert-manager",
+    "cluster-autoscaler",
+    "external-dns",
+    "ingress-nginx",
+    "karpenter",
+    "keda",
+    "kube-prometheus-stack",
+    "metrics-server",
+];
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let cluster = ctx.cluster();
-    if !cluster.is_complete() || object.is_partial() || object.is_patched_by_kustomize() {
+    if object.is_partial() || object.is_patched_by_kustomize() || has_controller(object) {
         return None;
     }
-    if has_controller(object) {
-        return None;
+    let templates = templates(object);
+    for template in &templates {
+        keys(object, template, ctx);
     }
     // Charts and applications that are not rendered may bring any object.
-    if cluster.has_any(Kind::HELM_RELEASE) || cluster.has_any(Kind::ARGO_APPLICATION) {
+    let cluster = ctx.cluster();
+    let charts = || cluster.of(Kind::HELM_RELEASE).chain(cluster.of(Kind::ARGO_APPLICATION));
+    if !cluster.is_complete() || !charts().all(has_no_classes) {
         return None;
     }
     if object.is(CLAIM) {
         storage_class(object, &object.get("spec"), ctx);
         return None;
     }
-    device_class(object, ctx);
+    let has_charts = charts().next().is_some();
+    if !has_charts {
+        device_class(object, ctx);
+    }
     for claim in object.path(&["spec", "volumeClaimTemplates"]).items() {
         storage_class(object, &claim.get("spec"), ctx);
     }
-    for template in templates(object) {
-        classes(&template, ctx);
-        service_account(object, &template, ctx);
-        for container in template.all_containers() {
-            for variable in container.get("env").items() {
-                config_key(object, &variable.path(&["valueFrom", "configMapKeyRef"]), ctx);
-            }
+    for template in &templates {
+        classes(template, ctx);
+        if !has_charts {
+            service_account(object, template, ctx);
         }
     }
     None
+}
+
+/// Whether an object installs only charts that bring no classes, and is given no other manifests.
+fn has_no_classes(object: &Object) -> bool {
+    let spec = object.get("spec");
+    let chart = match object.is(Kind::HELM_RELEASE) {
+        true => spec.path(&["chart", "spec", "chart"]),
+        false => spec.path(&["source", "chart"]),
+    };
+    let values = [&["values"][..], &["source", "helm", "valuesObject"]].map(|path| spec.path(path));
+    let adds = |(key, _): &(&str, Node<'_>)| key.to_ascii_lowercase().contains("extra");
+    let is_plain = values.iter().all(|values| !values.has_unknown() && !values.entries().iter().any(adds));
+    let elsewhere = [&["valuesFrom"][..], &["sources"], &["postRenderers"], &["source", "helm", "values"]];
+    is_plain
+        && chart.text().is_some_and(|chart| CHARTS_WITHOUT_CLASSES.contains(&chart))
+        && !elsewhere.iter().any(|path| spec.path(path).is_set())
+        && !spec.path(&["source", "helm", "valueFiles"]).is_set()
 }
 
 /// The RuntimeClass and the PriorityClass of a pod.
@@ -171,6 +208,9 @@ fn service_account(object: &Object, template: &Template<'_>, ctx: &mut Context<'
 /// The StorageClass of a claim. A volume of the same class binds without the object, and EKS creates `gp2`.
 fn storage_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let field = spec.get("storageClassName");
+    if !field.is_set() {
+        return default_class(object, spec, ctx);
+    }
     let name = field.text().filter(|name| !name.is_empty() && *name != "gp2")?;
     if spec.get("volumeName").is_set() || !is_absent(STORAGE_CLASS, "default", name, ctx) {
         return None;
@@ -192,6 +232,45 @@ fn storage_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Opt
                 did_you_mean,
             ),
         );
+    None
+}
+
+/// The default StorageClass, where the input has classes. Clusters made before Kubernetes 1.30 have `gp2` as the default, so
+/// that this is no error.
+fn default_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const ANNOTATIONS: [&str; 2] =
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+    let cluster = ctx.cluster();
+    let may_be_default = |class: &Object| {
+        let annotations = class.path(&["metadata", "annotations"]);
+        let says = |key: &&str| {
+            let value = annotations.get(key);
+            value.is_set() && value.raw_text() != Some("false")
+        };
+        class.is_partial()
+            || class.is_patched_by_kustomize()
+            || annotations.is_unknown()
+            || annotations.has_unknown_key()
+            || ANNOTATIONS.iter().any(says)
+    };
+    let has_no_class = |volume: &Object| !volume.path(&["spec", "storageClassName"]).is_set();
+    let class = cluster.of(STORAGE_CLASS).next()?.clone();
+    let is_bound = ["volumeName", "dataSource", "dataSourceRef", "selector"]
+        .iter()
+        .any(|field| spec.get(field).is_set());
+    if is_bound
+        || !cluster.is_complete_for(STORAGE_CLASS)
+        || cluster.of(STORAGE_CLASS).any(may_be_default)
+        || cluster.of(VOLUME).any(has_no_class)
+    {
+        return None;
+    }
+    let whose = if object.is(CLAIM) { "the claim stays" } else { "the claims stay" };
+    ctx.report(&spec.get("storageClassName"), format!("no StorageClass is the default: {whose} Pending"))
+        .severity(Severity::Warning)
+        .identified_by("StorageClass")
+        .help(format!("write `storageClassName`, such as `{}`, or make a class the default", class.name()))
+        .related(&class, &class.path(&["metadata", "name"]), "it is not the default");
     None
 }
 
@@ -224,30 +303,66 @@ fn device_class(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A key of a ConfigMap of the input. Which ConfigMaps a tool generates is not known, so that an absent one is not reported.
-fn config_key(object: &Object, reference: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let (name, key) = (reference.get("name").text()?, reference.get("key"));
-    if reference.get("optional").bool() == Some(true) {
-        return None;
+/// The keys of ConfigMaps and Secrets that the containers and volumes of a pod name.
+fn keys(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
+    for variable in template.all_containers().flat_map(|container| container.get("env").items()) {
+        let source = variable.get("valueFrom");
+        for (kind, reference) in
+            [(CONFIG_MAP, source.get("configMapKeyRef")), (SECRET, source.get("secretKeyRef"))]
+        {
+            if reference.get("optional").bool() != Some(true) {
+                key_of(object, kind, &reference.get("name"), &reference.get("key"), ctx);
+            }
+        }
     }
-    let map = ctx.cluster().unique(CONFIG_MAP, object.namespace_or_default(), name)?;
-    let text = key.text()?;
-    let (data, binary) = (map.get("data"), map.get("binaryData"));
-    let hidden = [&data, &binary].iter().any(|part| part.is_unknown() || part.has_unknown_key());
-    if hidden || map.is_partial() || map.is_patched_by_kustomize() || !ctx.cluster().likely_pairs(object, map)
+    for volume in template.spec.get("volumes").items() {
+        let sources = volume.path(&["projected", "sources"]);
+        for source in std::iter::once(volume).chain(sources.items()) {
+            for (kind, field) in [(CONFIG_MAP, "configMap"), (SECRET, "secret")] {
+                let files = source.get(field);
+                if files.get("optional").bool() == Some(true) {
+                    continue;
+                }
+                let by_volume = files.get("secretName");
+                let name = if by_volume.is_set() { by_volume } else { files.get("name") };
+                for item in files.get("items").items() {
+                    key_of(object, kind, &name, &item.get("key"), ctx);
+                }
+            }
+        }
+    }
+}
+
+/// A key of a ConfigMap or a Secret of the input. Which of them other tools make is not known, so that an absent one is not
+/// reported.
+fn key_of(object: &Object, kind: Kind, name: &Node<'_>, key: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (name, text) = (name.text()?, key.text()?);
+    let source = ctx.cluster().unique(kind, object.namespace_or_default(), name)?;
+    let parts = ["data", "stringData", "binaryData"].map(|field| source.get(field));
+    let hidden = parts.iter().any(|part| part.is_unknown() || part.has_unknown_key());
+    if hidden
+        || source.root().has_unknown_key()
+        || source.is_partial()
+        || source.is_patched_by_kustomize()
+        || is_example(source)
+        || !ctx.cluster().likely_pairs(object, source)
     {
         return None;
     }
-    if !data.get(text).is_absent() || !binary.get(text).is_absent() {
+    // An empty object is filled by another program.
+    let keys: Vec<&str> = parts.iter().flat_map(Node::entries).map(|(key, _)| key).collect();
+    if keys.is_empty() || keys.contains(&text) {
         return None;
     }
-    let near = nearest(text, data.entries().into_iter().map(|(key, _)| key)).map(str::to_owned);
-    ctx.report(&key, format!("ConfigMap `{name}` has no key `{text}`: the container does not start"))
+    let near = nearest(text, keys.iter().copied()).map(str::to_owned);
+    let message = format!("{} `{name}` has no key `{text}`: the container does not start", kind.kind);
+    ctx.report(key, message)
+        .identified_by(name)
         .help(near.map_or_else(
             || "add the key, name one that exists, or write `optional: true`".to_owned(),
             did_you_mean,
         ))
-        .related(map, &map.path(&["metadata", "name"]), "the ConfigMap");
+        .related(source, &source.path(&["metadata", "name"]), format!("the {}", kind.kind));
     None
 }
 
