@@ -261,8 +261,10 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
             return Some(Classified::new(WorkloadClass::Batch, Confidence::Medium, reason));
         }
     }
+    let ends = object.workload().is_some_and(|row| row.runs_to_completion);
     for line in &lines {
-        if let Some(script) = training_script(line) {
+        let tuning = || script_with(line, TUNING_WORDS).filter(|_| ends && device());
+        if let Some(script) = training_script(line).or_else(tuning) {
             let reason = format!("it runs `{script}`");
             return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason));
         }
@@ -341,6 +343,10 @@ fn training_script(line: &str) -> Option<&str> {
         &["train", "training", "trainer", "finetune", "finetuning", "pretrain", "pretraining", "sft"];
     script_with(line, WORDS)
 }
+
+/// Words in the names of scripts that mean training in a run on accelerators that ends, and may mean anything elsewhere:
+/// `fine_tune.py`, `ft.py`, `dpo_llama.py`.
+const TUNING_WORDS: &[&str] = &["tune", "tuning", "ft", "lora", "qlora", "dpo", "grpo", "ppo", "rlhf"];
 
 /// A script that is named after a test of the hardware: `all_reduce_bench.py`, `nccl_preflight.py`.
 fn diagnostic_script(line: &str) -> Option<&str> {
