@@ -26,6 +26,17 @@ pub(crate) fn members(object: &Object) -> Option<Vec<Members<'_>>> {
     templates(object).into_iter().map(|template| member(object, template)).collect()
 }
 
+/// Whether an object is an InferenceService, whose components have bounds of replicas of their own.
+pub(crate) fn is_inference_service(object: &Object) -> bool {
+    object.group() == "serving.kserve.io" && object.kind() == "InferenceService"
+}
+
+/// The least and the largest number of pods of a component of an InferenceService. KServe scales it if the maximum is larger.
+pub(crate) fn component_replicas(template: &Template<'_>) -> Option<(i64, i64)> {
+    let least = template.spec.get("minReplicas").int_or(1)?;
+    Some((least, least.max(template.spec.get("maxReplicas").int_or(0)?)))
+}
+
 /// Whether a workload is suspended, or may be because that is unknown. A queue may resume it, but then decides when it fits.
 fn is_suspended(object: &Object) -> bool {
     let spec = object.get("spec");

@@ -1,11 +1,12 @@
-//! Several replicas share a volume that only one node can attach.
+//! Several pods of a workload share a volume that only one node can attach.
 //!
 //! # Why
 //! A claim with the access mode ReadWriteOnce is a volume of one node: EBS, for example. As soon as the
 //! scheduler places a second replica on another node, that pod stays in ContainerCreating with "Multi-Attach
 //! error for volume". With ReadWriteOncePod it stays Pending on the same node as well. It works as long as
 //! all replicas happen to share a node, and breaks with the first scale-up, rollout or consolidation;
-//! `strategy: Recreate` does not change that. The maximum of an autoscaler counts.
+//! `strategy: Recreate` does not change that. The maximum of an autoscaler counts, and so do the pods of a
+//! LeaderWorkerSet, of a Ray cluster and of an InferenceService, whose model may be at `pvc://`.
 //!
 //! # Fix
 //! Use a StatefulSet with `volumeClaimTemplates`, or a file system that many nodes can mount
@@ -49,6 +50,7 @@
 use super::serving::{is_owned, tell_autoscaler};
 use super::volumes::{CLAIM, STORAGE_CLASS, is_block_storage, single_node_mode, stays_on_one_node};
 use crate::rules::prelude::*;
+use crate::workload::gang::{Members, component_replicas, members};
 
 pub(crate) static RULE: Rule = Rule {
     id: "volume-shared-by-replicas",
@@ -58,6 +60,10 @@ pub(crate) static RULE: Rule = Rule {
         Kind::REPLICA_SET,
         Kind::new("", "ReplicationController"),
         Kind::new("argoproj.io", "Rollout"),
+        Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+        Kind::new("ray.io", "RayCluster"),
+        Kind::new("ray.io", "RayService"),
+        Kind::new("serving.kserve.io", "InferenceService"),
     ],
     reads: &[CLAIM, STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT],
     docs: docs(include_str!("volume_shared_by_replicas.rs")),
@@ -70,28 +76,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let templates = templates(object);
-    let [template] = templates.as_slice() else {
-        return None;
-    };
-    if !template.spec.get("volumes").items().any(|volume| volume.get("persistentVolumeClaim").is_set()) {
-        return None;
-    }
-    let replicas = ctx.cluster().views().replicas(object)?;
-    if replicas.max < 2 || stays_on_one_node(template) {
-        return None;
-    }
-    // A template of the same name replaces the volume with a claim for each replica.
-    let own = object.path(&["spec", "volumeClaimTemplates"]);
-    let of_replica =
-        |name: &Node<'_>| own.items().any(|one| one.path(&["metadata", "name"]).text() == name.text());
-    for volume in template.spec.get("volumes").items() {
-        let source = volume.get("persistentVolumeClaim");
-        let name = source.get("claimName");
-        if source.get("readOnly").is_set() || of_replica(&volume.get("name")) {
-            continue;
-        }
+    let mounts = templates.iter().flat_map(|template| {
+        let volumes = claims(object, template).into_iter();
+        volumes.filter(|_| !stays_on_one_node(template)).map(move |name| (template, name))
+    });
+    let mounts: Vec<(&Template<'_>, Node<'_>)> = mounts.collect();
+    for (_, name) in &mounts {
+        let text = name.text();
         let namespace = object.namespace_or_default();
-        let Some(claim) = name.text().and_then(|name| ctx.cluster().unique(CLAIM, namespace, name)) else {
+        let Some(claim) = text.map(claim_of).and_then(|text| ctx.cluster().unique(CLAIM, namespace, text))
+        else {
             continue;
         };
         if claim.is_partial() || !ctx.cluster().likely_pairs(object, claim) {
@@ -104,30 +98,101 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if mode != "ReadWriteOncePod" && !is_block_storage(claim, ctx) {
             continue;
         }
-        report(object, claim, mode, &name, ctx);
-        return None;
+        let same = mounts.iter().filter(|(_, other)| other.text().map(claim_of) == text.map(claim_of));
+        let same: Vec<&Template<'_>> = same.map(|(template, _)| *template).collect();
+        if let Some(pods) = most_pods(object, &same, ctx).filter(|pods| pods.number > 1) {
+            report(object, claim, mode, name, &pods, ctx);
+            return None;
+        }
     }
     None
 }
 
-fn report(object: &Object, claim: &Object, mode: &str, name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let replicas = ctx.cluster().views().replicas(object)?;
-    let most = if replicas.autoscaled { "up to " } else { "" };
+/// The places of a template that name a claim of all its pods, for writing.
+fn claims<'a>(object: &'a Object, template: &Template<'a>) -> Vec<Node<'a>> {
+    // A template of the same name replaces the volume with a claim for each replica.
+    let own = object.path(&["spec", "volumeClaimTemplates"]);
+    let of_replica =
+        |name: &Node<'_>| own.items().any(|one| one.path(&["metadata", "name"]).text() == name.text());
+    let volumes = template.spec.get("volumes").items().filter(|volume| !of_replica(&volume.get("name")));
+    let sources = volumes.map(|volume| volume.get("persistentVolumeClaim"));
+    let mut out: Vec<Node<'a>> = sources
+        .filter(|source| !source.get("readOnly").is_set())
+        .map(|source| source.get("claimName"))
+        .filter(Node::is_set)
+        .collect();
+    let model = template.spec.path(&["model", "storageUri"]);
+    out.extend(model.text().is_some_and(|uri| uri.starts_with(BY_ADDRESS)).then_some(model));
+    out
+}
+
+/// The beginning of the address of a model in a claim: `pvc://models/fraud/v3`.
+const BY_ADDRESS: &str = "pvc://";
+
+/// The name of a claim, written alone or in the address of a model.
+fn claim_of(text: &str) -> &str {
+    match text.strip_prefix(BY_ADDRESS) {
+        Some(path) => path.split('/').next().unwrap_or(path),
+        None => text,
+    }
+}
+
+/// The largest number of pods that use a volume at a time.
+struct Pods {
+    number: i64,
+    autoscaled: bool,
+}
+
+fn most_pods(object: &Object, users: &[&Template<'_>], ctx: &Context<'_>) -> Option<Pods> {
+    match object.group() {
+        "serving.kserve.io" => {
+            let (least, most) = component_replicas(users.first()?)?;
+            Some(Pods { number: most, autoscaled: most > least })
+        }
+        "ray.io" | "leaderworkerset.x-k8s.io" => {
+            let is_user =
+                |member: &Members<'_>| users.iter().any(|user| user.place.1 == member.template.place.1);
+            let number = members(object)?.iter().filter(|one| is_user(one)).map(|one| one.pods).sum();
+            Some(Pods { number, autoscaled: false })
+        }
+        _ => {
+            let replicas = ctx.cluster().views().replicas(object)?;
+            Some(Pods { number: replicas.max, autoscaled: replicas.autoscaled })
+        }
+    }
+}
+
+fn report(
+    object: &Object,
+    claim: &Object,
+    mode: &str,
+    name: &Node<'_>,
+    pods: &Pods,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let most = if pods.autoscaled { "up to " } else { "" };
+    let limit = match mode {
+        "ReadWriteOncePod" => "one pod can use it",
+        _ => "one node can attach it",
+    };
+    let what = match object.group() {
+        "ray.io" | "leaderworkerset.x-k8s.io" => "pods",
+        _ => "replicas",
+    };
     let message = format!(
-        "{most}{} replicas of `{}` share `{}`, which is {mode}: one node can attach it",
-        replicas.max,
+        "{most}{} {what} of `{}` share `{}`, which is {mode}: {limit}",
+        pods.number,
         object.display_name(),
         claim.display_name()
     );
-    let message = match mode {
-        "ReadWriteOncePod" => message.replace("one node can attach it", "one pod can use it"),
-        _ => message,
-    };
-    let autoscaler = ctx.cluster().views().autoscaler_of(object).filter(|_| replicas.autoscaled);
+    let autoscaler = ctx.cluster().views().autoscaler_of(object).filter(|_| pods.autoscaled);
     let finding = ctx.report(name, message);
     tell_autoscaler(finding, autoscaler);
     finding
-        .help("use `volumeClaimTemplates` of a StatefulSet, or a ReadWriteMany claim of EFS or FSx")
+        .help(match what {
+            "pods" => "use a ReadWriteMany claim of EFS or FSx",
+            _ => "use `volumeClaimTemplates` of a StatefulSet, or a ReadWriteMany claim of EFS or FSx",
+        })
         .related(claim, &claim.path(&["spec", "accessModes"]), "the volume");
     None
 }

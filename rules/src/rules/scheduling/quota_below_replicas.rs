@@ -44,7 +44,7 @@
 use crate::cluster::placement::has_controller;
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
-use crate::workload::gang::{Members, members, request_of};
+use crate::workload::gang::{Members, component_replicas, is_inference_service, members, request_of};
 use crate::workload::template::runs_forever;
 
 const QUOTA: Kind = Kind::new("", "ResourceQuota");
@@ -109,7 +109,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 report(object, &members, (quota, name, &hard), needed, ctx);
                 return None;
             }
-            without_request(object, &members, counted, (quota, &hard), ctx);
+            // The runtime of a model has requests of its own.
+            if !is_inference_service(object) {
+                without_request(object, &members, counted, (quota, &hard), ctx);
+            }
         }
     }
     None
@@ -117,6 +120,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// The pods of a workload at most, by template: with the maximum of its autoscaler.
 fn most_members<'a>(object: &'a Object, ctx: &Context<'_>) -> Option<Vec<Members<'a>>> {
+    if is_inference_service(object) {
+        let most = |template: Template<'a>| {
+            let (_, pods) = component_replicas(&template)?;
+            Some(Members { pods, field: template.spec.get("maxReplicas"), template })
+        };
+        return templates(object).into_iter().map(most).collect();
+    }
     if !runs_forever(object) || object.group() == "leaderworkerset.x-k8s.io" {
         return members(object);
     }

@@ -110,8 +110,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         if modes.items().next().is_none() || !modes.items().all(single) {
             continue;
         }
-        let message =
-            format!("{pods} pods on several nodes share claim `{name}`, which only one node can mount");
+        let of_one_pod = modes.items().any(|mode| mode.text() == Some("ReadWriteOncePod"));
+        let who = if of_one_pod { "pod can use" } else { "node can mount" };
+        let message = format!("{pods} pods on several nodes share claim `{name}`, which only one {who}");
         ctx.report(&source.get("claimName"), message)
             .help("use a claim with `ReadWriteMany`, of a shared file system")
             .related(claim, &modes, "its access modes");
