@@ -6,7 +6,9 @@
 //! Amazon Linux, Bottlerocket and Windows images of all variants on the same days. A node that gets an image
 //! of another family reads user data that it does not understand and never joins; a GPU node with the
 //! standard image joins, but never registers its GPUs, and its pods stay Pending on nodes that are paid for.
-//! The same holds for a public SSM parameter.
+//! Nodes without accelerators get larger images with drivers by chance, and other images at the next release.
+//! A kubelet may be three minor versions older than the API server, and no newer. The same holds for a public
+//! SSM parameter.
 //!
 //! # Fix
 //! Write the whole name: family, architecture, variant, Kubernetes version and date; or select by an alias,
@@ -31,14 +33,16 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html>
+//! - <https://kubernetes.io/releases/version-skew-policy/#kubelet>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/5091>
 
 use std::collections::BTreeSet;
 
 use super::public_name;
 use crate::cluster::views::PoolsOfClass;
-use crate::karpenter::ami_name::{Image, ImageFamily, image_of_parameter, images_named};
+use crate::karpenter::ami_name::{Image, ImageFamily, Variant, image_of_parameter, images_named};
 use crate::rules::prelude::*;
+use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-name-mismatch",
@@ -66,7 +70,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let others = if complete { &all } else { continue };
-        if !driver(class, (node, images), others, &users, ctx) {
+        if !driver(class, (node, images), others, &users, ctx) && !variants(node, images, &users, ctx) {
             architecture(node, images, others, &users, ctx);
         }
     }
@@ -113,7 +117,8 @@ fn family(class: &Ec2NodeClass<'_>, node: &Node<'_>, images: &[Image], ctx: &mut
     let others: BTreeSet<ImageFamily> =
         found.iter().copied().filter(|family| !family.name().eq_ignore_ascii_case(wanted)).collect();
     // The family `Ubuntu` was removed, and Canonical's images boot with AL2's user data.
-    if others.is_empty() || others.iter().all(|family| *family == ImageFamily::Ubuntu) {
+    let boots_ubuntu = matches!(wanted, "AL2" | "Ubuntu");
+    if others.iter().all(|family| boots_ubuntu && *family == ImageFamily::Ubuntu) {
         return false;
     }
     let message = if others.len() == found.len() {
@@ -129,7 +134,10 @@ fn family(class: &Ec2NodeClass<'_>, node: &Node<'_>, images: &[Image], ctx: &mut
     true
 }
 
-/// Reports images of one Kubernetes version that is newer than that of the control plane.
+/// The number of minor versions by which a kubelet may be older than the API server.
+const MOST_SKEW: u32 = 3;
+
+/// Reports images of one Kubernetes version that is newer than that of the control plane, or too old for it.
 fn version(node: &Node<'_>, images: &[Image], ctx: &mut Context<'_>) -> bool {
     let platform = ctx.platform();
     let minors: BTreeSet<u32> = images.iter().map(|image| image.minor).collect();
@@ -137,11 +145,15 @@ fn version(node: &Node<'_>, images: &[Image], ctx: &mut Context<'_>) -> bool {
         return false;
     };
     let own = platform.kubernetes;
-    if !platform.is_stated(Product::Kubernetes) || minor <= own.minor {
+    if !platform.is_stated(Product::Kubernetes) || (minor..=minor + MOST_SKEW).contains(&own.minor) {
         return false;
     }
+    let help = match minor > own.minor {
+        true => "a kubelet must not be newer than the API server: upgrade that first",
+        false => "a kubelet may be three minor versions older than the API server: write a newer image",
+    };
     ctx.report(node, format!("the image is for Kubernetes 1.{minor}, and the control plane has {own}"))
-        .help("a kubelet must not be newer than the API server: upgrade that first");
+        .help(help);
     true
 }
 
@@ -186,6 +198,37 @@ fn driver(
         }
     }
     false
+}
+
+/// Reports images with drivers among those for pools without accelerators, beside the images without.
+fn variants(node: &Node<'_>, images: &[Image], users: &PoolsOfClass, ctx: &mut Context<'_>) -> bool {
+    const DRIVERS: [(&str, &[Variant]); 2] = [
+        ("NVIDIA", &[Variant::Nvidia, Variant::NvidiaAndNeuron]),
+        ("Neuron", &[Variant::Neuron, Variant::NvidiaAndNeuron]),
+    ];
+    let has = |wanted: &[Variant]| images.iter().any(|image| wanted.contains(&image.variant));
+    let found: Vec<&str> = DRIVERS.iter().filter(|(_, with)| has(with)).map(|(maker, _)| *maker).collect();
+    let Some(pools) = users.all_types().filter(|_| !found.is_empty() && has(&[Variant::Standard])) else {
+        return false;
+    };
+    let Some((pool, _)) = pools.first() else {
+        return false;
+    };
+    let accelerators = || INSTANCE_RESOURCES.iter().filter(|name| is_accelerator(name));
+    let accelerated =
+        |types: &TypeSet| types.iter().any(|one| accelerators().any(|name| one.devices(name) > 0));
+    if pools.iter().any(|(_, types)| accelerated(types)) {
+        return false;
+    }
+    let makers = found.join(" and ");
+    let message =
+        format!("the name also matches images with drivers for {makers}, and the newest image wins");
+    ctx.report(node, message).help(HELP).related(
+        pool,
+        &pool.path(&["metadata", "name"]),
+        "its types have no accelerators",
+    );
+    true
 }
 
 /// Reports a pool with types of one architecture only, for which there is no image.
