@@ -337,6 +337,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::karpenter_on_own_nodes::RULE,
     &scheduling::kueue_cohort_missing::RULE,
     &scheduling::load_balancer_controller_without_vpc::RULE,
+    &scheduling::memory_unit_missing::RULE,
     &scheduling::node_class_missing::RULE,
     &scheduling::node_overlay_conflict::RULE,
     &scheduling::pod_fits_no_pool::RULE,

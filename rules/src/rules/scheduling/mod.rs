@@ -10,6 +10,7 @@ pub(crate) mod gpu_label_set_late;
 pub(crate) mod karpenter_on_own_nodes;
 pub(crate) mod kueue_cohort_missing;
 pub(crate) mod load_balancer_controller_without_vpc;
+pub(crate) mod memory_unit_missing;
 pub(crate) mod node_class_missing;
 mod node_helpers;
 pub(crate) mod node_overlay_conflict;

@@ -1,0 +1,78 @@
+//! A container's memory is a few bytes.
+//!
+//! # Why
+//! A quantity of memory without a suffix is in bytes, and the suffix `m` means thousandths, as in `500m` of a
+//! CPU. With a limit of 512 bytes the container runtime cannot start the container. With a request of 512 bytes
+//! the pod is placed as if it used no memory, on a node that has none to spare, and Karpenter buys nodes that
+//! are too small for it.
+//!
+//! # Fix
+//! Write the unit: `512Mi`, `4Gi`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: report}
+//!  spec:
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: main
+//!            image: example.com/report:1.4.0
+//!            resources:
+//!              requests:
+//!                cpu: 500m
+//! -              memory: 512 # <-
+//! +              memory: 512Mi
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#meaning-of-memory>
+
+use crate::facts::quantity::Quantity;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "memory-unit-missing",
+    docs: docs(include_str!("memory_unit_missing.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+/// The bytes below which no amount of memory or storage is meant.
+const FEW: i128 = 1 << 20;
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let of_pod = template.spec.get("resources");
+    let resources = template.all_containers().map(|container| container.get("resources"));
+    for resources in resources.chain([of_pod]) {
+        for side in ["requests", "limits"] {
+            for resource in ["memory", "ephemeral-storage"] {
+                amount(&resources.path(&[side, resource]), resource, ctx);
+            }
+        }
+    }
+    None
+}
+
+fn amount(node: &Node<'_>, resource: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let text = node.string_or_number()?;
+    let quantity = Quantity::at(node)?;
+    if quantity.is_zero() || quantity.milli() < 0 || quantity.value() >= FEW {
+        return None;
+    }
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let meant = match text.strip_prefix(digits) {
+        Some("m") => "thousandths of a byte".to_owned(),
+        _ if quantity.value() == 1 => "byte".to_owned(),
+        _ => "bytes".to_owned(),
+    };
+    let number = if meant.starts_with('t') { digits.to_owned() } else { quantity.value().to_string() };
+    // Small numbers are mostly meant in gibibytes.
+    let unit = if digits.len() <= 2 { "Gi" } else { "Mi" };
+    ctx.report(node, format!("`{text}` of {resource} is {number} {meant}"))
+        .help(format!("write the unit: `{digits}{unit}`"));
+    None
+}
