@@ -60,6 +60,8 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
+use serde_json::Value;
+
 use crate::cluster::Cluster;
 use crate::lint::fix::Operation;
 use crate::lint::fix::value::apply;
@@ -190,11 +192,33 @@ fn is_v1_but_its_version(object: &Object) -> bool {
 /// Reports what the rules of the new API say about fields whose meaning it kept, so that one run shows all. Other objects have
 /// no part in it: the object is converted as if it were alone.
 fn report_kept_meaning(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let fix = convert(object, &Cluster::default()).ok()?;
-    let value = apply(&object.root().to_json(), &fix).ok()?;
+    let alone = Cluster::default();
+    let convertible = convert(object, &alone).ok().map(|fix| (object.root().to_json(), fix));
+    let (written, fix) = convertible.or_else(|| {
+        let value = without_obstacles(object)?;
+        let fix = convert(&Object::from_json(&value)?, &alone).ok()?;
+        Some((value, fix))
+    })?;
+    let value = apply(&written, &fix).ok()?;
     let successor = Object::from_json(&value)?;
     ctx.report_of_successor(&successor, &|pointer| origin(pointer, &fix));
     None
+}
+
+/// A pool without the fields that stand in the way of a conversion: a kubelet, which becomes a part of its node class, and what the
+/// old API rejects beside consolidation.
+fn without_obstacles(object: &Object) -> Option<Value> {
+    const OBSTACLES: [&[&str]; 3] =
+        [&["kubeletConfiguration"], &["template", "spec", "kubelet"], &["ttlSecondsAfterEmpty"]];
+    let mut value = object.root().to_json();
+    for path in OBSTACLES {
+        let (last, above) = path.split_last()?;
+        let parent = above.iter().try_fold(value.get_mut("spec")?, |at, step| at.get_mut(*step));
+        if let Some(parent) = parent.and_then(Value::as_object_mut) {
+            parent.remove(*last);
+        }
+    }
+    Some(value)
 }
 
 /// The place in the old object of a place in the new one. `None` for what the conversion has written.
