@@ -24,7 +24,11 @@ pub(crate) struct Devices<'a> {
 
 /// The devices of a resource that a container requests; `None` if it requests none or their number is unknown.
 pub(crate) fn devices_of<'a>(container: &Node<'a>, resource: &str) -> Option<Devices<'a>> {
-    let resources = container.get("resources");
+    devices_in(&container.get("resources"), resource)
+}
+
+/// The devices of a resource in limits and requests.
+fn devices_in<'a>(resources: &Node<'a>, resource: &str) -> Option<Devices<'a>> {
     let node = ["limits", "requests"]
         .map(|side| resources.path(&[side, resource]))
         .into_iter()
@@ -36,7 +40,12 @@ pub(crate) fn devices_of<'a>(container: &Node<'a>, resource: &str) -> Option<Dev
 
 /// The whole GPUs that a container requests.
 pub(crate) fn gpus_of<'a>(container: &Node<'a>) -> Option<Devices<'a>> {
-    ["nvidia.com/gpu", "amd.com/gpu"].iter().find_map(|resource| devices_of(container, resource))
+    gpus_in(&container.get("resources"))
+}
+
+/// The whole GPUs in limits and requests.
+pub(crate) fn gpus_in<'a>(resources: &Node<'a>) -> Option<Devices<'a>> {
+    ["nvidia.com/gpu", "amd.com/gpu"].iter().find_map(|resource| devices_in(resources, resource))
 }
 
 /// The extended resources that a pod requests, as the scheduler computes them: the sum over containers and sidecars,

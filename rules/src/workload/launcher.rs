@@ -51,7 +51,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) is_first: bool,
     /// Number of words of the program itself; 0 if the image starts it.
     own_words: usize,
-    /// The variable that torchrun reads as its option for the number of processes.
+    /// The variable that the program reads as its option for the number of processes.
     processes: OptionValue<'a>,
 }
 
@@ -74,11 +74,14 @@ impl<'a> Launch<'a> {
         };
         let is_first = words[..at].iter().all(|word| STARTERS.contains(&base_name(&word.text)));
         let words = command_at(&words, at).to_vec();
-        let processes = match variable(container, "PET_NPROC_PER_NODE") {
-            Some(Some((text, node))) => OptionValue::Text(text.into_owned(), node),
-            Some(None) => OptionValue::Absent,
-            None => OptionValue::Unknown,
+        let processes = match program {
+            Program::Server(server) => server
+                .parallelism
+                .as_ref()
+                .and_then(|parallelism| variable_of_option(container, server, parallelism.tensor)),
+            _ => Some(in_variable(container, "PET_NPROC_PER_NODE")),
         };
+        let processes = processes.unwrap_or(OptionValue::Absent);
         Some(Launch { program, words, is_first, own_words, processes })
     }
 
@@ -92,16 +95,8 @@ impl<'a> Launch<'a> {
         let OptionValue::Absent = self.option(names) else {
             return self.option(names);
         };
-        let (Some(prefix), Some(name)) = (self.program.server().and_then(|s| s.variables), names.first())
-        else {
-            return OptionValue::Absent;
-        };
-        let name = format!("{prefix}{}", name.to_ascii_uppercase().replace('-', "_"));
-        match variable(container, &name) {
-            Some(Some((text, node))) => OptionValue::Text(text.into_owned(), node),
-            Some(None) => OptionValue::Absent,
-            None => OptionValue::Unknown,
-        }
+        let server = self.program.server();
+        server.and_then(|server| variable_of_option(container, server, names)).unwrap_or(OptionValue::Absent)
     }
 
     /// The model that a server loads, and the item that names it. `None` if it is unknown.
@@ -193,7 +188,10 @@ impl<'a> Launch<'a> {
         if self.has(parallelism.partial) {
             return None;
         }
-        let tensor = self.option(parallelism.tensor);
+        let tensor = match self.option(parallelism.tensor) {
+            OptionValue::Absent => self.processes.clone(),
+            stated => stated,
+        };
         // Only vLLM's and SGLang's default of one GPU holds whatever a configuration says.
         if !matches!(server.name, "vLLM" | "SGLang") {
             tensor.node()?;
@@ -243,6 +241,20 @@ impl<'a> Launch<'a> {
             }
             _ => None,
         }
+    }
+}
+
+/// The value of the variable that stands for an option of a server. `None` if it has no such variables.
+fn variable_of_option<'a>(container: &Node<'a>, server: &Server, names: &[&str]) -> Option<OptionValue<'a>> {
+    let name = names.first()?.to_ascii_uppercase().replace('-', "_");
+    Some(in_variable(container, &format!("{}{name}", server.variables?)))
+}
+
+fn in_variable<'a>(container: &Node<'a>, name: &str) -> OptionValue<'a> {
+    match variable(container, name) {
+        Some(Some((text, node))) => OptionValue::Text(text.into_owned(), node),
+        Some(None) => OptionValue::Absent,
+        None => OptionValue::Unknown,
     }
 }
 

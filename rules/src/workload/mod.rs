@@ -13,6 +13,7 @@ pub(crate) mod gpu_nodes;
 pub(crate) mod launcher;
 pub(crate) mod mig;
 pub(crate) mod model;
+mod mpi;
 pub(crate) mod node_labels;
 pub(crate) mod processes;
 pub mod selector;

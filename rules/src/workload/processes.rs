@@ -8,9 +8,11 @@
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
-use crate::workload::command::{OptionValue, base_name, command_at, may_have_more_options, option, words};
-use crate::workload::devices::{Devices, gpus_of, pods_of};
+use crate::workload::command::{OptionValue, Word, base_name, may_have_more_options, words};
+use crate::workload::devices::{Devices, gpus_in, gpus_of, pods_of};
 use crate::workload::launcher::{Launch, Program};
+use crate::workload::mpi;
+use crate::workload::server::variable;
 use crate::workload::template::{Template, templates};
 
 /// The GPUs that a program uses, and those that it has.
@@ -44,7 +46,7 @@ pub(crate) fn processes_of<'a>(
         return None;
     }
     match (object.group(), object.kind()) {
-        ("kubeflow.org", "MPIJob") => of_mpi_job(object, has),
+        ("kubeflow.org", "MPIJob") => mpi::processes_of(object, has),
         ("ray.io", _) if is_of_ray(template, container) => of_ray(object, template, has),
         ("serving.kserve.io", "LLMInferenceService") if !container.get("command").is_set() => {
             of_llm_service(object, template, container, has)
@@ -67,7 +69,9 @@ fn of_launch<'a>(
     container: &Node<'a>,
     has: Devices<'a>,
 ) -> Option<Processes<'a>> {
-    let launch = Launch::of(container)?;
+    let Some(launch) = Launch::of(container) else {
+        return of_framework(container, has);
+    };
     let engine = launch.program.server().is_some();
     let is_group = is_group(object, template, &launch);
     if engine && object.kind() == "LeaderWorkerSet" && is_group {
@@ -77,8 +81,9 @@ fn of_launch<'a>(
         Some(stated) => stated,
         // The operator's field stands for an option that is absent.
         None if launch.program == Program::Torchrun && !launch.has(&["nproc-per-node"]) => {
-            let field = object.path(&["spec", "nprocPerNode"]);
-            let is_own = object.kind() == "PyTorchJob" && field.is_set();
+            let fields = [&["spec", "nprocPerNode"][..], &["spec", "elasticPolicy", "nProcPerNode"]];
+            let field = fields.into_iter().map(|path| object.path(path)).find(Node::is_set)?;
+            let is_own = object.kind() == "PyTorchJob";
             let number = field.string_or_number().filter(|_| is_own)?.parse().ok()?;
             (number, Some(field))
         }
@@ -96,6 +101,49 @@ fn of_launch<'a>(
     }
     let program = launch.program.name();
     Some(Processes { program, used, node, has, holder: "its container", is_strict: true, idles })
+}
+
+/// Programs that start torchrun with the processes of `NPROC_PER_NODE`, and their names in messages.
+const WITH_VARIABLE: [(&str, &str); 3] =
+    [("swift", "ms-swift"), ("llamafactory-cli", "LLaMA-Factory"), ("xtuner", "XTuner")];
+
+/// The GPUs of a framework that starts the processes by itself, in one pod.
+fn of_framework<'a>(container: &Node<'a>, has: Devices<'a>) -> Option<Processes<'a>> {
+    let words = words(container);
+    // The nodes of another cluster of Ray have GPUs of their own.
+    if may_have_more_options(&words) || words.iter().any(|word| base_name(&word.text) == "ray") {
+        return None;
+    }
+    let setting = |name: &str| {
+        let value = |word: &Word<'a>| {
+            let (key, value) = word.text.split_once('=').filter(|_| word.known)?;
+            (key.trim_start_matches(['-', '+']) == name).then(|| (value.to_owned(), word.node.clone()))
+        };
+        words.iter().rev().find_map(value)
+    };
+    let starts = |name: &str| words.iter().any(|word| base_name(&word.text) == name);
+    let is_verl = words.iter().any(|word| word.text.starts_with("verl."));
+    let on_gpus =
+        setting("trainer.accelerator").is_none_or(|(kind, _)| matches!(kind.as_str(), "gpu" | "cuda"));
+    let (program, (number, node)) =
+        if let Some((_, name)) = WITH_VARIABLE.iter().find(|(command, _)| starts(command)) {
+            let (number, node) = variable(container, "NPROC_PER_NODE").flatten()?;
+            (*name, (number.into_owned(), node))
+        } else if is_verl {
+            ("verl", setting("trainer.n_gpus_per_node")?)
+        } else {
+            ("Lightning", setting("trainer.devices").filter(|_| on_gpus)?)
+        };
+    let used = number.parse().ok()?;
+    Some(Processes {
+        program,
+        used,
+        node: Some(node),
+        has,
+        holder: "its container",
+        is_strict: true,
+        idles: false,
+    })
 }
 
 /// One copy of a model in a group of a LeaderWorkerSet, against the GPUs of the group.
@@ -158,56 +206,26 @@ pub(crate) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch
             .is_some_and(|n| n.raw_text().is_some_and(|text| text.contains("ray")))
 }
 
-/// Options of `mpirun` with which other places than the slots decide, or several ranks share one.
-const OTHER_PLACES: [&str; 9] =
-    ["oversubscribe", "hostfile", "machinefile", "host", "H", "map-by", "rankfile", "npernode", "N"];
-
-/// The ranks on a worker of an MPIJob: its slots, each for one rank of `mpirun`.
-fn of_mpi_job<'a>(object: &'a Object, has: Devices<'a>) -> Option<Processes<'a>> {
-    let specs = object.path(&["spec", "mpiReplicaSpecs"]);
-    let launcher = specs.path(&["Launcher", "template", "spec", "containers"]).items().next()?;
-    let words = words(&launcher);
-    let at = words
-        .iter()
-        .position(|word| matches!(base_name(&word.text), "mpirun" | "mpiexec" | "mpiexec.hydra"))?;
-    let own = command_at(&words, at);
-    // A rank that starts processes of its own has several GPUs.
-    let starts_more = Launch::of(&launcher).is_some()
-        || own
-            .iter()
-            .any(|word| matches!(base_name(&word.text), "torchrun" | "deepspeed" | "accelerate" | "ray"));
-    let others = !matches!(option(own, &OTHER_PLACES), OptionValue::Absent);
-    if starts_more || others || may_have_more_options(own) {
+/// The processes on a node of a TrainJob, of which the runtime is not known: what it says itself.
+pub(crate) fn processes_of_train_job(object: &Object) -> Option<Processes<'_>> {
+    let trainer = object.path(&["spec", "trainer"]);
+    let has = gpus_in(&trainer.get("resourcesPerNode"))?;
+    let node = trainer.get("numProcPerNode");
+    let used: i64 = node.string_or_number()?.parse().ok()?;
+    // The names of the runtimes that the operator brings; those of others say nothing of how they read the number.
+    let name = object.path(&["spec", "runtimeRef", "name"]).text()?;
+    let is_torch = name.starts_with("torch");
+    if !is_torch && !["mpi", "deepspeed"].iter().any(|launcher| name.contains(launcher)) {
         return None;
     }
-    let field = object.path(&["spec", "slotsPerWorker"]);
-    let slots = field.int_or(1)?;
-    let workers = specs.path(&["Worker", "replicas"]).int_or(1)?;
-    let ranks = option(own, &["np", "n", "c"]);
-    let stated = ranks.int_or(slots.checked_mul(workers)?)?;
-    if stated > slots.checked_mul(workers)? {
-        let total = Devices { count: slots * workers, node: if field.is_set() { field } else { has.node } };
-        return Some(Processes {
-            program: "mpirun",
-            used: stated,
-            node: ranks.node(),
-            has: total,
-            holder: "slots of its workers",
-            is_strict: true,
-            idles: false,
-        });
-    }
-    // Fewer ranks than slots are meant to leave some free.
-    let idles = stated == slots * workers && field.is_set();
-    let node = field.is_set().then_some(field);
     Some(Processes {
-        program: "mpirun",
-        used: slots,
-        node,
+        program: if is_torch { "torchrun" } else { "the runtime" },
+        used,
+        node: Some(node),
         has,
-        holder: "its container",
-        is_strict: false,
-        idles,
+        holder: "its node",
+        is_strict: is_torch,
+        idles: is_torch && !trainer.get("env").is_set(),
     })
 }
 

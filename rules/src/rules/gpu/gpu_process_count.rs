@@ -6,7 +6,7 @@
 //! GPUs are paid for and never used: vLLM without the option uses one. More than there are is an error,
 //! fewer a warning. The number is that of the command line, or of the field with which an operator starts
 //! the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
-//! TrainJob with its runtime, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
+//! TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
 //! LeaderWorkerSet the GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees
 //! one of them, NCCL connects them from version 2.32 on, and only through the memory of the host.
 //!
@@ -55,7 +55,7 @@ use crate::rules::prelude::*;
 use crate::workload::devices::{devices_of, extended_resources_of, gpus_of};
 use crate::workload::launcher::Launch;
 use crate::workload::mig::is_mig_resource;
-use crate::workload::processes::{is_group, processes_of};
+use crate::workload::processes::{Processes, is_group, processes_of, processes_of_train_job};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
@@ -67,22 +67,38 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let mut found: Vec<Processes<'_>> = Vec::new();
     for template in gpu_templates(object) {
         for container in template.containers() {
-            inspect(object, &template, &container, ctx);
+            found.extend(processes_of(object, &template, &container));
             inspect_mig(object, &template, &container, ctx);
         }
+    }
+    if object.kind() == "TrainJob" && templates(object).is_empty() {
+        found.extend(processes_of_train_job(object));
+    }
+    // A field of the object may state the number for the pods of several templates.
+    while !found.is_empty() {
+        let first = found.remove(0);
+        let (same, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|other| is_same(&first, other));
+        report(object, &first, &same, ctx);
+        found = others;
     }
     None
 }
 
-fn inspect(
+/// Whether both are wrong in the same way at the same field.
+fn is_same(one: &Processes<'_>, other: &Processes<'_>) -> bool {
+    let at = |processes: &Processes<'_>| processes.node.as_ref().map(Node::pointer);
+    at(one).is_some() && at(one) == at(other) && one.used == other.used && one.has.count == other.has.count
+}
+
+fn report(
     object: &Object,
-    template: &Template<'_>,
-    container: &Node<'_>,
+    processes: &Processes<'_>,
+    same: &[Processes<'_>],
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let processes = processes_of(object, template, container)?;
     let (used, has, program) = (processes.used, processes.has.count, processes.program);
     let name = object.display_name();
     let of_slots = processes.holder.starts_with("slots");
@@ -112,6 +128,9 @@ fn inspect(
         }
         let what = if of_slots { "the slots of a worker" } else { "the GPUs of the container" };
         finding.related(object, &processes.has.node, what);
+        for other in same.iter().filter(|other| other.has.node.pointer() != processes.has.node.pointer()) {
+            finding.related(object, &other.has.node, what);
+        }
     } else if used < has && processes.idles {
         let option = processes.node.clone().unwrap_or_else(|| processes.has.node.clone());
         let gpus = if used == 1 { "GPU" } else { "GPUs" };

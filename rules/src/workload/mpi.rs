@@ -1,0 +1,112 @@
+//! The ranks that `mpirun` starts in the pods of an MPIJob, against the slots and the GPUs of its workers.
+//!
+//! Sources, read in November 2026: the MPI Operator's hostfile (`newConfigMap`: each worker, and with
+//! `runLauncherAsWorker` the launcher, has `slotsPerWorker` slots), Open MPI's `mpirun(1)`, and Hydra's, of MPICH and
+//! Intel MPI, which starts at the first host again where the ranks are more than the slots.
+
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::command::{
+    OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
+};
+use crate::workload::devices::Devices;
+use crate::workload::launcher::Launch;
+use crate::workload::processes::Processes;
+
+/// Options of `mpirun` with which other places than the slots decide, or several ranks share one.
+const OTHER_PLACES: [&str; 16] = [
+    "oversubscribe",
+    "hostfile",
+    "machinefile",
+    "host",
+    "hosts",
+    "H",
+    "f",
+    "map-by",
+    "rankfile",
+    "npernode",
+    "N",
+    "ppn",
+    "perhost",
+    "ppr",
+    "app",
+    "configfile",
+];
+
+/// Beginnings of variables with the same effect as such options.
+const PLACE_VARIABLES: [&str; 5] =
+    ["OMPI_MCA_rmaps", "PRTE_MCA_rmaps", "OMPI_MCA_orte_default_hostfile", "I_MPI_PERHOST", "HYDRA_"];
+
+/// The ranks on a worker: its slots, each for one rank of `mpirun`.
+pub(super) fn processes_of<'a>(object: &'a Object, has: Devices<'a>) -> Option<Processes<'a>> {
+    let spec = object.get("spec");
+    let specs = spec.get("mpiReplicaSpecs");
+    let launcher = specs.path(&["Launcher", "template", "spec", "containers"]).items().next()?;
+    let words = words(&launcher);
+    let at = words
+        .iter()
+        .position(|word| matches!(base_name(&word.text), "mpirun" | "mpiexec" | "mpiexec.hydra"))?;
+    let own = command_at(&words, at);
+    if Launch::of(&launcher).is_some() || may_have_more_options(own) || has_other_places(&launcher, own) {
+        return None;
+    }
+    let field = spec.get("slotsPerWorker");
+    let slots = field.int_or(1)?;
+    let as_worker = spec.get("runLauncherAsWorker");
+    if as_worker.is_unknown() || spec.get("mpiImplementation").is_unknown() {
+        return None;
+    }
+    let hosts = specs.path(&["Worker", "replicas"]).int_or(1)? + i64::from(as_worker.bool() == Some(true));
+    let all = slots.checked_mul(hosts)?;
+    let is_open_mpi = matches!(spec.get("mpiImplementation").text(), None | Some("OpenMPI"));
+    let ranks = option(own, &["np", "n", "c"]);
+    let stated = match ranks {
+        // Without a number, Open MPI fills the slots.
+        OptionValue::Absent if !is_open_mpi => return None,
+        _ => ranks.int_or(all)?,
+    };
+    let of_job = |used, node, has, holder| Processes {
+        program: "mpirun",
+        used,
+        node,
+        has,
+        holder,
+        is_strict: false,
+        idles: false,
+    };
+    if stated > all {
+        let node = if field.is_set() { field } else { has.node };
+        let total = Devices { count: all, node };
+        let found = of_job(stated, ranks.node(), total, "slots of its workers");
+        return is_open_mpi.then_some(Processes { is_strict: true, ..found });
+    }
+    // A shell or a program that nobody knows may start more processes, and several ranks may share a GPU on purpose.
+    if !has_one_gpu_a_rank(own) {
+        return None;
+    }
+    // Fewer ranks than slots are meant to leave some free; one rank of a pod may use all its GPUs by itself.
+    let idles = stated == all && slots > 1 && field.is_set();
+    let node = field.is_set().then_some(field);
+    Some(Processes { idles, ..of_job(slots, node, has, "its container") })
+}
+
+/// Whether anything else than the number of slots decides where the ranks run.
+fn has_other_places(launcher: &Node<'_>, own: &[Word<'_>]) -> bool {
+    let by_option = !matches!(option(own, &OTHER_PLACES), OptionValue::Absent)
+        || own.iter().any(|word| word.text.contains("rmaps"));
+    let is_place = |name: &str| PLACE_VARIABLES.iter().any(|prefix| name.starts_with(prefix));
+    by_option
+        || launcher.get("envFrom").items().next().is_some()
+        || launcher.get("env").items().any(|variable| variable.get("name").raw_text().is_some_and(is_place))
+}
+
+/// Whether each rank is a program that takes one GPU: Python without a launcher before it, or a test of NCCL.
+fn has_one_gpu_a_rank(own: &[Word<'_>]) -> bool {
+    let is = |known: fn(&str) -> bool| own.iter().position(|word| known(base_name(&word.text)));
+    let starter = is(|name| {
+        matches!(name, "sh" | "bash" | "torchrun" | "deepspeed" | "accelerate" | "ray")
+            || name.ends_with(".sh")
+    });
+    let program = is(|name| name.starts_with("python") || name.ends_with("_perf"));
+    program.is_some() && starter.is_none()
+}
