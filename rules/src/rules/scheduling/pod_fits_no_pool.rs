@@ -66,7 +66,9 @@ use crate::lint::finding::{Location, Related};
 use crate::rules::nodepool::instance_label_other_provider::missing_everywhere;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
-use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
+use crate::workload::gpu::{
+    INSTANCE_RESOURCES, KARPENTER_ACCELERATORS, is_accelerator, requested_extended_resources,
+};
 
 /// Maximum number of pools that are tried one by one before all are looked at together.
 const MAX_TRIED: usize = 8;
@@ -227,7 +229,7 @@ fn help(obstacles: &[Obstacle]) -> String {
 }
 
 /// Whether another rule reports it: that the toleration for its accelerator is missing, or that the pod asks for a label of
-/// another provider.
+/// another provider or a resource that no instance type has.
 fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let names = |key: &&str| obstacle.reason.contains(&format!("`{key}"));
     match obstacle.stage {
@@ -237,6 +239,13 @@ fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Contex
             let mut keys = selector.iter().map(|(key, _)| *key).filter(names);
             ctx.is_rule_enabled("instance-label-other-provider")
                 && keys.any(|key| missing_everywhere(key, ctx).is_some())
+        }
+        // Karpenter starts no node for the resource, whatever the pool is.
+        "resources" => {
+            let mut words = obstacle.reason.split('`');
+            ctx.is_rule_enabled("gpu-resource-not-provisioned")
+                && !ctx.cluster().views().has_static_pool()
+                && words.any(|word| is_accelerator(word) && !INSTANCE_RESOURCES.contains(&word))
         }
         _ => false,
     }

@@ -148,11 +148,13 @@ fn of_none(object: &Object, template: &Template<'_>, is_meant: bool, ctx: &mut C
         }
         _ => format!("the environment of `{name}` is made for EFA, and its pods request none"),
     };
-    let count = example.filter(|_| is_made_for_it).map_or("1".to_owned(), |example| example.efa.to_string());
+    // Without a known type, nothing tells how many interfaces the node has.
+    let count = example.filter(|_| is_made_for_it).map(|example| format!(": {}", example.efa));
+    let count = count.unwrap_or_default();
     let finding = ctx.report(&limits, message);
     finding
         .severity(if is_meant { Severity::Warning } else { Severity::Info })
-        .help(format!("request `{EFA}: {count}`, with an image that has the EFA libraries"));
+        .help(format!("request `{EFA}{count}`, with an image that has the EFA libraries"));
     if let Some((_, Some(pool))) = selected.filter(|_| is_made_for_it) {
         finding.related(&pool, &pool.path(&["metadata", "name"]), "takes the pods");
     }
