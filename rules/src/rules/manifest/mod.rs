@@ -17,6 +17,7 @@ pub(super) mod message_parts;
 mod misplaced;
 pub(crate) mod placeholder_unexpanded;
 pub(crate) mod render_failed;
+mod secret_forms;
 pub(crate) mod secret_in_plain_text;
 mod since;
 mod stand_in;

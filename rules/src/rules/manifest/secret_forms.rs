@@ -1,0 +1,202 @@
+//! How tokens and keys look, and the names of what holds them.
+
+/// Beginnings of tokens, the least number of characters after them, and who gives them out.
+const FORMS: [(&str, usize, &str); 15] = [
+    ("hf_", 30, "Hugging Face"),
+    ("sk-ant-", 30, "Anthropic"),
+    ("sk-proj-", 30, "OpenAI"),
+    ("sk-", 40, "OpenAI"),
+    ("nvapi-", 40, "NVIDIA"),
+    ("ghp_", 36, "GitHub"),
+    ("gho_", 36, "GitHub"),
+    ("ghs_", 36, "GitHub"),
+    ("github_pat_", 40, "GitHub"),
+    ("glpat-", 20, "GitLab"),
+    ("AKIA", 16, "AWS"),
+    ("ASIA", 16, "AWS"),
+    ("AIza", 35, "Google"),
+    ("xoxb-", 30, "Slack"),
+    ("xoxp-", 30, "Slack"),
+];
+
+/// Names of variables that hold a token or a key.
+const NAMES: [&str; 12] = [
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "HUGGINGFACEHUB_API_TOKEN",
+    "WANDB_API_KEY",
+    "NGC_API_KEY",
+    "NGC_CLI_API_KEY",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "VLLM_API_KEY",
+    "AWS_SECRET_ACCESS_KEY",
+    "COMET_API_KEY",
+    "GITHUB_TOKEN",
+];
+
+/// Ends of names of what holds one.
+const ENDS: [&str; 6] = ["_API_KEY", "_SECRET_KEY", "_MASTER_KEY", "_ACCESS_KEY", "_TOKEN", "_PASSWORD"];
+
+/// Parts of values that stand for a token.
+const STAND_INS: [&str; 16] = [
+    "your",
+    "example",
+    "token",
+    "replace",
+    "change",
+    "secret",
+    "dummy",
+    "placeholder",
+    "xxx",
+    "1234567",
+    "insert",
+    "abcdef",
+    "sample",
+    "redacted",
+    "<",
+    "...",
+];
+
+/// Who gives out the token that a text is, empty if it is not known; `None` if it is none, or stands for one.
+pub(super) fn token_in(text: &str) -> Option<&'static str> {
+    let of_form = FORMS.iter().find_map(|(prefix, least, owner)| {
+        let rest = text.strip_prefix(prefix)?;
+        // Names of models, packages and metrics begin with `sk-` and `hf_` as well.
+        let is_plain = matches!(*prefix, "sk-" | "hf_");
+        let is_token = |c: char| c.is_ascii_alphanumeric() || !is_plain && matches!(c, '-' | '_');
+        let is_random = is_varied(rest) || *prefix == "hf_" && are_random_letters(rest);
+        (rest.len() >= *least && rest.chars().all(is_token) && is_random).then_some(*owner)
+    });
+    of_form.or_else(|| {
+        // Gateways to models give out such keys.
+        let rest = text.strip_prefix("sk-")?;
+        (rest.len() >= 32 && rest.bytes().all(|b| b.is_ascii_hexdigit()) && is_varied(rest)).then_some("")
+    })
+}
+
+/// Whether a variable, a field or a parameter holds a token by its name.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let name = spelled_out(name);
+    let ends = |end: &str| name.ends_with(end) || name == end[1..];
+    ENDS.iter().any(|end| ends(end)) && !name.contains("PUBLIC")
+}
+
+/// The name in capitals, with `_` between its words: `hfToken` is `HF_TOKEN`.
+fn spelled_out(name: &str) -> String {
+    let name = name.rsplit('.').next().unwrap_or(name);
+    let mut out = String::with_capacity(name.len() + 4);
+    let mut before = ' ';
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && before.is_ascii_lowercase() {
+            out.push('_');
+        }
+        out.push(if c == '-' { '_' } else { c.to_ascii_uppercase() });
+        before = c;
+    }
+    out
+}
+
+/// Whether the value of a name that holds a token or a password is one.
+pub(super) fn is_secret_of(name: &str, value: &str) -> bool {
+    let name = spelled_out(name);
+    if NAMES.contains(&name.as_str()) && looks_random(value, 30) {
+        return true;
+    }
+    let least = if name.ends_with("PASSWORD") { 12 } else { 20 };
+    if !looks_random(value, least) || value.contains(['/', '.']) {
+        return false;
+    }
+    let count = |is: fn(&u8) -> bool| value.bytes().filter(is).count();
+    let (upper, digits) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_digit));
+    let words = value.split(|c: char| !c.is_ascii_lowercase()).any(|part| part.len() >= 5);
+    let mixed = upper > 1 && digits > 1 && value.bytes().any(|b| b.is_ascii_lowercase()) && !words;
+    // Without capitals it is random if many digits are spread over it, and no `-` separates words.
+    let spread =
+        value.bytes().all(|b| b.is_ascii_alphanumeric()) && digits >= 6 && !words && value.len() >= 24;
+    mixed || spread
+}
+
+/// Whether a text is long and random: letters and digits of many kinds, without words that stand for a token.
+pub(super) fn looks_random(text: &str, least: usize) -> bool {
+    let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '/' | '=' | '.');
+    text.len() >= least && text.chars().all(is_key) && !text.starts_with(['/', '.']) && is_varied(text)
+}
+
+fn is_varied(text: &str) -> bool {
+    text.bytes().any(|b| b.is_ascii_digit()) && is_of_many_kinds(text)
+}
+
+/// Whether the 34 letters of a token of Hugging Face are random: of both cases, with fewer vowels than words have.
+fn are_random_letters(text: &str) -> bool {
+    let count = |is: fn(&u8) -> bool| text.bytes().filter(is).count();
+    let (upper, lower) = (count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
+    let vowels = count(|b| b"aeiouAEIOU".contains(b));
+    upper >= 4
+        && lower >= 4
+        && upper + lower == 34
+        && text.len() == 34
+        && vowels <= 9
+        && is_of_many_kinds(text)
+}
+
+fn is_of_many_kinds(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let mut bytes: Vec<u8> = lower.bytes().collect();
+    let letters = bytes.iter().any(u8::is_ascii_alphabetic);
+    bytes.sort_unstable();
+    bytes.dedup();
+    letters && bytes.len() >= 10 && !STAND_INS.iter().any(|word| lower.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_secret_name, is_secret_of, looks_random, token_in};
+
+    #[test]
+    fn forms_of_tokens() {
+        let body = "q7Zp2Lm9Xc4Vb8Nr6Tk1Wd3Fg5Hs0Jy";
+        for (text, expected) in [
+            (format!("hf_{body}abcq"), Some("Hugging Face")),
+            ("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".to_owned(), Some("Hugging Face")),
+            (format!("sk-ant-{body}"), Some("Anthropic")),
+            (format!("nvapi-{body}{body}"), Some("NVIDIA")),
+            (format!("glpat-{body}"), Some("GitLab")),
+            ("sk-0f9e8d7c6b5a49382716f5e4d3c2b1a7".to_owned(), Some("")),
+            ("hf_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx".to_owned(), None),
+            ("hf_AbAbAbAbAbAbAbAbAbAbAbAbAbAbAbAbAb".to_owned(), None),
+            ("hf_PutTheOneOfTheModelHubHereBeforeUse".to_owned(), None),
+            ("hf_your_token_with_more_than_30_letters_1".to_owned(), None),
+            ("hf_short1".to_owned(), None),
+            ("sk-1234".to_owned(), None),
+            ("sk-learn-image-classification-pipeline-for-2".to_owned(), None),
+            ("model-name-of-a-bucket-2".to_owned(), None),
+        ] {
+            assert_eq!(token_in(&text), expected, "{text}");
+        }
+        assert!(looks_random("7d3f0c9be2a1486f95d07c3e8b61a4f2d9e05b17", 30));
+        assert!(!looks_random("local-key-without-any-digits-at-all", 30));
+        assert!(!looks_random("/run/secrets/huggingface/hub/key-2", 30));
+    }
+
+    #[test]
+    fn names_and_their_values() {
+        for name in ["MINIO_SECRET_KEY", "hfToken", "litellm.masterKey", "api-key", "POSTGRES_PASSWORD"] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in ["KUBECONFIG", "MAX_TOKENS", "PUBLIC_API_KEY", "tokenizer", "HF_TOKEN_PATH"] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+        for (name, value, expected) in [
+            ("MINIO_SECRET_KEY", "8d7f6a5s4d3f2g1h9j8k7l6m5n4b3v2c", true),
+            ("DB_PASSWORD", "Zr4ub7dor-9xKq2", true),
+            ("DB_PASSWORD", "postgres-password-1", false),
+            ("POOL_TOKEN", "projects-prod-key-2023-01-us-east", false),
+            ("MODEL_API_KEY", "EMPTY", false),
+            ("HF_TOKEN", "vault:kv/data/hf#9", false),
+            ("TLS_SECRET_KEY", "certs/2024/wildcard-9.pem", false),
+        ] {
+            assert_eq!(is_secret_of(name, value), expected, "{name} {value}");
+        }
+    }
+}
