@@ -5,8 +5,9 @@
 //! of a container does. On nodes whose container runtime shows all GPUs to images of CUDA, the pod works all the
 //! same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no account. On
 //! others `nvidia-smi` is not found. It is reported for pods that select nodes with accelerators and run
-//! `nvidia-smi`, a server of models or an image of CUDA; and for a TrainJob without `resourcesPerNode` whose
-//! runtime, in the input, runs on such nodes and requests no GPU either.
+//! `nvidia-smi`, a server of models, a launcher of training or an image for accelerators, also where they
+//! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`; and for a TrainJob without
+//! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either.
 //!
 //! # Fix
 //! Request the GPU in the limits of the container.
@@ -37,12 +38,13 @@
 //! - <https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
-use super::gpu_taint_tolerated_without_gpu::{TAINTS, uses_a_gpu};
+use super::gpu_taint_tolerated_without_gpu::{TAINTS, has_access_to_gpus};
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word, repository};
 use crate::workload::gpu_nodes::requires_gpu_nodes;
+use crate::workload::launcher::Launch;
 use crate::workload::server::server_of;
 
 pub(crate) static RULE: Rule = Rule {
@@ -65,25 +67,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
-        // The rule on tolerations reports the others, apart from those of tests.
-        let tolerates = template
-            .spec
-            .get("tolerations")
-            .items()
-            .any(|toleration| toleration.get("key").text().is_none_or(|key| TAINTS.contains(&key)));
         let host = ["hostPID", "hostIPC"].iter().any(|field| template.spec.get(field).bool() == Some(true));
-        if uses_a_gpu(&template) || !requires_gpu_nodes(&template) || host || tolerates && !is_test(object) {
+        if host || has_access_to_gpus(&template) || !requires_gpu_nodes(&template) || shares_gpus(&template) {
             continue;
         }
         let Some((container, sign)) = template.containers().find_map(|c| Some((c.clone(), sign_of(&c)?)))
         else {
             continue;
         };
-        let message = format!("`{}` {sign} on nodes with GPUs, and requests none", object.display_name());
+        let Sign { what, resource } = sign;
+        let devices = if resource == NEURON { "Neuron devices" } else { "GPUs" };
+        let message =
+            format!("`{}` {what} on nodes with {devices}, and requests none", object.display_name());
         ctx.report(&container, message)
-            .help("request it in the limits of the container, such as `nvidia.com/gpu: 1`");
+            .help(format!("request it in the limits of the container, such as `{resource}: 1`"));
     }
     None
+}
+
+/// Whether a variable gives a container some GPUs of its node, so that several pods may share them on purpose.
+fn shares_gpus(template: &Template<'_>) -> bool {
+    let mut variables = template.all_containers().flat_map(|container| container.get("env").items());
+    variables.any(|variable| {
+        let is_choice = variable.get("name").raw_text().is_some_and(|name| name.contains("VISIBLE_DEVICES"));
+        is_choice && variable.get("value").text() != Some("all")
+    })
 }
 
 /// Reports a TrainJob whose runtime runs on nodes with GPUs, if neither requests one.
@@ -123,20 +131,58 @@ fn is_trainer(name: &str) -> bool {
     matches!(name, "node" | "trainer")
 }
 
-/// What shows that a container uses a GPU.
-fn sign_of(container: &Node<'_>) -> Option<String> {
+const NVIDIA: &str = "nvidia.com/gpu";
+const AMD: &str = "amd.com/gpu";
+const NEURON: &str = "aws.amazon.com/neuron";
+
+/// What shows that a container uses an accelerator, and the resource that it should request.
+struct Sign {
+    what: String,
+    resource: &'static str,
+}
+
+/// Programs that show the accelerators of a node.
+const TOOLS: [(&str, &str); 5] = [
+    ("nvidia-smi", NVIDIA),
+    ("rocm-smi", AMD),
+    ("amd-smi", AMD),
+    ("neuron-ls", NEURON),
+    ("neuron-top", NEURON),
+];
+
+/// Servers that nobody runs on CPUs, or not on a node with GPUs.
+const SERVERS: [&str; 6] = ["vLLM", "SGLang", "TensorRT-LLM", "NIM", "TGI", "Triton"];
+
+/// What shows that a container uses an accelerator. Servers that are also run on CPUs are no evidence.
+fn sign_of(container: &Node<'_>) -> Option<Sign> {
     let line = command_line(container);
-    if has_word(&line, "nvidia-smi") {
-        return Some("runs `nvidia-smi`".to_owned());
+    let of_image = container.get("image").text().and_then(accelerator_of_image);
+    if let Some((tool, resource)) = TOOLS.iter().find(|(tool, _)| has_word(&line, tool)) {
+        return Some(Sign { what: format!("runs `{tool}`"), resource });
     }
-    // Servers that are also run on CPUs are no evidence.
-    let server = server_of(container)
-        .filter(|server| matches!(server.name, "vLLM" | "SGLang" | "TensorRT-LLM" | "NIM"));
-    if let Some(server) = server {
-        return Some(format!("runs {}", server.name));
+    let resource = of_image.map_or(NVIDIA, |(resource, _)| resource);
+    if let Some(server) = server_of(container).filter(|server| SERVERS.contains(&server.name)) {
+        return Some(Sign { what: format!("runs {}", server.name), resource });
     }
-    let image = container.get("image");
-    let image = image.text()?;
-    let is_cuda = repository(image) == "nvidia/cuda" || repository(image).ends_with("/nvidia/cuda");
-    (is_cuda && !line.contains("sleep")).then(|| "runs an image of CUDA".to_owned())
+    // A launcher with a number of processes for each node.
+    let launch = Launch::of(container).filter(|launch| launch.program.server().is_none());
+    if let Some(launch) = launch.filter(|launch| launch.gpus().is_some_and(|(_, node)| node.is_some())) {
+        return Some(Sign { what: format!("runs {}", launch.program.name()), resource });
+    }
+    let (resource, name) = of_image.filter(|_| !line.contains("sleep"))?;
+    Some(Sign { what: format!("runs an image {name}"), resource })
+}
+
+/// The accelerator that an image is made for, as its resource and in words.
+fn accelerator_of_image(image: &str) -> Option<(&'static str, &'static str)> {
+    let repository = repository(image);
+    let is = |known: &str| repository == known || repository.ends_with(&format!("/{known}"));
+    let tag = image.rsplit_once(':').map_or("", |(_, tag)| tag);
+    if is("nvidia/cuda") || is("nvidia/pytorch") || is("pytorch/pytorch") && tag.contains("cuda") {
+        return Some((NVIDIA, "of CUDA"));
+    }
+    if repository.split('/').any(|part| part == "rocm") {
+        return Some((AMD, "of ROCm"));
+    }
+    repository.ends_with("-neuronx").then_some((NEURON, "for Neuron"))
 }

@@ -150,7 +150,19 @@ fn inspect(
 }
 
 /// Whether the pods use accelerators, or may: by a resource, a claim, a runtime or a variable.
-pub(super) fn uses_a_gpu(template: &Template<'_>) -> bool {
+fn uses_a_gpu(template: &Template<'_>) -> bool {
+    has_access_to_gpus(template)
+        || template.all_containers().any(|container| {
+            container.get("env").items().any(|v| {
+                v.get("name")
+                    .raw_text()
+                    .is_some_and(|n| n.contains("VISIBLE_DEVICES") || n.contains("NVIDIA_"))
+            })
+        })
+}
+
+/// Whether the pods get accelerators, or may: by a resource, a claim, a runtime or the devices of the node.
+pub(super) fn has_access_to_gpus(template: &Template<'_>) -> bool {
     let spec = &template.spec;
     let device = |volume: Node<'_>| {
         volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.starts_with("/dev"))
@@ -164,18 +176,12 @@ pub(super) fn uses_a_gpu(template: &Template<'_>) -> bool {
             let resources = container.get("resources");
             let sides = ["limits", "requests"].map(|side| resources.get(side));
             let extended = sides.iter().flat_map(Node::entries).any(|(name, _)| name.contains('/'));
-            let variables = container.get("env");
             extended
                 || container.has_unknown_key()
                 || resources.has_unknown()
                 || resources.has_unknown_key()
                 || sides.iter().any(|side| side.has_unknown_key())
                 || container.path(&["securityContext", "privileged"]).bool() == Some(true)
-                || variables.items().any(|v| {
-                    v.get("name")
-                        .raw_text()
-                        .is_some_and(|n| n.contains("VISIBLE_DEVICES") || n.contains("NVIDIA_"))
-                })
         })
 }
 
