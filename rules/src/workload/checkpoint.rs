@@ -2,7 +2,8 @@
 
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::command::{OptionValue, option, words};
+use crate::workload::command::{OptionValue, Word, option, words, words_of_line};
+use crate::workload::server::variable;
 use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.
@@ -46,7 +47,7 @@ static UPLOADS: Words = Words::new(&[
     "gsutil",
 ]);
 /// Options of training scripts that name the folder of checkpoints.
-const DESTINATIONS: [&str; 11] = [
+const DESTINATIONS: [&str; 15] = [
     "output-dir",
     "output-path",
     "save-dir",
@@ -58,7 +59,15 @@ const DESTINATIONS: [&str; 11] = [
     "ckpt-dir",
     "ckpt-path",
     "default-root-dir",
+    // Those of nanoGPT, of verl, and of NeMo.
+    "out-dir",
+    "default-local-dir",
+    "exp-dir",
+    "results-dir",
 ];
+/// Variables that name it.
+const DESTINATION_VARIABLES: [&str; 5] =
+    ["CHECKPOINT_DIR", "CHECKPOINT_PATH", "CKPT_DIR", "SAVE_DIR", "OUTPUT_DIR"];
 /// Words in paths of hosts on which a shared file system is mounted.
 const SHARED: [&str; 12] =
     ["fsx", "efs", "nfs", "lustre", "shared", "ceph", "weka", "gpfs", "beegfs", "gluster", "juicefs", "s3"];
@@ -132,26 +141,24 @@ pub(crate) struct Destination<'a> {
     pub(crate) node: Node<'a>,
 }
 
-/// The folder of checkpoints in the command line of a container. `None` if none is named, it is outside the pod, or it
-/// is relative to a folder that is not known.
+/// The folder of checkpoints in the command line of a container, or in a variable. `None` if none is named, it is outside
+/// the pod, or it is relative to a folder that is not known.
 pub(crate) fn destination<'a>(container: &Node<'a>) -> Option<Destination<'a>> {
     let words = words(container);
-    // Settings of Hydra have no dashes: `trainer.default_root_dir=/out`.
-    let setting = words.iter().filter(|word| word.known && !word.text.starts_with('-')).find_map(|word| {
-        let (name, value) = word.text.split_once('=')?;
-        let name = name.rsplit('.').next()?.replace('_', "-");
-        DESTINATIONS.contains(&name.as_str()).then(|| (value.to_owned(), word.node.clone()))
-    });
-    let (path, node) = match option(&words, &DESTINATIONS) {
+    let (path, node) = match stated_destination(&words) {
         OptionValue::Text(path, node) => (path, node),
         OptionValue::Unknown => return None,
-        OptionValue::Absent => setting?,
+        OptionValue::Absent => {
+            let mut names = DESTINATION_VARIABLES.iter();
+            let (path, node) = names.find_map(|name| variable(container, name).flatten())?;
+            (path.into_owned(), node)
+        }
     };
-    if !path.contains('/') || path.contains("://") || path.starts_with('~') || path.contains('$') {
-        return None;
-    }
     if path.starts_with('/') {
-        return Some(Destination { path, node });
+        return absolute(path, node);
+    }
+    if !is_of_pod(&path) {
+        return None;
     }
     // The last `cd` of a script, or the folder in which the container starts.
     let changes = words.windows(2).filter(|pair| pair[0].text == "cd" && pair[1].known);
@@ -165,6 +172,40 @@ pub(crate) fn destination<'a>(container: &Node<'a>) -> Option<Destination<'a>> {
     let path = path.trim_start_matches("./");
     (!path.starts_with(".."))
         .then(|| Destination { path: format!("{}/{path}", base.trim_end_matches('/')), node })
+}
+
+/// The folder of checkpoints in what a RayJob submits to its cluster.
+pub(crate) fn destination_of_entrypoint(object: &Object) -> Option<Destination<'_>> {
+    if object.kind() != "RayJob" {
+        return None;
+    }
+    match stated_destination(&words_of_line(&object.path(&["spec", "entrypoint"]))) {
+        OptionValue::Text(path, node) => absolute(path, node),
+        _ => None,
+    }
+}
+
+/// The folder that an option names, or a setting of Hydra, which has no dashes: `trainer.default_root_dir=/out`.
+fn stated_destination<'a>(words: &[Word<'a>]) -> OptionValue<'a> {
+    let setting = |word: &Word<'a>| {
+        let (name, value) = word.text.split_once('=').filter(|_| word.known)?;
+        let name = name.rsplit('.').next()?.replace('_', "-");
+        let is_setting = DESTINATIONS.contains(&name.as_str()) && !word.text.starts_with('-');
+        is_setting.then(|| OptionValue::Text(value.to_owned(), word.node.clone()))
+    };
+    match option(words, &DESTINATIONS) {
+        OptionValue::Absent => words.iter().find_map(setting).unwrap_or(OptionValue::Absent),
+        stated => stated,
+    }
+}
+
+fn absolute(path: String, node: Node<'_>) -> Option<Destination<'_>> {
+    (path.starts_with('/') && is_of_pod(&path)).then_some(Destination { path, node })
+}
+
+/// Whether a text is a path in the pod of which all parts are known.
+fn is_of_pod(path: &str) -> bool {
+    path.contains('/') && !path.contains("://") && !path.starts_with('~') && !path.contains('$')
 }
 
 /// What holds a folder of a container.
@@ -245,17 +286,31 @@ pub(crate) fn volume<'a>(template: &Template<'a>, name: &str) -> Option<Node<'a>
     template.spec.get("volumes").items().find(|volume| volume.get("name").text() == Some(name))
 }
 
-/// Whether a volume of the pods outlives them, or may: its type does not end with the pod.
+/// Whether the pods write to a volume that outlives them, or may: its type does not end with the pod.
 pub(crate) fn has_lasting_volume(object: &Object, template: &Template<'_>) -> bool {
     let claims = object.path(&["spec", "volumeClaimTemplates"]);
     let volumes = template.spec.get("volumes");
-    let lasting = |volume: Node<'_>| {
+    let lasting = |volume: &Node<'_>| {
         !volume.is_mapping() || !SHORT_LIVED.iter().any(|kind| !volume.get(kind).is_absent())
+    };
+    let is_read_only = |place: Node<'_>| place.get("readOnly").bool() == Some(true);
+    let is_written = |volume: Node<'_>| {
+        let Some(name) = volume.get("name").text() else {
+            return true;
+        };
+        !is_read_only(volume.get("persistentVolumeClaim"))
+            && template.all_containers().any(|container| {
+                let mounts = container.get("volumeMounts");
+                let writes = |mount: Node<'_>| {
+                    mount.get("name").text().is_none_or(|mounted| mounted == name) && !is_read_only(mount)
+                };
+                container.has_unknown_key() || mounts.has_unknown() || mounts.items().any(writes)
+            })
     };
     claims.items().next().is_some()
         || volumes.is_unknown()
         || volumes.has_unknown_key()
-        || volumes.items().any(lasting)
+        || volumes.items().filter(lasting).any(is_written)
 }
 
 #[cfg(test)]

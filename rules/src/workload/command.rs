@@ -74,6 +74,16 @@ pub(crate) fn words<'a>(container: &Node<'a>) -> Vec<Word<'a>> {
     out
 }
 
+/// The words of a command line that is one text, such as the entrypoint of a RayJob.
+pub(crate) fn words_of_line<'a>(node: &Node<'a>) -> Vec<Word<'a>> {
+    let mut out = Vec::new();
+    if let Some(text) = node.raw_text() {
+        steps::take(1 + text.len() / 8);
+        split(text, node, &mut out);
+    }
+    out
+}
+
 /// Whether an item with blanks is one value and not a script: JSON, or an option with its value.
 fn is_quoted_value(text: &str) -> bool {
     text.starts_with(['{', '['])

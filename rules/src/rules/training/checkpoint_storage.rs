@@ -46,8 +46,8 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
 use crate::workload::checkpoint::{
-    Destination, Holder, checkpoint_mounts, destination, has_lasting_volume, holder, names_checkpoints,
-    names_remote_storage, uploads, volume,
+    Destination, Holder, checkpoint_mounts, destination, destination_of_entrypoint, has_lasting_volume,
+    holder, names_checkpoints, names_remote_storage, uploads, volume,
 };
 use crate::workload::command::{OptionValue, Word, option, words};
 use crate::workload::devices::extended_resources_of;
@@ -72,6 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // The launcher of an MPI job, or the driver of another, passes the command on to the pods with accelerators.
     let destination = templates.iter().flat_map(Template::containers).find_map(|one| destination(&one));
+    let destination = destination.or_else(|| destination_of_entrypoint(object));
     for template in templates.iter().filter(|t| requests_accelerator(t)) {
         if template.spec.has_unknown_key() {
             continue;
