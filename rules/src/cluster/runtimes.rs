@@ -393,7 +393,8 @@ fn inference_service(object: &Object, cluster: &Cluster) -> Option<Completed> {
     finish(object, value, runtime.map(|runtime| (runtime, reference)), places)
 }
 
-/// A NIMService with the template of its operator's Deployment: probes, shared memory and a cache are the operator's.
+/// A NIMService with the template of its operator's Deployment: shared memory, a cache and probes
+/// that it does not state are the operator's.
 fn nim_service(object: &Object) -> Option<Completed> {
     let spec = object.get("spec");
     if !spec.is_mapping() || object.path(&["spec", "template"]).is_set() {
@@ -426,6 +427,16 @@ fn nim_service(object: &Object) -> Option<Completed> {
             container[field] = written.clone();
             places
                 .push((pointer(&format!("{at}/{field}")), Place::Source(pointer(&format!("spec/{field}")))));
+        }
+    }
+    for field in ["startupProbe", "livenessProbe", "readinessProbe"] {
+        let written = &own[field];
+        if written["enabled"] == json!(false) {
+            container.as_object_mut()?.remove(field);
+        } else if written["probe"].is_object() {
+            container[field] = written["probe"].clone();
+            let place = Place::Source(pointer(&format!("spec/{field}/probe")));
+            places.push((pointer(&format!("{at}/{field}")), place));
         }
     }
     for field in ["nodeSelector", "tolerations", "affinity", "runtimeClassName", "schedulerName"] {
