@@ -37,6 +37,7 @@ pub(crate) mod runtimes;
 pub mod sets;
 pub(crate) mod table;
 pub(crate) mod together;
+pub(crate) mod values;
 pub mod versions;
 pub mod views;
 

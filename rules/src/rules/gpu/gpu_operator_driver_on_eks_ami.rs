@@ -45,6 +45,8 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
 
+use crate::cluster::values::{ChartValues, for_each_values};
+use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::has_nvidia_gpus;
 
@@ -61,26 +63,39 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let values = settings(object)?;
-    if values.is_unknown() || values.has_unknown_key() {
+    if object.is(POLICY) {
+        inspect(&ChartValues { root: &object.get("spec"), text: None, may_differ: false }, ctx);
+    } else {
+        for_each_values(object, "gpu-operator", |values| _ = inspect(values, ctx));
+    }
+    None
+}
+
+fn inspect(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
+    let root = values.root;
+    if root.is_unknown() || root.has_unknown_key() {
         return None;
     }
     let nodes = nodes(ctx)?;
     for part in nodes.parts.iter().copied() {
-        let enabled = values.path(&[part, "enabled"]);
+        let enabled = root.path(&[part, "enabled"]);
         // The chart enables it by default; a ClusterPolicy has to set it.
-        let on = if enabled.is_set() { enabled.bool() == Some(true) } else { !object.is(POLICY) };
-        if !on || has_other_values(object) && !enabled.is_set() {
+        let on = if enabled.is_set() { enabled.bool() == Some(true) } else { !ctx.object().is(POLICY) };
+        if !on || values.may_differ && !enabled.is_set() {
             continue;
         }
         let word = if part == "devicePlugin" { "device plugin" } else { part };
-        ctx.report(
-            &enabled,
-            format!("the GPU Operator installs a {word}, but {} already have one", nodes.text),
-        )
-        .help(format!("write `{part}.enabled: false`"))
-        .related(nodes.object, &nodes.place, "the images of the nodes")
-        .fix(Fix::new(format!("do not install the {word}"), Safety::Unsafe).set(&enabled, json!(false)));
+        let message = format!("the GPU Operator installs a {word}, but {} already have one", nodes.text);
+        let finding = report_value(values, &enabled, message, ctx);
+        finding.help(format!("write `{part}.enabled: false`")).related(
+            nodes.object,
+            &nodes.place,
+            "the images of the nodes",
+        );
+        if values.text.is_none() {
+            let fix = Fix::new(format!("do not install the {word}"), Safety::Unsafe);
+            finding.fix(fix.set(&enabled, json!(false)));
+        }
         return None;
     }
     None
@@ -123,25 +138,4 @@ fn nodes<'i>(ctx: &Context<'i>) -> Option<Nodes<'i>> {
             place: pool.template_spec().path(&["nodeClassRef", "group"]),
         }),
     }
-}
-
-fn settings(object: &Object) -> Option<Node<'_>> {
-    let spec = object.get("spec");
-    if object.is(POLICY) {
-        return Some(spec);
-    }
-    if object.is(Kind::HELM_RELEASE) {
-        let chart = spec.path(&["chart", "spec", "chart"]);
-        return (chart.text()? == "gpu-operator").then(|| spec.get("values"));
-    }
-    let source = spec.get("source");
-    let values = source.path(&["helm", "valuesObject"]);
-    (source.get("chart").text()? == "gpu-operator" && values.is_mapping()).then_some(values)
-}
-
-fn has_other_values(object: &Object) -> bool {
-    let spec = object.get("spec");
-    let helm = spec.path(&["source", "helm"]);
-    spec.get("valuesFrom").is_set()
-        || ["values", "valueFiles", "parameters"].iter().any(|field| helm.get(field).is_set())
 }

@@ -50,7 +50,7 @@
 
 use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::views::Predicate;
-use crate::rules::gpu::{gpu_templates, sharing};
+use crate::rules::gpu::{gpu_templates, label_of_nodes, sharing};
 use crate::rules::prelude::*;
 use crate::workload::devices::{devices_of, pod_devices};
 
@@ -59,7 +59,7 @@ pub(in crate::rules) const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-mismatch",
     kinds: WORKLOAD_KINDS,
-    reads: &[CONFIG_MAP, Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    reads: &[CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_sharing_mismatch.rs")),
     check: Check::Object(check),
@@ -79,12 +79,15 @@ struct Sharing {
     renamed: bool,
 }
 
-/// The ConfigMaps that share GPUs.
+/// What writes configurations of the device plugin.
+const HOLDERS: [Kind; 3] = [CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+
+/// The ConfigMaps, and the charts that write some, that share GPUs.
 struct SharingConfigs;
 
 impl Predicate for SharingConfigs {
     const SLOT: QuerySlot = QuerySlot::SharingConfigs;
-    const KINDS: &'static [Kind] = &[CONFIG_MAP];
+    const KINDS: &'static [Kind] = &HOLDERS;
 
     fn is_satisfied(map: &Object) -> bool {
         let mut shares = false;
@@ -168,13 +171,13 @@ pub(in crate::rules) fn counts_shares(
         return Some(true);
     }
     let maps = ctx.cluster().satisfying::<SharingConfigs>();
-    let selected = template.spec.get("nodeSelector").get(CONFIG_LABEL);
+    let selected = label_of_nodes(template, CONFIG_LABEL, ctx);
     let mut may_share = false;
     for ObjectKey(map) in maps.iter().filter(|ObjectKey(map)| ctx.pairs_with(map)) {
-        let entries = map.get("data").entries();
+        let entries = sharing::entries(map);
         sharing::for_each(map, |entry, config| {
             let own = entries.iter().any(|(key, value)| {
-                value.pointer() == entry.pointer() && selected.text().is_none_or(|wanted| wanted == *key)
+                value.pointer() == entry.pointer() && selected.as_deref().is_none_or(|wanted| wanted == *key)
             });
             let shared = ["timeSlicing", "mps"].iter().any(|field| {
                 let place = config.path(&["sharing", field]);
@@ -207,10 +210,11 @@ fn of_plugin<'a>(
     let (ObjectKey(map), None) = (near.next()?, near.next()) else {
         return None;
     };
-    let map = ctx.cluster().of(CONFIG_MAP).find(|known| known.ptr_eq(map))?;
-    let selected = template.spec.get("nodeSelector").get(CONFIG_LABEL);
-    let wanted = selected.text();
-    let entries = map.get("data").entries();
+    let mut holders = HOLDERS.into_iter().flat_map(|kind| ctx.cluster().of(kind));
+    let map = holders.find(|known| known.ptr_eq(map))?;
+    let selected = label_of_nodes(template, CONFIG_LABEL, ctx);
+    let wanted = selected.as_deref();
+    let entries = sharing::entries(map);
     let mut found: Option<(Sharing, Node<'a>)> = None;
     let mut shared = 0;
     let mut agree = true;

@@ -44,6 +44,7 @@ pub(crate) mod time_slicing_for_serving;
 pub(crate) mod visible_devices_all;
 
 use crate::catalog::{TypeSet, index};
+use crate::cluster::values::ChartValues;
 pub(super) use crate::cluster::views::KARPENTERS;
 use crate::cluster::views::KarpenterObject;
 use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool};
@@ -53,6 +54,7 @@ use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::platform::Product;
+use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::devices::uses_accelerators;
 use crate::workload::node_labels::{LabelUse, is_off_karpenter, names_karpenter, referenced_labels};
@@ -112,6 +114,47 @@ pub(super) fn selected_types(
     }
     let first = pools.first()?.object().clone();
     Some((all, Some(first)))
+}
+
+/// Reports at one of the values of a chart.
+pub(super) fn report_value<'c>(
+    values: &ChartValues<'_, '_>,
+    node: &Node<'_>,
+    message: String,
+    ctx: &'c mut Context<'_>,
+) -> &'c mut Finding {
+    let Some(text) = &values.text else {
+        return ctx.report(node, message);
+    };
+    let object = ctx.object().clone();
+    let finding = ctx.report(text, message);
+    match node.span() {
+        Some(span) => finding.at_part(&object, text, span.start as usize..span.end as usize),
+        None => finding,
+    }
+}
+
+/// The value of a label that all nodes of a template have: it selects it, or each NodePool that admits the pods declares it.
+/// A rule that calls this reads NodePools.
+fn label_of_nodes(template: &Template<'_>, key: &str, ctx: &Context<'_>) -> Option<String> {
+    let selected = template.spec.get("nodeSelector").get(key);
+    if selected.is_set() {
+        return selected.text().map(str::to_owned);
+    }
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
+    if feasibility.has_unreadable_pools() {
+        return None;
+    }
+    let pools = feasibility.feasible_pools_of(template)?;
+    let mut found = None;
+    for pool in pools.iter().map(|pool| pool.object()) {
+        let value = NodePool::new(pool)?.labels().get(key).text()?.to_owned();
+        if !ctx.pairs_with(pool) || found.as_ref().is_some_and(|known| *known != value) {
+            return None;
+        }
+        found = Some(value);
+    }
+    found
 }
 
 /// The instance types that the required labels of a template allow; `None` if no label restricts them, or a value is not known.

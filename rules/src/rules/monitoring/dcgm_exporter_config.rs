@@ -45,28 +45,48 @@
 
 use crate::catalog::Label;
 use crate::cluster::query::ObjectKey;
+use crate::cluster::values::{ChartValues, for_each_values};
 use crate::facts::duration::GoDuration;
-use crate::rules::gpu::selected_types;
+use crate::promql::sources::{PROMETHEUS_RULE, Query, VM_RULE, queries};
+use crate::rules::gpu::{report_value, selected_types};
 use crate::rules::monitoring::dcgm_exporter::{
     COUNTERS_FILES, COUNTERS_FOLDER, Environment, environment, exporter, has_argument,
 };
 use crate::rules::monitoring::monitors::{DcgmMonitors, POD_MONITOR, SERVICE_MONITOR, endpoints};
 use crate::rules::prelude::*;
+use crate::workload::checkpoint::volume;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dcgm-exporter-config",
-    kinds: &[Kind::DAEMON_SET],
-    reads: &[SERVICE_MONITOR, POD_MONITOR, Kind::NODE_POOL],
+    kinds: &[Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
+    reads: &[
+        SERVICE_MONITOR,
+        POD_MONITOR,
+        Kind::NODE_POOL,
+        PROMETHEUS_RULE,
+        VM_RULE,
+        Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
+    ],
     docs: docs(include_str!("dcgm_exporter_config.rs")),
-    check: Check::PodTemplate(check),
+    check: Check::Object(check),
     ..Rule::info(Group::Monitoring)
 };
 
 /// Default interval at which the exporter collects, in milliseconds.
 const DEFAULT_INTERVAL: i64 = 30_000;
 
-fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::DAEMON_SET) {
+        templates(object).iter().for_each(|template| _ = inspect(template, ctx));
+    } else {
+        for_each_values(object, "dcgm-exporter", |values| _ = check_memory_of_chart(values, ctx));
+    }
+    None
+}
+
+fn inspect(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let container = exporter(template)?;
     check_labels(template, ctx);
     check_release(&container, ctx);
@@ -77,6 +97,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     check_mounts(&container, &env, &mounts, ctx);
+    check_socket(template, &container, &env, ctx);
     check_interval(&container, &env, ctx)
 }
 
@@ -88,17 +109,26 @@ fn check_mounts(container: &Node<'_>, env: &Environment<'_>, mounts: &Node<'_>, 
             path == mount || path.strip_prefix(mount).is_some_and(|rest| rest.starts_with('/'))
         })
     };
-    let socket = is_mounted("/var/lib/kubelet/pod-resources");
+    let socket = is_mounted(SOCKETS);
     let variable = env.get("DCGM_EXPORTER_KUBERNETES");
     let is_off = variable.is_none_or(|node| node.text() == Some("false"));
     // The GPU Operator creates its own exporter.
     let is_owned = ctx.object().path(&["metadata", "ownerReferences"]).is_set();
     if is_off && !is_owned && !has_argument(container, &["-k", "--kubernetes"]) {
         let node = variable.cloned().unwrap_or_else(|| container.get("image"));
-        // Who mounts the socket wants the labels.
-        ctx.report(&node, "the metrics get no pod labels: `DCGM_EXPORTER_KUBERNETES` is not true")
-            .help("set it to `true`, and mount `/var/lib/kubelet/pod-resources`")
-            .severity(if socket { Severity::Warning } else { Severity::Info });
+        // Who mounts the socket wants the labels, and so does a query of them.
+        let query = query_of_labels(ctx);
+        let is_wanted = socket || query.is_some();
+        let finding =
+            ctx.report(&node, "the metrics get no pod labels: `DCGM_EXPORTER_KUBERNETES` is not true");
+        finding.help("set it to `true`, and mount `/var/lib/kubelet/pod-resources`").severity(if is_wanted {
+            Severity::Warning
+        } else {
+            Severity::Info
+        });
+        if let Some((object, node)) = query {
+            finding.related(object, &node, "a query uses the labels of pods");
+        }
     }
     if let Some(node) = variable
         && node.text() == Some("true")
@@ -119,10 +149,80 @@ fn check_mounts(container: &Node<'_>, env: &Environment<'_>, mounts: &Node<'_>, 
     }
 }
 
+/// A query of GPU metrics by the labels that Prometheus gives to the pods which the exporter names.
+fn query_of_labels<'i>(ctx: &Context<'i>) -> Option<(&'i Object, Node<'i>)> {
+    let names = |query: &&Query| query.text.contains("DCGM_FI_") && query.text.contains("exported_pod");
+    let index = ctx.cluster();
+    let kinds = [PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB];
+    let mut near = kinds.into_iter().flat_map(|kind| index.of(kind)).filter(|other| ctx.pairs_with(other));
+    near.find_map(|other| Some((other, queries(other).iter().find(names)?.node(other))))
+}
+
+/// The folder in which the kubelet has the socket that says which pod has which GPU.
+const SOCKETS: &str = "/var/lib/kubelet/pod-resources";
+
+/// Reports a volume that has another folder of the node in the place of the kubelet's.
+fn check_socket(
+    template: &Template<'_>,
+    container: &Node<'_>,
+    env: &Environment<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let by_variable = env.get("DCGM_EXPORTER_KUBERNETES").is_some_and(|node| node.text() == Some("true"));
+    if !by_variable && !has_argument(container, &["-k", "--kubernetes"]) {
+        return None;
+    }
+    let is_folder = |mount: &Node<'_>| {
+        mount.get("mountPath").text().is_some_and(|path| path.trim_end_matches('/') == SOCKETS)
+    };
+    let mount = container.get("volumeMounts").items().find(is_folder)?;
+    let volume = volume(template, mount.get("name").text()?)?;
+    let (empty, host) = (volume.get("emptyDir"), volume.path(&["hostPath", "path"]));
+    let (node, what) = if !empty.is_absent() {
+        (empty, "an emptyDir".to_owned())
+    } else {
+        // Some distributions keep the folder of the kubelet elsewhere.
+        let path = host.text().filter(|path| !path.trim_end_matches('/').ends_with("pod-resources"))?;
+        let what = format!("`{}` of the node", ellipsize(path));
+        (host, what)
+    };
+    ctx.report(
+        &node,
+        format!("the metrics get no pod labels: {what} is mounted in the place of `pod-resources`"),
+    )
+    .help(format!("mount the hostPath `{SOCKETS}` there, read-only"))
+    .severity(Severity::Warning);
+    None
+}
+
 /// Bytes of memory with which the exporter was seen killed on nodes of eight GPUs.
 const MEMORY: i128 = 512 << 20;
 /// Bytes of memory that it does not reach at rest on such nodes: it is killed every few minutes.
 const LITTLE_MEMORY: i128 = 400 << 20;
+
+const MEMORY_MESSAGE: &str =
+    "dcgm-exporter needs more than 512 MiB of memory on nodes of eight GPUs, and is killed beyond its limit";
+
+/// As `check_memory`, for the values of the chart. Which pools the exporter runs on is not known.
+fn check_memory_of_chart(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
+    let limit = values.root.path(&["resources", "limits", "memory"]);
+    if Quantity::at(&limit)?.value() > MEMORY || values.root.get("nodeSelector").is_set() {
+        return None;
+    }
+    let index = ctx.cluster();
+    let pools = index.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool)).filter_map(NodePool::new);
+    let is_large = |pool: &NodePool<'_>| {
+        let types = pool.types();
+        types.is_some_and(|types| !types.is_empty() && types.iter().all(|one| one.nvidia_gpu >= 8))
+    };
+    let pool = pools.into_iter().find(is_large)?;
+    let pool = pool.object();
+    report_value(values, &limit, MEMORY_MESSAGE.to_owned(), ctx)
+        .severity(Severity::Info)
+        .help("write a limit of `1Gi` or more")
+        .related(pool, &pool.path(&["metadata", "name"]), "has types of eight GPUs");
+    None
+}
 
 /// Reports a memory limit that is too low for nodes of eight GPUs.
 fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -138,8 +238,7 @@ fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
     }
     let all = large == types.iter().count();
     let severity = if all && bytes < LITTLE_MEMORY { Severity::Warning } else { Severity::Info };
-    let message = "dcgm-exporter needs more than 512 MiB of memory on nodes of eight GPUs, and is killed beyond its limit";
-    let finding = ctx.report(&limit, message);
+    let finding = ctx.report(&limit, MEMORY_MESSAGE);
     finding.severity(severity).help("write a limit of `1Gi` or more");
     if let Some(pool) = pool {
         finding.related(&pool, &pool.path(&["metadata", "name"]), "has types of eight GPUs");

@@ -6,7 +6,8 @@
 //! label, the device plugin of NVIDIA, Neuron, AMD, Gaudi or EFA that selects it registers the devices,
 //! and only then the pods that request them fit. It is a warning for the device plugin, and for a labeller
 //! whose label a plugin selects, because the pod that started such a node stays Pending; it is information
-//! for agents, without which nodes have no logs or metrics.
+//! for agents, without which nodes have no logs or metrics. The values of NVIDIA's charts in a HelmRelease or an
+//! Application are read for the tolerations of their DaemonSets.
 //!
 //! # Fix
 //! Let the DaemonSets tolerate all taints of the pools, and select labels that the pools have.
@@ -50,6 +51,7 @@
 
 use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::helper_charts;
 use crate::rules::scheduling::node_helpers::{
     CLUSTER_POLICY, Helper, Obstacle, Role, device_name, has_devices, helpers, may_install, reaches,
 };
@@ -67,7 +69,7 @@ const READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-helper-missing",
-    kinds: &[Kind::DAEMON_SET],
+    kinds: &[Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
     reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_helper_missing.rs")),
@@ -81,6 +83,10 @@ const MAX_COMPARED: usize = 256;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Tolerations are what kustomizations patch most.
     if object.is_partial() || object.is_patched_by_kustomize() {
+        return None;
+    }
+    if !object.is(Kind::DAEMON_SET) {
+        helper_charts::check(object, ctx);
         return None;
     }
     let template = templates(object).into_iter().next()?;
@@ -184,7 +190,7 @@ fn class_of<'i>(pool: &NodePool<'_>, ctx: &Context<'i>) -> Option<Ec2NodeClass<'
 }
 
 /// Whether the image of a pool has the program: Bottlerocket's has NVIDIA's plugin.
-fn brings(helper: Helper, pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
+pub(super) fn brings(helper: Helper, pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
     use crate::karpenter::scheduling::AmiFamily;
     helper.role == Role::DevicePlugin
         && helper.device == Some("nvidia.com/gpu")
@@ -308,7 +314,7 @@ fn fix(list: &Node<'_>, taints: &[Taint]) -> Fix {
     taints.iter().fold(fix, |fix, taint| fix.append(list, toleration(taint)))
 }
 
-fn tolerate(taints: &[Taint]) -> String {
+pub(super) fn tolerate(taints: &[Taint]) -> String {
     match taints {
         [one] => format!("tolerate `{}` with `operator: Exists`", one.key),
         [one, two] => format!("tolerate `{}` and `{}` with `operator: Exists`", one.key, two.key),

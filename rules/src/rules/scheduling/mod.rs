@@ -7,6 +7,7 @@ pub(crate) mod general_pool_admits_gpu;
 pub(crate) mod gpu_device_plugin_missing;
 pub(crate) mod gpu_helper_missing;
 pub(crate) mod gpu_label_set_late;
+mod helper_charts;
 pub(crate) mod karpenter_on_own_nodes;
 pub(crate) mod kueue_cohort_missing;
 pub(crate) mod load_balancer_controller_without_vpc;

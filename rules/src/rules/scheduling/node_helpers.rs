@@ -99,6 +99,11 @@ const HELPERS: [Helper; 30] = [
     agent("rocm/device-config-manager", AMD, "no partitions of GPUs"),
 ];
 
+/// The program with this end of the repository of its image.
+pub(super) fn helper_of_image(image: &str) -> Option<Helper> {
+    HELPERS.into_iter().find(|helper| helper.image == image)
+}
+
 /// The programs in the containers of a template.
 pub(super) fn helpers<'t>(template: &'t Template<'_>) -> impl Iterator<Item = Helper> + 't {
     template.containers().filter_map(|container| helper(&container))
@@ -153,19 +158,26 @@ pub(super) fn reaches<'a>(template: &Template<'a>, pool: &NodePool<'a>) -> Resul
         return selected;
     }
     let tolerations: Vec<Toleration> = list.items().map(|item| toleration(&item)).collect();
+    match untolerated(&tolerations, pool) {
+        Some((node, taints)) => Err(Obstacle::Taints(node, taints)),
+        None => selected,
+    }
+}
+
+/// The taints of a pool that keep off pods with some tolerations, with the first of them as it is written.
+pub(super) fn untolerated<'a>(
+    tolerations: &[Toleration],
+    pool: &NodePool<'a>,
+) -> Option<(Node<'a>, Vec<Taint>)> {
     let keeps_off = |taint: &Taint| {
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
             && !taint.key.is_empty()
             && !tolerations.iter().any(|toleration| tolerates(toleration, taint))
     };
-    let untolerated: Vec<(Node<'a>, Taint)> =
-        taints.items().zip(pool.taints()).filter(|(_, taint)| keeps_off(taint)).collect();
-    match untolerated.first() {
-        Some((node, _)) => {
-            Err(Obstacle::Taints(node.clone(), untolerated.into_iter().map(|(_, taint)| taint).collect()))
-        }
-        None => selected,
-    }
+    let taints = pool.template_spec().get("taints");
+    let mut found = taints.items().zip(pool.taints()).filter(|(_, taint)| keeps_off(taint));
+    let (node, first) = found.next()?;
+    Some((node, std::iter::once(first).chain(found.map(|(_, taint)| taint)).collect()))
 }
 
 /// What one requirement of a pod says about the nodes of a pool.

@@ -1,0 +1,71 @@
+//! The values with which a HelmRelease or an Application installs a chart.
+
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::source::with_embedded;
+use crate::tree::node::Node;
+
+/// One installation of a chart.
+struct Installation<'a> {
+    /// The values as fields, or one text with all of them.
+    values: Node<'a>,
+    text: Option<Node<'a>>,
+    may_differ: bool,
+}
+
+/// The values of one installation.
+pub(crate) struct ChartValues<'v, 'a> {
+    pub(crate) root: &'v Node<'v>,
+    /// The field that has them as a text.
+    pub(crate) text: Option<Node<'a>>,
+    /// Whether values are also set elsewhere, before or after these.
+    pub(crate) may_differ: bool,
+}
+
+/// Calls a function with the values of each installation of a chart by an object.
+pub(crate) fn for_each_values(object: &Object, chart: &str, mut read: impl FnMut(&ChartValues<'_, '_>)) {
+    for Installation { values, text, may_differ } in installations(object, chart) {
+        let Some(field) = text else {
+            read(&ChartValues { root: &values, text: None, may_differ });
+            continue;
+        };
+        with_embedded(field.text().unwrap_or_default(), |root| {
+            read(&ChartValues { root, text: Some(field.clone()), may_differ });
+            Some(())
+        });
+    }
+}
+
+/// The values that are fields of an object, where nothing else sets some.
+pub(crate) fn value_fields<'a>(object: &'a Object, chart: &str) -> impl Iterator<Item = Node<'a>> {
+    let own = |one: Installation<'a>| (one.text.is_none() && !one.may_differ).then_some(one.values);
+    installations(object, chart).into_iter().filter_map(own)
+}
+
+fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
+    let spec = object.get("spec");
+    if object.is(Kind::HELM_RELEASE) {
+        let is_own = spec.path(&["chart", "spec", "chart"]).text() == Some(chart);
+        let may_differ = spec.get("valuesFrom").is_set();
+        return is_own
+            .then(|| Installation { values: spec.get("values"), text: None, may_differ })
+            .into_iter()
+            .collect();
+    }
+    if !object.is(Kind::ARGO_APPLICATION) {
+        return Vec::new();
+    }
+    let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
+    let of_source = |source: Node<'a>| {
+        let helm = source.get("helm");
+        let is_set = |field: &&str| helm.get(field).is_set();
+        let others = ["valueFiles", "parameters", "fileParameters"].iter().any(|field| is_set(&field));
+        // `values` has no effect beside `valuesObject`.
+        let (values, text) = (helm.get("valuesObject"), helm.get("values"));
+        if values.is_mapping() {
+            return Some(Installation { values, text: None, may_differ: others });
+        }
+        text.text().is_some().then(|| Installation { values, text: Some(text), may_differ: others })
+    };
+    sources.filter(|source| source.get("chart").text() == Some(chart)).filter_map(of_source).collect()
+}
