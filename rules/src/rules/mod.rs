@@ -297,6 +297,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::privileged_gpu_pod::RULE,
     &gpu::ray_serve_exceeds_cluster::RULE,
     &gpu::request_overflows_instance::RULE,
+    &gpu::server_on_loopback::RULE,
     &gpu::shared_memory_over_limit::RULE,
     &gpu::shared_memory_small::RULE,
     &gpu::time_slicing_for_serving::RULE,

@@ -30,7 +30,7 @@
 //!            image: lmsysorg/sglang:v0.5.3
 //!            command: [python3, -m, sglang.launch_server]
 //!            args: [--model-path, m, --tp, "16", --nnodes, "2", --node-rank, $(RANK),
-//!              --dist-init-addr, "chat-0.chat:5000"]
+//!              --dist-init-addr, "chat-0.chat:5000", --host, 0.0.0.0]
 //!            readinessProbe: {httpGet: {path: /health, port: 30000}}
 //!            lifecycle: {preStop: {sleep: {seconds: 15}}}
 //!            resources:
