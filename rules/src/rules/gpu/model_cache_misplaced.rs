@@ -178,7 +178,7 @@ fn words_of(text: &str) -> impl Iterator<Item = String> + use<'_> {
 
 /// Whether a claim is mounted exactly where another server has its cache, as if copied from there. A server of many
 /// adapters or plugins may have these in it.
-fn is_cache_of_other(server: &Server, container: &Node<'_>, path: &str, volume: &Node<'_>) -> bool {
+fn is_cache_of_other(server: &Server, container: &Node<'_>, path: &str, called: &[Option<&str>]) -> bool {
     let path = path.trim_end_matches('/');
     // NIM runs vLLM and others, and writes nothing of theirs below the home folder.
     let of_home = server.name == "NIM" && path == "/root/.cache";
@@ -190,16 +190,13 @@ fn is_cache_of_other(server: &Server, container: &Node<'_>, path: &str, volume: 
     let mut names = env.items().filter_map(|entry| entry.get("name").text());
     let may_load_more = names.any(|name| ["LORA", "PLUGIN", "PEFT"].iter().any(|word| name.contains(word)))
         || command_line(container).contains("lora");
-    let claim = volume.path(&["persistentVolumeClaim", "claimName"]);
     let is_neutral = |text: &str| {
         words_of(text).all(|word| {
             let word = word.as_str();
             word.len() < 2 || SIGNS.contains(&word) || NEUTRAL.contains(&word)
         })
     };
-    (is_folder || of_home)
-        && [claim, volume.get("name")].iter().all(|name| name.text().is_some_and(is_neutral))
-        && !may_load_more
+    (is_folder || of_home) && called.iter().all(|name| name.is_some_and(is_neutral)) && !may_load_more
 }
 
 /// Whether a volume is meant for the models of this container: by its name or path, and used by nothing else.
@@ -209,7 +206,19 @@ fn is_for_models(server: &Server, template: &Template<'_>, container: &Node<'_>,
     };
     let volumes = template.spec.get("volumes");
     let volume = volumes.items().find(|volume| volume.get("name").text() == Some(name));
-    let of_other = volume.as_ref().is_some_and(|volume| is_cache_of_other(server, container, path, volume));
+    let (object, _) = template.place;
+    let claim_templates = object.path(&["spec", "volumeClaimTemplates"]);
+    let is_of_name = |claim: Node<'_>| claim.path(&["metadata", "name"]).text() == Some(name);
+    let of_other = match &volume {
+        Some(volume) => {
+            let claim = volume.path(&["persistentVolumeClaim", "claimName"]);
+            is_cache_of_other(server, container, path, &[Some(name), claim.text()])
+        }
+        None => {
+            claim_templates.items().any(is_of_name)
+                && is_cache_of_other(server, container, path, &[Some(name)])
+        }
+    };
     let exempt = !of_other
         && ALSO_WRITTEN.iter().any(|folder| Path::new(path).starts_with(folder))
         && !path.contains("huggingface");

@@ -5,10 +5,11 @@
 //! and past everyone who waits, and its GPUs are missing from the account: admitted jobs stay Pending on nodes
 //! that are full. It is reported where the namespace has a LocalQueue whose ClusterQueue covers the
 //! accelerators that the job requests, as a warning where other jobs of the namespace are queued. A LocalQueue
-//! called `default` takes jobs without a name.
+//! called `default` takes jobs without a name. A label on the pods alone queues each pod by itself, where Kueue
+//! manages pods: some of a run start, hold their GPUs and wait for the others.
 //!
 //! # Fix
-//! Add the label with the name of a LocalQueue.
+//! Add the label with the name of a LocalQueue to the object.
 //!
 //! # Example
 //! ```yaml,diff
@@ -97,11 +98,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let templates = templates(object);
-    // The label of a pod puts it into a queue by itself.
-    if templates.iter().any(|template| template.metadata.get("labels").get(QUEUE_LABEL).is_set()) {
+    let (resource, _) = templates.iter().find_map(first_accelerator)?;
+    let mut pods = templates.iter().map(|template| template.metadata.get("labels").get(QUEUE_LABEL));
+    if let Some(label) = pods.find(Node::is_set) {
+        let message = format!(
+            "the queue is on the pods of `{}`: Kueue admits each by itself, and does not queue the job",
+            object.display_name()
+        );
+        ctx.report(&label, message).at_key().help("move the label to `metadata.labels` of the object");
         return None;
     }
-    let (resource, _) = templates.iter().find_map(first_accelerator)?;
     let queues = ctx.cluster().in_namespace(LOCAL_QUEUE, namespace);
     let queues: Vec<&Object> = queues.filter(|queue| ctx.cluster().likely_pairs(object, queue)).collect();
     if queues.iter().any(|queue| queue.name() == "default") {
