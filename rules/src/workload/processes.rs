@@ -184,6 +184,18 @@ fn of_group<'a>(
     })
 }
 
+/// What shows in a command line that the container is part of a Ray cluster: Ray's own commands, and vLLM's script around
+/// them (`examples/online_serving/multi-node-serving.sh`).
+const RAY_WORDS: [&str; 7] = [
+    "ray start",
+    "ray symmetric-run",
+    "ray://",
+    "multi-node-serving",
+    "run_cluster.sh",
+    "--ray_cluster_size",
+    "--ray_address",
+];
+
 /// Whether several pods may run one engine together, so that the GPUs of one pod are not all of its GPUs.
 pub(crate) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch<'_>) -> bool {
     let id = object.id();
@@ -193,13 +205,16 @@ pub(crate) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch
             && object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) != Some(1)
         || kind == "InferenceService" && object.path(&["spec", "predictor", "workerSpec"]).is_set()
         || id.group == "jobset.x-k8s.io" && pods_of(object, template) != Some(1);
-    let says_ray = |text: &str| text.contains("ray start") || text.contains("ray://") || text == "ray";
+    let says_ray = |text: &str| text == "ray" || RAY_WORDS.iter().any(|word| text.contains(word));
     let mut words = template
         .all_containers()
         .flat_map(|c| ["command", "args"].map(|list| c.get(list)))
         .flat_map(|list| list.items());
+    // vLLM joins the Ray cluster of this variable by itself, as soon as its own GPUs are too few.
+    let mut variables = template.all_containers().flat_map(|c| c.get("env").items());
     by_kind
         || words.any(|w| w.raw_text().is_some_and(says_ray))
+        || variables.any(|variable| variable.get("name").text() == Some("RAY_ADDRESS"))
         || launch
             .option(&["distributed-executor-backend"])
             .node()
