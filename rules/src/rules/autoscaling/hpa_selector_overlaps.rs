@@ -61,7 +61,7 @@
 
 use crate::cluster::views::disruptions::runs_as_job;
 use crate::rules::autoscaling::scale_target::target;
-use crate::rules::availability::selected_workloads::{are_versions, run_together};
+use crate::rules::availability::selected_workloads::{are_versions, is_stopped, run_together};
 use crate::rules::prelude::*;
 use crate::workload::selector;
 
@@ -105,6 +105,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let other = around.find(|other| {
         !other.ptr_eq(workload)
             && !other.is_partial()
+            && !is_stopped(other)
             // The pods of a dump have an owner.
             && !other.path(&["metadata", "ownerReferences"]).is_set()
             && run_together(workload, other, ctx.cluster())

@@ -41,6 +41,7 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/#readiness-probe>
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
+use super::selected_workloads::{PortMatch, port_of};
 use super::serving::{
     SERVER_KINDS, has_silent_pods, is_owned, model_server, serving_templates, tell_autoscaler,
 };
@@ -206,6 +207,14 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     let file = |object: &Object| object.origin().map(|origin| origin.source.path().to_owned());
     senders.sort_by_key(|service| file(service) != file(object));
     let service = *senders.first()?;
+    // Another workload has the port: the selector of the Service is too wide, which service-mixes-workloads reports.
+    let spec = service.get("spec");
+    let (selected, _) = views.selected_by_service(service);
+    if port_of(&spec, object) != PortMatch::Listed
+        && selected.iter().any(|other| port_of(&spec, &other.object) == PortMatch::Listed)
+    {
+        return None;
+    }
     let container = target_of(service, template)?;
     let probe = container.get("readinessProbe");
     let name = container.get("name").text().unwrap_or_default();

@@ -2,8 +2,12 @@
 
 use crate::cluster::Cluster;
 use crate::object::Object;
+use crate::tree::node::Node;
 use crate::workload::class::repository;
-use crate::workload::template::{Template, templates};
+use crate::workload::command::{Word, base_name, words};
+use crate::workload::launcher::Launch;
+use crate::workload::server::uses_device;
+use crate::workload::template::{Template, replicas, templates};
 
 /// Words in keys of labels that tell versions of one workload apart.
 const VERSION_WORDS: [&str; 12] = [
@@ -11,27 +15,122 @@ const VERSION_WORDS: [&str; 12] = [
     "lane", "env",
 ];
 
-/// Words in names of the parts of one group, or of versions of one workload.
-const PART_WORDS: [&str; 20] = [
-    "leader", "worker", "head", "master", "primary", "replica", "canary", "stable", "blue", "green",
-    "baseline", "preview", "shadow", "spot", "ondemand", "prefill", "decode", "a", "b", "new",
-];
+/// Words in names of versions of one workload.
+const VERSION_NAMES: [&str; 8] =
+    ["canary", "stable", "blue", "green", "baseline", "preview", "shadow", "new"];
+
+/// Words in names of workloads that run one program, each with a share of the work.
+const SHARE_NAMES: [&str; 9] =
+    ["master", "primary", "replica", "spot", "ondemand", "prefill", "decode", "a", "b"];
+
+/// Words in names of the parts of a group that runs one program over several pods. Elsewhere a worker is another program
+/// than what its name begins with.
+const GROUP_NAMES: [&str; 3] = ["leader", "worker", "head"];
 
 /// Whether two workloads are versions of one program or parts of one group, so that one selector for both is meant: by
-/// the images of their containers, a label that tells versions apart, or their names.
+/// their containers, a label that tells versions apart, or their names.
 pub(in crate::rules) fn belong_together(a: &Object, b: &Object) -> bool {
-    are_versions(a, b) || images(a) == images(b)
+    are_versions(a, b) || run_alike(a, b)
 }
 
 /// Whether a label that tells versions apart, or their names, show that two workloads are versions of one program or
 /// parts of one group.
 pub(in crate::rules) fn are_versions(a: &Object, b: &Object) -> bool {
-    let is_part = |word: &str| PART_WORDS.contains(&word) || version_number(word);
-    let words = |name: &str| name.split(['-', '.', '_']).map(str::to_owned).collect::<Vec<_>>();
-    let (mut left, mut right) = (words(a.name()), words(b.name()));
-    left.retain(|word| !is_part(word));
-    right.retain(|word| !is_part(word));
-    left == right || has_version_label(a, b)
+    let is_group = is_in_group(a) && is_in_group(b);
+    let is_part = |word: &str| {
+        VERSION_NAMES.contains(&word)
+            || SHARE_NAMES.contains(&word)
+            || is_group && GROUP_NAMES.contains(&word)
+            || version_number(word)
+    };
+    stem(a, is_part) == stem(b, is_part) || has_version_label(a, b)
+}
+
+/// As [`are_versions`], for servers of different models: only what says that one is to replace the other.
+pub(super) fn are_model_versions(a: &Object, b: &Object) -> bool {
+    let is_version = |word: &str| VERSION_NAMES.contains(&word) || version_number(word);
+    stem(a, is_version) == stem(b, is_version) || has_version_label(a, b)
+}
+
+/// The words of a name without those of parts.
+fn stem(object: &Object, is_part: impl Fn(&str) -> bool) -> Vec<&str> {
+    object.name().split(['-', '.', '_']).filter(|word| !is_part(word)).collect()
+}
+
+/// Whether the pods may be part of a group that runs one program: they have accelerators, or run a program that is
+/// distributed over pods.
+fn is_in_group(object: &Object) -> bool {
+    const DISTRIBUTED: [&str; 5] = ["ray", "dask", "spark", "mpirun", "deepspeed"];
+    let is_distributed = |container: Node<'_>| {
+        let starts = |word: &Word<'_>| {
+            DISTRIBUTED.contains(&base_name(&word.text).split('-').next().unwrap_or_default())
+        };
+        Launch::of(&container).is_some() || words(&container).iter().any(starts)
+    };
+    templates(object)
+        .iter()
+        .any(|template| uses_device(template) || template.containers().any(is_distributed))
+}
+
+/// Whether the containers of two workloads run the same programs: the same images, with the same words before the first
+/// option, or servers of the same model.
+pub(super) fn run_alike(a: &Object, b: &Object) -> bool {
+    let programs = |object: &Object| -> Vec<(String, Vec<String>)> {
+        let all = templates(object);
+        let mut out: Vec<_> = all
+            .iter()
+            .flat_map(Template::containers)
+            .filter_map(|container| {
+                let image = repository(container.get("image").text()?).to_owned();
+                let words = words(&container);
+                let own = words.iter().map(|word| word.text.clone());
+                let is_server =
+                    Launch::of(&container).is_some_and(|launch| launch.program.server().is_some());
+                // Servers of models are compared by their models.
+                let program =
+                    if is_server { Vec::new() } else { own.take_while(|w| !w.starts_with('-')).collect() };
+                Some((image, program))
+            })
+            .collect();
+        out.sort();
+        out.dedup();
+        out
+    };
+    programs(a) == programs(b)
+}
+
+/// How the ports of a Service are among those that the containers of a workload list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PortMatch {
+    Listed,
+    /// The containers list no ports at all, which says nothing about what they listen on.
+    NoneListed,
+    OthersListed,
+}
+
+/// A port by name needs a container port of that name; one by number is compared with the numbers that are listed.
+pub(super) fn port_of(spec: &Node<'_>, workload: &Object) -> PortMatch {
+    let templates = templates(workload);
+    let containers: Vec<Node<'_>> = templates.iter().flat_map(Template::containers).collect();
+    let listed: Vec<Node<'_>> =
+        containers.iter().flat_map(|container| container.get("ports").items()).collect();
+    let targets = || {
+        spec.get("ports").items().map(|port| {
+            let target = port.get("targetPort");
+            if target.is_set() { target } else { port.get("port") }
+        })
+    };
+    let is_listed = |target: Node<'_>| match target.int() {
+        Some(number) => listed.iter().any(|entry| entry.get("containerPort").int() == Some(number)),
+        None => listed
+            .iter()
+            .any(|entry| entry.get("name").text().is_some_and(|name| Some(name) == target.text())),
+    };
+    match targets().any(is_listed) {
+        true => PortMatch::Listed,
+        false if listed.is_empty() && targets().any(|target| target.int().is_some()) => PortMatch::NoneListed,
+        false => PortMatch::OthersListed,
+    }
 }
 
 /// `v2`, `20240501`
@@ -41,7 +140,7 @@ fn version_number(word: &str) -> bool {
 }
 
 /// Whether a label that names a version has different values in both, or only one has it.
-fn has_version_label(a: &Object, b: &Object) -> bool {
+pub(super) fn has_version_label(a: &Object, b: &Object) -> bool {
     let (left, right) = (templates(a), templates(b));
     let (Some(left), Some(right)) = (left.first(), right.first()) else { return false };
     let (left, right) = (left.labels(), right.labels());
@@ -58,16 +157,9 @@ fn has_version_label(a: &Object, b: &Object) -> bool {
         .any(|key| value(&left, key) != value(&right, key))
 }
 
-/// The repositories of the images of a workload's containers.
-fn images(object: &Object) -> Vec<String> {
-    let mut out: Vec<String> = templates(object)
-        .iter()
-        .flat_map(Template::containers)
-        .filter_map(|container| container.get("image").text().map(|image| repository(image).to_owned()))
-        .collect();
-    out.sort();
-    out.dedup();
-    out
+/// Whether a workload has no pods as it is written: a suspended CronJob or Job, or no replicas.
+pub(in crate::rules) fn is_stopped(workload: &Object) -> bool {
+    workload.path(&["spec", "suspend"]).bool() == Some(true) || replicas(workload) == Some(0)
 }
 
 /// Whether the images of all containers of a workload are known.

@@ -4,10 +4,11 @@
 //! A Service balances over every pod that its labels match. Where a second model server, the worker of a
 //! queue or a CronJob has these labels as well, a share of the requests goes there: to another model, which
 //! answers all the same, or to pods that do not listen. It is an error where two servers of the input serve
-//! different models, and a warning for different images.
+//! different models, and a warning for different programs: other images, or another command of one image, as
+//! that of a worker without ports.
 //!
-//! Versions of one program (the same image, or a label such as `version` or `track` that differs), the parts
-//! of one group, headless Services, and pods without the named port of the Service are left alone.
+//! Versions of one program (the same image and command, or a label such as `version` or `track` that differs),
+//! the parts of one group, headless Services, and pods without the named port of the Service are left alone.
 //!
 //! # Fix
 //! Add a label to the selector that only the pods of one workload have.
@@ -56,17 +57,26 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
 
-use super::selected_workloads::{are_versions, belong_together, has_known_images, run_together};
+use super::selected_workloads::{
+    PortMatch, are_model_versions, belong_together, has_known_images, has_version_label, is_stopped, port_of,
+    run_alike, run_together,
+};
 use crate::cluster::views::disruptions::runs_as_job;
+use crate::rules::monitoring::monitors::SERVICE_MONITOR;
 use crate::rules::partners::{around_service, services};
 use crate::rules::prelude::*;
+use crate::workload::class::repository;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
+use crate::workload::selector;
+use crate::workload::server::server_of;
+
+static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[SERVICE_MONITOR]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-mixes-workloads",
     kinds: &[Kind::SERVICE],
-    reads: WORKLOAD_KINDS,
+    reads: &READS,
     pairs: &[Pair { with: WORKLOAD_KINDS, partners: services, beside: around_service }],
     docs: docs(include_str!("service_mixes_workloads.rs")),
     check: Check::Object(check),
@@ -89,8 +99,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let answers = |workload: &Object| {
         has_known_images(workload)
             && !workload.is_partial()
-            && has_ports_of(&spec, workload)
-            && crate::workload::template::replicas(workload) != Some(0)
+            && port_of(&spec, workload) != PortMatch::OthersListed
+            && !is_stopped(workload)
     };
     let selected: Vec<&Object> =
         workloads.iter().map(|workload| &workload.object).filter(|workload| answers(workload)).collect();
@@ -102,7 +112,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let others = || selected.iter().filter(|other| run_together(first, other, cluster));
     if let Some((other, mine, theirs)) = others().find_map(|other| {
         let (mine, theirs) = (model(first)?, model(other)?);
-        (mine != theirs && !are_versions(first, other)).then_some((*other, mine, theirs))
+        (mine != theirs && !are_model_versions(first, other)).then_some((*other, mine, theirs))
     }) {
         let message = format!(
             "requests go to two models: `{}` of `{}` and `{}` of `{}`",
@@ -111,12 +121,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             ellipsize(&theirs, 24),
             other.display_name()
         );
-        let severity = if cluster.surely_pairs(first, other) { Severity::Error } else { Severity::Warning };
+        let severity = match cluster.surely_pairs(first, other) && !is_for_monitor(object, ctx) {
+            true => Severity::Error,
+            false => Severity::Warning,
+        };
         report(&selector, message, first, other, ctx).severity(severity);
         return None;
     }
     // A job ends before anybody would find out that it is behind a Service.
-    let other = *others().find(|other| runs_as_job(other) || !belong_together(first, other))?;
+    // Of two programs of one image, the one without a port serves nothing.
+    let listens = |workload: &Object| port_of(&spec, workload) == PortMatch::Listed;
+    let other = *others().find(|other| {
+        runs_as_job(other)
+            || !belong_together(first, other)
+            || listens(first) != listens(other)
+                && !run_alike(first, other)
+                && !has_version_label(first, other)
+    })?;
     let message = format!(
         "requests for `{}` also go to the pods of {} `{}`, which have the same labels",
         first.display_name(),
@@ -140,26 +161,25 @@ fn report<'c>(
         .related(other, &other.path(&["metadata", "name"]), "these are selected as well")
 }
 
-/// Whether pods of a workload are endpoints of a port of a Service: a port by name needs a container port of that name,
-/// and one by number is compared with the numbers that are listed.
-fn has_ports_of(spec: &Node<'_>, workload: &Object) -> bool {
-    let templates = templates(workload);
-    let containers: Vec<Node<'_>> = templates.iter().flat_map(Template::containers).collect();
-    let listed: Vec<Node<'_>> =
-        containers.iter().flat_map(|container| container.get("ports").items()).collect();
-    spec.get("ports").items().any(|port| {
-        let target = port.get("targetPort");
-        let target = if target.is_set() { target } else { port.get("port") };
-        match target.int() {
-            Some(number) => {
-                listed.is_empty()
-                    || listed.iter().any(|entry| entry.get("containerPort").int() == Some(number))
-            }
-            None => listed
-                .iter()
-                .any(|entry| entry.get("name").text().is_some_and(|name| Some(name) == target.text())),
-        }
-    })
+/// Whether a Service may be there for a ServiceMonitor alone: a router, which asks the pods by itself, has the clients.
+fn is_for_monitor(service: &Object, ctx: &Context<'_>) -> bool {
+    const ROUTERS: [&str; 4] = ["router", "gateway", "litellm", "proxy"];
+    let namespace = service.namespace_or_default();
+    let labels = service.path(&["metadata", "labels"]).entries();
+    let mut monitors = ctx.cluster().in_namespace(SERVICE_MONITOR, namespace);
+    let is_router = |container: Node<'_>| {
+        container.get("image").text().is_some_and(|image| {
+            let repository = repository(image);
+            let name = repository.rsplit('/').next().unwrap_or(repository);
+            server_of(&container).is_none() && ROUTERS.iter().any(|word| name.contains(word))
+        })
+    };
+    monitors.any(|monitor| selector::matches(&monitor.path(&["spec", "selector"]), &labels) == Some(true))
+        && ctx
+            .cluster()
+            .views()
+            .workloads_in(namespace)
+            .any(|workload| templates(&workload.object).iter().flat_map(Template::containers).any(is_router))
 }
 
 /// The model that the servers of a workload load, if it is one.
