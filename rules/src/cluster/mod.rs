@@ -187,7 +187,8 @@ impl Cluster {
             is_anything_lost |= self.tables.apply_isolated(change, object, &mut collected);
         }
         let shows = |objects: &[Object]| objects.iter().any(|object| !shown_by(object).is_empty());
-        let versions = (shows(old) || shows(new)).then(|| self.shown().map(ShownVersions::numbers)).flatten();
+        let versions_of = |shown: &ShownVersions| (shown.numbers(), shown.patches());
+        let versions = (shows(old) || shows(new)).then(|| self.shown().map(versions_of)).flatten();
         self.objects.splice(old, new);
         if !self.has_kustomized && new.iter().any(|object| !routes(object).is_empty()) {
             self.has_kustomized = true;
@@ -195,7 +196,7 @@ impl Cluster {
         }
         if let Some(before) = versions {
             self.shown = OnceLock::new();
-            is_anything_lost |= self.shown().is_some_and(|shown| shown.numbers() != before);
+            is_anything_lost |= self.shown().is_some_and(|shown| versions_of(shown) != before);
         }
         if is_anything_lost {
             self.queries = Queries::default();

@@ -54,6 +54,16 @@ pub struct ShownVersion {
     pub place: VersionPlace,
 }
 
+impl ShownVersion {
+    /// The patch version, where it is written beside the minor version.
+    pub(crate) fn patch(&self) -> Option<u32> {
+        let VersionPlace::Field(object, pointer) = &self.place else { return None };
+        let node = object.root().at(pointer);
+        let rest = node.text()?.split(&format!("{}.", self.version)).nth(1)?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    }
+}
+
 /// The names of charts, and the ends of the names of images, by product.
 const CHARTS: [(&str, Product); 3] =
     [("karpenter", Product::Karpenter), ("karpenter-crd", Product::Karpenter), ("keda", Product::Keda)];
@@ -325,6 +335,11 @@ impl ShownVersions {
     pub(crate) fn numbers(&self) -> Vec<(Product, Version)> {
         self.0.iter().map(|shown| (shown.product, shown.version)).collect()
     }
+
+    /// The patch versions of the products, in their order.
+    pub(super) fn patches(&self) -> Vec<Option<u32>> {
+        self.0.iter().map(ShownVersion::patch).collect()
+    }
 }
 
 /// The versions that objects show, one for a product, or else those that are shown outside of them.
@@ -359,6 +374,11 @@ impl Cluster {
     /// The versions that the set shows. None where the cluster is not one of files.
     pub fn shown_versions(&self) -> &[ShownVersion] {
         self.shown().map_or(&[], ShownVersions::all)
+    }
+
+    /// The patch version of a product that the set shows.
+    pub(crate) fn shown_patch(&self, product: Product) -> Option<u32> {
+        self.shown_versions().iter().find(|shown| shown.product == product)?.patch()
     }
 
     /// Whether a file that is no manifest shows a fact.

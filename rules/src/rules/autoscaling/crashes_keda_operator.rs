@@ -37,6 +37,8 @@
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/#scalingstrategy>
 //! - <https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#MustParse>
 
+use std::cmp::Ordering;
+
 use crate::cluster::views::scale_target;
 use crate::keda::ellipsize;
 use crate::keda::value::GoFloat;
@@ -59,8 +61,9 @@ pub(crate) static RULE: Rule = Rule {
 
 /// The first version whose operator recovers from a panic in its reconciliation.
 const RECOVERS_SINCE: Version = Version::new(2, 16);
-/// The minor version whose patch 2 examines both pointers before it reads them.
+/// The version that examines both pointers before it reads them.
 const FIXED_IN: Version = Version::new(2, 20);
+const FIXED_PATCH: u32 = 2;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::SCALED_OBJECT) {
@@ -90,26 +93,18 @@ fn quantity(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
         .help(format!("write a quantity such as `500m`, or use `metricType: Utilization`: {effect}"));
 }
 
+const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
 /// The last minor version whose admission reads `horizontalPodAutoscalerConfig` without a look whether it is there; patch 2
 /// of it looks.
 const TRANSFERS_UNCHECKED_UNTIL: Version = Version::new(2, 18);
 
 /// The ownership of an HPA is transferred by its name, which is that of a field that may be absent.
 fn transfer(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let platform = ctx.platform();
-    let node = object.annotation("scaledobject.keda.sh/transfer-hpa-ownership");
-    let advanced = object.path(&["spec", "advanced"]);
-    let is_absent = match advanced.is_set() {
-        true => is_left_out(&advanced, "horizontalPodAutoscalerConfig", object),
-        false => is_left_out(&object.get("spec"), "advanced", object),
-    };
-    if node.text() != Some("true")
-        || !is_absent
-        || !platform.is_stated(Product::Keda)
-        || platform.keda > TRANSFERS_UNCHECKED_UNTIL
-    {
+    if !panics_on_transfer(object, ctx) {
         return None;
     }
+    let node = object.annotation(TRANSFER);
+    let platform = ctx.platform();
     let target = std::sync::Arc::new(scale_target(object)?);
     let hpa = ctx.cluster().views().hpas_of(&target).iter().find(|hpa| ctx.pairs_with(hpa))?;
     let effect = match platform.keda < RECOVERS_SINCE {
@@ -159,6 +154,25 @@ fn aws_secret_manager(object: &Object, ctx: &mut Context<'_>) {
         .severity(severity);
 }
 
+/// Whether KEDA's admission panics over the transfer of an HPA, should there be one.
+pub(super) fn panics_on_transfer(object: &Object, ctx: &Context<'_>) -> bool {
+    let platform = ctx.platform();
+    let advanced = object.path(&["spec", "advanced"]);
+    let is_absent = match advanced.is_set() {
+        true => is_left_out(&advanced, "horizontalPodAutoscalerConfig", object),
+        false => is_left_out(&object.get("spec"), "advanced", object),
+    };
+    let is_old = match platform.keda.cmp(&TRANSFERS_UNCHECKED_UNTIL) {
+        Ordering::Less => true,
+        Ordering::Equal => ctx.cluster().shown_patch(Product::Keda).is_none_or(|patch| patch < FIXED_PATCH),
+        Ordering::Greater => false,
+    };
+    object.annotation(TRANSFER).text() == Some("true")
+        && is_absent
+        && platform.is_stated(Product::Keda)
+        && is_old
+}
+
 /// Whether a field is certainly not set: a patch may be applied to an object that has it.
 fn is_left_out(holder: &Node<'_>, field: &str, object: &Object) -> bool {
     let node = holder.get(field);
@@ -169,12 +183,19 @@ fn is_left_out(holder: &Node<'_>, field: &str, object: &Object) -> bool {
         && !node.is_unknown()
 }
 
-/// `None` for a version that has the fix. The patch version is not known.
+/// `None` for a version that has the fix. A configured version has no patch version; that of a chart or an image may.
 fn severity_before_fix(ctx: &Context<'_>) -> Option<Severity> {
     let keda = ctx.platform().keda;
-    match ctx.platform().is_stated(Product::Keda) {
-        true if keda > FIXED_IN => None,
-        true if keda < FIXED_IN => Some(Severity::Error),
-        _ => Some(Severity::Warning),
+    if !ctx.platform().is_stated(Product::Keda) {
+        return Some(Severity::Warning);
+    }
+    match keda.cmp(&FIXED_IN) {
+        Ordering::Greater => None,
+        Ordering::Less => Some(Severity::Error),
+        Ordering::Equal => match ctx.cluster().shown_patch(Product::Keda) {
+            Some(patch) if patch >= FIXED_PATCH => None,
+            Some(_) => Some(Severity::Error),
+            None => Some(Severity::Warning),
+        },
     }
 }

@@ -46,6 +46,7 @@ use std::sync::Arc;
 use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::scale_target;
 use crate::keda::{ellipsize, hpa_name};
+use crate::rules::autoscaling::crashes_keda_operator::panics_on_transfer;
 use crate::rules::partners::rivals;
 use crate::rules::prelude::*;
 
@@ -96,8 +97,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     same_hpa_name(object, ctx);
     for hpa in views.hpas_of(&key) {
-        // In a dump of a cluster, the HPA names the ScaledObject as its owner.
-        if owners(hpa).any(|name| name == object.name()) || transfers(object, hpa) || !ctx.pairs_with(hpa) {
+        // In a dump of a cluster, the HPA names the ScaledObject as its owner. A transfer that panics is reported by
+        // crashes-keda-operator.
+        if owners(hpa).any(|name| name == object.name())
+            || transfers(object, hpa)
+            || panics_on_transfer(object, ctx)
+            || !ctx.pairs_with(hpa)
+        {
             continue;
         }
         let severity = severity(object, hpa, ctx);
