@@ -382,8 +382,11 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows").schemas(&[operator("v1alpha1")]),
     cluster_scoped("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes")
         .schemas(&[operator("v1alpha1")]),
+    namespaced("external-secrets.io", "v1", "ExternalSecret", "externalsecrets"),
+    namespaced("bitnami.com", "v1alpha1", "SealedSecret", "sealedsecrets"),
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
     namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
+    namespaced("argoproj.io", "v1alpha1", "ApplicationSet", "applicationsets"),
     namespaced("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers"),
     namespaced("flagger.app", "v1beta1", "Canary", "canaries"),
     namespaced("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations"),

@@ -5,11 +5,12 @@ use crate::lint::context::Context;
 use crate::object::Object;
 use crate::tree::node::Node;
 
+pub(super) const ARGO_APPLICATION_SET: Kind = Kind::new("argoproj.io", "ApplicationSet");
 pub(super) const FLUX_KUSTOMIZATION: Kind = Kind::new("kustomize.toolkit.fluxcd.io", "Kustomization");
 
 /// What a GitOps controller does about a field of an object that it applies.
 pub(super) struct Delivery<'a> {
-    /// The Application or Kustomization.
+    /// The Application, ApplicationSet or Kustomization.
     pub(super) by: &'a Object,
     /// Whether it leaves the field to others.
     pub(super) ignores: bool,
@@ -21,8 +22,9 @@ pub(super) struct Delivery<'a> {
 pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>) -> Option<Delivery<'a>> {
     let file = object.origin()?.source.path();
     let cluster = ctx.cluster();
-    let applications = cluster.of(Kind::ARGO_APPLICATION).filter(|app| {
-        let spec = app.get("spec");
+    let applications = cluster.of(Kind::ARGO_APPLICATION).chain(cluster.of(ARGO_APPLICATION_SET));
+    let applications = applications.filter(|app| {
+        let spec = spec_of(app);
         let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
         sources.into_iter().any(|source| holds(&source.get("path"), file))
     });
@@ -34,15 +36,34 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
         let is_suspended = by.path(&["spec", "suspend"]).bool() == Some(true);
         return Some(Delivery { by, ignores: false, heals: !is_suspended });
     }
-    let policy = by.path(&["spec", "syncPolicy"]);
-    let respects = policy
-        .get("syncOptions")
-        .items()
-        .any(|option| option.text() == Some("RespectIgnoreDifferences=true"));
-    let mut ignored = by.path(&["spec", "ignoreDifferences"]).items();
-    let ignores = respects && ignored.any(|entry| is_about(&entry, object) && names(&entry, field));
+    let spec = spec_of(by);
+    let policy = spec.get("syncPolicy");
     let heals = policy.path(&["automated", "selfHeal"]).bool() == Some(true);
-    Some(Delivery { by, ignores, heals })
+    Some(Delivery { by, ignores: ignores(&spec, object, field), heals })
+}
+
+/// Whether an ApplicationSet whose folders are not known, because a generator names them, may apply an object, and
+/// leaves the field to others.
+pub(super) fn may_be_ignored(object: &Object, field: &[&str], ctx: &Context<'_>) -> bool {
+    ctx.cluster().of(ARGO_APPLICATION_SET).any(|set| {
+        let spec = spec_of(set);
+        let mut sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
+        sources.any(|source| source.get("path").raw_text().is_some_and(|path| path.contains("{{")))
+            && ignores(&spec, object, field)
+    })
+}
+
+/// The specification of an Application, or of those that an ApplicationSet makes.
+fn spec_of(object: &Object) -> Node<'_> {
+    let spec = object.get("spec");
+    if object.is(ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec }
+}
+
+/// Whether Argo CD leaves a field of an object as it is, also when it applies the object.
+fn ignores(spec: &Node<'_>, object: &Object, field: &[&str]) -> bool {
+    let mut options = spec.path(&["syncPolicy", "syncOptions"]).items();
+    options.any(|option| option.text() == Some("RespectIgnoreDifferences=true"))
+        && spec.get("ignoreDifferences").items().any(|entry| is_about(&entry, object) && names(&entry, field))
 }
 
 /// Whether a file is below a folder of the repository.

@@ -148,7 +148,13 @@ fn has_one_target(selector: &Selector, ctx: &Context<'_>) -> bool {
     let Some(job) = job else { return false };
     let probes = ctx.cluster().of(PROBE).filter(|probe| {
         let name = probe.path(&["spec", "jobName"]);
-        name.is_unknown() || name.text() == Some(job.value.as_str())
+        // Without a name the operator's own name of the scrape job is left.
+        let of_operator = || format!("probe/{}/{}", probe.namespace_or_default(), probe.name());
+        name.is_unknown()
+            || match name.text().filter(|name| !name.is_empty()) {
+                Some(name) => name == job.value,
+                None => job.value == of_operator(),
+            }
     });
     let mut targets = 0;
     for probe in probes.filter(|probe| ctx.pairs_with(probe)) {

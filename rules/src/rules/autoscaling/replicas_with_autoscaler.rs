@@ -3,10 +3,10 @@
 //! # Why
 //! Each `kubectl apply`, and each sync of a GitOps tool, sets `replicas` back to what is written, and the
 //! autoscaler undoes that: under load pods are killed and started again. It is a warning where the set has
-//! an Application of Argo CD with `selfHeal: true`, or a Kustomization of Flux, that applies the file: both
-//! write the number back while nobody deploys anything. Nothing is reported where the Application ignores
-//! the field, with `RespectIgnoreDifferences=true`. With `replicas: 0` an HPA is switched off: it changes
-//! nothing until somebody writes another number.
+//! an Application or ApplicationSet of Argo CD with `selfHeal: true`, or a Kustomization of Flux, that applies
+//! the file: both write the number back while nobody deploys anything. Nothing is reported where the
+//! Application ignores the field, with `RespectIgnoreDifferences=true`. With `replicas: 0` an HPA is switched off, which is a
+//! warning: it changes nothing until somebody writes another number.
 //!
 //! # Fix
 //! Remove `replicas`. The next client-side apply after that resets the number to 1 once; the guide on
@@ -42,7 +42,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling>
 
 use crate::cluster::views::as_target;
-use crate::rules::gitops::{FLUX_KUSTOMIZATION, delivery_of};
+use crate::rules::gitops::{ARGO_APPLICATION_SET, FLUX_KUSTOMIZATION, delivery_of, may_be_ignored};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -53,7 +53,13 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
         Kind::new("argoproj.io", "Rollout"),
     ],
-    reads: &[Kind::HPA, Kind::SCALED_OBJECT, Kind::ARGO_APPLICATION, FLUX_KUSTOMIZATION],
+    reads: &[
+        Kind::HPA,
+        Kind::SCALED_OBJECT,
+        Kind::ARGO_APPLICATION,
+        ARGO_APPLICATION_SET,
+        FLUX_KUSTOMIZATION,
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("replicas_with_autoscaler.rs")),
     check: Check::Object(check),
@@ -72,7 +78,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut scalers = views.scaled_objects_of(&target).iter().chain(views.hpas_of(&target));
     let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;
     let delivery = delivery_of(object, &["spec", "replicas"], ctx);
-    if delivery.as_ref().is_some_and(|delivery| delivery.ignores) {
+    let is_ignored = match &delivery {
+        Some(delivery) => delivery.ignores,
+        None => may_be_ignored(object, &["spec", "replicas"], ctx),
+    };
+    if is_ignored {
         return None;
     }
     let kind = scaler.kind();
@@ -113,6 +123,7 @@ fn stopped(scaler: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()
         format!("with `replicas: 0` HPA `{name}` is switched off at each apply, and nothing runs"),
     )
     .help("if it is not switched off on purpose, remove `replicas`, which the autoscaler sets")
+    .severity(Severity::Warning)
     .related(scaler, &scaler.path(&["spec", "scaleTargetRef", "name"]), "it scales this object")
     .fix(Fix::unsafe_("leave the number to the autoscaler").remove(node));
     None
