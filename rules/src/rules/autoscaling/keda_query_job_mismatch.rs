@@ -1,4 +1,4 @@
-//! A query selects by a `job` that the monitors of the set do not give.
+//! A query selects by a `job` or another label that the monitors do not give.
 //!
 //! # Why
 //! Prometheus takes the label `job` of a series from the monitor that scrapes it: for a ServiceMonitor it is
@@ -6,8 +6,13 @@
 //! A query with the name of the ServiceMonitor, or the plain name of a PodMonitor, selects nothing: KEDA
 //! reads 0 and nothing scales. Monitors whose relabelings write `job` are left alone.
 //!
+//! For metrics of the target's own model server the monitors that scrape its pods are known: there `namespace`,
+//! `container`, `service` and labels of the pod are compared as well. A label of the pod is on its series only
+//! where `podTargetLabels` names it, and a PodMonitor gives no `service`. Nothing is said where a monitor has
+//! relabelings.
+//!
 //! # Fix
-//! Write the `job` that the monitor gives, or select by `namespace` and `pod`.
+//! Write the label that the monitor gives, or select by `namespace` and `pod`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -38,15 +43,23 @@
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.PodMonitor>
 //! - <https://github.com/prometheus-operator/prometheus-operator/blob/main/Documentation/user-guides/getting-started.md>
 
-use crate::promql::expr::MatchOp;
+use crate::keda::query::engine_of;
+use crate::promql::Query;
+use crate::promql::expr::{MatchOp, Matcher, Selector};
+use crate::rules::autoscaling::keda_query_counts_others::runs;
+use crate::rules::autoscaling::scale_target::target;
+use crate::rules::autoscaling::scraped_labels::{PROMETHEUS, SCRAPE_CONFIG, Scrape, scrapes_of};
 use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR, endpoints};
 use crate::rules::prelude::*;
 use crate::workload::selector;
 
+static READS: [Kind; WORKLOAD_KINDS.len() + 5] =
+    with_workloads(&[POD_MONITOR, SERVICE_MONITOR, Kind::SERVICE, SCRAPE_CONFIG, PROMETHEUS]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-job-mismatch",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
-    reads: &[POD_MONITOR, SERVICE_MONITOR, Kind::SERVICE],
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_query_job_mismatch.rs")),
     check: Check::Object(check),
@@ -56,37 +69,105 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for query in queries(object) {
         let Some(expr) = query.parsed.expr() else { continue };
-        for selector in expr.selectors() {
-            let Some(job) = selector.matchers.iter().find(|m| m.label == "job" && m.op == MatchOp::Equal)
-            else {
-                continue;
-            };
-            if let Some((monitor, right)) = mismatch(&job.value, ctx) {
-                let node = query.node(object);
-                let given = format!("job=\"{right}\"");
-                let message = format!(
-                    "no series has `job=\"{}\"`: {} `{}` gives `{given}`",
-                    job.value,
-                    monitor.kind(),
-                    monitor.name()
-                );
-                let written = format!("job=\"{}\"", job.value);
-                let finding = ctx.report(&node, message);
-                finding.help(format!("write `{given}`")).related(
-                    monitor,
-                    &monitor.path(&["metadata", "name"]),
-                    "the monitor",
-                );
-                // The query is written with these quotes and without blanks.
-                if query.text.matches(&written).count() == 1 {
-                    let text = query.text.replace(&written, &given);
-                    finding.fix(Fix::unsafe_(format!("write `{given}`")).set(&node, json!(text)));
-                }
-                break;
-            }
-        }
+        let mut selectors = expr.selectors().into_iter();
+        selectors.find_map(|selector| {
+            of_target(object, query, selector, ctx).or_else(|| by_name(object, query, selector, ctx))
+        });
     }
     None
+}
+
+/// Reports a metric of the target's own server whose matchers exclude all series that the monitors scrape from its pods.
+fn of_target(object: &Object, query: &Query, selector: &Selector, ctx: &mut Context<'_>) -> Option<()> {
+    let engine = engine_of(selector.name.as_deref()?)?;
+    let workload = target(object, ctx)?;
+    if selector.matchers.is_empty() || !runs(workload, engine) {
+        return None;
+    }
+    let scrapes = scrapes_of(workload, ctx)?;
+    let excluding = |scrape: &Scrape<'_>| selector.matchers.iter().find(|m| scrape.is_excluded_by(m));
+    let matchers: Vec<&Matcher> = scrapes.iter().map(excluding).collect::<Option<_>>()?;
+    let (matcher, scrape) = (*matchers.first()?, scrapes.first()?);
+    // It is that of another target.
+    if matcher.label == "job" && names_another(&matcher.value, workload, scrape.monitor, ctx) {
+        return None;
+    }
+    let (kind, name, label) = (scrape.monitor.kind(), scrape.monitor.display_name(), &matcher.label);
+    let written = format!("{label}{}\"{}\"", operator(matcher.op), matcher.value);
+    let value = scrape.value(label)?;
+    let given = format!("{label}=\"{value}\"");
+    let node = query.node(object);
+    let message = match value {
+        "" => format!("no series has `{written}`: {kind} `{name}` gives no label `{label}`"),
+        _ => format!("no series has `{written}`: {kind} `{name}` gives `{given}`"),
+    };
+    let finding = ctx.report(&node, message);
+    match value {
+        "" if label == "service" => {
+            finding.help("select by `namespace` and `pod`: a PodMonitor knows no Service")
+        }
+        "" => finding.help("select by `namespace` and `pod`, or name the pod's label in `podTargetLabels`"),
+        _ => finding.help(format!("write `{given}`")),
+    };
+    // The query is written with these quotes and without blanks.
+    if !value.is_empty() && scrapes.len() == 1 && query.text.matches(&written).count() == 1 {
+        let text = query.text.replace(&written, &given);
+        finding.fix(Fix::unsafe_(format!("write `{given}`")).set(&node, json!(text)));
+    }
+    let related = "it scrapes the pods of the target";
+    finding.related(scrape.monitor, &scrape.monitor.path(&["metadata", "name"]), related);
+    Some(())
+}
+
+fn operator(op: MatchOp) -> &'static str {
+    match op {
+        MatchOp::Equal => "=",
+        MatchOp::NotEqual => "!=",
+        MatchOp::Matches => "=~",
+        MatchOp::NotMatches => "!~",
+    }
+}
+
+/// Whether a job may be that of other pods than the workload's: the name of another Service or monitor.
+fn names_another(job: &str, workload: &Object, own: &Object, ctx: &Context<'_>) -> bool {
+    let cluster = ctx.cluster();
+    let Some(name) = job.rsplit('/').next() else { return false };
+    let of_workload: Vec<&Object> = templates(workload)
+        .iter()
+        .flat_map(|template| cluster.views().services_of(workload.namespace_or_default(), template))
+        .collect();
+    let mut services = cluster.written_as(Kind::SERVICE, name);
+    let mut monitors =
+        [POD_MONITOR, SERVICE_MONITOR].into_iter().flat_map(|kind| cluster.written_as(kind, name));
+    services.any(|service| !of_workload.iter().any(|one| one.ptr_eq(service)))
+        || monitors.any(|monitor| !monitor.ptr_eq(own))
+}
+
+/// Reports a job that is the name of a monitor, which gives another one.
+fn by_name(object: &Object, query: &Query, selector: &Selector, ctx: &mut Context<'_>) -> Option<()> {
+    let job = selector.matchers.iter().find(|m| m.label == "job" && m.op == MatchOp::Equal)?;
+    let (monitor, right) = mismatch(&job.value, ctx)?;
+    let node = query.node(object);
+    let given = format!("job=\"{right}\"");
+    let message = format!(
+        "no series has `job=\"{}\"`: {} `{}` gives `{given}`",
+        job.value,
+        monitor.kind(),
+        monitor.name()
+    );
+    let written = format!("job=\"{}\"", job.value);
+    let finding = ctx.report(&node, message);
+    finding.help(format!("write `{given}`")).related(
+        monitor,
+        &monitor.path(&["metadata", "name"]),
+        "the monitor",
+    );
+    // The query is written with these quotes and without blanks.
+    if query.text.matches(&written).count() == 1 {
+        let text = query.text.replace(&written, &given);
+        finding.fix(Fix::unsafe_(format!("write `{given}`")).set(&node, json!(text)));
+    }
+    Some(())
 }
 
 /// The monitor that is meant by a job that no monitor gives, and the job that it gives.

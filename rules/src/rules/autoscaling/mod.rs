@@ -63,6 +63,7 @@ mod scale_target;
 pub(crate) mod scale_threshold_off_class;
 pub(crate) mod scale_up_too_slow;
 pub(crate) mod scaled_job_kills_running_jobs;
+mod scraped_labels;
 mod signals;
 mod target_missing;
 pub(crate) mod total_as_value;

@@ -159,14 +159,14 @@ fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> 
 }
 
 /// The namespaces in which a monitor looks.
-pub(super) enum Scope<'a> {
+pub(in crate::rules) enum Scope<'a> {
     All,
     These(Vec<&'a str>),
 }
 
 impl<'a> Scope<'a> {
     /// `None` if they are not known.
-    pub(super) fn of(object: &'a Object) -> Option<Scope<'a>> {
+    pub(in crate::rules) fn of(object: &'a Object) -> Option<Scope<'a>> {
         let selector = object.path(&["spec", "namespaceSelector"]);
         if selector.has_unknown() {
             return None;
