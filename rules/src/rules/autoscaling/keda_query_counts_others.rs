@@ -1,10 +1,12 @@
-//! A query without a matcher also counts the pods of another server.
+//! A query also counts the pods of another server.
 //!
 //! # Why
 //! `sum(vllm:num_requests_waiting)` adds up every vLLM that Prometheus scrapes. Where a second workload of the
 //! set exports the same metric, the load of one scales the other: two ScaledObjects with one query grow and
-//! shrink together, whoever has the requests. A matcher on any label but `cluster` is taken as a choice,
-//! and a monitor that scrapes the target alone as well.
+//! shrink together, whoever has the requests. So do matchers on `namespace`, `container`, `job` or `pod` that
+//! hold for both. A matcher on another label, such as `model_name`, is taken as a choice, and a monitor that
+//! scrapes the target alone as well. Metrics that many programs export, such as `http_requests_total`, are
+//! reported without a matcher where an earlier ScaledObject has the same query for another target.
 //!
 //! # Fix
 //! Select the pods of the target: `{namespace="models", pod=~"chat-.*"}`, or its `model_name`.
@@ -54,14 +56,24 @@
 //! - <https://docs.vllm.ai/en/latest/usage/metrics/>
 
 use crate::keda::query::engine_of;
+use crate::promql::Query;
+use crate::promql::expr::Selector;
 use crate::rules::autoscaling::scale_target::target;
+use crate::rules::autoscaling::scraped_labels::{PROMETHEUS, SCRAPE_CONFIG, holds, scrapes_of};
+use crate::rules::availability::selected_workloads::are_versions;
 use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR};
 use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::server::server_of;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[POD_MONITOR, SERVICE_MONITOR, Kind::SERVICE]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
+    Kind::SCALED_OBJECT,
+    POD_MONITOR,
+    SERVICE_MONITOR,
+    Kind::SERVICE,
+    SCRAPE_CONFIG,
+    PROMETHEUS,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-counts-others",
@@ -76,19 +88,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let workload = target(object, ctx)?;
     for query in queries(object) {
         let Some(expr) = query.parsed.expr() else { continue };
-        let open = expr.selectors().into_iter().find_map(|selector| {
-            let engine = engine_of(selector.name.as_deref()?)?;
-            let chooses =
-                selector.matchers.iter().any(|m| !matches!(m.label.as_str(), "cluster" | "prometheus"));
-            (!chooses && runs(workload, engine)).then_some((selector.name.clone(), engine))
+        let selectors = expr.selectors();
+        let found = selectors.iter().find_map(|selector| {
+            let metric = selector.name.as_deref()?;
+            let other = match engine_of(metric).filter(|engine| runs(workload, engine)) {
+                Some(engine) => other_server(workload, engine, selector, ctx),
+                None => other_with_query(object, query, selector, ctx),
+            };
+            Some((*selector, metric, other?))
         });
-        let Some((Some(metric), engine)) = open else { continue };
-        let Some(other) = other_server(workload, engine, ctx) else { continue };
-        let message = format!(
-            "`{}` without a matcher also counts the pods of `{}`",
-            ellipsize(&metric),
-            other.display_name()
-        );
+        let Some((selector, metric, other)) = found else { continue };
+        let metric = ellipsize(metric);
+        let other_name = other.display_name();
+        let message = match narrows(selector) {
+            false => format!("`{metric}` without a matcher also counts the pods of `{other_name}`"),
+            true => format!("the matchers of `{metric}` also select the pods of `{other_name}`"),
+        };
         ctx.report(&query.node(object), message)
             .help(format!(
                 "add `{{namespace=\"{}\", pod=~\"{}-.*\"}}` to the metric",
@@ -100,8 +115,75 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// Whether a selector has a matcher that may select among the pods of a cluster.
+fn narrows(selector: &Selector) -> bool {
+    selector.matchers.iter().any(|m| !matches!(m.label.as_str(), "cluster" | "prometheus"))
+}
+
+/// Whether all matchers certainly select the series of a workload's pods as well. A matcher on other labels, such as the
+/// name of the model, selects on purpose.
+fn selects(selector: &Selector, workload: &Object, ctx: &Context<'_>) -> bool {
+    let scrape =
+        std::cell::LazyCell::new(|| scrapes_of(workload, ctx).and_then(|all| all.into_iter().next()));
+    let value = |label: &str| -> Option<String> {
+        match label {
+            "namespace" => workload.namespace().map(str::to_owned),
+            "pod" => Some(match workload.is(Kind::STATEFUL_SET) {
+                true => format!("{}-0", workload.name()),
+                false => format!("{}-7d9f8b6c5d-x2x4z", workload.name()),
+            }),
+            "container" => {
+                let templates = templates(workload);
+                let mut containers = templates.iter().flat_map(Template::containers);
+                let only = containers.next().filter(|_| containers.next().is_none())?;
+                only.get("name").text().map(str::to_owned)
+            }
+            "job" => scrape.as_ref()?.value("job").map(str::to_owned),
+            _ => None,
+        }
+    };
+    selector.matchers.iter().all(|matcher| {
+        matches!(matcher.label.as_str(), "cluster" | "prometheus")
+            || value(&matcher.label).is_some_and(|value| holds(matcher, &value) == Some(true))
+    })
+}
+
+/// Metrics that the libraries of many programs export under one name.
+const COMMON: [&str; 8] = [
+    "http_requests_total",
+    "http_request_duration_seconds_count",
+    "http_request_duration_seconds_bucket",
+    "http_server_requests_seconds_count",
+    "http_server_request_duration_seconds_count",
+    "http_requests_in_flight",
+    "grpc_server_handled_total",
+    "grpc_server_started_total",
+];
+
+/// The target of an earlier ScaledObject with the same query, which reads a common metric without a matcher: it is the sum
+/// over the pods of both.
+fn other_with_query<'a>(
+    object: &Object,
+    query: &Query,
+    selector: &Selector,
+    ctx: &Context<'a>,
+) -> Option<&'a Object> {
+    if narrows(selector) || !COMMON.contains(&selector.name.as_deref()?) {
+        return None;
+    }
+    let text = |query: &Query| query.text.split_whitespace().collect::<String>();
+    let own = target(object, ctx)?;
+    let mut others = ctx.cluster().of(Kind::SCALED_OBJECT).filter(|other| {
+        other.name() < object.name()
+            && ctx.cluster().likely_pairs(object, other)
+            && queries(other).iter().any(|one| text(one) == text(query))
+    });
+    let other = others.find_map(|other| target(other, ctx).filter(|other| !other.ptr_eq(own)))?;
+    (!are_versions(own, other)).then_some(other)
+}
+
 /// Whether a container of the workload is this model server.
-fn runs(workload: &Object, engine: &str) -> bool {
+pub(super) fn runs(workload: &Object, engine: &str) -> bool {
     let name = match engine {
         "vllm" => "vLLM",
         "sglang" => "SGLang",
@@ -116,7 +198,13 @@ fn runs(workload: &Object, engine: &str) -> bool {
 }
 
 /// Another workload that is applied with the target, runs the same server, and is scraped as far as monitors show.
-fn other_server<'a>(workload: &Object, engine: &str, ctx: &Context<'a>) -> Option<&'a Object> {
+fn other_server<'a>(
+    workload: &Object,
+    engine: &str,
+    selector: &Selector,
+    ctx: &Context<'a>,
+) -> Option<&'a Object> {
+    let narrows = narrows(selector);
     let cluster = ctx.cluster();
     let kinds =
         [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet")];
@@ -127,6 +215,7 @@ fn other_server<'a>(workload: &Object, engine: &str, ctx: &Context<'a>) -> Optio
             && !other.is_partial()
             && crate::workload::template::replicas(other) != Some(0)
             && runs(other, engine)
+            && (!narrows || selects(selector, other, ctx) && !are_versions(workload, other))
             && cluster.likely_pairs(workload, other)
             && ctx.pairs_with(other)
             && may_be_scraped(other, ctx)
