@@ -98,8 +98,8 @@ impl Sense {
             "_p95",
             "_p99",
         ];
-        const UTILIZATION: [&str; 8] =
-            ["utiliz", "utilis", "percent", "_pct", "usage_perc", "_ratio", "_util", "saturation"];
+        const UTILIZATION: [&str; 9] =
+            ["utiliz", "utilis", "percent", "_pct", ".pct", "usage_perc", "_ratio", "_util", "saturation"];
         const WAITING: [&str; 22] = [
             "wait",
             "queue",

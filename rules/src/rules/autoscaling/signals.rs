@@ -130,12 +130,18 @@ fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
         };
         return of_trigger(&trigger.node, trigger.node.get("type"), &metadata.get(key), load, None, true);
     }
+    if let "new-relic" | "loki" = kind {
+        return of_query_text(trigger);
+    }
     let (name, target) = match kind {
         "aws-cloudwatch" if metadata.get("expression").is_absent() => {
             (metadata.get("metricName"), metadata.get("targetMetricValue"))
         }
         "azure-monitor" => (metadata.get("metricName"), metadata.get("targetValue")),
         "gcp-stackdriver" => (metadata.get("filter"), metadata.get("targetValue")),
+        "datadog" if metadata.get("queryValue").is_absent() => {
+            (metadata.get("query"), metadata.get("targetValue"))
+        }
         "datadog" => (metadata.get("query"), metadata.get("queryValue")),
         _ => return None,
     };
@@ -144,17 +150,64 @@ fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
     let is_plain = kind != "datadog"
         || (text.matches(':').count() >= 1 && !text.contains("sum:") && !text.contains(" by "));
     let statistic = metadata.get("metricStat").text().unwrap_or("Average");
+    let is_percent = kind == "aws-cloudwatch"
+        && matches!(statistic, "Average" | "Maximum" | "Minimum")
+        && PERCENTAGES.contains(&(metadata.get("namespace").text().unwrap_or_default(), text));
     let load = match Sense::of(text) {
         Sense::Latency | Sense::Utilization if is_plain && statistic != "Sum" => {
             Load::Share { of: Share::Mean, certain: true }
         }
+        _ if is_percent => Load::Share { of: Share::Mean, certain: true },
         _ if is_datadog_total(kind, text) => Load::Total(Amount::Arrivals),
         Sense::None if kind == "aws-cloudwatch" && statistic == "Sum" && text.ends_with("Count") => {
             Load::Total(Amount::Arrivals)
         }
         _ => return None,
     };
-    of_trigger(&trigger.node, name, &target, load, None, true)
+    of_trigger(&trigger.node, name, &target, load, is_percent.then_some(100.0), true)
+}
+
+/// Metrics of CloudWatch that are percentages of 0 to 100, by namespace. Those of Amazon ECS may exceed 100.
+const PERCENTAGES: [(&str, &str); 12] = [
+    ("AWS/AmazonMQ", "CpuUtilization"),
+    ("AWS/DocDB", "CPUUtilization"),
+    ("AWS/EC2", "CPUUtilization"),
+    ("AWS/ES", "CPUUtilization"),
+    ("AWS/ElastiCache", "CPUUtilization"),
+    ("AWS/ElastiCache", "DatabaseMemoryUsagePercentage"),
+    ("AWS/ElastiCache", "EngineCPUUtilization"),
+    ("AWS/Kafka", "CpuSystem"),
+    ("AWS/Kafka", "CpuUser"),
+    ("AWS/MemoryDB", "EngineCPUUtilization"),
+    ("AWS/Neptune", "CPUUtilization"),
+    ("AWS/RDS", "CPUUtilization"),
+];
+
+/// The signal of a query that begins with the function for a mean or a quantile: `SELECT average(` of NRQL,
+/// `quantile_over_time(` of LogQL.
+fn of_query_text<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
+    let metadata = trigger.metadata();
+    let query = metadata.get(if trigger.kind() == Some("loki") { "query" } else { "nrql" });
+    let text = query.text()?.trim().to_ascii_lowercase();
+    let load = if let Some(rest) = text.strip_prefix("select ") {
+        let (function, rest) = rest.trim_start().split_once('(')?;
+        // A mean for each facet is several values, and the mean of a queue grows with the load.
+        if text.contains(" facet ")
+            || !matches!(Sense::of(rest.split(')').next()?), Sense::Latency | Sense::Utilization)
+        {
+            return None;
+        }
+        match function.trim_end() {
+            "average" => Load::Share { of: Share::Mean, certain: true },
+            "percentile" | "median" => Load::Share { of: Share::Quantile, certain: true },
+            _ => return None,
+        }
+    } else if text.starts_with("quantile_over_time(") {
+        Load::Share { of: Share::Quantile, certain: false }
+    } else {
+        return None;
+    };
+    of_trigger(&trigger.node, query, &metadata.get("threshold"), load, None, true)
 }
 
 /// Whether a query of Datadog adds up what arrives at all replicas: one sum, as a rate or a count.
@@ -166,6 +219,11 @@ fn is_datadog_total(kind: &str, query: &str) -> bool {
         && is_counted
         && !query.contains(" by ")
         && !query.contains(['/', '*', '+', ','])
+}
+
+/// Whether the name of a metric says that it is a mean.
+fn is_mean(name: &str) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| matches!(word, "avg" | "average" | "mean"))
 }
 
 /// The signal of a metric of an HPA that an adapter serves under a telling name.
@@ -193,7 +251,9 @@ fn of_hpa_metric(metric: Node<'_>) -> Option<Signal<'_>> {
         Sense::Rate => Load::Total(Amount::Arrivals),
         Sense::Waiting => Load::Total(Amount::Waiting),
         Sense::Latency => Load::Share { of: Share::Quantile, certain: is_object },
-        Sense::Utilization if is_object => Load::Share { of: Share::Mean, certain: true },
+        Sense::Utilization if is_object || is_mean(name.text()?) => {
+            Load::Share { of: Share::Mean, certain: true }
+        }
         _ => return None,
     };
     let target_value = Quantity::at(&amount).map(|quantity| quantity.nano() as f64 / 1e9)?;
