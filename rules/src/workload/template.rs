@@ -40,6 +40,23 @@ impl<'a> Template<'a> {
         self.metadata.get("labels").entries()
     }
 
+    /// The labels of the template, and the one with the name of the object that its operator gives to each pod.
+    pub(crate) fn pod_labels(&self) -> Vec<(&'a str, Node<'a>)> {
+        let mut labels = self.labels();
+        let (object, _) = self.place;
+        let name = object.path(&["metadata", "name"]);
+        let key = match (object.group(), object.kind()) {
+            ("leaderworkerset.x-k8s.io", "LeaderWorkerSet") => "leaderworkerset.sigs.k8s.io/name",
+            ("jobset.x-k8s.io", "JobSet") => "jobset.sigs.k8s.io/jobset-name",
+            ("ray.io", "RayCluster") => "ray.io/cluster",
+            _ => return labels,
+        };
+        if name.is_set() && !labels.iter().any(|(label, _)| *label == key) {
+            labels.push((key, name));
+        }
+        labels
+    }
+
     /// Ordinary containers, and the model of an InferenceService's predictor, which is a container under another name.
     pub(crate) fn containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let model = self.spec.get("model");

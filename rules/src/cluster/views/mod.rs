@@ -420,7 +420,7 @@ impl<'i> Views<'i> {
     /// The Services whose selector certainly matches the pods of a template.
     pub fn services_of(self, namespace: &str, template: &Template<'_>) -> Vec<&'i Object> {
         let services = self.cluster.table::<Services>();
-        let labels = template.labels();
+        let labels = template.pod_labels();
         let mut found = Vec::new();
         for (key, value) in &labels {
             let Some(value) = value.text() else {
@@ -486,14 +486,14 @@ impl<'i> Views<'i> {
         };
         let own_namespace = unknown_namespace(owner);
         let mut found = Vec::new();
-        let mut unknown = set;
+        let mut unknown = false;
         let mut elsewhere = false;
         for workload in candidates {
             let mut hit = false;
             // Equal placeholders are equal namespaces, but a placeholder may also be any written namespace.
             let same_namespace = unknown_namespace(&workload.object) == own_namespace;
             for template in templates(&workload.object) {
-                match fits(&template.labels()) {
+                match fits(&template.pod_labels()) {
                     Some(true) => hit = true,
                     Some(false) => unknown |= may_match(&template, wanted),
                     None => unknown = true,
@@ -506,8 +506,11 @@ impl<'i> Views<'i> {
                 (false, _) => {}
             }
         }
-        let may_fit =
-            |template: &Template<'_>| fits(&template.labels()) != Some(false) || may_match(template, wanted);
+        // Of the labels that controllers set, those with the name of the object are known.
+        unknown |= set && found.is_empty();
+        let may_fit = |template: &Template<'_>| {
+            fits(&template.pod_labels()) != Some(false) || may_match(template, wanted)
+        };
         // None of these certainly matches, because they do not have the label.
         let is_new = |workload: &&Arc<Workload>| !candidates.iter().any(|known| Arc::ptr_eq(known, workload));
         let mut others = may_have_label.iter().filter(is_new);
@@ -535,7 +538,7 @@ impl<'i> Views<'i> {
         if !pdbs.contains(&PdbKey::Namespace(namespace.to_owned())) {
             return (Vec::new(), false);
         }
-        let labels = template.labels();
+        let labels = template.pod_labels();
         let mut found = Vec::new();
         let mut unknown = labels.iter().any(|(_, v)| v.is_unknown());
         let key = |key: &str, value: &str| PdbKey::Label(namespace.to_owned(), key.into(), value.into());

@@ -183,7 +183,7 @@ pub(super) fn unknown_namespace(object: &Object) -> Option<&str> {
 fn pod_labels(object: &Object) -> BTreeSet<(&str, &str)> {
     let mut out = BTreeSet::new();
     for template in templates(object) {
-        let labels = template.labels().into_iter();
+        let labels = template.pod_labels().into_iter();
         out.extend(labels.filter_map(|(key, value)| Some((key, value.text()?))));
     }
     out

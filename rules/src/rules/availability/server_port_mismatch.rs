@@ -4,8 +4,9 @@
 //! A model server listens on the port of its flag or variable, otherwise on that of its image: vLLM and
 //! Triton 8000, TGI and TEI 80, SGLang 30000, Ollama 11434, llama.cpp 8080. A readiness or startup probe of
 //! another port never succeeds, so that no request arrives; a liveness probe restarts the server again and
-//! again. A Service whose `targetPort` is another one refuses each connection. `containerPort` alone
-//! decides nothing, but probes and Services refer to its name.
+//! again. A Service whose `targetPort` is another one refuses each connection, and one whose `targetPort` is a
+//! name that no container has is without endpoints. `containerPort` alone decides nothing, but probes and
+//! Services refer to its name, and KServe and Knative send requests to it.
 //!
 //! Where a script, a variable from elsewhere, a configuration file or a second container may listen as well,
 //! nothing is said.
@@ -43,7 +44,12 @@
 //! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
 //! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
 
-use super::serving::{SERVER_KINDS, is_owned, serving_templates};
+use super::serving::{ALL_SERVER_KINDS, SERVER_KINDS, is_owned, serving_templates};
+use crate::cluster::views::Workload;
+use crate::keda::ellipsize;
+use crate::rules::monitoring::pod_monitor_selects_nothing::{
+    INJECTED_NAMES, are_injected, has_known_ports, has_plain_pods, ports,
+};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, option, words};
@@ -57,6 +63,8 @@ pub(crate) static RULE: Rule = Rule {
         SERVER_KINDS[1],
         SERVER_KINDS[2],
         SERVER_KINDS[3],
+        ALL_SERVER_KINDS[4],
+        ALL_SERVER_KINDS[5],
         Kind::DAEMON_SET,
         Kind::POD,
         Kind::SERVICE,
@@ -84,6 +92,9 @@ struct Serving<'a> {
 
 impl<'a> Serving<'a> {
     fn of(template: &Template<'a>) -> Option<Serving<'a>> {
+        let (owner, _) = template.place;
+        let is_leader = owner.kind() == "LeaderWorkerSet"
+            && template.spec.pointer().steps().iter().any(|step| step == "leaderTemplate");
         if template.spec.has_unknown_key() {
             return None;
         }
@@ -92,7 +103,7 @@ impl<'a> Serving<'a> {
         let at = serving.next().filter(|_| serving.next().is_none())?;
         let container = containers.remove(at);
         let server = server_of(&container)?;
-        if container.has_unknown_key() || starts_others(&container) || is_later_rank(&container) {
+        if container.has_unknown_key() || starts_others(&container) || is_later_rank(&container, is_leader) {
             return None;
         }
         let (port, node) = server.listens_on(&container)?;
@@ -204,10 +215,11 @@ fn starts_others(container: &Node<'_>) -> bool {
     })
 }
 
-/// Whether a container may be another rank than the first, which answers no requests, or listens on a socket.
-fn is_later_rank(container: &Node<'_>) -> bool {
+/// Whether a container may be another rank than the first, which answers no requests, or listens on a socket. The leader of
+/// a group is the first.
+fn is_later_rank(container: &Node<'_>, is_leader: bool) -> bool {
     let words = words(container);
-    let first = option(&words, &["node-rank"]).int_or(0) == Some(0);
+    let first = is_leader || option(&words, &["node-rank"]).int_or(0) == Some(0);
     !first
         || words.iter().any(|word| word.text == "--headless")
         || !matches!(option(&words, &["uds"]), OptionValue::Absent)
@@ -226,6 +238,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether an operator sends requests to the pods by the container port: KServe's predictor of one's own, and Knative.
+fn is_behind_proxy(object: &Object) -> bool {
+    ALL_SERVER_KINDS[SERVER_KINDS.len()..].iter().any(|kind| object.is(*kind))
 }
 
 fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -273,8 +290,15 @@ fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -
     let is_wrong = |node: &Node<'_>| node.int().is_some_and(|port| !serving.has(port));
     if !listed.is_empty() && listed.iter().all(is_wrong) {
         let first = &listed[0];
-        let message =
-            format!("`containerPort: {}` is not a port of the server: {}", first.int()?, serving.listens());
+        let number = first.int()?;
+        // KServe and Knative send requests to the port that is listed.
+        if is_behind_proxy(object) && listed.len() == 1 && !serving.may_listen(number) {
+            let message =
+                format!("requests are sent to `containerPort: {number}`, and {}", serving.listens());
+            ctx.report(first, message).help(serving.help("containerPort"));
+            return None;
+        }
+        let message = format!("`containerPort: {number}` is not a port of the server: {}", serving.listens());
         ctx.report(first, message).severity(Severity::Info).help(serving.help("containerPort"));
     }
     None
@@ -297,6 +321,45 @@ fn number<'n, 'a: 'n>(
     Some((node, number))
 }
 
+/// Reports a port by a name that no container of the selected pods has. A webhook may add a sidecar with one.
+fn no_such_name(
+    service: &Object,
+    target: &Node<'_>,
+    workloads: &[&Workload],
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let name = target.text()?;
+    let first = &workloads.first()?.object;
+    let pods: Vec<Template<'_>> = workloads.iter().flat_map(|workload| templates(&workload.object)).collect();
+    let has_name = |port: Node<'_>| port.get("name").text() == Some(name);
+    // The port of a headless Service is only in its SRV records.
+    if service.path(&["spec", "clusterIP"]).text() == Some("None")
+        || service.is_partial()
+        || service.is_patched_by_kustomize()
+        || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        || INJECTED_NAMES.iter().any(|word| name.contains(word))
+        || are_injected(&pods)
+        || !workloads.iter().all(|workload| {
+            has_plain_pods(&workload.object) && ctx.cluster().surely_pairs(service, &workload.object)
+        })
+        || !pods.iter().all(has_known_ports)
+        || ports(&pods).into_iter().any(has_name)
+    {
+        return None;
+    }
+    let owner = format!("{} `{}`", first.kind(), first.display_name());
+    let message = format!(
+        "no container of {owner} has a port called `{}`: the Service has no endpoints",
+        ellipsize(name)
+    );
+    ctx.report(target, message).help("write the name or the number of a container port").related(
+        first,
+        &first.path(&["metadata", "name"]),
+        "its pods are selected",
+    );
+    None
+}
+
 fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let selector_node = spec.get("selector");
@@ -304,14 +367,17 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let (workloads, unknown) = ctx.cluster().views().selected_by_service(object);
-    let [workload] = workloads.as_slice() else { return None };
-    if unknown || is_owned(&workload.object) {
+    if unknown || workloads.iter().any(|workload| is_owned(&workload.object)) {
         return None;
     }
+    for port in spec.get("ports").items() {
+        no_such_name(object, &port.get("targetPort"), &workloads, ctx);
+    }
+    let [workload] = workloads.as_slice() else { return None };
     let labels = selector_node.entries();
     let mut selected = serving_templates(&workload.object)
         .into_iter()
-        .filter(|template| selector::includes(&labels, &template.labels()) == Some(true));
+        .filter(|template| selector::includes(&labels, &template.pod_labels()) == Some(true));
     let template = selected.next().filter(|_| selected.next().is_none())?;
     let serving = Serving::of(&template)?;
     for port in spec.get("ports").items() {

@@ -85,7 +85,7 @@ const NAME_LABELS: [&str; 7] = [
 ];
 
 /// Words in names of ports that webhooks add to pods, with their sidecars.
-const INJECTED_NAMES: [&str; 13] = [
+pub(in crate::rules) const INJECTED_NAMES: [&str; 13] = [
     "envoy",
     "istio",
     "linkerd",
@@ -185,13 +185,10 @@ fn of_workloads<'i>(
                 }
                 continue;
             }
-            let is_plain = PLAIN.iter().any(|kind| workload.is(*kind));
-            let is_whole = !workload.is_partial() && !workload.is_patched_by_kustomize();
-            let ports_known =
-                template.all_containers().all(|container| !container.get("ports").has_unknown())
-                    && !template.spec.has_unknown_key()
-                    && !template.spec.get("containers").is_unknown();
-            if !is_plain || !is_whole || !ports_known || !ctx.cluster().likely_pairs(object, workload) {
+            if !has_plain_pods(workload)
+                || !has_known_ports(&template)
+                || !ctx.cluster().likely_pairs(object, workload)
+            {
                 return None;
             }
             pods.push(template);
@@ -200,13 +197,26 @@ fn of_workloads<'i>(
     Some(pods)
 }
 
-fn ports<'i>(pods: &[Template<'i>]) -> Vec<Node<'i>> {
+/// Whether the pods of a workload have the containers that are written, unless a webhook adds some.
+pub(in crate::rules) fn has_plain_pods(workload: &Object) -> bool {
+    PLAIN.iter().any(|kind| workload.is(*kind))
+        && !workload.is_partial()
+        && !workload.is_patched_by_kustomize()
+}
+
+pub(in crate::rules) fn has_known_ports(template: &Template<'_>) -> bool {
+    template.all_containers().all(|container| !container.get("ports").has_unknown())
+        && !template.spec.has_unknown_key()
+        && !template.spec.get("containers").is_unknown()
+}
+
+pub(in crate::rules) fn ports<'i>(pods: &[Template<'i>]) -> Vec<Node<'i>> {
     let containers = pods.iter().flat_map(Template::all_containers);
     containers.flat_map(|container| container.get("ports").items().collect::<Vec<_>>()).collect()
 }
 
 /// Whether a webhook may add a sidecar to one of the pods.
-fn are_injected(pods: &[Template<'_>]) -> bool {
+pub(in crate::rules) fn are_injected(pods: &[Template<'_>]) -> bool {
     let is_sign =
         |key: &str| key.contains("inject") || key.contains("dapr.io/") || key.contains("linkerd.io/");
     pods.iter().any(|pod| {
