@@ -53,12 +53,15 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 
 use crate::rules::prelude::*;
+use crate::workload::devices::gpus_of;
 use crate::workload::launcher::Launch;
-use crate::workload::server::server_of;
+use crate::workload::processes::is_group;
+
+const LEADER_WORKER_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
 
 pub(crate) static RULE: Rule = Rule {
     id: "multi-node-deadlock",
-    kinds: &[Kind::STATEFUL_SET],
+    kinds: &[Kind::STATEFUL_SET, LEADER_WORKER_SET],
     reads: &[Kind::SERVICE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("multi_node_deadlock.rs")),
@@ -73,13 +76,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let all = templates(object);
     let template = all.first()?;
-    let container = template.containers().find(|container| ranks(container) > 1)?;
-    let ranks = ranks(&container);
-    // Without a probe a pod is ready when it has started.
-    let probe = container.get("readinessProbe");
-    let waits = [&probe, &container.get("startupProbe")].iter().any(|node| node.is_set());
+    let pods = |container: &Node<'_>| ranks(object, template, container);
+    let container = template.containers().find(|container| pods(container) > 1)?;
+    let ranks = pods(&container);
+    // Without a probe a pod is ready when it has started; a command may succeed before the server listens.
+    let waits = ["readinessProbe", "startupProbe"].iter().any(|probe| {
+        let probe = container.get(probe);
+        ["httpGet", "tcpSocket", "grpc"].iter().any(|handler| probe.get(handler).is_set())
+    });
+    if !waits || template.spec.has_unknown_key() {
+        return None;
+    }
+    if object.is(LEADER_WORKER_SET) {
+        let policy = spec.get("startupPolicy");
+        if policy.text() == Some("LeaderReady") {
+            let message = format!(
+                "the leader is ready when all {ranks} ranks have joined, and its workers are created after it"
+            );
+            ctx.report(&policy, message)
+                .severity(Severity::Error)
+                .help("write `startupPolicy: LeaderCreated`")
+                .fix(Fix::unsafe_("create all pods at once").set(&policy, json!("LeaderCreated")));
+        }
+        return None;
+    }
     let replicas = crate::workload::template::replicas(object)?;
-    if !waits || replicas < 2 || template.spec.has_unknown_key() {
+    if replicas < 2 {
         return None;
     }
     let policy = spec.get("podManagementPolicy");
@@ -114,11 +136,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The number of pods on which the server of a container runs; 1 if that is not known.
-fn ranks(container: &Node<'_>) -> i64 {
+/// The number of pods that a program waits for before it listens; 1 if that is not known: the nodes of its options, or those
+/// of a Ray cluster that together have the GPUs of one copy of the model.
+fn ranks(object: &Object, template: &Template<'_>, container: &Node<'_>) -> i64 {
     let of = || {
-        server_of(container)?;
-        Launch::of(container)?.option(&["nnodes"]).int_or(1)
+        let launch = Launch::of(container)?;
+        let nodes = launch.option(&["nnodes"]).int_or(1)?;
+        if nodes > 1 || launch.program.server().is_none() || !is_group(object, template, &launch) {
+            return Some(nodes);
+        }
+        let (used, has) = (launch.gpus_of_model(container)?, gpus_of(container)?.count);
+        Some(if has > 0 { (used + has - 1) / has } else { 1 })
     };
     of().unwrap_or(1)
 }
