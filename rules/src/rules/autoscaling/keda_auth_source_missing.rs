@@ -34,12 +34,15 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 
+use crate::cluster::versions::product_of_chart;
 use crate::keda::ellipsize;
 use crate::keda::sources::{Environment, Variable};
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::partners::{SCALED, authenticated};
 use crate::rules::prelude::*;
 
+const EXTERNAL_SECRET: Kind = Kind::new("external-secrets.io", "ExternalSecret");
+const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
 const SECRET: Kind = Kind::new("", "Secret");
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
@@ -51,6 +54,10 @@ pub(crate) static RULE: Rule = Rule {
         SECRET,
         CONFIG_MAP,
         SERVICE_ACCOUNT,
+        EXTERNAL_SECRET,
+        SEALED_SECRET,
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
         Kind::SCALED_OBJECT,
         Kind::SCALED_JOB,
         SCALED[0],
@@ -97,15 +104,67 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The namespace in which KEDA reads the Secrets of a ClusterTriggerAuthentication: that of its operator, if the
-/// operator is in the input and names no other.
-fn operator_namespace<'a>(ctx: &Context<'a>) -> Option<&'a str> {
-    let mut operators = ctx.cluster().written_as(Kind::DEPLOYMENT, "keda-operator");
-    let operator = operators.next().filter(|operator| ctx.pairs_with(operator))?;
-    let names_other = templates(operator).iter().flat_map(Template::containers).any(|container| {
-        let mut variables = container.get("env").items();
-        variables.any(|entry| entry.get("name").text() == Some("KEDA_CLUSTER_OBJECT_NAMESPACE"))
+/// operator, or the chart that installs it, is in the input and names no other.
+fn operator_namespace(ctx: &Context<'_>) -> Option<String> {
+    let cluster = ctx.cluster();
+    let is_keda = |chart: Node<'_>| chart.text().and_then(product_of_chart) == Some(Product::Keda);
+    let operators =
+        cluster.written_as(Kind::DEPLOYMENT, "keda-operator").filter(|operator| ctx.pairs_with(operator));
+    let of_deployments = operators.map(|operator| {
+        let names_other = templates(operator).iter().flat_map(Template::containers).any(|container| {
+            let mut variables = container.get("env").items();
+            variables.any(|entry| entry.get("name").text() == Some("KEDA_CLUSTER_OBJECT_NAMESPACE"))
+        });
+        operator.namespace().filter(|_| !names_other)
     });
-    operator.namespace().filter(|_| operators.next().is_none() && !names_other)
+    let releases = cluster.of(Kind::HELM_RELEASE).filter(|release| {
+        is_keda(release.path(&["spec", "chart", "spec", "chart"])) && ctx.pairs_with(release)
+    });
+    let of_releases = releases.map(|release| {
+        let target = release.path(&["spec", "targetNamespace"]);
+        let has_env = release.path(&["spec", "values", "env"]).is_set();
+        let namespace = if target.is_set() { target.text() } else { release.namespace() };
+        namespace.filter(|_| !has_env && !target.is_unknown())
+    });
+    let applications = cluster.of(Kind::ARGO_APPLICATION).filter(|application| {
+        let spec = application.get("spec");
+        let mut sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
+        sources.any(|source| is_keda(source.get("chart"))) && ctx.pairs_with(application)
+    });
+    let of_applications =
+        applications.map(|application| application.path(&["spec", "destination", "namespace"]).text());
+    let all: Vec<Option<&str>> = of_deployments.chain(of_releases).chain(of_applications).collect();
+    let first = (*all.first()?)?;
+    all.iter().all(|one| *one == Some(first)).then(|| first.to_owned())
+}
+
+/// The keys of a Secret that an ExternalSecret or a SealedSecret makes, and that object. `None` if it may have others.
+fn made_keys<'a>(namespace: &str, name: &str, ctx: &Context<'a>) -> Option<(&'a Object, Vec<&'a str>)> {
+    let cluster = ctx.cluster();
+    let is_named = |object: &&Object| {
+        let target = object.path(&["spec", "target", "name"]);
+        let made =
+            if object.is(EXTERNAL_SECRET) && target.is_set() { target.text() } else { Some(object.name()) };
+        made == Some(name) && ctx.pairs_with(object)
+    };
+    let external = cluster.in_namespace(EXTERNAL_SECRET, namespace);
+    let mut makers = external.chain(cluster.in_namespace(SEALED_SECRET, namespace)).filter(is_named);
+    let (maker, None) = (makers.next()?, makers.next()) else { return None };
+    let spec = maker.get("spec");
+    if maker.is_partial() || maker.is_patched_by_kustomize() || spec.has_unknown() {
+        return None;
+    }
+    if maker.is(SEALED_SECRET) {
+        let data = spec.get("encryptedData").entries().into_iter();
+        let keys = data.chain(spec.path(&["template", "data"]).entries()).map(|(key, _)| key);
+        return Some((maker, keys.collect()));
+    }
+    let target = spec.get("target");
+    let adds = spec.get("dataFrom").is_set()
+        || target.get("template").is_set()
+        || matches!(target.get("creationPolicy").text(), Some("Merge" | "None"));
+    let keys = spec.get("data").items().map(|item| item.get("secretKey").text());
+    (!adds).then(|| Some((maker, keys.collect::<Option<Vec<_>>>()?)))?
 }
 
 /// A key of a Secret or of a ConfigMap.
@@ -113,22 +172,27 @@ fn key(object: &Object, item: &Node<'_>, kind: Kind, ctx: &mut Context<'_>) -> O
     let (name, key) = (item.get("name"), item.get("key"));
     let (name_text, key_text) = (name.text()?, key.text()?);
     let namespace = if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) {
-        operator_namespace(ctx)?.to_owned()
+        operator_namespace(ctx)?
     } else {
         object.namespace()?.to_owned()
     };
-    let Some(source) = ctx.partner(kind, &namespace, name_text) else {
-        if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) {
-            elsewhere(&name, kind, &namespace, ctx);
+    let (source, keys) = match ctx.partner(kind, &namespace, name_text) {
+        Some(source) => {
+            let maps = ["data", "stringData", "binaryData"].map(|field| source.get(field));
+            let hides_key = |map: &Node<'_>| map.is_unknown() || map.has_unknown_key();
+            if source.is_partial() || maps.iter().any(hides_key) || source.root().has_unknown_key() {
+                return None;
+            }
+            (source, maps.iter().flat_map(Node::entries).map(|(key, _)| key).collect::<Vec<_>>())
         }
-        return None;
+        None => match made_keys(&namespace, name_text, ctx).filter(|_| kind == SECRET) {
+            Some(made) => made,
+            None if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) => {
+                return elsewhere(&name, kind, &namespace, ctx);
+            }
+            None => return None,
+        },
     };
-    let maps = ["data", "stringData", "binaryData"].map(|field| source.get(field));
-    let hides_key = |map: &Node<'_>| map.is_unknown() || map.has_unknown_key();
-    if source.is_partial() || maps.iter().any(hides_key) || source.root().has_unknown_key() {
-        return None;
-    }
-    let keys: Vec<&str> = maps.iter().flat_map(Node::entries).map(|(key, _)| key).collect();
     // An empty object is filled by another program.
     if keys.is_empty() || keys.contains(&key_text) {
         return None;
