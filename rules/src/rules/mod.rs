@@ -310,6 +310,7 @@ pub static RULES: &[&Rule] = &[
     &training::finished_job_kept::RULE,
     &training::gang_exceeds_gpu_limit::RULE,
     &training::gang_larger_than_run::RULE,
+    &training::gang_retries_unbounded::RULE,
     &training::gpu_cronjob_overlap::RULE,
     &training::gpu_job_not_queued::RULE,
     &training::gpu_job_unbounded::RULE,

@@ -8,6 +8,7 @@ pub(crate) mod efa_not_requested;
 pub(crate) mod finished_job_kept;
 pub(crate) mod gang_exceeds_gpu_limit;
 pub(crate) mod gang_larger_than_run;
+pub(crate) mod gang_retries_unbounded;
 pub(crate) mod gpu_cronjob_overlap;
 pub(crate) mod gpu_job_not_queued;
 pub(crate) mod gpu_job_unbounded;

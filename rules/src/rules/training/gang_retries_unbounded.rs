@@ -1,0 +1,110 @@
+//! A run on accelerators starts again dozens of times.
+//!
+//! # Why
+//! A retry of a distributed run starts all of its pods again. A run that fails for a reason of its own, such as
+//! a wrong path or too little memory, then holds its GPUs for each of them: at 10 minutes to load the data,
+//! 100 retries are 17 hours. It is reported from 50 retries on: `maxRestarts` of a JobSet, `backoffLimit` of
+//! Kubeflow's jobs and of a RayJob, `maxRestarts` of an elastic PyTorchJob. Runs with a deadline, on Spot nodes,
+//! whose loss counts as a failure, and JobSets with rules for failures are left alone.
+//!
+//! # Fix
+//! Write a number for the failures that pass by themselves, such as 3, or a deadline.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: jobset.x-k8s.io/v1alpha2
+//!  kind: JobSet
+//!  metadata: {name: vision}
+//!  spec:
+//!    failurePolicy:
+//! -    maxRestarts: 100 # <-
+//! +    maxRestarts: 3
+//!    replicatedJobs:
+//!      - name: worker
+//!        template:
+//!          spec:
+//!            parallelism: 4
+//!            completions: 4
+//!            completionMode: Indexed
+//!            backoffLimit: 0
+//!            template:
+//!              spec:
+//!                restartPolicy: Never
+//!                containers:
+//!                  - name: main
+//!                    image: example.com/train/vision:1.4.0
+//!                    resources:
+//!                      requests: {cpu: 6, memory: 24Gi}
+//!                      limits: {nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://jobset.sigs.k8s.io/docs/concepts/>
+//! - <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/>
+//! - <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
+
+use crate::cluster::placement::requested_capacity_types;
+use crate::rules::prelude::*;
+use crate::rules::training::is_owned;
+use crate::workload::devices::uses_accelerators;
+use crate::workload::template::run_limit;
+
+const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
+const RAY_JOB: Kind = Kind::new("ray.io", "RayJob");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gang-retries-unbounded",
+    kinds: &[
+        JOB_SET,
+        RAY_JOB,
+        Kind::new("kubeflow.org", "PyTorchJob"),
+        Kind::new("kubeflow.org", "MPIJob"),
+        Kind::new("kubeflow.org", "TFJob"),
+        Kind::new("kubeflow.org", "XGBoostJob"),
+        Kind::new("kubeflow.org", "PaddleJob"),
+        Kind::new("kubeflow.org", "JAXJob"),
+    ],
+    docs: docs(include_str!("gang_retries_unbounded.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Training)
+};
+
+/// The number of retries from which a failure is surely not one that passes by itself.
+const MANY: i64 = 50;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let policy = spec.get("failurePolicy");
+    if object.is_partial()
+        || is_owned(object)
+        || !uses_accelerators(object)
+        || run_limit(object).is_some()
+        || policy.get("rules").is_set()
+    {
+        return None;
+    }
+    let is_on_spot = |template: &Template<'_>| {
+        requested_capacity_types(template).is_some_and(|types| types.contains("spot"))
+    };
+    if templates(object).iter().any(is_on_spot) {
+        return None;
+    }
+    let fields: &[&[&str]] = if object.is(JOB_SET) {
+        &[&["failurePolicy", "maxRestarts"]]
+    } else if object.is(RAY_JOB) {
+        &[&["backoffLimit"]]
+    } else {
+        &[&["runPolicy", "backoffLimit"], &["elasticPolicy", "maxRestarts"]]
+    };
+    for field in fields {
+        let node = spec.path(field);
+        let Some(number) = node.int().filter(|number| *number >= MANY) else { continue };
+        let name = field.last().copied().unwrap_or_default();
+        ctx.report(
+            &node,
+            format!("with `{name}: {number}` a run that fails by itself holds its GPUs {number} times"),
+        )
+        .help(format!("write `{name}: 3`, or a deadline"));
+    }
+    None
+}
