@@ -39,12 +39,18 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/#re-use-credentials-and-delegate-auth-with-triggerauthentication>
 
 use crate::keda::ellipsize;
+use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-missing",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
-    reads: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
+    reads: &[
+        Kind::TRIGGER_AUTHENTICATION,
+        Kind::CLUSTER_TRIGGER_AUTHENTICATION,
+        Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
+    ],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_auth_missing.rs")),
@@ -82,6 +88,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .fix(Fix::unsafe_(format!("name the {}", other.kind)).set(&kind, json!(other.kind)));
             continue;
         }
+        if let Some(unused) = unused_like(object, wanted, name, ctx) {
+            let message = format!("there is no {} `{}`", wanted.kind, ellipsize(name));
+            ctx.report(&node, message)
+                .help(format!("did you mean `{}`? No trigger uses it", ellipsize(unused.name())))
+                .related(unused, &unused.path(&["metadata", "name"]), "it is here")
+                .fix(Fix::unsafe_(format!("name `{}`", unused.name())).set(&node, json!(unused.name())));
+            continue;
+        }
         if !(namespaced || wanted == ALL) || !ctx.cluster().is_complete_for(wanted) {
             continue;
         }
@@ -107,4 +121,27 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
     let is_here = |found: &&Object| kind == ALL || found.namespace_or_default() == namespace;
     ctx.cluster().written_as(kind, name).find(is_here)
+}
+
+/// The only authentication that is applied with a scaler and has a similar name to one that is missing, while no scaler
+/// uses it.
+fn unused_like<'a>(object: &Object, kind: Kind, name: &str, ctx: &Context<'a>) -> Option<&'a Object> {
+    let cluster = ctx.cluster();
+    let around: Vec<&Object> = match kind {
+        ALL => cluster.of(ALL).collect(),
+        _ => cluster.in_namespace(kind, object.namespace_or_default()).collect(),
+    };
+    let mut similar = around.into_iter().filter(|other| {
+        cluster.surely_pairs(object, other)
+            && is_similar(name, other.name())
+            && authenticated(other, cluster).is_empty()
+    });
+    similar.next().filter(|_| similar.next().is_none())
+}
+
+/// Whether one name is a typo of the other, or both begin with the same long text: `rabbit-creds` and
+/// `rabbit-credentials`.
+fn is_similar(a: &str, b: &str) -> bool {
+    let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    nearest(a, [b]).is_some() || (common >= 6 && common * 4 >= a.len().min(b.len()) * 3)
 }
