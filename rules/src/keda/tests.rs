@@ -252,6 +252,9 @@ fn scalers_are_built_as_keda_builds_them() {
         };
         let found: Vec<String> =
             check::problems(trigger, scaler, &around).into_iter().map(|problem| problem.message).collect();
+        // KEDA builds the scaler all the same.
+        let found: Vec<String> =
+            found.into_iter().filter(|message| !message.contains("every poll fails")).collect();
         let builds = if found.is_empty() { "accepted" } else { "rejected" };
         if builds != case.verdict {
             wrong.push(format!("{line}\n  {found:?}"));

@@ -83,6 +83,8 @@ enum Constraint {
     SameLength(Key, Key),
     /// `cron(KEY)`: a schedule of five fields.
     Cron(Key),
+    /// `zone(KEY)`: a time zone of the IANA database. KEDA builds the scaler, and each poll fails.
+    Zone(Key),
     /// `one_place(KEY)`: the key is not both in the metadata and in the TriggerAuthentication.
     OnePlace(Key),
     /// `identities(PROVIDER,...)`: the pod identity is one of these.
@@ -171,6 +173,7 @@ impl Constraint {
             ("differ", [first, second]) => Constraint::Differ(key(first)?, key(second)?),
             ("same_length", [first, second]) => Constraint::SameLength(key(first)?, key(second)?),
             ("cron", [one]) => Constraint::Cron(key(one)?),
+            ("zone", [one]) => Constraint::Zone(key(one)?),
             ("one_place", [one]) => Constraint::OnePlace(key(one)?),
             ("identities", [_, ..]) => Constraint::Identities(args.to_vec()),
             ("need_parameter", [parameter]) => Constraint::NeedParameter(key(parameter)?),
@@ -213,6 +216,7 @@ impl Constraint {
             Constraint::Differ(first, second) => texts::differ(first, second, check),
             Constraint::SameLength(first, second) => texts::same_length(first, second, check),
             Constraint::Cron(key) => texts::cron(key, check),
+            Constraint::Zone(key) => texts::zone(key, check),
             Constraint::OnePlace(key) => credentials::one_place(key, check),
             Constraint::Identities(known) => credentials::identities(known, check),
             Constraint::NeedParameter(name) => credentials::need_parameter(name, check),

@@ -4,6 +4,7 @@ use super::super::check::{TriggerCheck, unsupported_value};
 use super::super::ellipsize;
 use super::super::formats::Format;
 use crate::facts::cron::Schedule;
+use crate::facts::timezone;
 
 pub(super) fn format(format: &Format, key: &str, check: &mut TriggerCheck<'_>) {
     if let Some((node, text)) = check.text(key)
@@ -77,4 +78,20 @@ pub(super) fn cron(key: &str, check: &mut TriggerCheck<'_>) {
             "write minute, hour, day of month, month and weekday",
         );
     }
+}
+
+/// Go reads the file of a zone, and has two names of its own; `posix` and `right` are folders with all zones.
+pub(super) fn zone(key: &str, check: &mut TriggerCheck<'_>) {
+    let Some((node, text)) = check.text(key) else { return };
+    let name = ["posix/", "right/"].iter().find_map(|folder| text.strip_prefix(folder)).unwrap_or(text);
+    if timezone::is_known(name) || matches!(name, "" | "Local" | "localtime") {
+        return;
+    }
+    // Abbreviations and offsets are no typos.
+    let near = timezone::nearest(name).filter(|_| name.contains('/'));
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "write a name of the IANA database, such as `Europe/Berlin` or `Etc/GMT-2`".to_owned(),
+    };
+    check.report(node, format!("there is no time zone `{}`: every poll fails", ellipsize(text)), help);
 }
