@@ -55,6 +55,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &[Kind::SCALED_OBJECT, Kind::HPA],
     rejected_by: &[Authority::KedaAdmission],
+    depends_on: &[Product::Keda],
     pairs: &[Pair { with: &[Kind::SCALED_OBJECT, Kind::HPA], partners: rivals, beside: nothing }],
     docs: docs(include_str!("keda_hpa_conflict.rs")),
     check: Check::Object(check),

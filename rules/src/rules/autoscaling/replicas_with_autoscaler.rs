@@ -5,8 +5,8 @@
 //! autoscaler undoes that: under load pods are killed and started again. It is a warning where the set has
 //! an Application or ApplicationSet of Argo CD with `selfHeal: true`, or a Kustomization of Flux, that applies
 //! the file: both write the number back while nobody deploys anything. Nothing is reported where the
-//! Application ignores the field, with `RespectIgnoreDifferences=true`. With `replicas: 0` an HPA is switched off, which is a
-//! warning: it changes nothing until somebody writes another number.
+//! Application ignores the field, with `RespectIgnoreDifferences=true`. With `replicas: 0` an HPA is switched
+//! off, which is a warning: it changes nothing until somebody writes another number.
 //!
 //! # Fix
 //! Remove `replicas`. The next client-side apply after that resets the number to 1 once; the guide on

@@ -54,10 +54,13 @@ use crate::workload::launcher::ServerSize;
 use crate::workload::server::{server_of, serving_container, uses_device};
 use crate::workload::template::replicas;
 
+static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
+    with_workloads(&[Kind::SERVICE, Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "probe-missing",
     kinds: SERVER_KINDS,
-    reads: &[Kind::SERVICE, Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("probe_missing.rs")),
     check: Check::Object(check),
