@@ -120,11 +120,22 @@ impl<'a> Serving<'a> {
     /// Whether something in the pod may listen on a port. Another container without a list of ports may on any.
     fn may_listen(&self, port: i64) -> bool {
         self.has(port)
+            || self.is_among_ranks(port)
             || self.others.iter().any(|other| {
                 let ports = other.get("ports");
                 let lists = |entry: Node<'_>| entry.get("containerPort").int().is_none_or(|p| p == port);
                 !ports.is_set() || ports.items().any(lists)
             })
+    }
+
+    /// Whether a port is for the other ranks or for Ray: it is in an address or an option of the command line, or Ray's own.
+    fn is_among_ranks(&self, port: i64) -> bool {
+        let line = command_line(&self.container);
+        let mut numbers = line.split(|c: char| !c.is_ascii_digit());
+        let is_of_ray = || line.contains("ray start") || line.contains("multi-node-serving");
+        numbers.any(|number| number.parse() == Ok(port))
+            || line.contains("disaggregation-mode") && port == BOOTSTRAP_PORT
+            || RAY_PORTS.contains(&port) && is_of_ray()
     }
 
     /// Whether the server itself listens on a port.
@@ -157,6 +168,11 @@ const FURTHER_PORTS: [(&str, FurtherPorts); 4] = [
     ("TEI", &[("prometheus-port", 9000)]),
     ("KServe's Hugging Face server", &[(GRPC_PORT, 8081)]),
 ];
+
+/// The port on which a prefill server of SGLang meets those for decoding.
+const BOOTSTRAP_PORT: i64 = 8998;
+/// The ports of Ray's head: its store, its dashboard, clients.
+const RAY_PORTS: [i64; 3] = [6379, 8265, 10001];
 
 const GRPC_PORT: &str = "grpc-port";
 
@@ -348,10 +364,8 @@ fn no_such_name(
         return None;
     }
     let owner = format!("{} `{}`", first.kind(), first.display_name());
-    let message = format!(
-        "no container of {owner} has a port called `{}`: the Service has no endpoints",
-        ellipsize(name)
-    );
+    let message =
+        format!("no container of {owner} has a port called `{}`, which has no endpoints", ellipsize(name));
     ctx.report(target, message).help("write the name or the number of a container port").related(
         first,
         &first.path(&["metadata", "name"]),
