@@ -4,8 +4,9 @@
 //! A retry of a distributed run starts all of its pods again. A run that fails for a reason of its own, such as
 //! a wrong path or too little memory, then holds its GPUs for each of them: at 10 minutes to load the data,
 //! 100 retries are 17 hours. It is reported from 50 retries on: `maxRestarts` of a JobSet, `backoffLimit` of
-//! Kubeflow's jobs and of a RayJob, `maxRestarts` of an elastic PyTorchJob. Runs with a deadline, on Spot nodes,
-//! whose loss counts as a failure, and JobSets with rules for failures are left alone.
+//! Kubeflow's jobs and of a RayJob. `maxRestarts` of an elastic PyTorchJob, whose processes start again in the
+//! same pods, is information. Runs with a deadline, on Spot nodes, whose loss counts as a failure, and JobSets
+//! with rules for failures are left alone.
 //!
 //! # Fix
 //! Write a number for the failures that pass by themselves, such as 3, or a deadline.
@@ -100,11 +101,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let node = spec.path(field);
         let Some(number) = node.int().filter(|number| *number >= MANY) else { continue };
         let name = field.last().copied().unwrap_or_default();
+        // An elastic run starts its processes again, in the same pods.
+        let severity = if field[0] == "elasticPolicy" { Severity::Info } else { Severity::Warning };
         ctx.report(
             &node,
             format!("with `{name}: {number}` a run that fails by itself holds its GPUs {number} times"),
         )
-        .help(format!("write `{name}: 3`, or a deadline"));
+        .help(format!("write `{name}: 3`, or a deadline"))
+        .severity(severity);
     }
     None
 }
