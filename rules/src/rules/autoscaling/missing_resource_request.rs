@@ -4,7 +4,8 @@
 //! The use of CPU or memory is a share of what the containers request. Where one container has no
 //! request, an HPA computes nothing for the whole pod. KEDA's admission rejects a ScaledObject with a
 //! `cpu` or `memory` trigger whose target has a container with neither request nor limit, unless a
-//! LimitRange of the namespace gives one.
+//! LimitRange of the namespace gives one. The HPA of an elastic PyTorchJob (`elasticPolicy.metrics`) is one of
+//! its workers.
 //!
 //! A request of the pod itself (`spec.resources`) takes the place of those of its containers for an HPA
 //! from Kubernetes 1.34 on, and for KEDA's admission from KEDA 2.21 on, unless the metric names a container.
@@ -51,9 +52,11 @@ use crate::keda::resource_metrics::{ResourceMetric, resource_metrics};
 use crate::rules::partners::{LIMIT_RANGE, around_scaler, autoscalers};
 use crate::rules::prelude::*;
 
+const PYTORCH_JOB: Kind = Kind::new("kubeflow.org", "PyTorchJob");
+
 pub(crate) static RULE: Rule = Rule {
     id: "missing-resource-request",
-    kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
+    kinds: &[Kind::SCALED_OBJECT, Kind::HPA, PYTORCH_JOB],
     reads: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, LIMIT_RANGE],
     rejected_by: &[Authority::KedaAdmission],
     depends_on: &[Product::Keda, Product::Kubernetes],
@@ -68,6 +71,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(PYTORCH_JOB) {
+        return of_elastic_run(object, ctx);
+    }
     let (namespace, target, name) = scale_target(object)?;
     let kind = match target.as_str() {
         "apps/Deployment" => Kind::DEPLOYMENT,
@@ -111,6 +117,36 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .help(format!("give every container of the target a `{resource}` request"))
                 .severity(if certain { Severity::Error } else { Severity::Warning });
         }
+    }
+    None
+}
+
+/// The metrics of the HPA that Kubeflow's operator makes for the workers of an elastic run.
+fn of_elastic_run(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let workers = object.path(&["spec", "pytorchReplicaSpecs", "Worker", "template", "spec"]);
+    if object.is_partial() || workers.has_unknown_key() || !workers.get("resources").is_absent() {
+        return None;
+    }
+    for metric in object.root().items_at(&["spec", "elasticPolicy", "metrics"]) {
+        let source = metric.get("resource");
+        let name = source.get("name");
+        let Some(resource @ ("cpu" | "memory")) = name.text() else { continue };
+        if source.path(&["target", "type"]).text() != Some("Utilization")
+            || limit_range_gives(resource, object.namespace_or_default(), ctx)
+        {
+            continue;
+        }
+        let mut containers = workers.get("containers").items();
+        let Some(container) = containers.find(|container| lacks(container, resource)) else { continue };
+        let container_name = ellipsize(container.get("name").text().unwrap_or_default());
+        let message = format!(
+            "the HPA scales on `{resource}`, but container `{container_name}` has no `{resource}` request"
+        );
+        ctx.report(&name, message)
+            .help(format!("give every container of the workers a `{resource}` request"))
+            .rejected_by(None)
+            .severity(Severity::Warning)
+            .related(object, &container, "this container has no request");
     }
     None
 }
