@@ -125,7 +125,7 @@ pub(super) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) -> Option<
                 }
             }
         }
-        if !of_monitor.is_empty() && (changes_labels(monitor) || !cluster.surely_pairs(workload, monitor)) {
+        if !of_monitor.is_empty() && (changes_labels(monitor) || !cluster.likely_pairs(workload, monitor)) {
             return None;
         }
         found.extend(of_monitor);

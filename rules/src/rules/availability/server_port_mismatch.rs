@@ -356,7 +356,7 @@ fn no_such_name(
         || INJECTED_NAMES.iter().any(|word| name.contains(word))
         || are_injected(&pods)
         || !workloads.iter().all(|workload| {
-            has_plain_pods(&workload.object) && ctx.cluster().surely_pairs(service, &workload.object)
+            has_plain_pods(&workload.object) && ctx.cluster().likely_pairs(service, &workload.object)
         })
         || !pods.iter().all(has_known_ports)
         || ports(&pods).into_iter().any(has_name)
