@@ -61,7 +61,7 @@ impl Attempt<'_> {
             None if is_of_other_nodes(&key) => {
                 remedies.extend(self.own_label(&pod_node, &key, &wanted));
                 if key == NODE_GROUP_CAPACITY {
-                    format!("only nodes of managed node groups have the label `{key}`")
+                    format!("only nodes of node groups have the label `{key}`")
                 } else {
                     format!(
                         "the pod is for the nodes of a node group (`{key}` {}): it belongs to no NodePool",

@@ -536,6 +536,9 @@ impl<'c> Situation<'c> {
         self.judge(scheduler, &pod, &mut explanation);
         if explanation.verdict == FitVerdict::DoesNotFit && explanation.ignored.is_none() {
             explanation.ignored = for_other_nodes(workload, template);
+            if explanation.ignored.is_some() {
+                return explanation;
+            }
         }
         self.describe(scheduler, workload, (template, &pod), told, &mut explanation);
         if explanation.ignored.is_some() {

@@ -188,6 +188,7 @@ impl Attempt<'_> {
         if lacks("ephemeral-storage") && need > 0 {
             let mappings: Vec<Node<'_>> = spec.get("blockDeviceMappings").items().collect();
             let (at, device) = pod_volume(class);
+            let size = (size + 9) / 10 * 10;
             // The volume of pods is another one in the images of Bottlerocket.
             let root = mappings.iter().map(|mapping| mapping.get("rootVolume")).find(Node::is_set);
             if let Some(root) = root.filter(|_| class.ami_family == AmiFamily::Bottlerocket) {
@@ -195,9 +196,7 @@ impl Attempt<'_> {
                     class.block_devices.iter_mut().for_each(|device| device.root_volume = false);
                 };
                 add(&root, "remove `rootVolume`".to_owned(), change, 0);
-            }
-            let size = (size + 9) / 10 * 10;
-            if size <= MAX_VOLUME {
+            } else if size <= MAX_VOLUME {
                 let node = match at.and_then(|at| mappings.get(at)) {
                     Some(mapping) => mapping.path(&["ebs", "volumeSize"]),
                     None => spec.get("blockDeviceMappings"),
