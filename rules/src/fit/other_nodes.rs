@@ -28,5 +28,5 @@ pub(crate) fn required_labels<'a>(template: &Template<'a>) -> Vec<Vec<(&'a str, 
         selector.iter().cloned().chain(present).collect()
     };
     let alternatives: Vec<Vec<_>> = terms.items().map(of_term).collect();
-    if alternatives.is_empty() { vec![selector.iter().cloned().collect()] } else { alternatives }
+    if alternatives.is_empty() { vec![selector.to_vec()] } else { alternatives }
 }
