@@ -59,13 +59,13 @@ fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
     let of_source = |source: Node<'a>| {
         let helm = source.get("helm");
         let is_set = |field: &&str| helm.get(field).is_set();
-        let others = ["valueFiles", "parameters", "fileParameters"].iter().any(|field| is_set(&field));
+        let others = ["valueFiles", "parameters", "fileParameters"].iter().any(|field| is_set(field));
         // `values` has no effect beside `valuesObject`.
         let (values, text) = (helm.get("valuesObject"), helm.get("values"));
         if values.is_mapping() {
             return Some(Installation { values, text: None, may_differ: others });
         }
-        text.text().is_some().then(|| Installation { values, text: Some(text), may_differ: others })
+        text.text().is_some().then_some(Installation { values, text: Some(text), may_differ: others })
     };
     sources.filter(|source| source.get("chart").text() == Some(chart)).filter_map(of_source).collect()
 }

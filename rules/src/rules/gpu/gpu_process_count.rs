@@ -128,7 +128,12 @@ fn report(
         }
         let what = if of_slots { "the slots of a worker" } else { "the GPUs of the container" };
         finding.related(object, &processes.has.node, what);
-        for other in same.iter().filter(|other| other.has.node.pointer() != processes.has.node.pointer()) {
+        // Templates that are one by an alias have one place in the file.
+        let first = &processes.has.node;
+        let is_elsewhere = |node: &Node<'_>| {
+            node.pointer() != first.pointer() && (node.span().is_none() || node.span() != first.span())
+        };
+        for other in same.iter().filter(|other| is_elsewhere(&other.has.node)) {
             finding.related(object, &other.has.node, what);
         }
     } else if used < has && processes.idles {
