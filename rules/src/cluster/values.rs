@@ -59,7 +59,7 @@ fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
     let of_source = |source: Node<'a>| {
         let helm = source.get("helm");
         let is_set = |field: &&str| helm.get(field).is_set();
-        let others = ["valueFiles", "parameters", "fileParameters"].iter().any(|field| is_set(field));
+        let others = ["valueFiles", "parameters", "fileParameters"].iter().any(is_set);
         // `values` has no effect beside `valuesObject`.
         let (values, text) = (helm.get("valuesObject"), helm.get("values"));
         if values.is_mapping() {

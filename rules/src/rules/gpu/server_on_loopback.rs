@@ -100,7 +100,7 @@ fn inspect_address(
         (probe.get("httpGet").is_mapping() || probe.get("tcpSocket").is_mapping()) && !host.is_set()
     };
     let probes = ["startupProbe", "readinessProbe", "livenessProbe"];
-    if !alone || !probes.iter().any(|probe| asks(probe)) {
+    if !alone || !probes.iter().any(asks) {
         return None;
     }
     let (address, node) = address_of(server, container)?;
