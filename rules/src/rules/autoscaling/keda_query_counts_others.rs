@@ -6,7 +6,8 @@
 //! shrink together, whoever has the requests. So do matchers on `namespace`, `container`, `job` or `pod` that
 //! hold for both. A matcher on another label, such as `model_name`, is taken as a choice, and a monitor that
 //! scrapes the target alone as well. Metrics that many programs export, such as `http_requests_total`, are
-//! reported without a matcher where an earlier ScaledObject has the same query for another target.
+//! reported without a matcher where an earlier ScaledObject has the same query for another target, and so are
+//! two HPAs that read one External metric of their servers without a selector.
 //!
 //! # Fix
 //! Select the pods of the target: `{namespace="models", pod=~"chat-.*"}`, or its `model_name`.
@@ -66,8 +67,9 @@ use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::server::server_of;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
+const READS: [Kind; WORKLOAD_KINDS.len() + 7] = with_workloads(&[
     Kind::SCALED_OBJECT,
+    Kind::HPA,
     POD_MONITOR,
     SERVICE_MONITOR,
     Kind::SERVICE,
@@ -77,7 +79,7 @@ const READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-counts-others",
-    kinds: &[Kind::SCALED_OBJECT],
+    kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &READS,
     docs: docs(include_str!("keda_query_counts_others.rs")),
     check: Check::Object(check),
@@ -85,6 +87,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::HPA) {
+        return of_hpa(object, ctx);
+    }
     let workload = target(object, ctx)?;
     for query in queries(object) {
         let Some(expr) = query.parsed.expr() else { continue };
@@ -111,6 +116,49 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 workload.name()
             ))
             .related(other, &other.path(&["metadata", "name"]), "it exports the same metric");
+    }
+    None
+}
+
+/// The names of the External metrics of an HPA that are the sum over all pods of a model server, as they have no selector.
+fn sums(hpa: &Object) -> impl Iterator<Item = Node<'_>> {
+    let metrics = hpa
+        .root()
+        .items_at(&["spec", "metrics"])
+        .filter(|metric| metric.get("type").text() == Some("External"));
+    metrics.map(|metric| metric.path(&["external", "metric"])).filter_map(|metric| {
+        let is_whole = metric.get("selector").is_absent() && !metric.has_unknown();
+        is_whole.then(|| metric.get("name"))
+    })
+}
+
+/// Two HPAs of a namespace that read one metric of their servers without a selector get one value.
+fn of_hpa(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let workload = target(object, ctx)?;
+    for name in sums(object) {
+        let Some(text) = name.text() else { continue };
+        let Some(engine) = engine_of(text).filter(|engine| runs(workload, engine)) else { continue };
+        let mut others =
+            ctx.cluster().in_namespace(Kind::HPA, object.namespace_or_default()).filter(|other| {
+                other.name() < object.name()
+                    && ctx.cluster().surely_pairs(object, other)
+                    && sums(other).any(|other| other.text() == Some(text))
+            });
+        let Some(other) = others.find_map(|other| {
+            let other = target(other, ctx)?;
+            (!other.ptr_eq(workload) && runs(other, engine) && !are_versions(workload, other))
+                .then_some(other)
+        }) else {
+            continue;
+        };
+        let message = format!(
+            "`{}` without a selector also counts the pods of `{}`",
+            ellipsize(text),
+            other.display_name()
+        );
+        ctx.report(&name, message)
+            .help("write a `selector` beside `name`, with a label that the series of one server have")
+            .related(other, &other.path(&["metadata", "name"]), "its HPA has the same metric");
     }
     None
 }
