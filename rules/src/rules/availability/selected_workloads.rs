@@ -46,7 +46,7 @@ pub(in crate::rules) fn are_versions(a: &Object, b: &Object) -> bool {
     stem(a, is_part) == stem(b, is_part) || has_version_label(a, b)
 }
 
-/// As [`are_versions`], for servers of different models: only what says that one is to replace the other.
+/// Whether one of two servers of different models is to replace the other, as its name or a label for versions says.
 pub(super) fn are_model_versions(a: &Object, b: &Object) -> bool {
     let is_version = |word: &str| VERSION_NAMES.contains(&word) || version_number(word);
     stem(a, is_version) == stem(b, is_version) || has_version_label(a, b)
