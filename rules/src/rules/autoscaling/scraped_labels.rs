@@ -1,7 +1,7 @@
 //! The labels that the monitors of a set give to the series of a workload's pods.
 //!
 //! Source: `generatePodMonitorConfig` and `generateServiceMonitorConfig` in `pkg/prometheus/promcfg.go` of the Prometheus
-//! Operator 0.80 to 0.86.
+//! Operator, read in November 2026.
 
 use regex::Regex;
 
@@ -94,7 +94,7 @@ pub(super) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) -> Option<
             && !annotations.entries().iter().any(|(key, _)| key.starts_with("prometheus.io/"))
     };
     if cluster.has_any(SCRAPE_CONFIG)
-        || cluster.of(PROMETHEUS).any(|prometheus| prometheus.path(&["spec", "scrapeClasses"]).is_set())
+        || cluster.of(PROMETHEUS).any(adds_labels)
         || workload.is_partial()
         || workload.is_patched_by_kustomize()
         || !templates.iter().all(is_plain)
@@ -131,6 +131,11 @@ pub(super) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) -> Option<
         found.extend(of_monitor);
     }
     Some(found)
+}
+
+/// Whether a Prometheus gives the series of all monitors labels of its own.
+fn adds_labels(prometheus: &Object) -> bool {
+    ["scrapeClasses", "podTargetLabels"].iter().any(|field| !prometheus.path(&["spec", field]).is_absent())
 }
 
 /// Whether a monitor may give other labels than by its fields for them.
