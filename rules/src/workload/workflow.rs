@@ -30,13 +30,13 @@ const SHARED: [(&str, &str); 8] = [
 /// The value of a field that another object may set.
 const UNKNOWN: &str = "{{workflow}}";
 
-/// The pod templates of a workflow, in a list of `metadata` and `spec` at the root of a tree of their own, whose nodes point to the
-/// fields of the workflow from which they come.
+/// The pod templates of a workflow, in a list of `metadata` and `spec` at the root of a tree of their own, whose nodes
+/// point to the fields of the workflow from which they come.
 pub(super) fn pod_templates(object: &Object, workflow: &Node<'_>) -> Tree {
     let mut pods = Pods::new(object, workflow);
-    // Who runs single templates of a library decides where their pods go.
+    // The workflows that run templates of a library decide where their pods go.
     let is_library = pods.is_template && workflow.get("entrypoint").is_absent();
-    // Merged into each template, with containers.
+    // Both change the pods in ways that are not read here.
     let is_patched = workflow.get("templateDefaults").is_set() || workflow.get("podSpecPatch").is_set();
     if !is_library && !is_patched {
         for template in workflow.get("templates").items() {
@@ -72,12 +72,11 @@ impl<'a> Pods<'a> {
         if template.get("podSpecPatch").is_set() {
             return;
         }
-        let own = template.pointer();
         let base = Pointer::from_steps([self.out.len().to_string(), "spec".to_owned()]);
         let Value::Object(mut pod) = template.to_json() else {
             return;
         };
-        self.places.insert(base.clone(), own.clone());
+        self.places.insert(base.clone(), template.pointer());
         let Some(mut containers) = self.main_containers(&base, template) else {
             return;
         };

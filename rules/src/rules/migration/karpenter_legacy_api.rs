@@ -237,6 +237,8 @@ fn origin(pointer: &Pointer, fix: &Fix) -> Option<Pointer> {
             }
             // An empty parent of what is moved later.
             Operation::Add { value, .. } if value.as_object().is_some_and(serde_json::Map::is_empty) => {}
+            // A value in another form: seconds as a duration.
+            Operation::Replace { path, .. } if at == *path => {}
             Operation::Add { path, .. } | Operation::Replace { path, .. } => {
                 rest_below(&at, path).is_none().then_some(())?;
             }

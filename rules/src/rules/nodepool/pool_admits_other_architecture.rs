@@ -145,8 +145,8 @@ fn is_of_instance(name: &str) -> bool {
     name.starts_with("instance-")
 }
 
-/// Published images for amd64 alone: the end of the repository, the beginning of the tag, and words that tell others apart.
-/// By the lists of platforms in the registries and the projects' documentation, as of November 2026.
+/// Published images for amd64 alone: the end of the repository, the beginning of the tag, and words that tell others
+/// apart. By what the projects publish and document, as of November 2026; the registries were not asked.
 const AMD64_ALONE: [(&str, &str, &[&str]); 7] = [
     ("mcr.microsoft.com/mssql/server", "", &[]),
     ("huggingface/text-generation-inference", "", &[]),

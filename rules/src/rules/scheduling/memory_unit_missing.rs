@@ -64,15 +64,14 @@ fn amount(node: &Node<'_>, resource: &str, ctx: &mut Context<'_>) -> Option<()> 
         return None;
     }
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let meant = match text.strip_prefix(digits) {
-        Some("m") => "thousandths of a byte".to_owned(),
-        _ if quantity.value() == 1 => "byte".to_owned(),
-        _ => "bytes".to_owned(),
+    let (number, unit_of) = match quantity.value() {
+        _ if text.ends_with('m') => (digits.to_owned(), "thousandths of a byte"),
+        1 => ("1".to_owned(), "byte"),
+        bytes => (bytes.to_string(), "bytes"),
     };
-    let number = if meant.starts_with('t') { digits.to_owned() } else { quantity.value().to_string() };
     // Small numbers are mostly meant in gibibytes.
     let unit = if digits.len() <= 2 { "Gi" } else { "Mi" };
-    ctx.report(node, format!("`{text}` of {resource} is {number} {meant}"))
+    ctx.report(node, format!("`{text}` of {resource} is {number} {unit_of}"))
         .help(format!("write the unit: `{digits}{unit}`"));
     None
 }

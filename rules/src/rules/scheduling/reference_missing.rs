@@ -1,14 +1,15 @@
 //! A pod or a claim names an object that the cluster does not have.
 //!
 //! # Why
-//! The API server rejects pods with a RuntimeClass, a PriorityClass or a ServiceAccount that does not exist:
-//! the Deployment stays at zero, and only the events of its ReplicaSet say why. A claim with a StorageClass
-//! that does not exist, or without one where none is the default, stays Pending, and so do its pods; a claim of devices with a DeviceClass that does not
-//! exist is never allocated; a container with a variable from a key that its ConfigMap or Secret lacks does
-//! not start, nor does a pod that mounts the key. On EKS the images for NVIDIA make its runtime the default:
-//! there is no RuntimeClass `nvidia` unless the GPU Operator or somebody makes one. Absent objects are known
-//! only of a whole cluster, so they are reported only with `--complete`, and not where charts or applications
-//! may bring them. Secrets that are absent are never reported: many come from elsewhere.
+//! The API server rejects pods with a RuntimeClass, a PriorityClass or a ServiceAccount that does not
+//! exist: the Deployment stays at zero, and only the events of its ReplicaSet say why. A claim with a
+//! StorageClass that does not exist, or without one where none is the default, stays Pending, and so do its
+//! pods; a claim of devices with a DeviceClass that does not exist is never allocated; a container with a
+//! variable from a key that its ConfigMap or Secret lacks does not start, nor does a pod that mounts the
+//! key. On EKS the images for NVIDIA make its runtime the default: there is no RuntimeClass `nvidia` unless
+//! the GPU Operator or somebody makes one. Absent objects are known only of a whole cluster, so they are
+//! reported only with `--complete`, and not where charts or applications may bring them. Secrets that are
+//! absent are never reported: many come from elsewhere.
 //!
 //! # Fix
 //! Remove the reference, or add the object.
