@@ -104,6 +104,11 @@ pub fn templates(object: &Object) -> Vec<Template<'_>> {
     .collect()
 }
 
+/// Whether an object is a workflow of Argo, whose templates are the steps of one run.
+pub(crate) fn is_workflow(object: &Object) -> bool {
+    workload_kind(object).is_some_and(|row| row.workflow().is_some())
+}
+
 fn find(object: &Object, row: &WorkloadKind) -> Found {
     let mut ids = Vec::new();
     let whole = |node: &Node<'_>| (node.get("metadata").id(), node.get("spec").id());

@@ -16,7 +16,7 @@ use crate::tree::pointer::{Pointer, PointerMap};
 const SCHEDULING: [&str; 3] = ["nodeSelector", "affinity", "tolerations"];
 
 /// Fields that a pod takes from its template, or else from the workflow: the name in the pod and in the workflow.
-const SHARED: [(&str, &str); 8] = [
+const SHARED: [(&str, &str); 9] = [
     ("schedulerName", "schedulerName"),
     ("priorityClassName", "podPriorityClassName"),
     ("serviceAccountName", "serviceAccountName"),
@@ -25,6 +25,7 @@ const SHARED: [(&str, &str); 8] = [
     ("hostNetwork", "hostNetwork"),
     ("dnsPolicy", "dnsPolicy"),
     ("imagePullSecrets", "imagePullSecrets"),
+    ("resourceClaims", "resourceClaims"),
 ];
 
 /// The value of a field that another object may set.
