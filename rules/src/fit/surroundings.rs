@@ -288,8 +288,12 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
             alternatives.push(all);
         }
     }
-    // Such a volume is created in a zone of its own choice, one of those that the class allows, before the pod is looked at.
+    // Such a volume is created in a zone of its own choice, one of those that the class allows, before the pod is looked at. A
+    // volume of a file system is in no zone, whatever its class says.
     let is_immediate = class.get("volumeBindingMode").text() == Some("Immediate");
+    if is_immediate && !class.get("provisioner").text().is_some_and(|name| name.contains("ebs")) {
+        return Claimed::Unknown;
+    }
     let is_one = |terms: &[Vec<RequirementSpec>]| {
         terms.len() == 1 && terms.iter().flatten().all(|expression| expression.values.len() == 1)
     };

@@ -25,7 +25,7 @@ pub(crate) mod server_port_mismatch;
 pub(crate) mod service_mixes_workloads;
 pub(crate) mod service_name_breaks_server;
 pub(crate) mod service_selects_nothing;
-mod serving;
+pub(in crate::rules) mod serving;
 mod sleep_hook;
 pub(crate) mod spot_grace_exceeds_notice;
 pub(crate) mod termination_budget;

@@ -365,7 +365,7 @@ fn no_such_name(
     }
     let owner = format!("{} `{}`", first.kind(), first.display_name());
     let message =
-        format!("no container of {owner} has a port called `{}`, which has no endpoints", ellipsize(name));
+        format!("no container of {owner} has a port called `{}`: requests to it go nowhere", ellipsize(name));
     ctx.report(target, message).help("write the name or the number of a container port").related(
         first,
         &first.path(&["metadata", "name"]),

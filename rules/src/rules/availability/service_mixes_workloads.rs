@@ -116,9 +116,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }) {
         let message = format!(
             "requests go to two models: `{}` of `{}` and `{}` of `{}`",
-            ellipsize(&mine, 24),
+            short_name(&mine),
             first.display_name(),
-            ellipsize(&theirs, 24),
+            short_name(&theirs),
             other.display_name()
         );
         let severity = match cluster.surely_pairs(first, other) && !is_for_monitor(object, ctx) {
@@ -197,8 +197,7 @@ fn model(workload: &Object) -> Option<String> {
     models.next().is_none().then_some(model)
 }
 
-/// The last part of a text, at most `most` characters.
-fn ellipsize(text: &str, most: usize) -> String {
-    let text = text.rsplit('/').next().unwrap_or(text);
-    text.chars().take(most).collect()
+/// The name of a model without its owner or folder.
+fn short_name(model: &str) -> &str {
+    model.rsplit('/').next().unwrap_or(model)
 }

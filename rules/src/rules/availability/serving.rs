@@ -66,7 +66,7 @@ pub(super) fn has_silent_pods(object: &Object) -> bool {
 }
 
 /// Adds the autoscaler that sets the number of pods to a finding.
-pub(super) fn tell_autoscaler(finding: &mut Finding, autoscaler: Option<&Object>) {
+pub(in crate::rules) fn tell_autoscaler(finding: &mut Finding, autoscaler: Option<&Object>) {
     if let Some(autoscaler) = autoscaler {
         finding.related(
             autoscaler,

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! Karpenter starts no node that would bring a NodePool beyond its `limits`, which count whole nodes. Where
-//! every pool that the pods fit has a limit on CPU, memory or nodes that is too small, the pods beyond it
+//! every pool that the pods fit has a limit on CPU or memory that is too small, the pods beyond it
 //! stay Pending. The room is an upper bound: nodes of the types that use the limit best, and nothing on
 //! them but these pods and DaemonSets. Without `--complete` only pods with accelerators and those that
 //! select a NodePool by name are looked at: others may run on nodes that Karpenter does not start. Where
@@ -54,6 +54,7 @@
 
 use crate::cluster::placement::has_controller;
 use crate::fit::{BeyondLimits, Situation};
+use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::gpu::gpu_sharing_mismatch::{CONFIG_MAP, counts_shares};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::static_pool_exceeded::is_on_pools;
@@ -112,7 +113,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let feasible = feasibility.feasible_pools_of(template)?;
     let is_bounded =
         |limit: &str| feasible.iter().any(|pool| pool.limit(limit).is_some_and(|amount| amount > 0));
-    if !["cpu", "memory", "nodes"].into_iter().any(is_bounded) {
+    if !["cpu", "memory"].into_iter().any(is_bounded) {
         return None;
     }
     let pools: Vec<Object> = cluster.of(Kind::NODE_POOL).cloned().collect();
@@ -141,13 +142,14 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let message = format!("`{name}` {has} {pods} pods, and {limits} room for {room}");
     let fields = [&["spec", "replicas"][..], &["spec", "parallelism"][..]];
     let written = fields.into_iter().map(|path| object.path(path)).find(Node::is_set);
-    let node = written.unwrap_or_else(|| template.spec.clone());
+    let node = written.unwrap_or_else(|| object.path(&["metadata", "name"]));
     let waits = matches!(object.group(), "batch" | "keda.sh");
     let finding = ctx.report(&node, message);
     finding.help("the limit counts whole nodes: raise it, or run fewer pods");
     if at_most || waits {
         finding.severity(Severity::Info);
     }
+    tell_autoscaler(finding, cluster.views().autoscaler_of(object).filter(|_| at_most));
     for (pool, limit) in pools.iter().take(MOST_SHOWN) {
         finding.related(pool, &pool.path(&["spec", "limits", limit]), "this limit");
     }

@@ -101,11 +101,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (resource, _) = templates.iter().find_map(first_accelerator)?;
     let mut pods = templates.iter().map(|template| template.metadata.get("labels").get(QUEUE_LABEL));
     if let Some(label) = pods.find(Node::is_set) {
-        let message = format!(
-            "the queue is on the pods of `{}`: Kueue admits each by itself, and does not queue the job",
-            object.display_name()
-        );
-        ctx.report(&label, message).at_key().help("move the label to `metadata.labels` of the object");
+        let is_suspended = object.path(&["spec", "suspend"]).bool() == Some(true);
+        let name = object.display_name();
+        let (what, severity) = match is_suspended {
+            true => ("Kueue does not see the job, which stays suspended", Severity::Warning),
+            false => ("Kueue admits each by itself, and does not queue the job", Severity::Info),
+        };
+        ctx.report(&label, format!("the queue is on the pods of `{name}`: {what}"))
+            .at_key()
+            .severity(severity)
+            .help("move the label to `metadata.labels` of the object");
         return None;
     }
     let queues = ctx.cluster().in_namespace(LOCAL_QUEUE, namespace);
