@@ -222,7 +222,7 @@ mod tests {
             ("mysql:8.4", None),
             ("example.com/mysql:5.7", None),
             ("ghcr.io/huggingface/text-embeddings-inference:cpu-1.8", Some("amd64")),
-            ("ghcr.io/huggingface/text-embeddings-inference:cpu-arm64-1.8", None),
+            ("ghcr.io/huggingface/text-embeddings-inference:cpu-arm64-1.8", Some("arm64")),
             ("763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6.0-cpu-py312", Some("amd64")),
             ("763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference-arm64:2.6.0", Some("arm64")),
             ("763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference-graviton:2.16", None),

@@ -123,7 +123,7 @@ fn every_row_of_the_table() {
         ("Job", gpu(args("python /app/dpo_llama.py")), Training, Medium),
         ("Job", args("python tune.py"), Unknown, Low),
         ("Deployment", gpu(args("python tune.py")), Unknown, Low),
-        ("Job", gpu(args("python draft.py")), Unknown, Low),
+        ("Job", gpu(args("python draft.py")), Batch, Low),
         ("Job", args("python constraint.py"), Unknown, Low),
         ("Job", args("vllm run-batch -i in"), Batch, Medium),
         ("Job", args("python -m batch_inference"), Batch, Medium),
