@@ -540,6 +540,12 @@ proptest! {
 /// EC2 states is no fault; a pool that takes no pods at all is reported by itself.
 pub(crate) fn is_told(explanation: &Explanation) -> bool {
     let takes_pods = explanation.pools.iter().any(|pool| match &pool.answer {
+        // No rule about the pool says that it has no nodes and gets none.
+        Answer::Rejects { obstacles, .. }
+            if obstacles.iter().any(|one| one.reason.contains("has no nodes")) =>
+        {
+            true
+        }
         Answer::Rejects { obstacles, .. } => {
             // A NodePool that does not exist is reported by its name.
             !obstacles.iter().any(|one| one.reason.contains("asks for another NodePool"))

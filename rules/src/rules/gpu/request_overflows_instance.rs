@@ -1,4 +1,4 @@
-//! Pods with accelerators ask for nearly all of an instance type, and do not fit on it.
+//! Pods with accelerators ask for nearly all of an instance, and do not fit on it.
 //!
 //! # Why
 //! A node offers less than its instance type has: the kubelet and the system keep a part. A pod that
