@@ -28,7 +28,7 @@ type Alternatives = Vec<Vec<RequirementSpec>>;
 /// What is known of a volume.
 enum Claimed {
     Requires(Alternatives),
-    /// As `Requires`; which of the alternatives it has is not known.
+    /// One of these alternatives; which one it has is not known.
     OneOf(Alternatives),
     /// Karpenter ignores the pod.
     Fault(String),

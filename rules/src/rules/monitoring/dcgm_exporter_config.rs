@@ -203,7 +203,7 @@ const LITTLE_MEMORY: i128 = 400 << 20;
 const MEMORY_MESSAGE: &str =
     "dcgm-exporter needs more than 512 MiB of memory on nodes of eight GPUs, and is killed beyond its limit";
 
-/// As `check_memory`, for the values of the chart. Which pools the exporter runs on is not known.
+/// The memory in the values of the chart. Which pools the exporter runs on is not known.
 fn check_memory_of_chart(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
     let limit = values.root.path(&["resources", "limits", "memory"]);
     if Quantity::at(&limit)?.value() > MEMORY || values.root.get("nodeSelector").is_set() {

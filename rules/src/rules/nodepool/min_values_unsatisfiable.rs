@@ -3,7 +3,8 @@
 //! # Why
 //! With `minValues` Karpenter starts a node only if the types it offers to EC2 have that many
 //! different values of the label, unless its `minValuesPolicy` is `BestEffort`. A list with fewer values is
-//! rejected by the API server; one that repeats a value passes, but the scheduler counts it once; and where fewer kinds of instance
+//! rejected by the API server; one that repeats a value passes, but the scheduler counts it once; and
+//! where fewer kinds of instance
 //! types meet all requirements together, the pool stays Ready and starts nothing. A second effect
 //! is easily missed: with any `minValues` Karpenter no longer keeps GPU instances out of a pool
 //! that also admits others.
