@@ -27,4 +27,4 @@ pub(super) use crate::workload::class::WorkloadClass;
 pub(super) use crate::workload::devices::uses_accelerators;
 pub(super) use crate::workload::diagnostic::is_test;
 pub(super) use crate::workload::gpu::requests_accelerator;
-pub(super) use crate::workload::template::{Template, WORKLOAD_KINDS, templates, with_workloads};
+pub(super) use crate::workload::template::{Template, WORKLOAD_KINDS, joined, templates, with_workloads};

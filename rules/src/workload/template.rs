@@ -10,16 +10,21 @@ use crate::tree::Tree;
 use crate::tree::node::{Node, NodeId};
 use crate::workload::workflow;
 
-/// `others` followed by [`WORKLOAD_KINDS`]; `N` is their total number.
-pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N] {
-    assert!(N == others.len() + WORKLOAD_KINDS.len());
+/// The kinds of two lists; `N` is their total number.
+pub(crate) const fn joined<const N: usize>(first: &[Kind], second: &[Kind]) -> [Kind; N] {
+    assert!(N == first.len() + second.len());
     let mut kinds = [Kind::POD; N];
     let mut at = 0;
     while at < N {
-        kinds[at] = if at < others.len() { others[at] } else { WORKLOAD_KINDS[at - others.len()] };
+        kinds[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
         at += 1;
     }
     kinds
+}
+
+/// `others` followed by [`WORKLOAD_KINDS`]; `N` is their total number.
+pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N] {
+    joined(others, WORKLOAD_KINDS)
 }
 
 #[derive(Clone, Debug)]

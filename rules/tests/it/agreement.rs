@@ -30,12 +30,17 @@ fn differences(engine: &Engine, objects: Vec<Object>) -> (Vec<String>, usize, us
         }
         let situation = Situation::read(&cluster, &Platform::default(), Some(workload));
         let explanations = situation.explain(workload);
-        let says = |words: &str| {
-            explanations.iter().flat_map(|one| &one.pools).any(|pool| match &pool.answer {
-                Answer::Rejects { obstacles, .. } => obstacles.iter().any(|one| one.reason.contains(words)),
-                _ => false,
+        let reasons: Vec<&str> = explanations
+            .iter()
+            .flat_map(|one| &one.pools)
+            .filter_map(|pool| match &pool.answer {
+                Answer::Rejects { obstacles, .. } => Some(obstacles),
+                _ => None,
             })
-        };
+            .flatten()
+            .map(|one| one.reason.as_str())
+            .collect();
+        let says = |words: &str| reasons.iter().any(|reason| reason.contains(words));
         // A static pool without nodes whose class is missing as well has a rule for either.
         if says("has no nodes") && says("does not exist") {
             continue;
@@ -52,16 +57,6 @@ fn differences(engine: &Engine, objects: Vec<Object>) -> (Vec<String>, usize, us
         told += usize::from(expected);
         if expected != found {
             let verdicts: Vec<_> = explanations.iter().map(|one| (one.verdict, &one.ignored)).collect();
-            let reasons: Vec<&str> = explanations
-                .iter()
-                .flat_map(|one| &one.pools)
-                .filter_map(|pool| match &pool.answer {
-                    Answer::Rejects { obstacles, .. } => Some(obstacles),
-                    _ => None,
-                })
-                .flatten()
-                .map(|one| one.reason.as_str())
-                .collect();
             wrong.push(format!("{}: {verdicts:?}, found {found}: {reasons:?}", workload.display_name()));
         }
     }

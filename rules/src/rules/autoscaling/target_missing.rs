@@ -10,15 +10,8 @@ use crate::rules::prelude::*;
 const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 
 /// The kinds that [`check`] reads: those of targets, and those that bring a target.
-pub(super) const READS: &[Kind] = &{
-    let mut kinds = [Kind::CANARY; SCALABLE.len() + CHARTS.len() + 1];
-    let mut at = 0;
-    while at < SCALABLE.len() + CHARTS.len() {
-        kinds[at] = if at < SCALABLE.len() { SCALABLE[at] } else { CHARTS[at - SCALABLE.len()] };
-        at += 1;
-    }
-    kinds
-};
+pub(super) const READS: &[Kind] =
+    &joined::<{ SCALABLE.len() + 3 }>(SCALABLE, &[CHARTS[0], CHARTS[1], Kind::CANARY]);
 
 /// Reports an autoscaler without a target, of a kind whose objects have their replicas from a template in the input.
 pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {

@@ -48,17 +48,7 @@ use crate::rules::autoscaling::scale_target::{SCALABLE, target};
 use crate::rules::partners::LIMIT_RANGE;
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE.len() + 3] = {
-    let mut kinds = [LIMIT_RANGE; SCALABLE.len() + 3];
-    let mut at = 0;
-    while at < SCALABLE.len() {
-        kinds[at] = SCALABLE[at];
-        at += 1;
-    }
-    kinds[at] = Kind::VPA;
-    kinds[at + 1] = Kind::NAMESPACE;
-    kinds
-};
+const READS: [Kind; SCALABLE.len() + 3] = joined(SCALABLE, &[Kind::VPA, Kind::NAMESPACE, LIMIT_RANGE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "utilization-unreachable",

@@ -44,16 +44,7 @@ use crate::keda::resource_metrics::{Utilization, utilizations};
 use crate::rules::autoscaling::scale_target::SCALABLE;
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE.len() + 2] = {
-    let mut kinds = [Kind::HPA; SCALABLE.len() + 2];
-    let mut at = 0;
-    while at < SCALABLE.len() {
-        kinds[at] = SCALABLE[at];
-        at += 1;
-    }
-    kinds[at] = Kind::SCALED_OBJECT;
-    kinds
-};
+const READS: [Kind; SCALABLE.len() + 2] = joined(SCALABLE, &[Kind::SCALED_OBJECT, Kind::HPA]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "vpa-hpa-conflict",

@@ -135,9 +135,10 @@ fn address_of<'a>(server: &Server, container: &Node<'a>) -> Option<(String, Node
         OptionValue::Text(text, node) => Some((text, node)),
         // Its image starts no server by itself, so that the command is here.
         OptionValue::Absent if server.name == "SGLang" => {
-            let first = words(container).into_iter().next()?;
-            let is_set = !matches!(option(&words(container), &["host"]), OptionValue::Absent);
-            (!is_set).then(|| ("127.0.0.1".to_owned(), first.node))
+            let words = words(container);
+            let is_absent = matches!(option(&words, &["host"]), OptionValue::Absent);
+            let first = words.into_iter().next()?;
+            is_absent.then(|| ("127.0.0.1".to_owned(), first.node))
         }
         _ => None,
     }

@@ -136,7 +136,6 @@ fn field(key: &str, node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
 /// Checks a list: the words of a command, or what is below its items.
 fn sequence(node: &Node<'_>, ctx: &mut Context<'_>) {
     let mut before = String::new();
-    let list = node.pointer().steps().last().cloned().unwrap_or_default();
     for item in node.items() {
         let Some(text) = item.text() else {
             visit(&item, ctx);
@@ -146,6 +145,7 @@ fn sequence(node: &Node<'_>, ctx: &mut Context<'_>) {
             steps::take(1 + word.len() / 16);
             let by_option = OPTIONS.contains(&before.as_str()) && is_secret_of("API_KEY", word);
             if let Some(owner) = token_in(word).or_else(|| by_option.then_some("")) {
+                let list = node.pointer().steps().last().cloned().unwrap_or_default();
                 ctx.report(&item, format!("{} is written in `{list}`", words_for(owner)))
                     .help("revoke it, and take the new one from a Secret, in a variable of the container");
                 break;

@@ -26,6 +26,7 @@ pub(crate) mod spread_exceeds_domains;
 pub(crate) mod static_pool_exceeded;
 pub(crate) mod volume_claim_unbindable;
 
+use crate::cluster::placement::has_controller;
 use crate::cluster::queues::QUEUE_KINDS;
 use crate::fit::VOLUME_KINDS;
 use crate::karpenter::installation::INSTALLERS;
@@ -53,16 +54,24 @@ pub(in crate::rules) static PLACEMENT_READS: [Kind; PLACING.len() + WORKLOAD_KIN
     with_workloads(&PLACING);
 
 /// What decides where the pods of a workload run, and how many there are.
-pub(super) static AROUND_PODS: [Kind; PLACING.len() + 2 + WORKLOAD_KINDS.len()] = with_workloads(&{
-    let mut kinds = [Kind::HPA; PLACING.len() + 2];
-    let mut at = 0;
-    while at < PLACING.len() {
-        kinds[at] = PLACING[at];
-        at += 1;
-    }
-    kinds[at] = Kind::SCALED_OBJECT;
-    kinds
-});
+pub(super) static AROUND_PODS: [Kind; PLACING.len() + 2 + WORKLOAD_KINDS.len()] =
+    with_workloads(&joined::<{ PLACING.len() + 2 }>(&PLACING, &[Kind::SCALED_OBJECT, Kind::HPA]));
+
+/// Whether the pods of a workload are those that it states, for a scheduler that places each by itself: pods of a DaemonSet run
+/// on the nodes that exist, and the runtime of an InferenceService adds to its pods.
+pub(super) fn states_its_pods(object: &Object) -> bool {
+    !object.is_partial()
+        && !object.is_incomplete()
+        && !object.is(Kind::DAEMON_SET)
+        && object.kind() != "InferenceService"
+        && !has_controller(object)
+}
+
+/// Whether a scheduler looks at the pods of a template: no node is named, and no gate holds them back.
+pub(super) fn is_scheduled(template: &Template<'_>) -> bool {
+    let spec = &template.spec;
+    !spec.get("nodeName").is_set() && spec.get("schedulingGates").items().next().is_none()
+}
 
 /// Whether all nodes of a pool have accelerators, and some of them NVIDIA GPUs.
 pub(super) fn has_nvidia_gpus(pool: &NodePool<'_>) -> bool {

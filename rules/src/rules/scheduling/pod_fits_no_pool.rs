@@ -55,7 +55,6 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/scheduling/>
 
-use crate::cluster::placement::has_controller;
 use crate::cluster::queues::is_queued;
 use crate::fit::{
     Change, NearestMiss, Obstacle, Proposes, Side, Situation, label_of_other_nodes, required_labels,
@@ -65,7 +64,7 @@ use crate::karpenter::provider::is_karpenter_label;
 use crate::lint::finding::{Location, Related};
 use crate::rules::nodepool::instance_label_other_provider::missing_everywhere;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::PLACEMENT_READS;
+use crate::rules::scheduling::{PLACEMENT_READS, is_scheduled, states_its_pods};
 use crate::workload::gpu::{
     INSTANCE_RESOURCES, KARPENTER_ACCELERATORS, is_accelerator, requested_extended_resources,
 };
@@ -85,17 +84,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // DaemonSet pods run on the nodes that exist. The runtime of an InferenceService adds to its pods.
-    let brings = object.kind() == "InferenceService";
-    if object.is_partial()
-        || object.is_incomplete()
-        || object.is(Kind::DAEMON_SET)
-        || has_controller(object)
-        || brings
-    {
-        return None;
-    }
-    if !ctx.cluster().has_any(Kind::NODE_POOL) {
+    if !states_its_pods(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
     }
     for template in templates(object) {
@@ -105,8 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let spec = &template.spec;
-    if spec.get("nodeName").is_set() || spec.get("schedulingGates").items().next().is_some() {
+    if !is_scheduled(template) {
         return None;
     }
     // Its nodes are those of a managed node group or the like.

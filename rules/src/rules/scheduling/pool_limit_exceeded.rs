@@ -52,24 +52,15 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 
-use crate::cluster::placement::has_controller;
 use crate::fit::{BeyondLimits, Situation};
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::gpu::gpu_sharing_mismatch::{CONFIG_MAP, counts_shares};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::static_pool_exceeded::is_on_pools;
-use crate::rules::scheduling::{AROUND_PODS, PLACING};
+use crate::rules::scheduling::{AROUND_PODS, PLACING, is_scheduled, states_its_pods};
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
 
-static READS: [Kind; PLACING.len() + 3 + WORKLOAD_KINDS.len()] = {
-    let mut kinds = [CONFIG_MAP; PLACING.len() + 3 + WORKLOAD_KINDS.len()];
-    let mut at = 0;
-    while at < AROUND_PODS.len() {
-        kinds[at] = AROUND_PODS[at];
-        at += 1;
-    }
-    kinds
-};
+static READS: [Kind; PLACING.len() + 3 + WORKLOAD_KINDS.len()] = joined(&AROUND_PODS, &[CONFIG_MAP]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-limit-exceeded",
@@ -87,23 +78,15 @@ const MAX_POOLS: usize = 64;
 const MOST_SHOWN: usize = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let brings = object.kind() == "InferenceService";
-    let left_alone = object.is_partial() || object.is_incomplete() || object.is(Kind::DAEMON_SET) || brings;
-    if left_alone || has_controller(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
+    if !states_its_pods(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
     }
     for template in &templates(object) {
-        if is_on_pools(object, template) || ctx.cluster().is_complete() && is_open(template) {
+        if is_on_pools(object, template) || ctx.cluster().is_complete() && is_scheduled(template) {
             inspect(object, template, ctx);
         }
     }
     None
-}
-
-/// Whether a scheduler looks at the pods of a template, and they may be on any node.
-fn is_open(template: &Template<'_>) -> bool {
-    let spec = &template.spec;
-    !spec.get("nodeName").is_set() && spec.get("schedulingGates").items().next().is_none()
 }
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {

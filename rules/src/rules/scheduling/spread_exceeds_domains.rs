@@ -75,12 +75,11 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>
 
-use crate::cluster::placement::has_controller;
 use crate::fit::Situation;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::scheduling::TopologyKind;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::AROUND_PODS;
+use crate::rules::scheduling::{AROUND_PODS, is_scheduled, states_its_pods};
 
 pub(crate) static RULE: Rule = Rule {
     id: "spread-exceeds-domains",
@@ -99,11 +98,8 @@ const MAX_POOLS: usize = 256;
 const MAX_NAMED: usize = 3;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // The runtime of an InferenceService adds to its pods.
-    let brings = object.kind() == "InferenceService";
-    let left_alone = object.is_partial() || object.is_incomplete() || object.is(Kind::DAEMON_SET) || brings;
     let is_whole = ctx.cluster().is_complete_for(Kind::NODE_POOL) && ctx.cluster().has_any(Kind::NODE_POOL);
-    if left_alone || has_controller(object) || !is_whole {
+    if !states_its_pods(object) || !is_whole {
         return None;
     }
     for template in templates(object).iter().filter(|template| keeps_apart(template)) {
@@ -120,8 +116,7 @@ fn keeps_apart(template: &Template<'_>) -> bool {
 }
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if template.spec.get("nodeName").is_set() || template.spec.get("schedulingGates").items().next().is_some()
-    {
+    if !is_scheduled(template) {
         return None;
     }
     let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).cloned().collect();

@@ -50,11 +50,10 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
 
-use crate::cluster::placement::has_controller;
 use crate::fit::{BeyondStandingNodes, Situation};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::AROUND_PODS;
+use crate::rules::scheduling::{AROUND_PODS, is_scheduled, states_its_pods};
 
 pub(crate) static RULE: Rule = Rule {
     id: "static-pool-exceeded",
@@ -70,9 +69,7 @@ pub(crate) static RULE: Rule = Rule {
 const MAX_POOLS: usize = 256;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let brings = object.kind() == "InferenceService";
-    let left_alone = object.is_partial() || object.is_incomplete() || object.is(Kind::DAEMON_SET) || brings;
-    if left_alone || has_controller(object) || !ctx.cluster().views().has_static_pool() {
+    if !states_its_pods(object) || !ctx.cluster().views().has_static_pool() {
         return None;
     }
     for template in templates(object).iter().filter(|template| is_on_pools(object, template)) {
@@ -107,8 +104,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
 
 /// Whether the pods of a template run on nodes of NodePools alone, and a scheduler looks at them.
 pub(super) fn is_on_pools(object: &Object, template: &Template<'_>) -> bool {
-    let spec = &template.spec;
-    let waits = !spec.get("nodeName").is_set() && spec.get("schedulingGates").items().next().is_none();
     let accelerated = || uses_accelerators(object) && requests_accelerator(template);
-    waits && (accelerated() || spec.get("nodeSelector").get(NODEPOOL_LABEL).is_set())
+    let names_pool = || template.spec.get("nodeSelector").get(NODEPOOL_LABEL).is_set();
+    is_scheduled(template) && (accelerated() || names_pool())
 }

@@ -35,20 +35,15 @@
 //! - <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/job-scheduling/>
 
 use crate::rules::prelude::*;
+use crate::rules::training::KUBEFLOW_JOBS;
 
 const VOLCANO_JOB: Kind = Kind::new("batch.volcano.sh", "Job");
 
+const KINDS: [Kind; KUBEFLOW_JOBS.len() + 1] = joined(&[VOLCANO_JOB], &KUBEFLOW_JOBS);
+
 pub(crate) static RULE: Rule = Rule {
     id: "gang-larger-than-run",
-    kinds: &[
-        VOLCANO_JOB,
-        Kind::new("kubeflow.org", "PyTorchJob"),
-        Kind::new("kubeflow.org", "MPIJob"),
-        Kind::new("kubeflow.org", "TFJob"),
-        Kind::new("kubeflow.org", "XGBoostJob"),
-        Kind::new("kubeflow.org", "PaddleJob"),
-        Kind::new("kubeflow.org", "JAXJob"),
-    ],
+    kinds: &KINDS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gang_larger_than_run.rs")),
     check: Check::Object(check),

@@ -46,25 +46,18 @@
 
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
-use crate::rules::training::is_owned;
+use crate::rules::training::{KUBEFLOW_JOBS, is_owned};
 use crate::workload::devices::uses_accelerators;
 use crate::workload::template::run_limit;
 
 const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
 const RAY_JOB: Kind = Kind::new("ray.io", "RayJob");
 
+const KINDS: [Kind; KUBEFLOW_JOBS.len() + 2] = joined(&[JOB_SET, RAY_JOB], &KUBEFLOW_JOBS);
+
 pub(crate) static RULE: Rule = Rule {
     id: "gang-retries-unbounded",
-    kinds: &[
-        JOB_SET,
-        RAY_JOB,
-        Kind::new("kubeflow.org", "PyTorchJob"),
-        Kind::new("kubeflow.org", "MPIJob"),
-        Kind::new("kubeflow.org", "TFJob"),
-        Kind::new("kubeflow.org", "XGBoostJob"),
-        Kind::new("kubeflow.org", "PaddleJob"),
-        Kind::new("kubeflow.org", "JAXJob"),
-    ],
+    kinds: &KINDS,
     docs: docs(include_str!("gang_retries_unbounded.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
