@@ -70,7 +70,11 @@ impl Attempt<'_> {
                 }
             }
             None if self.label_here(&key).is_some() => {
-                remedies.extend(self.own_label(&pod_node, &key, &wanted));
+                // Where the pod names no value, or AWS documents no such label, the key has to go.
+                let own = self.own_label(&pod_node, &key, &wanted);
+                remedies.push(own.unwrap_or_else(|| {
+                    self.of_pod(&pod_node, format!("do not ask for `{key}`"), do_not_ask.clone())
+                }));
                 format!("the nodes of the pool have no label `{key}`")
             }
             None => {

@@ -28,6 +28,14 @@ impl Manifests<'_> {
             ("tolerate", [taint]) => push(&mut spec["tolerations"], tolerating(taint)),
             ("ask for the NodePool", [name]) => select(spec, "karpenter.sh/nodepool", name),
             ("ask for", [value, key]) => select(spec, key, value),
+            ("ask for", [setting]) => {
+                let (key, value) = setting.split_once(": ").expect("a label and its value");
+                ask_here(spec, key, value);
+            }
+            (text, [key]) if text.starts_with("ask for ") && text.ends_with(" in") => {
+                let first = text.trim_start_matches("ask for ").split([',', ' ']).next();
+                ask_here(spec, key, first.expect("a value"));
+            }
             ("do not ask for", names) => {
                 for name in names {
                     drop_key(spec, name);
@@ -99,6 +107,20 @@ impl Manifests<'_> {
         let spec = &mut self.class.as_mut().expect("a class")["spec"];
         match (between[0].trim(), quoted) {
             ("raise", [field]) => spec["kubelet"][field] = json!(after_number(between[1])),
+            ("remove", ["rootVolume"]) => {
+                for mapping in spec["blockDeviceMappings"].as_array_mut().into_iter().flatten() {
+                    drop(mapping.as_object_mut().expect("a mapping").remove("rootVolume"));
+                }
+            }
+            ("give", [device, "volumeSize"]) => {
+                let size = between[2].trim_start_matches(" of ");
+                let mappings = &mut spec["blockDeviceMappings"];
+                let mut known = mappings.as_array_mut().into_iter().flatten();
+                match known.find(|mapping| mapping["deviceName"] == *device) {
+                    Some(mapping) => mapping["ebs"]["volumeSize"] = json!(size),
+                    None => push(mappings, json!({"deviceName": device, "ebs": {"volumeSize": size}})),
+                }
+            }
             ("remove", [field]) => drop(spec["kubelet"].as_object_mut().expect("a kubelet").remove(*field)),
             ("set", [setting]) => {
                 let (field, value) = setting.split_once(": ").expect("a field and its value");
@@ -124,6 +146,16 @@ fn push(list: &mut Value, item: Value) {
 fn tolerating(taint: &str) -> Value {
     let (rest, effect) = taint.rsplit_once(':').expect("an effect");
     json!({"key": rest.split('=').next(), "operator": "Exists", "effect": effect})
+}
+
+/// Asks for a label in the place of the one that other nodes have for the same.
+fn ask_here(spec: &mut Value, key: &str, value: &str) {
+    let name = key.rsplit('/').next().unwrap_or(key);
+    for prefix in ["karpenter.k8s.aws", "eks.amazonaws.com"] {
+        drop_key(spec, &format!("{prefix}/{name}"));
+    }
+    drop_key(spec, "eks.amazonaws.com/capacityType");
+    select(spec, key, value);
 }
 
 fn select(spec: &mut Value, key: &str, value: &str) {
