@@ -510,11 +510,15 @@ fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cl
 }
 
 /// The first read of a rule that it does not declare.
+///
+/// Two reads need no declaration: the kind of the object, for a rule on all kinds, and the other versions of the object
+/// itself, which `Cluster::likely_pairs` looks for. A cluster has no other version, so the admission server misses nothing.
 #[cfg(test)]
 fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read> {
     let id = object.id();
     let own = crate::cluster::dependencies::KindId::of(&id.group, &id.kind);
-    let is_own = |read: &Read| rule.kinds().is_empty() && read.is_of(own);
+    let of_own_name = |read: &Read| !rule.reads.is_empty() && matches!(read, Read::Name(..));
+    let is_own = |read: &Read| read.is_of(own) && (rule.kinds().is_empty() || of_own_name(read));
     reads.iter().copied().find(|read| !read.is_within(rule.reads) && !is_own(read))
 }
 

@@ -80,13 +80,28 @@
 
 use crate::cluster::placement::has_controller;
 use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target};
-use crate::rules::gpu::gpu_sharing_mismatch::CONFIG_MAP;
+use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu_room::{Room, unit};
 use crate::rules::prelude::*;
 
 const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
 const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
 const GROUP_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
+
+static READS: [Kind; SHARING_SOURCES.len() + 9] = joined(
+    &SHARING_SOURCES,
+    &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::HPA,
+        Kind::SCALED_OBJECT,
+        Kind::DEPLOYMENT,
+        Kind::STATEFUL_SET,
+        Kind::REPLICA_SET,
+        GROUP_SET,
+        ROLLOUT,
+    ],
+);
 
 pub(crate) static RULE: Rule = Rule {
     id: "max-replicas-exceed-gpu-limit",
@@ -98,18 +113,7 @@ pub(crate) static RULE: Rule = Rule {
         ROLLOUT,
         INFERENCE_SERVICE,
     ],
-    reads: &[
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-        CONFIG_MAP,
-        Kind::HPA,
-        Kind::SCALED_OBJECT,
-        Kind::DEPLOYMENT,
-        Kind::STATEFUL_SET,
-        Kind::REPLICA_SET,
-        GROUP_SET,
-        ROLLOUT,
-    ],
+    reads: &READS,
     docs: docs(include_str!("max_replicas_exceed_gpu_limit.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

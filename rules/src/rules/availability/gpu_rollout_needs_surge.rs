@@ -64,7 +64,7 @@ use super::replacement::{
 };
 use super::rollout::{Rollout, rollout};
 use super::serving::{is_owned, tell_autoscaler};
-use crate::rules::gpu::gpu_sharing_mismatch::CONFIG_MAP;
+use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu_room::{Room, room_for};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
@@ -73,8 +73,15 @@ use crate::workload::gang::{Members, demands};
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, is_accelerator};
 
 /// The pools with their limits, and the autoscalers that set the number of pods.
-const READS: [Kind; WORKLOAD_KINDS.len() + 5] =
-    with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, CONFIG_MAP, Kind::HPA, Kind::SCALED_OBJECT]);
+static READS: [Kind; SHARING_SOURCES.len() + 4 + WORKLOAD_KINDS.len()] = joined(
+    &SHARING_SOURCES,
+    &with_workloads::<{ 4 + WORKLOAD_KINDS.len() }>(&[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::HPA,
+        Kind::SCALED_OBJECT,
+    ]),
+);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-rollout-needs-surge",

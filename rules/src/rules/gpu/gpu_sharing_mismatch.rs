@@ -54,12 +54,17 @@ use crate::rules::gpu::{gpu_templates, label_of_nodes, sharing};
 use crate::rules::prelude::*;
 use crate::workload::devices::{devices_of, pod_devices};
 
-pub(in crate::rules) const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+/// What writes configurations of the device plugin: ConfigMaps, and the charts of the plugin and of the GPU Operator.
+pub(in crate::rules) const SHARING_SOURCES: [Kind; 3] =
+    [Kind::new("", "ConfigMap"), Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+
+static READS: [Kind; SHARING_SOURCES.len() + 2] =
+    joined(&SHARING_SOURCES, &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-mismatch",
     kinds: WORKLOAD_KINDS,
-    reads: &[CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_sharing_mismatch.rs")),
     check: Check::Object(check),
@@ -79,15 +84,12 @@ struct Sharing {
     renamed: bool,
 }
 
-/// What writes configurations of the device plugin.
-const HOLDERS: [Kind; 3] = [CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
-
 /// The ConfigMaps, and the charts that write some, that share GPUs.
 struct SharingConfigs;
 
 impl Predicate for SharingConfigs {
     const SLOT: QuerySlot = QuerySlot::SharingConfigs;
-    const KINDS: &'static [Kind] = &HOLDERS;
+    const KINDS: &'static [Kind] = &SHARING_SOURCES;
 
     fn is_satisfied(map: &Object) -> bool {
         let mut shares = false;
@@ -210,7 +212,7 @@ fn of_plugin<'a>(
     let (ObjectKey(map), None) = (near.next()?, near.next()) else {
         return None;
     };
-    let mut holders = HOLDERS.into_iter().flat_map(|kind| ctx.cluster().of(kind));
+    let mut holders = SHARING_SOURCES.into_iter().flat_map(|kind| ctx.cluster().of(kind));
     let map = holders.find(|known| known.ptr_eq(map))?;
     let selected = label_of_nodes(template, CONFIG_LABEL, ctx);
     let wanted = selected.as_deref();

@@ -42,7 +42,7 @@
 //! - <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html>
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
-use super::gpu_sharing_mismatch::{CONFIG_MAP, counts_shares};
+use super::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
@@ -52,18 +52,15 @@ use crate::workload::launcher::Launch;
 use crate::workload::server::is_one_process;
 use crate::workload::template::is_model_of_runtime;
 
+static READS: [Kind; SHARING_SOURCES.len() + 2 + RUNTIMES.len()] = joined(
+    &SHARING_SOURCES,
+    &joined::<{ 2 + RUNTIMES.len() }>(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS], &RUNTIMES),
+);
+
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-small",
     kinds: WORKLOAD_KINDS,
-    reads: &[
-        RUNTIMES[0],
-        RUNTIMES[1],
-        RUNTIMES[2],
-        RUNTIMES[3],
-        CONFIG_MAP,
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-    ],
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("shared_memory_small.rs")),
     check: Check::Object(check),

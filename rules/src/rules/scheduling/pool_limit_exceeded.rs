@@ -54,13 +54,13 @@
 
 use crate::fit::{BeyondLimits, Situation};
 use crate::rules::availability::serving::tell_autoscaler;
-use crate::rules::gpu::gpu_sharing_mismatch::{CONFIG_MAP, counts_shares};
+use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::static_pool_exceeded::is_on_pools;
-use crate::rules::scheduling::{AROUND_PODS, PLACING, is_scheduled, states_its_pods};
+use crate::rules::scheduling::{AROUND_PODS, is_scheduled, states_its_pods};
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
 
-static READS: [Kind; PLACING.len() + 3 + WORKLOAD_KINDS.len()] = joined(&AROUND_PODS, &[CONFIG_MAP]);
+static READS: [Kind; AROUND_PODS.len() + SHARING_SOURCES.len()] = joined(&AROUND_PODS, &SHARING_SOURCES);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-limit-exceeded",

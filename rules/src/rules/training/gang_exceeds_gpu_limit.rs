@@ -66,7 +66,7 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 
-use crate::rules::gpu::gpu_sharing_mismatch::CONFIG_MAP;
+use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu_room::{Room, room_for, unit};
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_owned};
@@ -75,13 +75,15 @@ use crate::workload::gang::{Demand, Members, demands, is_gang_scheduled, members
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 /// The pools, and the runtimes with the pod templates of TrainJobs.
-const READS: [Kind; 5] = [
-    Kind::NODE_POOL,
-    Kind::new("trainer.kubeflow.org", "TrainingRuntime"),
-    Kind::new("trainer.kubeflow.org", "ClusterTrainingRuntime"),
-    Kind::EC2_NODE_CLASS,
-    CONFIG_MAP,
-];
+static READS: [Kind; SHARING_SOURCES.len() + 4] = joined(
+    &SHARING_SOURCES,
+    &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::new("trainer.kubeflow.org", "TrainingRuntime"),
+        Kind::new("trainer.kubeflow.org", "ClusterTrainingRuntime"),
+    ],
+);
 
 const TRAIN_JOB: Kind = Kind::new("trainer.kubeflow.org", "TrainJob");
 const GROUP_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");

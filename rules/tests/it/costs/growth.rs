@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 28] = [
+const EXEMPT: [&str; 30] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
@@ -32,6 +32,8 @@ const EXEMPT: [&str; 28] = [
     // Rules that iterate over the pools that admit a workload or, if none does, search for the nearest miss.
     "gpu-rollout-needs-surge",
     "pod-fits-no-pool",
+    "pool-limit-exceeded",
+    "request-overflows-instance",
     "spread-exceeds-domains",
     "training-topology",
     // Rules on objects that a cluster has once: an exporter, the GPU Operator.
