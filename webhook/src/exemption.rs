@@ -72,7 +72,7 @@ const MADE_BY_KUBE_CONTROLLERS: &[(Kind, &[Kind])] = &[
     (Kind::DAEMON_SET, &[Kind::POD]),
     (Kind::JOB, &[Kind::POD]),
     (Kind::CRON_JOB, &[Kind::JOB]),
-    (Kind::new("", "ReplicationController"), &[Kind::POD]),
+    (Kind::REPLICATION_CONTROLLER, &[Kind::POD]),
     (Kind::POD, &[Kind::RESOURCE_CLAIM]),
 ];
 
@@ -82,28 +82,25 @@ const MADE_BY_OPERATORS: &[(Kind, &[Kind])] = &[
     (Kind::POD, &[Kind::STATEFUL_SET]),
     (Kind::SCALED_OBJECT, &[Kind::HPA]),
     (Kind::SCALED_JOB, &[Kind::JOB]),
-    (Kind::new("argoproj.io", "CronWorkflow"), &[Kind::new("argoproj.io", "Workflow")]),
-    (Kind::new("argoproj.io", "Rollout"), &[Kind::REPLICA_SET]),
-    (Kind::new("argoproj.io", "Workflow"), &[Kind::POD]),
-    (Kind::new("batch.volcano.sh", "Job"), &[Kind::POD]),
-    (Kind::new("jobset.x-k8s.io", "JobSet"), &[Kind::JOB]),
-    (Kind::new("kubeflow.org", "JAXJob"), &[Kind::POD]),
-    (Kind::new("kubeflow.org", "MPIJob"), &[Kind::POD, Kind::JOB]),
+    (Kind::new("argoproj.io", "CronWorkflow"), &[Kind::ARGO_WORKFLOW]),
+    (Kind::ROLLOUT, &[Kind::REPLICA_SET]),
+    (Kind::ARGO_WORKFLOW, &[Kind::POD]),
+    (Kind::VOLCANO_JOB, &[Kind::POD]),
+    (Kind::JOB_SET, &[Kind::JOB]),
+    (Kind::JAX_JOB, &[Kind::POD]),
+    (Kind::MPI_JOB, &[Kind::POD, Kind::JOB]),
     (Kind::new("kubeflow.org", "Notebook"), &[Kind::STATEFUL_SET]),
-    (Kind::new("kubeflow.org", "PaddleJob"), &[Kind::POD]),
-    (Kind::new("kubeflow.org", "PyTorchJob"), &[Kind::POD]),
-    (Kind::new("kubeflow.org", "TFJob"), &[Kind::POD]),
-    (Kind::new("kubeflow.org", "XGBoostJob"), &[Kind::POD]),
-    (Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"), &[Kind::STATEFUL_SET]),
-    (Kind::new("ray.io", "RayCluster"), &[Kind::POD]),
-    (Kind::new("ray.io", "RayJob"), &[Kind::new("ray.io", "RayCluster"), Kind::JOB]),
-    (Kind::new("ray.io", "RayService"), &[Kind::new("ray.io", "RayCluster")]),
-    (
-        Kind::new("serving.kserve.io", "InferenceService"),
-        &[Kind::DEPLOYMENT, Kind::HPA, Kind::SCALED_OBJECT, Kind::new("serving.knative.dev", "Service")],
-    ),
+    (Kind::PADDLE_JOB, &[Kind::POD]),
+    (Kind::PYTORCH_JOB, &[Kind::POD]),
+    (Kind::TF_JOB, &[Kind::POD]),
+    (Kind::XGBOOST_JOB, &[Kind::POD]),
+    (Kind::LEADER_WORKER_SET, &[Kind::STATEFUL_SET]),
+    (Kind::RAY_CLUSTER, &[Kind::POD]),
+    (Kind::RAY_JOB, &[Kind::RAY_CLUSTER, Kind::JOB]),
+    (Kind::RAY_SERVICE, &[Kind::RAY_CLUSTER]),
+    (Kind::INFERENCE_SERVICE, &[Kind::DEPLOYMENT, Kind::HPA, Kind::SCALED_OBJECT, Kind::KNATIVE_SERVICE]),
     (Kind::new("sparkoperator.k8s.io", "SparkApplication"), &[Kind::POD]),
-    (Kind::new("trainer.kubeflow.org", "TrainJob"), &[Kind::new("jobset.x-k8s.io", "JobSet")]),
+    (Kind::TRAIN_JOB, &[Kind::JOB_SET]),
 ];
 
 /// Both tables.
@@ -364,7 +361,7 @@ mod tests {
     fn an_owner_counts_for_operators_that_make_the_kind_and_know_the_uid() {
         let mut cluster = Cluster::new(true);
         let mut derived = DerivedOwners::default();
-        derived.insert(Kind::new("jobset.x-k8s.io", "JobSet"), "ml".into(), "web-1".into(), "7e1a".into());
+        derived.insert(Kind::JOB_SET, "ml".into(), "web-1".into(), "7e1a".into());
         let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledJob",
             "metadata": {"name": "train", "namespace": "ml", "uid": "90ab"}, "spec": {}});
         cluster.apply(Object::from_json(&scaled).unwrap());

@@ -14,11 +14,8 @@ use crate::workload::template::Template;
 
 /// The label of an object that names its LocalQueue.
 pub(crate) const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
-pub(crate) const LOCAL_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "LocalQueue");
-pub(crate) const CLUSTER_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "ClusterQueue");
-pub(crate) const RESOURCE_FLAVOR: Kind = Kind::new("kueue.x-k8s.io", "ResourceFlavor");
 /// The kinds that are read for queued pods.
-pub(crate) const QUEUE_KINDS: [Kind; 3] = [LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR];
+pub(crate) const QUEUE_KINDS: [Kind; 3] = [Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE, Kind::RESOURCE_FLAVOR];
 
 /// What a queue adds to pods.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -64,8 +61,8 @@ fn additions(template: &Template<'_>, cluster: &Cluster) -> Option<Queued> {
         Lookup::Found(found) if cluster.pairs(object, found) && !found.is_partial() => Some(found),
         _ => None,
     };
-    let local = find(LOCAL_QUEUE, object.namespace_or_default(), queue_name(template).text()?)?;
-    let queue = find(CLUSTER_QUEUE, "default", local.path(&["spec", "clusterQueue"]).text()?)?;
+    let local = find(Kind::LOCAL_QUEUE, object.namespace_or_default(), queue_name(template).text()?)?;
+    let queue = find(Kind::CLUSTER_QUEUE, "default", local.path(&["spec", "clusterQueue"]).text()?)?;
     let spec = queue.get("spec");
     // A ProvisioningRequest, or another cluster, decides where the pods run.
     if spec.get("admissionChecks").is_set()
@@ -84,7 +81,7 @@ fn additions(template: &Template<'_>, cluster: &Cluster) -> Option<Queued> {
         let flavors: Vec<Node<'_>> = group.get("flavors").items().collect();
         is_certain &= flavors.len() == 1;
         for flavor in flavors {
-            let flavor = find(RESOURCE_FLAVOR, "default", flavor.get("name").text()?)?;
+            let flavor = find(Kind::RESOURCE_FLAVOR, "default", flavor.get("name").text()?)?;
             let spec = flavor.get("spec");
             for (key, value) in spec.get("nodeLabels").entries() {
                 all.node_selector.push((key.to_owned(), value.text()?.to_owned()));
@@ -109,7 +106,7 @@ fn requested(template: &Template<'_>) -> Vec<String> {
 
 /// Whether a flavor of the cluster has a toleration of the taint, or no flavor is known.
 pub(crate) fn may_tolerate(cluster: &Cluster, tolerates: impl Fn(&Toleration) -> bool) -> bool {
-    let mut flavors = cluster.of(RESOURCE_FLAVOR).peekable();
+    let mut flavors = cluster.of(Kind::RESOURCE_FLAVOR).peekable();
     flavors.peek().is_none()
         || flavors.any(|flavor: &Object| {
             let list = flavor.path(&["spec", "tolerations"]);

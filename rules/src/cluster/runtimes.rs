@@ -17,14 +17,13 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
-pub(crate) const SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ServingRuntime");
-const CLUSTER_SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ClusterServingRuntime");
-const TRAINING_RUNTIME: Kind = Kind::new("trainer.kubeflow.org", "TrainingRuntime");
-const CLUSTER_TRAINING_RUNTIME: Kind = Kind::new("trainer.kubeflow.org", "ClusterTrainingRuntime");
-
 /// What a rule reads that is run on completed workloads.
-pub(crate) const RUNTIMES: [Kind; 4] =
-    [SERVING_RUNTIME, CLUSTER_SERVING_RUNTIME, TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME];
+pub(crate) const RUNTIMES: [Kind; 4] = [
+    Kind::SERVING_RUNTIME,
+    Kind::CLUSTER_SERVING_RUNTIME,
+    Kind::TRAINING_RUNTIME,
+    Kind::CLUSTER_TRAINING_RUNTIME,
+];
 
 /// A workload as its controller completes it.
 pub(crate) struct Completed {
@@ -135,10 +134,10 @@ fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
     let reference = object.path(&["spec", "runtimeRef"]);
     let name = reference.get("name").text()?;
     let kind = match reference.get("kind").text().unwrap_or("ClusterTrainingRuntime") {
-        "TrainingRuntime" => TRAINING_RUNTIME,
-        _ => CLUSTER_TRAINING_RUNTIME,
+        "TrainingRuntime" => Kind::TRAINING_RUNTIME,
+        _ => Kind::CLUSTER_TRAINING_RUNTIME,
     };
-    let namespace = if kind == TRAINING_RUNTIME { object.namespace_or_default() } else { "default" };
+    let namespace = if kind == Kind::TRAINING_RUNTIME { object.namespace_or_default() } else { "default" };
     let runtime = runtime(object, cluster, kind, namespace, name)?;
     let mut value = object.root().to_json();
     let trainer = value["spec"]["trainer"].clone();
@@ -283,8 +282,8 @@ fn runtime_of_model(
     let named = model.get("runtime");
     if named.is_set() {
         let name = named.text()?;
-        let found = runtime(object, cluster, SERVING_RUNTIME, namespace, name)
-            .or_else(|| runtime(object, cluster, CLUSTER_SERVING_RUNTIME, "default", name));
+        let found = runtime(object, cluster, Kind::SERVING_RUNTIME, namespace, name)
+            .or_else(|| runtime(object, cluster, Kind::CLUSTER_SERVING_RUNTIME, "default", name));
         return found.map(Some).or_else(|| if name == PUBLISHED.0 { implied() } else { None });
     }
     // KServe looks for one by the format.
@@ -299,8 +298,8 @@ fn runtime_of_model(
                 .all(|field| other.path(&["spec", field]).bool() != Some(true))
             && (formats.is_unknown() || formats.items().any(fits))
     };
-    let of_namespace = cluster.in_namespace(SERVING_RUNTIME, namespace);
-    let mut found = of_namespace.chain(cluster.of(CLUSTER_SERVING_RUNTIME)).filter(selects);
+    let of_namespace = cluster.in_namespace(Kind::SERVING_RUNTIME, namespace);
+    let mut found = of_namespace.chain(cluster.of(Kind::CLUSTER_SERVING_RUNTIME)).filter(selects);
     match (found.next(), found.next()) {
         (None, _) => implied(),
         (Some(only), None) if !only.path(&["spec", "supportedModelFormats"]).has_unknown() => {

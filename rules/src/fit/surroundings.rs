@@ -15,11 +15,9 @@ use crate::tree::node::Node;
 use crate::workload::selector::matches;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
-const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
-const VOLUME: Kind = Kind::new("", "PersistentVolume");
-const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
 /// The kinds that are read for volumes.
-pub(crate) const VOLUME_KINDS: [Kind; 3] = [CLAIM, VOLUME, STORAGE_CLASS];
+pub(crate) const VOLUME_KINDS: [Kind; 3] =
+    [Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS];
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// The alternatives that a volume leaves, each with requirements that must all be met. Empty: it requires nothing.
@@ -136,7 +134,7 @@ fn claims(template: &Template<'_>, cluster: &Cluster) -> Vec<Claimed> {
 }
 
 fn named_claim(name: &str, namespace: &str, cluster: &Cluster) -> Claimed {
-    let claim = match look_up(cluster, CLAIM, namespace, name) {
+    let claim = match look_up(cluster, Kind::PERSISTENT_VOLUME_CLAIM, namespace, name) {
         Lookup::Found(claim) => claim,
         Lookup::Missing => {
             return Claimed::Fault(format!("the PersistentVolumeClaim `{name}` does not exist"));
@@ -176,7 +174,9 @@ pub(super) fn places(template: &Template<'_>, cluster: &Cluster) -> Vec<Place> {
     let mut claims: Vec<Node<'_>> = Vec::new();
     for volume in template.spec.get("volumes").items() {
         let named = volume.path(&["persistentVolumeClaim", "claimName"]);
-        let claim = named.text().map(|name| look_up(cluster, CLAIM, object.namespace_or_default(), name));
+        let claim = named
+            .text()
+            .map(|name| look_up(cluster, Kind::PERSISTENT_VOLUME_CLAIM, object.namespace_or_default(), name));
         match claim {
             Some(Lookup::Found(claim)) => claims.push(claim.get("spec")),
             _ => claims.push(volume.path(&["ephemeral", "volumeClaimTemplate", "spec"])),
@@ -185,9 +185,11 @@ pub(super) fn places(template: &Template<'_>, cluster: &Cluster) -> Vec<Place> {
     claims.extend(object.path(&["spec", "volumeClaimTemplates"]).items().map(|claim| claim.get("spec")));
     let place = |claim: Node<'_>| {
         let (kind, name, path) = match claim.get("volumeName").text().filter(|name| !name.is_empty()) {
-            Some(volume) => (VOLUME, volume.to_owned(), &["spec", "nodeAffinity"] as &[&str]),
+            Some(volume) => {
+                (Kind::PERSISTENT_VOLUME, volume.to_owned(), &["spec", "nodeAffinity"] as &[&str])
+            }
             None => (
-                STORAGE_CLASS,
+                Kind::STORAGE_CLASS,
                 claim.get("storageClassName").text()?.to_owned(),
                 &["allowedTopologies"] as &[&str],
             ),
@@ -201,7 +203,7 @@ pub(super) fn places(template: &Template<'_>, cluster: &Cluster) -> Vec<Place> {
 
 /// A claim that is bound to a volume: the terms of its node affinity are alternatives.
 fn bound(name: &str, cluster: &Cluster) -> Claimed {
-    let volume = match look_up(cluster, VOLUME, "default", name) {
+    let volume = match look_up(cluster, Kind::PERSISTENT_VOLUME, "default", name) {
         Lookup::Found(volume) => volume,
         Lookup::Missing => return Claimed::Fault(format!("the PersistentVolume `{name}` does not exist")),
         Lookup::Unknown => return Claimed::Unknown,
@@ -248,7 +250,7 @@ fn values(node: &Node<'_>) -> Option<Vec<String>> {
 fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
     let name = spec.get("storageClassName");
     let class = match name.text() {
-        Some(name) if !name.is_empty() => match look_up(cluster, STORAGE_CLASS, "default", name) {
+        Some(name) if !name.is_empty() => match look_up(cluster, Kind::STORAGE_CLASS, "default", name) {
             Lookup::Found(class) => class,
             Lookup::Missing => return Claimed::Fault(format!("the StorageClass `{name}` does not exist")),
             Lookup::Unknown => return Claimed::Unknown,
@@ -260,7 +262,7 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
             let is_default = |class: &&Object| {
                 class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
             };
-            match cluster.of(STORAGE_CLASS).find(is_default) {
+            match cluster.of(Kind::STORAGE_CLASS).find(is_default) {
                 Some(class) => class,
                 None if cluster.is_complete() => {
                     let text = "its volume has no StorageClass, and there is no default one";

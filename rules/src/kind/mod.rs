@@ -46,7 +46,7 @@ impl Kind {
     pub(crate) const NODE: Kind = Kind::new("", "Node");
     pub const NAMESPACE: Kind = Kind::new("", "Namespace");
     pub const RUNTIME_CLASS: Kind = Kind::new("node.k8s.io", "RuntimeClass");
-    pub(crate) const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
+    pub const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
     pub(crate) const VPA: Kind = Kind::new("autoscaling.k8s.io", "VerticalPodAutoscaler");
     pub(crate) const CANARY: Kind = Kind::new("flagger.app", "Canary");
     pub(crate) const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
@@ -69,6 +69,57 @@ impl Kind {
         Kind::new("admissionregistration.k8s.io", "ValidatingAdmissionPolicy");
     pub(crate) const MUTATING_ADMISSION_POLICY: Kind =
         Kind::new("admissionregistration.k8s.io", "MutatingAdmissionPolicy");
+    pub const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+    pub(crate) const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
+    pub(crate) const PERSISTENT_VOLUME: Kind = Kind::new("", "PersistentVolume");
+    pub(crate) const PERSISTENT_VOLUME_CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
+    pub const REPLICATION_CONTROLLER: Kind = Kind::new("", "ReplicationController");
+    pub(crate) const SECRET: Kind = Kind::new("", "Secret");
+    pub const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
+    pub const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
+    pub(crate) const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
+    pub(crate) const ARGO_APPLICATION_SET: Kind = Kind::new("argoproj.io", "ApplicationSet");
+    pub const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
+    pub const ARGO_WORKFLOW: Kind = Kind::new("argoproj.io", "Workflow");
+    pub const VOLCANO_JOB: Kind = Kind::new("batch.volcano.sh", "Job");
+    pub(crate) const GRAFANA_DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
+    pub const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
+    pub const JAX_JOB: Kind = Kind::new("kubeflow.org", "JAXJob");
+    pub const MPI_JOB: Kind = Kind::new("kubeflow.org", "MPIJob");
+    pub const PADDLE_JOB: Kind = Kind::new("kubeflow.org", "PaddleJob");
+    pub const PYTORCH_JOB: Kind = Kind::new("kubeflow.org", "PyTorchJob");
+    pub const TF_JOB: Kind = Kind::new("kubeflow.org", "TFJob");
+    pub const XGBOOST_JOB: Kind = Kind::new("kubeflow.org", "XGBoostJob");
+    pub(crate) const CLUSTER_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "ClusterQueue");
+    pub(crate) const LOCAL_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "LocalQueue");
+    pub(crate) const RESOURCE_FLAVOR: Kind = Kind::new("kueue.x-k8s.io", "ResourceFlavor");
+    pub(crate) const FLUX_KUSTOMIZATION: Kind = Kind::new("kustomize.toolkit.fluxcd.io", "Kustomization");
+    pub const LEADER_WORKER_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
+    pub(crate) const POD_MONITOR: Kind = Kind::new("monitoring.coreos.com", "PodMonitor");
+    pub(crate) const PROBE: Kind = Kind::new("monitoring.coreos.com", "Probe");
+    pub(crate) const PROMETHEUS: Kind = Kind::new("monitoring.coreos.com", "Prometheus");
+    pub(crate) const PROMETHEUS_RULE: Kind = Kind::new("monitoring.coreos.com", "PrometheusRule");
+    pub(crate) const SCRAPE_CONFIG: Kind = Kind::new("monitoring.coreos.com", "ScrapeConfig");
+    pub(crate) const SERVICE_MONITOR: Kind = Kind::new("monitoring.coreos.com", "ServiceMonitor");
+    pub(crate) const CLUSTER_POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
+    pub(crate) const OPENTELEMETRY_COLLECTOR: Kind = Kind::new("opentelemetry.io", "OpenTelemetryCollector");
+    pub(crate) const VM_AGENT: Kind = Kind::new("operator.victoriametrics.com", "VMAgent");
+    pub(crate) const VM_ALERT: Kind = Kind::new("operator.victoriametrics.com", "VMAlert");
+    pub(crate) const VM_RULE: Kind = Kind::new("operator.victoriametrics.com", "VMRule");
+    pub(crate) const VM_SINGLE: Kind = Kind::new("operator.victoriametrics.com", "VMSingle");
+    pub const RAY_CLUSTER: Kind = Kind::new("ray.io", "RayCluster");
+    pub const RAY_JOB: Kind = Kind::new("ray.io", "RayJob");
+    pub const RAY_SERVICE: Kind = Kind::new("ray.io", "RayService");
+    pub const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
+    pub(crate) const CLUSTER_SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ClusterServingRuntime");
+    pub const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
+    pub(crate) const SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ServingRuntime");
+    pub(crate) const CLUSTER_TRAINING_RUNTIME: Kind =
+        Kind::new("trainer.kubeflow.org", "ClusterTrainingRuntime");
+    pub const TRAIN_JOB: Kind = Kind::new("trainer.kubeflow.org", "TrainJob");
+    pub(crate) const TRAINING_RUNTIME: Kind = Kind::new("trainer.kubeflow.org", "TrainingRuntime");
+    /// The Machine of Karpenter before v0.32, now a NodeClaim.
+    pub(crate) const MACHINE: Kind = Kind::new("karpenter.sh", "Machine");
     /// The Provisioner of Karpenter before v0.33.
     pub(crate) const PROVISIONER: Kind = Kind::new("karpenter.sh", "Provisioner");
     /// The AWSNodeTemplate of Karpenter before v0.33.

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::cluster::Cluster;
-use crate::cluster::runtimes::SERVING_RUNTIME;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement_list::RequirementList;
@@ -367,7 +366,7 @@ impl Rule {
 
     /// Whether it is run on workloads as their controllers complete them: it declares that it reads their runtimes.
     pub(crate) fn is_for_completed(&self) -> bool {
-        self.reads.contains(&SERVING_RUNTIME)
+        self.reads.contains(&Kind::SERVING_RUNTIME)
     }
 
     /// Whether it may read other objects. A rule for all kinds may read those of the kind that it runs for.

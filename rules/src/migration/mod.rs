@@ -49,7 +49,7 @@ pub(crate) fn convert(object: &Object, cluster: &Cluster) -> Result<Fix, Convers
 /// The fix that converts an object of an old API of Karpenter to `v1`, or the reason why there is none. `None` for all
 /// other objects, and before Karpenter 1.0, which has no `v1`.
 pub fn conversion(object: &Object, cluster: &Cluster, platform: &Platform) -> Option<Result<Fix, String>> {
-    const OLD: [Kind; 3] = [Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE, Kind::new("karpenter.sh", "Machine")];
+    const OLD: [Kind; 3] = [Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE, Kind::MACHINE];
     const CURRENT: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
     let is_any = |kinds: &[Kind]| kinds.iter().any(|kind| object.is(*kind));
     let version = object.version();

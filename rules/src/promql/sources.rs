@@ -14,16 +14,14 @@ use crate::steps;
 use crate::tree::node::{Node, NodeId};
 use crate::tree::scalar::Scalar;
 
-pub(crate) const PROMETHEUS_RULE: Kind = Kind::new("monitoring.coreos.com", "PrometheusRule");
-/// VictoriaMetrics rules, in MetricsQL.
-pub(crate) const VM_RULE: Kind = Kind::new("operator.victoriametrics.com", "VMRule");
-/// A ConfigMap that may contain dashboards or rule files.
-pub(crate) const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-/// A dashboard as an object.
-pub(crate) const DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
-
-pub(crate) const QUERY_KINDS: [Kind; 6] =
-    [PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB, CONFIG_MAP, DASHBOARD];
+pub(crate) const QUERY_KINDS: [Kind; 6] = [
+    Kind::PROMETHEUS_RULE,
+    Kind::VM_RULE,
+    Kind::SCALED_OBJECT,
+    Kind::SCALED_JOB,
+    Kind::CONFIG_MAP,
+    Kind::GRAFANA_DASHBOARD,
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryPlace {
@@ -88,15 +86,15 @@ fn collect(object: &Object) -> Vec<Query> {
             let other_dialect = metadata.get("serverAddress").text().is_some_and(is_victoria_metrics);
             push(&metadata.get("query"), QueryPlace::Trigger, other_dialect, &mut out);
         }
-    } else if object.is(PROMETHEUS_RULE) || object.is(VM_RULE) {
+    } else if object.is(Kind::PROMETHEUS_RULE) || object.is(Kind::VM_RULE) {
         for group in object.path(&["spec", "groups"]).items() {
             for rule in group.get("rules").items() {
                 let is_record = rule.get("record").is_set();
                 let place = if is_record { QueryPlace::Record } else { QueryPlace::Alert };
-                push(&rule.get("expr"), place, object.is(VM_RULE), &mut out);
+                push(&rule.get("expr"), place, object.is(Kind::VM_RULE), &mut out);
             }
         }
-    } else if object.is(CONFIG_MAP) {
+    } else if object.is(Kind::CONFIG_MAP) {
         let other_dialect = is_victoria_metrics(object.name()) || object.name().contains("vmalert");
         for (name, text) in object.get("data").entries() {
             if name.ends_with(".json") {
@@ -105,7 +103,7 @@ fn collect(object: &Object) -> Vec<Query> {
                 rule_file(&text, other_dialect, &mut out);
             }
         }
-    } else if object.is(DASHBOARD) {
+    } else if object.is(Kind::GRAFANA_DASHBOARD) {
         dashboard(&object.path(&["spec", "json"]), &mut out);
     }
     // The list is kept, and mostly has one entry.

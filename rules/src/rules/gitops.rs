@@ -5,9 +5,6 @@ use crate::lint::context::Context;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-pub(super) const ARGO_APPLICATION_SET: Kind = Kind::new("argoproj.io", "ApplicationSet");
-pub(super) const FLUX_KUSTOMIZATION: Kind = Kind::new("kustomize.toolkit.fluxcd.io", "Kustomization");
-
 /// What a GitOps controller does about a field of an object that it applies.
 pub(super) struct Delivery<'a> {
     /// The Application, ApplicationSet or Kustomization.
@@ -22,17 +19,17 @@ pub(super) struct Delivery<'a> {
 pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>) -> Option<Delivery<'a>> {
     let file = object.origin()?.source.path();
     let cluster = ctx.cluster();
-    let applications = cluster.of(Kind::ARGO_APPLICATION).chain(cluster.of(ARGO_APPLICATION_SET));
+    let applications = cluster.of(Kind::ARGO_APPLICATION).chain(cluster.of(Kind::ARGO_APPLICATION_SET));
     let applications = applications.filter(|app| {
         let spec = spec_of(app);
         let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
         sources.into_iter().any(|source| holds(&source.get("path"), file))
     });
     let kustomizations =
-        cluster.of(FLUX_KUSTOMIZATION).filter(|one| holds(&one.path(&["spec", "path"]), file));
+        cluster.of(Kind::FLUX_KUSTOMIZATION).filter(|one| holds(&one.path(&["spec", "path"]), file));
     let mut all = applications.chain(kustomizations);
     let (by, None) = (all.next()?, all.next()) else { return None };
-    if by.is(FLUX_KUSTOMIZATION) {
+    if by.is(Kind::FLUX_KUSTOMIZATION) {
         let is_suspended = by.path(&["spec", "suspend"]).bool() == Some(true);
         return Some(Delivery { by, ignores: false, heals: !is_suspended });
     }
@@ -45,7 +42,7 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
 /// Whether an ApplicationSet whose folders are not known, because a generator names them, may apply an object, and
 /// leaves the field to others.
 pub(super) fn may_be_ignored(object: &Object, field: &[&str], ctx: &Context<'_>) -> bool {
-    ctx.cluster().of(ARGO_APPLICATION_SET).any(|set| {
+    ctx.cluster().of(Kind::ARGO_APPLICATION_SET).any(|set| {
         let spec = spec_of(set);
         let mut sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
         sources.any(|source| source.get("path").raw_text().is_some_and(|path| path.contains("{{")))
@@ -56,7 +53,7 @@ pub(super) fn may_be_ignored(object: &Object, field: &[&str], ctx: &Context<'_>)
 /// The specification of an Application, or of those that an ApplicationSet makes.
 fn spec_of(object: &Object) -> Node<'_> {
     let spec = object.get("spec");
-    if object.is(ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec }
+    if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec }
 }
 
 /// Whether Argo CD leaves a field of an object as it is, also when it applies the object.

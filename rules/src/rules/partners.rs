@@ -11,16 +11,9 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::workload::template::templates;
 
-pub(super) const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
-
 /// The kinds that KEDA scales and whose pods it reads.
-pub(super) const SCALED: [Kind; 5] = [
-    Kind::DEPLOYMENT,
-    Kind::STATEFUL_SET,
-    Kind::REPLICA_SET,
-    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    Kind::new("argoproj.io", "Rollout"),
-];
+pub(super) const SCALED: [Kind; 5] =
+    [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::REPLICA_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
 
 /// The autoscalers of a workload.
 pub(super) fn autoscalers(workload: &Object, cluster: &Cluster) -> Vec<Object> {
@@ -99,7 +92,7 @@ pub(super) fn around_scaler(_: &Object, scaler: &Object, cluster: &Cluster) -> V
         }
     }
     found.extend(services_asked(scaler).iter().flat_map(|name| named(Kind::SERVICE, name)));
-    found.extend(cluster.in_namespace(LIMIT_RANGE, namespace).cloned());
+    found.extend(cluster.in_namespace(Kind::LIMIT_RANGE, namespace).cloned());
     found
 }
 

@@ -15,8 +15,6 @@ use crate::files::kustomization::removed_by_patch;
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 const KUSTOMIZATION: Kind = Kind::new(GROUP, "Kustomization");
 const GIT_REPOSITORY: Kind = Kind::new("source.toolkit.fluxcd.io", "GitRepository");
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
 const FLUX_INSTANCE: Kind = Kind::new(FLUX_OPERATOR, "FluxInstance");
 
 const ARTIFACT_GENERATOR: Kind = Kind::new("source.extensions.fluxcd.io", "ArtifactGenerator");
@@ -79,7 +77,7 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) 
 /// The releases of charts of the input.
 pub(super) fn releases(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Release> {
     let repositories = Repositories::of(found);
-    let releases = found.iter().filter(|one| one.object.is(HELM_RELEASE));
+    let releases = found.iter().filter(|one| one.object.is(Kind::HELM_RELEASE));
     releases.filter_map(|one| release(checkout, &repositories, one)).collect()
 }
 
@@ -126,7 +124,9 @@ fn add_values_from(release: &mut Release, checkout: &Checkout<'_, '_>, from: &No
     let name = from.get("name").text().unwrap_or_default();
     let key = from.get("valuesKey").text().unwrap_or("values.yaml");
     let is_it = |other: &&Object| {
-        other.is(CONFIG_MAP) && other.name() == name && other.id().namespace() == object.id().namespace()
+        other.is(Kind::CONFIG_MAP)
+            && other.name() == name
+            && other.id().namespace() == object.id().namespace()
     };
     let is_config_map = from.get("kind").text() == Some("ConfigMap") && !from.get("targetPath").is_set();
     let mut found = checkout.files.list.iter().flat_map(|file| file.objects).filter(is_it);

@@ -11,9 +11,6 @@ use super::item::{ItemKind, Values};
 /// Maximum number of names in the list.
 const MAX_NAMES: usize = 1_000;
 
-const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
-const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
-
 pub(super) fn kind_named(cursor: &Cursor<'_>, node: usize) -> Option<Kind> {
     let beside = |name: &str| cursor.beside(node, 1, name);
     match cursor.pattern().as_slice() {
@@ -30,9 +27,9 @@ pub(super) fn kind_named(cursor: &Cursor<'_>, node: usize) -> Option<Kind> {
                 .map(|info| info.kind)
                 .find(|known| known.kind == kind && group.is_none_or(|group| group == known.group))
         }
-        [.., "priorityClassName"] => Some(PRIORITY_CLASS),
+        [.., "priorityClassName"] => Some(Kind::PRIORITY_CLASS),
         [.., "runtimeClassName"] => Some(Kind::RUNTIME_CLASS),
-        [.., "serviceAccountName"] => Some(SERVICE_ACCOUNT),
+        [.., "serviceAccountName"] => Some(Kind::SERVICE_ACCOUNT),
         [.., "resourceClaimTemplateName"] => Some(Kind::RESOURCE_CLAIM_TEMPLATE),
         [.., "resourceClaimName"] => Some(Kind::RESOURCE_CLAIM),
         [.., "deviceClassName"] => Some(Kind::DEVICE_CLASS),
@@ -46,7 +43,7 @@ pub(super) fn kind_named(cursor: &Cursor<'_>, node: usize) -> Option<Kind> {
 
 /// Adds the names of the objects of a kind: those in the object's namespace, if the kind is namespaced.
 pub(super) fn names(cursor: &Cursor<'_>, kind: Kind, values: &mut Values) {
-    let is_namespaced = kind == SERVICE_ACCOUNT || kind.info().is_some_and(|info| info.namespaced);
+    let is_namespaced = kind == Kind::SERVICE_ACCOUNT || kind.info().is_some_and(|info| info.namespaced);
     let mut found: BTreeSet<&str> = BTreeSet::new();
     if is_namespaced {
         for (cluster, namespace) in cursor.namespaces() {
@@ -68,7 +65,7 @@ pub(super) fn names(cursor: &Cursor<'_>, kind: Kind, values: &mut Values) {
 
 /// Objects that exist in a cluster without a manifest.
 fn always_there(kind: Kind) -> &'static [(&'static str, &'static str)] {
-    if kind == PRIORITY_CLASS {
+    if kind == Kind::PRIORITY_CLASS {
         return &[("system-node-critical", "built in, the highest"), ("system-cluster-critical", "built in")];
     }
     if kind == Kind::DEVICE_CLASS {

@@ -6,8 +6,6 @@ use gpulint_rules::workload::dra;
 use gpulint_rules::workload::template::templates;
 use gpulint_rules::{Node, Object};
 
-const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
-const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
 const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// A field that names an object.
@@ -38,7 +36,7 @@ impl<'o> References<'o> {
         let Some(name) = node.text().filter(|name| !name.is_empty()) else {
             return;
         };
-        let is_namespaced = kind == SERVICE_ACCOUNT || kind.info().is_some_and(|info| info.namespaced);
+        let is_namespaced = kind == Kind::SERVICE_ACCOUNT || kind.info().is_some_and(|info| info.namespaced);
         let namespace = if is_namespaced { self.object.id().namespace_or_default() } else { "default" };
         self.out.push(Reference {
             node: node.clone(),
@@ -122,9 +120,9 @@ fn pools_in<'o>(expressions: &Node<'o>, found: &mut References<'o>) {
 }
 
 fn pods<'o>(spec: &Node<'o>, found: &mut References<'o>) {
-    found.name(PRIORITY_CLASS, &spec.get("priorityClassName"));
+    found.name(Kind::PRIORITY_CLASS, &spec.get("priorityClassName"));
     found.name(Kind::RUNTIME_CLASS, &spec.get("runtimeClassName"));
-    found.name(SERVICE_ACCOUNT, &spec.get("serviceAccountName"));
+    found.name(Kind::SERVICE_ACCOUNT, &spec.get("serviceAccountName"));
     for claim in spec.get("resourceClaims").items() {
         found.named(Kind::RESOURCE_CLAIM_TEMPLATE, &claim.get("resourceClaimTemplateName"), &claim);
         found.named(Kind::RESOURCE_CLAIM, &claim.get("resourceClaimName"), &claim);
@@ -161,9 +159,9 @@ pub(super) fn kinds_that_name(target: &Object) -> &'static [Kind] {
         return &[Kind::STATEFUL_SET];
     }
     let by_pods = [
-        PRIORITY_CLASS,
+        Kind::PRIORITY_CLASS,
         Kind::RUNTIME_CLASS,
-        SERVICE_ACCOUNT,
+        Kind::SERVICE_ACCOUNT,
         Kind::RESOURCE_CLAIM_TEMPLATE,
         Kind::RESOURCE_CLAIM,
     ];

@@ -484,7 +484,7 @@ mod tests {
             "metadata": {"name": "llm", "namespace": "x", "uid": "7e1a",
                 "ownerReferences": owned_by("TrainJob", "trainer.kubeflow.org/v1alpha1", "llm", "90ab")},
             "spec": {}});
-        let kind = Kind::new("jobset.x-k8s.io", "JobSet");
+        let kind = Kind::JOB_SET;
         cache.handle(kind, Event::Init);
         cache.handle(kind, Event::InitApply(Draft::of(&job_set)));
         cache.handle(kind, Event::InitDone);

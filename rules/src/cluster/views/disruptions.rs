@@ -104,8 +104,7 @@ pub(crate) fn never_allows_eviction(pdb: &Object, cluster: &Cluster) -> bool {
 /// Whether the pods of a workload belong to a Job, which has no `scale` subresource: the disruption controller then
 /// cannot compute `maxUnavailable` and percentages.
 pub(crate) fn runs_as_job(workload: &Object) -> bool {
-    const JOBS: [Kind; 4] =
-        [Kind::JOB, Kind::CRON_JOB, Kind::SCALED_JOB, Kind::new("jobset.x-k8s.io", "JobSet")];
+    const JOBS: [Kind; 4] = [Kind::JOB, Kind::CRON_JOB, Kind::SCALED_JOB, Kind::JOB_SET];
     JOBS.iter().any(|kind| workload.is(*kind))
 }
 

@@ -4,10 +4,7 @@ use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
 
-pub(crate) const PROMETHEUS_RULE_KINDS: [Kind; 2] = [
-    Kind::new("monitoring.coreos.com", "PrometheusRule"),
-    Kind::new("operator.victoriametrics.com", "VMRule"),
-];
+pub(crate) const PROMETHEUS_RULE_KINDS: [Kind; 2] = [Kind::PROMETHEUS_RULE, Kind::VM_RULE];
 
 pub(crate) struct RecordingRules;
 

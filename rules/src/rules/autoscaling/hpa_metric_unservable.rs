@@ -40,7 +40,6 @@ use crate::cluster::query::QuerySlot;
 use crate::cluster::versions::Fact;
 use crate::cluster::views::Predicate;
 use crate::keda::ellipsize;
-use crate::promql::sources::CONFIG_MAP;
 use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
 use crate::rules::prelude::*;
 
@@ -49,11 +48,11 @@ const READS: [Kind; 8] = [
     Kind::DEPLOYMENT,
     Kind::STATEFUL_SET,
     Kind::REPLICA_SET,
-    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    Kind::new("argoproj.io", "Rollout"),
+    Kind::LEADER_WORKER_SET,
+    Kind::ROLLOUT,
     Kind::HELM_RELEASE,
     Kind::ARGO_APPLICATION,
-    CONFIG_MAP,
+    Kind::CONFIG_MAP,
 ];
 
 pub(crate) static RULE: Rule = Rule {
@@ -115,7 +114,7 @@ fn keda(object: &Object, metric: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
 }
 
 /// The kinds of objects that show a metrics adapter.
-const ADAPTERS: [Kind; 4] = [Kind::DEPLOYMENT, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, CONFIG_MAP];
+const ADAPTERS: [Kind; 4] = [Kind::DEPLOYMENT, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::CONFIG_MAP];
 
 /// The objects that may be, or install, a metrics adapter.
 struct MetricsAdapters;
@@ -127,7 +126,7 @@ impl Predicate for MetricsAdapters {
     fn is_satisfied(object: &Object) -> bool {
         let spec = object.get("spec");
         let says = |node: Node<'_>| node.text().is_some_and(|text| text.contains("adapter"));
-        if object.is(CONFIG_MAP) {
+        if object.is(Kind::CONFIG_MAP) {
             let data = object.get("data").entries();
             return data
                 .iter()

@@ -43,17 +43,14 @@ use crate::rules::prelude::*;
 
 const EXTERNAL_SECRET: Kind = Kind::new("external-secrets.io", "ExternalSecret");
 const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
-const SECRET: Kind = Kind::new("", "Secret");
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-source-missing",
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
     reads: &[
-        SECRET,
-        CONFIG_MAP,
-        SERVICE_ACCOUNT,
+        Kind::SECRET,
+        Kind::CONFIG_MAP,
+        Kind::SERVICE_ACCOUNT,
         EXTERNAL_SECRET,
         SEALED_SECRET,
         Kind::HELM_RELEASE,
@@ -83,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let spec = object.get("spec");
-    for (field, kind) in [("secretTargetRef", SECRET), ("configMapTargetRef", CONFIG_MAP)] {
+    for (field, kind) in [("secretTargetRef", Kind::SECRET), ("configMapTargetRef", Kind::CONFIG_MAP)] {
         for item in spec.get(field).items() {
             key(object, &item, kind, ctx);
         }
@@ -91,7 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for (store, fields) in CREDENTIALS {
         for field in fields {
             let reference = spec.path(&[store, "credentials", *field, "valueFrom", "secretKeyRef"]);
-            key(object, &reference, SECRET, ctx);
+            key(object, &reference, Kind::SECRET, ctx);
         }
     }
     let scalers: Vec<Object> =
@@ -185,7 +182,7 @@ fn key(object: &Object, item: &Node<'_>, kind: Kind, ctx: &mut Context<'_>) -> O
             }
             (source, maps.iter().flat_map(Node::entries).map(|(key, _)| key).collect::<Vec<_>>())
         }
-        None => match made_keys(&namespace, name_text, ctx).filter(|_| kind == SECRET) {
+        None => match made_keys(&namespace, name_text, ctx).filter(|_| kind == Kind::SECRET) {
             Some(made) => made,
             None if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) => {
                 return elsewhere(&name, kind, &namespace, ctx);
@@ -276,7 +273,7 @@ fn role(scaler: &Object, identity: &Node<'_>, ctx: &mut Context<'_>) -> Option<(
     if account.is_unknown() || template.spec.get("serviceAccount").is_set() && !account.is_set() {
         return None;
     }
-    let found = ctx.partner(SERVICE_ACCOUNT, scaler.namespace_or_default(), name)?;
+    let found = ctx.partner(Kind::SERVICE_ACCOUNT, scaler.namespace_or_default(), name)?;
     let annotations = found.path(&["metadata", "annotations"]);
     if found.is_partial()
         || found.is_patched_by_kustomize()

@@ -60,9 +60,8 @@ use crate::keda::query::engine_of;
 use crate::promql::Query;
 use crate::promql::expr::Selector;
 use crate::rules::autoscaling::scale_target::target;
-use crate::rules::autoscaling::scraped_labels::{PROMETHEUS, SCRAPE_CONFIG, holds, scrapes_of};
+use crate::rules::autoscaling::scraped_labels::{holds, scrapes_of};
 use crate::rules::availability::selected_workloads::are_versions;
-use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR};
 use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::server::server_of;
@@ -70,11 +69,11 @@ use crate::workload::server::server_of;
 const READS: [Kind; WORKLOAD_KINDS.len() + 7] = with_workloads(&[
     Kind::SCALED_OBJECT,
     Kind::HPA,
-    POD_MONITOR,
-    SERVICE_MONITOR,
+    Kind::POD_MONITOR,
+    Kind::SERVICE_MONITOR,
     Kind::SERVICE,
-    SCRAPE_CONFIG,
-    PROMETHEUS,
+    Kind::SCRAPE_CONFIG,
+    Kind::PROMETHEUS,
 ]);
 
 pub(crate) static RULE: Rule = Rule {
@@ -254,8 +253,7 @@ fn other_server<'a>(
 ) -> Option<&'a Object> {
     let narrows = narrows(selector);
     let cluster = ctx.cluster();
-    let kinds =
-        [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet")];
+    let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET];
     let mut servers = kinds.iter().flat_map(|kind| cluster.of(*kind));
     servers.find(|other| {
         let name = |object: &Object| (object.namespace_or_default().to_owned(), object.name().to_owned());
@@ -274,7 +272,7 @@ fn other_server<'a>(
 /// repository may.
 fn may_be_scraped(workload: &Object, ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
-    let monitors: Vec<&Object> = [POD_MONITOR, SERVICE_MONITOR]
+    let monitors: Vec<&Object> = [Kind::POD_MONITOR, Kind::SERVICE_MONITOR]
         .into_iter()
         .flat_map(|kind| cluster.of(kind).collect::<Vec<_>>())
         .filter(|monitor| ctx.pairs_with(monitor))
@@ -282,7 +280,7 @@ fn may_be_scraped(workload: &Object, ctx: &Context<'_>) -> bool {
     let templates = templates(workload);
     let selects = |monitor: &&Object| {
         let wanted = monitor.path(&["spec", "selector"]);
-        if monitor.is(POD_MONITOR) {
+        if monitor.is(Kind::POD_MONITOR) {
             return templates.iter().any(|t| selector::matches(&wanted, &t.labels()) == Some(true));
         }
         let services = templates

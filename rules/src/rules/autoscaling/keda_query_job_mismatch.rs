@@ -48,13 +48,18 @@ use crate::promql::Query;
 use crate::promql::expr::{MatchOp, Matcher, Selector};
 use crate::rules::autoscaling::keda_query_counts_others::runs;
 use crate::rules::autoscaling::scale_target::target;
-use crate::rules::autoscaling::scraped_labels::{PROMETHEUS, SCRAPE_CONFIG, Scrape, scrapes_of};
-use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR, endpoints};
+use crate::rules::autoscaling::scraped_labels::{Scrape, scrapes_of};
+use crate::rules::monitoring::monitors::endpoints;
 use crate::rules::prelude::*;
 use crate::workload::selector;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 5] =
-    with_workloads(&[POD_MONITOR, SERVICE_MONITOR, Kind::SERVICE, SCRAPE_CONFIG, PROMETHEUS]);
+static READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
+    Kind::POD_MONITOR,
+    Kind::SERVICE_MONITOR,
+    Kind::SERVICE,
+    Kind::SCRAPE_CONFIG,
+    Kind::PROMETHEUS,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-job-mismatch",
@@ -137,8 +142,9 @@ fn names_another(job: &str, workload: &Object, own: &Object, ctx: &Context<'_>) 
         .flat_map(|template| cluster.views().services_of(workload.namespace_or_default(), template))
         .collect();
     let mut services = cluster.written_as(Kind::SERVICE, name);
-    let mut monitors =
-        [POD_MONITOR, SERVICE_MONITOR].into_iter().flat_map(|kind| cluster.written_as(kind, name));
+    let mut monitors = [Kind::POD_MONITOR, Kind::SERVICE_MONITOR]
+        .into_iter()
+        .flat_map(|kind| cluster.written_as(kind, name));
     services.any(|service| !of_workload.iter().any(|one| one.ptr_eq(service)))
         || monitors.any(|monitor| !monitor.ptr_eq(own))
 }
@@ -174,7 +180,7 @@ fn by_name(object: &Object, query: &Query, selector: &Selector, ctx: &mut Contex
 fn mismatch<'a>(job: &str, ctx: &Context<'a>) -> Option<(&'a Object, String)> {
     let cluster = ctx.cluster();
     let name = job.rsplit('/').next()?;
-    let mut named = [POD_MONITOR, SERVICE_MONITOR]
+    let mut named = [Kind::POD_MONITOR, Kind::SERVICE_MONITOR]
         .into_iter()
         .flat_map(|kind| cluster.written_as(kind, name).collect::<Vec<_>>())
         .filter(|monitor| ctx.pairs_with(monitor));
@@ -184,7 +190,7 @@ fn mismatch<'a>(job: &str, ctx: &Context<'a>) -> Option<(&'a Object, String)> {
     {
         return None;
     }
-    let right = if monitor.is(POD_MONITOR) {
+    let right = if monitor.is(Kind::POD_MONITOR) {
         format!("{}/{}", monitor.namespace()?, monitor.name())
     } else {
         let wanted = monitor.path(&["spec", "selector"]);

@@ -43,14 +43,12 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-many-series",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
-    reads: &[PROBE],
+    reads: &[Kind::PROBE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_query_many_series.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
 };
-
-const PROBE: Kind = Kind::new("monitoring.coreos.com", "Probe");
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for query in queries(object) {
@@ -146,7 +144,7 @@ fn has_one_target(selector: &Selector, ctx: &Context<'_>) -> bool {
     }
     let job = selector.matchers.iter().find(|matcher| matcher.label == "job" && matcher.op == MatchOp::Equal);
     let Some(job) = job else { return false };
-    let probes = ctx.cluster().of(PROBE).filter(|probe| {
+    let probes = ctx.cluster().of(Kind::PROBE).filter(|probe| {
         let name = probe.path(&["spec", "jobName"]);
         // Without a name the operator's own name of the scrape job is left.
         let of_operator = || format!("probe/{}/{}", probe.namespace_or_default(), probe.name());

@@ -47,8 +47,8 @@ pub(crate) static RULE: Rule = Rule {
         Kind::DEPLOYMENT,
         Kind::STATEFUL_SET,
         Kind::REPLICA_SET,
-        Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-        Kind::new("argoproj.io", "Rollout"),
+        Kind::LEADER_WORKER_SET,
+        Kind::ROLLOUT,
     ],
     pairs: &[
         Pair {

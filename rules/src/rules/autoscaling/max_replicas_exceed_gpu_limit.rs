@@ -84,10 +84,6 @@ use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu_room::{Room, unit};
 use crate::rules::prelude::*;
 
-const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
-const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
-const GROUP_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
-
 static READS: [Kind; SHARING_SOURCES.len() + 9] = joined(
     &SHARING_SOURCES,
     &[
@@ -98,8 +94,8 @@ static READS: [Kind; SHARING_SOURCES.len() + 9] = joined(
         Kind::DEPLOYMENT,
         Kind::STATEFUL_SET,
         Kind::REPLICA_SET,
-        GROUP_SET,
-        ROLLOUT,
+        Kind::LEADER_WORKER_SET,
+        Kind::ROLLOUT,
     ],
 );
 
@@ -110,8 +106,8 @@ pub(crate) static RULE: Rule = Rule {
         Kind::SCALED_OBJECT,
         Kind::DEPLOYMENT,
         Kind::STATEFUL_SET,
-        ROLLOUT,
-        INFERENCE_SERVICE,
+        Kind::ROLLOUT,
+        Kind::INFERENCE_SERVICE,
     ],
     reads: &READS,
     docs: docs(include_str!("max_replicas_exceed_gpu_limit.rs")),
@@ -125,7 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let (workload, field, most) = replicas(object, ctx)?;
     // A replica of a LeaderWorkerSet is several pods.
-    if workload.is_partial() || workload.is(GROUP_SET) {
+    if workload.is_partial() || workload.is(Kind::LEADER_WORKER_SET) {
         return None;
     }
     let (resource, each) = accelerators_of_replica(workload)?;
@@ -168,7 +164,7 @@ fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, No
     let field = match object {
         _ if object.is(Kind::HPA) => spec.get("maxReplicas"),
         _ if object.is(Kind::SCALED_OBJECT) => spec.get("maxReplicaCount"),
-        _ if object.is(INFERENCE_SERVICE) => {
+        _ if object.is(Kind::INFERENCE_SERVICE) => {
             // A predictor with workers is several pods.
             let predictor = spec.get("predictor");
             let field = predictor.get("maxReplicas");

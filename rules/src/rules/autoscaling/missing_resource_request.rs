@@ -49,15 +49,13 @@
 use crate::cluster::views::scale_target;
 use crate::keda::ellipsize;
 use crate::keda::resource_metrics::{ResourceMetric, resource_metrics};
-use crate::rules::partners::{LIMIT_RANGE, around_scaler, autoscalers};
+use crate::rules::partners::{around_scaler, autoscalers};
 use crate::rules::prelude::*;
-
-const PYTORCH_JOB: Kind = Kind::new("kubeflow.org", "PyTorchJob");
 
 pub(crate) static RULE: Rule = Rule {
     id: "missing-resource-request",
-    kinds: &[Kind::SCALED_OBJECT, Kind::HPA, PYTORCH_JOB],
-    reads: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, LIMIT_RANGE],
+    kinds: &[Kind::SCALED_OBJECT, Kind::HPA, Kind::PYTORCH_JOB],
+    reads: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LIMIT_RANGE],
     rejected_by: &[Authority::KedaAdmission],
     depends_on: &[Product::Keda, Product::Kubernetes],
     pairs: &[Pair {
@@ -71,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is(PYTORCH_JOB) {
+    if object.is(Kind::PYTORCH_JOB) {
         return of_elastic_run(object, ctx);
     }
     let (namespace, target, name) = scale_target(object)?;
@@ -203,7 +201,7 @@ fn lacks(holder: &Node<'_>, resource: &str) -> bool {
 
 fn limit_range_gives(resource: &str, namespace: &str, ctx: &Context<'_>) -> bool {
     ctx.cluster()
-        .in_namespace(LIMIT_RANGE, namespace)
+        .in_namespace(Kind::LIMIT_RANGE, namespace)
         .flat_map(|range| range.path(&["spec", "limits"]).items().collect::<Vec<_>>())
         .filter(|limit| limit.get("type").text() == Some("Container"))
         .any(|limit| ["default", "defaultRequest"].iter().any(|list| limit.get(list).get(resource).is_set()))

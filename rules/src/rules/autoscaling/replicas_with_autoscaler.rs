@@ -42,23 +42,18 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling>
 
 use crate::cluster::views::as_target;
-use crate::rules::gitops::{ARGO_APPLICATION_SET, FLUX_KUSTOMIZATION, delivery_of, may_be_ignored};
+use crate::rules::gitops::{delivery_of, may_be_ignored};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "replicas-with-autoscaler",
-    kinds: &[
-        Kind::DEPLOYMENT,
-        Kind::STATEFUL_SET,
-        Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-        Kind::new("argoproj.io", "Rollout"),
-    ],
+    kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT],
     reads: &[
         Kind::HPA,
         Kind::SCALED_OBJECT,
         Kind::ARGO_APPLICATION,
-        ARGO_APPLICATION_SET,
-        FLUX_KUSTOMIZATION,
+        Kind::ARGO_APPLICATION_SET,
+        Kind::FLUX_KUSTOMIZATION,
     ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("replicas_with_autoscaler.rs")),

@@ -7,21 +7,12 @@ use crate::workload::class::{Confidence, WORKLOAD_CLASS_KEY};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 /// The kinds of targets whose pod templates are known.
-pub(super) const SCALABLE: &[Kind] = &[
-    Kind::DEPLOYMENT,
-    Kind::STATEFUL_SET,
-    Kind::REPLICA_SET,
-    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    Kind::new("argoproj.io", "Rollout"),
-];
+pub(super) const SCALABLE: &[Kind] =
+    &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::REPLICA_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
 
 /// The kinds of targets whose class the rules on scaling signals compare with the signal.
-pub(super) const CLASSIFIED_TARGETS: [Kind; 4] = [
-    Kind::DEPLOYMENT,
-    Kind::STATEFUL_SET,
-    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    Kind::new("argoproj.io", "Rollout"),
-];
+pub(super) const CLASSIFIED_TARGETS: [Kind; 4] =
+    [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
 
 /// The target of a ScaledObject or HPA, if the whole input has one object of its name.
 pub(super) fn unique_target<'i>(object: &Object, ctx: &Context<'i>) -> Option<&'i Object> {

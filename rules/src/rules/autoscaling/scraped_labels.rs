@@ -6,13 +6,10 @@
 use regex::Regex;
 
 use crate::promql::expr::{MatchOp, Matcher};
-use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR, endpoints};
+use crate::rules::monitoring::monitors::endpoints;
 use crate::rules::monitoring::service_monitor_selects_nothing::Scope;
 use crate::rules::prelude::*;
 use crate::workload::selector;
-
-pub(super) const SCRAPE_CONFIG: Kind = Kind::new("monitoring.coreos.com", "ScrapeConfig");
-pub(super) const PROMETHEUS: Kind = Kind::new("monitoring.coreos.com", "Prometheus");
 
 /// Labels that model servers do not give to their own series, and Prometheus only where a monitor says so.
 const FROM_OBJECTS: [&str; 12] = [
@@ -93,8 +90,8 @@ pub(super) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) -> Option<
         !template.metadata.has_unknown()
             && !annotations.entries().iter().any(|(key, _)| key.starts_with("prometheus.io/"))
     };
-    if cluster.has_any(SCRAPE_CONFIG)
-        || cluster.of(PROMETHEUS).any(adds_labels)
+    if cluster.has_any(Kind::SCRAPE_CONFIG)
+        || cluster.of(Kind::PROMETHEUS).any(adds_labels)
         || workload.is_partial()
         || workload.is_patched_by_kustomize()
         || !templates.iter().all(is_plain)
@@ -104,7 +101,7 @@ pub(super) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) -> Option<
     let template = templates.first()?;
     let namespace = workload.namespace_or_default();
     let mut found = Vec::new();
-    for monitor in [POD_MONITOR, SERVICE_MONITOR].into_iter().flat_map(|kind| cluster.of(kind)) {
+    for monitor in [Kind::POD_MONITOR, Kind::SERVICE_MONITOR].into_iter().flat_map(|kind| cluster.of(kind)) {
         if matches!(Scope::of(monitor)?, Scope::These(names) if !names.contains(&namespace)) {
             continue;
         }
@@ -113,7 +110,7 @@ pub(super) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) -> Option<
             return None;
         }
         let mut of_monitor = Vec::new();
-        if monitor.is(POD_MONITOR) {
+        if monitor.is(Kind::POD_MONITOR) {
             if selector::matches(&wanted, &template.labels())? {
                 of_monitor.push(of_pods(monitor, workload, template));
             }

@@ -45,10 +45,9 @@
 use crate::cluster::views::as_target;
 use crate::keda::resource_metrics::{Utilization, utilizations};
 use crate::rules::autoscaling::scale_target::{SCALABLE, target};
-use crate::rules::partners::LIMIT_RANGE;
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE.len() + 3] = joined(SCALABLE, &[Kind::VPA, Kind::NAMESPACE, LIMIT_RANGE]);
+const READS: [Kind; SCALABLE.len() + 3] = joined(SCALABLE, &[Kind::VPA, Kind::NAMESPACE, Kind::LIMIT_RANGE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "utilization-unreachable",
@@ -75,7 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let templates = templates(workload);
     let [template] = templates.as_slice() else { return None };
     let namespace = object.namespace_or_default();
-    let changes_limits = ctx.cluster().in_namespace(LIMIT_RANGE, namespace).next().is_some()
+    let changes_limits = ctx.cluster().in_namespace(Kind::LIMIT_RANGE, namespace).next().is_some()
         || !template.spec.get("resources").is_absent()
         || has_vpa(workload, ctx);
     if changes_limits {

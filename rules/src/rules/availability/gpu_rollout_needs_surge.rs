@@ -59,9 +59,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 
-use super::replacement::{
-    GROUP_SET, INFERENCE_SERVICE, KNATIVE_SERVICE, RAY_SERVICE, ROLLOUT, Replacement, replacement,
-};
+use super::replacement::{Replacement, replacement};
 use super::rollout::{Rollout, rollout};
 use super::serving::{is_owned, tell_autoscaler};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
@@ -85,7 +83,14 @@ static READS: [Kind; SHARING_SOURCES.len() + 4 + WORKLOAD_KINDS.len()] = joined(
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-rollout-needs-surge",
-    kinds: &[Kind::DEPLOYMENT, RAY_SERVICE, GROUP_SET, ROLLOUT, INFERENCE_SERVICE, KNATIVE_SERVICE],
+    kinds: &[
+        Kind::DEPLOYMENT,
+        Kind::RAY_SERVICE,
+        Kind::LEADER_WORKER_SET,
+        Kind::ROLLOUT,
+        Kind::INFERENCE_SERVICE,
+        Kind::KNATIVE_SERVICE,
+    ],
     reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_rollout_needs_surge.rs")),

@@ -57,11 +57,9 @@ use crate::workload::devices::gpus_of;
 use crate::workload::launcher::Launch;
 use crate::workload::processes::is_group;
 
-const LEADER_WORKER_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
-
 pub(crate) static RULE: Rule = Rule {
     id: "multi-node-deadlock",
-    kinds: &[Kind::STATEFUL_SET, LEADER_WORKER_SET],
+    kinds: &[Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET],
     reads: &[Kind::SERVICE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("multi_node_deadlock.rs")),
@@ -87,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !waits || template.spec.has_unknown_key() {
         return None;
     }
-    if object.is(LEADER_WORKER_SET) {
+    if object.is(Kind::LEADER_WORKER_SET) {
         let policy = spec.get("startupPolicy");
         if policy.text() == Some("LeaderReady") {
             let message = format!(

@@ -29,14 +29,9 @@
 
 use crate::rules::prelude::*;
 
-const RAY_CLUSTER: Kind = Kind::new("ray.io", "RayCluster");
-const RAY_JOB: Kind = Kind::new("ray.io", "RayJob");
-const RAY_SERVICE: Kind = Kind::new("ray.io", "RayService");
-const KNATIVE: Kind = Kind::new("serving.knative.dev", "Service");
-
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",
-    kinds: &[RAY_CLUSTER, RAY_JOB, RAY_SERVICE, KNATIVE],
+    kinds: &[Kind::RAY_CLUSTER, Kind::RAY_JOB, Kind::RAY_SERVICE, Kind::KNATIVE_SERVICE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("operator_setting_inert.rs")),
     check: Check::Object(check),
@@ -47,22 +42,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() {
         return None;
     }
-    if object.is(KNATIVE) {
+    if object.is(Kind::KNATIVE_SERVICE) {
         return of_knative(object, ctx);
     }
     let spec = object.get("spec");
-    if object.is(RAY_SERVICE) {
+    if object.is(Kind::RAY_SERVICE) {
         // Not read since KubeRay 1.1.
         for field in ["serviceUnhealthySecondThreshold", "deploymentUnhealthySecondThreshold"] {
             remove(&spec.get(field), &format!("KubeRay no longer reads `{field}`"), ctx);
         }
     }
-    if object.is(RAY_JOB) {
+    if object.is(Kind::RAY_JOB) {
         of_ray_job(&spec, ctx);
     }
     let cluster = match object {
-        _ if object.is(RAY_CLUSTER) => spec,
-        _ if object.is(RAY_JOB) => spec.get("rayClusterSpec"),
+        _ if object.is(Kind::RAY_CLUSTER) => spec,
+        _ if object.is(Kind::RAY_JOB) => spec.get("rayClusterSpec"),
         _ => spec.get("rayClusterConfig"),
     };
     let scaling = cluster.get("enableInTreeAutoscaling");

@@ -52,14 +52,10 @@ use crate::facts::duration::GoDuration;
 use crate::rules::prelude::*;
 use crate::workload::server::{serving_container, uses_device};
 
-const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
-const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-
 pub(crate) static RULE: Rule = Rule {
     id: "progress-deadline-short",
-    kinds: &[Kind::DEPLOYMENT, INFERENCE_SERVICE, KNATIVE_SERVICE],
-    reads: &[Kind::NAMESPACE, CONFIG_MAP, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    kinds: &[Kind::DEPLOYMENT, Kind::INFERENCE_SERVICE, Kind::KNATIVE_SERVICE],
+    reads: &[Kind::NAMESPACE, Kind::CONFIG_MAP, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("progress_deadline_short.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -74,7 +70,7 @@ const BEFORE: i64 = 600;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_knative = match object.annotation(MODE).text() {
-        _ if !object.is(INFERENCE_SERVICE) => object.is(KNATIVE_SERVICE),
+        _ if !object.is(Kind::INFERENCE_SERVICE) => object.is(Kind::KNATIVE_SERVICE),
         // The older and the newer name of the mode.
         Some("Serverless" | "Knative") => true,
         // The mode is that of the configuration of KServe, which is not known, or another one.
@@ -123,12 +119,12 @@ fn knative(
     // KServe copies its own annotations to the revision.
     let of_template = template.annotation(DEADLINE);
     let places = [of_template, object.annotation(DEADLINE)];
-    let places = &places[..if object.is(INFERENCE_SERVICE) { 2 } else { 1 }];
+    let places = &places[..if object.is(Kind::INFERENCE_SERVICE) { 2 } else { 1 }];
     let metadata = [&template.metadata, &object.get("metadata")];
     if metadata.iter().any(|metadata| metadata.get("annotations").has_unknown_key()) {
         return None;
     }
-    let config = ctx.partner(CONFIG_MAP, "knative-serving", "config-deployment");
+    let config = ctx.partner(Kind::CONFIG_MAP, "knative-serving", "config-deployment");
     let stated = places.iter().find(|node| node.is_set());
     let of_config = config.map(|config| config.path(&["data", "progress-deadline"]));
     let (seconds, whose) = match (stated, &of_config) {
@@ -144,7 +140,7 @@ fn knative(
     let message = format!(
         "the startup probe waits for {waits} s, and Knative gives the revision up after {seconds} s ({whose})"
     );
-    let place = match object.is(INFERENCE_SERVICE) {
+    let place = match object.is(Kind::INFERENCE_SERVICE) {
         true => "`spec.predictor.annotations`",
         false => "the annotations of the template",
     };

@@ -4,12 +4,6 @@ use crate::cluster::views::disruptions::IntOrPercent;
 use crate::rules::prelude::*;
 use crate::workload::gang::{Members, members};
 
-pub(super) const RAY_SERVICE: Kind = Kind::new("ray.io", "RayService");
-pub(super) const GROUP_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
-pub(super) const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
-pub(super) const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
-pub(super) const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
-
 /// A replacement of a workload: the pods that run at its peak, and how to need fewer.
 pub(super) struct Replacement<'a> {
     /// The pods while the old ones and the new ones run.
@@ -29,16 +23,16 @@ pub(super) fn replacement<'a>(object: &'a Object) -> Option<Replacement<'a>> {
     if spec.has_unknown_key() {
         return None;
     }
-    if object.is(RAY_SERVICE) {
+    if object.is(Kind::RAY_SERVICE) {
         return ray_service(object, &spec);
     }
-    if object.is(GROUP_SET) {
+    if object.is(Kind::LEADER_WORKER_SET) {
         return group_set(object, &spec);
     }
-    if object.is(ROLLOUT) {
+    if object.is(Kind::ROLLOUT) {
         return argo_rollout(object, &spec);
     }
-    if object.is(INFERENCE_SERVICE) {
+    if object.is(Kind::INFERENCE_SERVICE) {
         return inference_service(object, &spec);
     }
     knative(object, &spec)

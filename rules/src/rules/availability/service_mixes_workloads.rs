@@ -62,7 +62,6 @@ use super::selected_workloads::{
     run_alike, run_together,
 };
 use crate::cluster::views::disruptions::runs_as_job;
-use crate::rules::monitoring::monitors::SERVICE_MONITOR;
 use crate::rules::partners::{around_service, services};
 use crate::rules::prelude::*;
 use crate::workload::class::repository;
@@ -71,7 +70,7 @@ use crate::workload::launcher::Launch;
 use crate::workload::selector;
 use crate::workload::server::server_of;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[SERVICE_MONITOR]);
+static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE_MONITOR]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-mixes-workloads",
@@ -166,7 +165,7 @@ fn is_for_monitor(service: &Object, ctx: &Context<'_>) -> bool {
     const ROUTERS: [&str; 4] = ["router", "gateway", "litellm", "proxy"];
     let namespace = service.namespace_or_default();
     let labels = service.path(&["metadata", "labels"]).entries();
-    let mut monitors = ctx.cluster().in_namespace(SERVICE_MONITOR, namespace);
+    let mut monitors = ctx.cluster().in_namespace(Kind::SERVICE_MONITOR, namespace);
     let is_router = |container: Node<'_>| {
         container.get("image").text().is_some_and(|image| {
             let repository = repository(image);

@@ -50,13 +50,13 @@
 
 use super::rollout::rollout;
 use super::serving::is_owned;
-use super::volumes::{CLAIM, STORAGE_CLASS, is_block_storage, single_node_mode, stays_on_one_node};
+use super::volumes::{is_block_storage, single_node_mode, stays_on_one_node};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "volume-blocks-rollout",
     kinds: &[Kind::DEPLOYMENT],
-    reads: &[CLAIM, STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("volume_blocks_rollout.rs")),
     check: Check::Object(check),
@@ -87,7 +87,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for volume in template.spec.get("volumes").items() {
             let source = volume.get("persistentVolumeClaim");
             let name = source.get("claimName");
-            let Some(claim) = name.text().and_then(|name| ctx.cluster().unique(CLAIM, namespace, name))
+            let Some(claim) = name
+                .text()
+                .and_then(|name| ctx.cluster().unique(Kind::PERSISTENT_VOLUME_CLAIM, namespace, name))
             else {
                 continue;
             };

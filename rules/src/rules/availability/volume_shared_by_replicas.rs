@@ -48,7 +48,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html>
 
 use super::serving::{is_owned, tell_autoscaler};
-use super::volumes::{CLAIM, STORAGE_CLASS, is_block_storage, single_node_mode, stays_on_one_node};
+use super::volumes::{is_block_storage, single_node_mode, stays_on_one_node};
 use crate::rules::prelude::*;
 use crate::workload::gang::{Members, component_replicas, members};
 
@@ -58,14 +58,14 @@ pub(crate) static RULE: Rule = Rule {
         Kind::DEPLOYMENT,
         Kind::STATEFUL_SET,
         Kind::REPLICA_SET,
-        Kind::new("", "ReplicationController"),
-        Kind::new("argoproj.io", "Rollout"),
-        Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-        Kind::new("ray.io", "RayCluster"),
-        Kind::new("ray.io", "RayService"),
-        Kind::new("serving.kserve.io", "InferenceService"),
+        Kind::REPLICATION_CONTROLLER,
+        Kind::ROLLOUT,
+        Kind::LEADER_WORKER_SET,
+        Kind::RAY_CLUSTER,
+        Kind::RAY_SERVICE,
+        Kind::INFERENCE_SERVICE,
     ],
-    reads: &[CLAIM, STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT],
     docs: docs(include_str!("volume_shared_by_replicas.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -84,7 +84,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for (_, name) in &mounts {
         let text = name.text();
         let namespace = object.namespace_or_default();
-        let Some(claim) = text.map(claim_of).and_then(|text| ctx.cluster().unique(CLAIM, namespace, text))
+        let Some(claim) = text
+            .map(claim_of)
+            .and_then(|text| ctx.cluster().unique(Kind::PERSISTENT_VOLUME_CLAIM, namespace, text))
         else {
             continue;
         };

@@ -2,9 +2,6 @@
 
 use crate::rules::prelude::*;
 
-pub(super) const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
-pub(super) const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
-
 /// Whether the pods of a template are held on one node, whose volumes they share, or may be.
 pub(super) fn stays_on_one_node(template: &Template<'_>) -> bool {
     let selector = template.spec.get("nodeSelector");
@@ -73,7 +70,7 @@ pub(super) fn is_block_storage(claim: &Object, ctx: &Context<'_>) -> bool {
         let text = text.to_ascii_lowercase();
         words.iter().any(|word| text.contains(word))
     };
-    if let Some(class) = ctx.cluster().unique(STORAGE_CLASS, "default", name) {
+    if let Some(class) = ctx.cluster().unique(Kind::STORAGE_CLASS, "default", name) {
         let driver = class.get("provisioner");
         return driver.text().is_some_and(|driver| !has(driver, &OTHERS) && has(driver, &BLOCK));
     }

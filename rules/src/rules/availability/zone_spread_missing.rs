@@ -59,7 +59,7 @@ use crate::workload::server::uses_device;
 
 pub(crate) static RULE: Rule = Rule {
     id: "zone-spread-missing",
-    kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::new("argoproj.io", "Rollout")],
+    kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::ROLLOUT],
     reads: &[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("zone_spread_missing.rs")),

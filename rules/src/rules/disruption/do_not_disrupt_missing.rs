@@ -67,7 +67,7 @@ const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpente
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A group of pods that trains as one run ends as a Job does, also under a kind that starts it again.
-    let is_group = object.is(Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"));
+    let is_group = object.is(Kind::LEADER_WORKER_SET);
     let ends = is_group || workload_kind(object).is_some_and(|k| k.runs_to_completion);
     if !(ends || object.is(Kind::POD)) || object.path(&["metadata", "ownerReferences"]).is_set() {
         return None;

@@ -53,7 +53,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-on-serving",
-    kinds: &[Kind::DEPLOYMENT, Kind::new("argoproj.io", "Rollout")],
+    kinds: &[Kind::DEPLOYMENT, Kind::ROLLOUT],
     reads: &[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_on_serving.rs")),

@@ -45,12 +45,10 @@ use crate::rules::gpu::dra_claims::{asks_for_gpus, claims, resolve};
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
 
-const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
-
 pub(crate) static RULE: Rule = Rule {
     id: "dra-and-device-plugin",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE, DEVICE_CLASS],
+    reads: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE, Kind::DEVICE_CLASS],
     docs: docs(include_str!("dra_and_device_plugin.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -67,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         };
         // A device class may stand for the extended resource: then the pod requests the same devices twice on purpose.
-        let mut classes = ctx.cluster().of(DEVICE_CLASS);
+        let mut classes = ctx.cluster().of(Kind::DEVICE_CLASS);
         if classes.any(|class| class.path(&["spec", "extendedResourceName"]).is_set()) {
             return None;
         }

@@ -32,12 +32,10 @@ use crate::rules::gpu::dra_claims::NVIDIA_CLASSES;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;
 
-const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
-
 pub(crate) static RULE: Rule = Rule {
     id: "dra-device-class-unknown",
     kinds: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE],
-    reads: &[DEVICE_CLASS],
+    reads: &[Kind::DEVICE_CLASS],
     reports_absence: true,
     docs: docs(include_str!("dra_device_class_unknown.rs")),
     check: Check::Object(check),
@@ -54,7 +52,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !vendors || NVIDIA_CLASSES.contains(&name) {
             continue;
         }
-        if matches!(ctx.cluster().find(DEVICE_CLASS, "default", name), Lookup::Found(_)) {
+        if matches!(ctx.cluster().find(Kind::DEVICE_CLASS, "default", name), Lookup::Found(_)) {
             continue;
         }
         let finding =

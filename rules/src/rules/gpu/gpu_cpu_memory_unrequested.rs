@@ -45,12 +45,10 @@ use crate::workload::devices::pod_devices;
 use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
 
-const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-cpu-memory-unrequested",
     kinds: WORKLOAD_KINDS,
-    reads: &[LIMIT_RANGE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
+    reads: &[Kind::LIMIT_RANGE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
     docs: docs(include_str!("gpu_cpu_memory_unrequested.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -66,7 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    if ctx.cluster().in_namespace(LIMIT_RANGE, object.namespace_or_default()).next().is_some() {
+    if ctx.cluster().in_namespace(Kind::LIMIT_RANGE, object.namespace_or_default()).next().is_some() {
         return None;
     }
     let waits = classify(object).class == WorkloadClass::Notebook;

@@ -50,11 +50,9 @@ use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::has_nvidia_gpus;
 
-const POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-operator-driver-on-eks-ami",
-    kinds: &[POLICY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
+    kinds: &[Kind::CLUSTER_POLICY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
     reads: &[Kind::EC2_NODE_CLASS, Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_operator_driver_on_eks_ami.rs")),
@@ -63,7 +61,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is(POLICY) {
+    if object.is(Kind::CLUSTER_POLICY) {
         inspect(&ChartValues { root: &object.get("spec"), text: None, may_differ: false }, ctx);
     } else {
         for_each_values(object, "gpu-operator", |values| _ = inspect(values, ctx));
@@ -80,7 +78,11 @@ fn inspect(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
     for part in nodes.parts.iter().copied() {
         let enabled = root.path(&[part, "enabled"]);
         // The chart enables it by default; a ClusterPolicy has to set it.
-        let on = if enabled.is_set() { enabled.bool() == Some(true) } else { !ctx.object().is(POLICY) };
+        let on = if enabled.is_set() {
+            enabled.bool() == Some(true)
+        } else {
+            !ctx.object().is(Kind::CLUSTER_POLICY)
+        };
         if !on || values.may_differ && !enabled.is_set() {
             continue;
         }

@@ -40,13 +40,10 @@ use crate::cluster::views::Predicate;
 use crate::rules::prelude::*;
 use crate::workload::mig::{is_known_profile, profile_of_resource};
 
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-resource-unknown",
     kinds: WORKLOAD_KINDS,
-    reads: &[CONFIG_MAP, DEVICE_CLASS, Kind::NODE_OVERLAY],
+    reads: &[Kind::CONFIG_MAP, Kind::DEVICE_CLASS, Kind::NODE_OVERLAY],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_resource_unknown.rs")),
     check: Check::PodTemplate(check),
@@ -153,7 +150,7 @@ struct DevicePluginConfigs;
 
 impl Predicate for DevicePluginConfigs {
     const SLOT: QuerySlot = QuerySlot::DevicePluginConfigs;
-    const KINDS: &'static [Kind] = &[CONFIG_MAP];
+    const KINDS: &'static [Kind] = &[Kind::CONFIG_MAP];
 
     fn is_satisfied(map: &Object) -> bool {
         renaming(map).next().is_some()
@@ -169,7 +166,7 @@ fn renaming(map: &Object) -> impl Iterator<Item = &str> {
 /// Whether a DeviceClass, a NodeOverlay or a device plugin's configuration of the input defines a resource.
 fn is_defined(name: &str, ctx: &Context<'_>) -> bool {
     let index = ctx.cluster();
-    let classes = index.of(DEVICE_CLASS);
+    let classes = index.of(Kind::DEVICE_CLASS);
     let short = name.split_once('/').map_or(name, |(_, short)| short);
     let renames = |map: &Object| renaming(map).any(|text| text.contains(short));
     classes.into_iter().any(|class| class.path(&["spec", "extendedResourceName"]).text() == Some(name))

@@ -35,11 +35,9 @@
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
 
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-config-invalid",
-    kinds: &[CONFIG_MAP],
+    kinds: &[Kind::CONFIG_MAP],
     docs: docs(include_str!("gpu_sharing_config_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)

@@ -56,7 +56,7 @@ use crate::workload::devices::{devices_of, pod_devices};
 
 /// What writes configurations of the device plugin: ConfigMaps, and the charts of the plugin and of the GPU Operator.
 pub(in crate::rules) const SHARING_SOURCES: [Kind; 3] =
-    [Kind::new("", "ConfigMap"), Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+    [Kind::CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 
 static READS: [Kind; SHARING_SOURCES.len() + 2] =
     joined(&SHARING_SOURCES, &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);

@@ -45,12 +45,10 @@ use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
 use crate::workload::mig::profile_of_resource;
 
-const POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
-
 pub(crate) static RULE: Rule = Rule {
     id: "mig-strategy-mismatch",
     kinds: WORKLOAD_KINDS,
-    reads: &[POLICY, Kind::NODE_POOL],
+    reads: &[Kind::CLUSTER_POLICY, Kind::NODE_POOL],
     docs: docs(include_str!("mig_strategy_mismatch.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -66,7 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if profile.is_none() && resource != "nvidia.com/gpu" {
                 continue;
             }
-            let mut policies = ctx.cluster().of(POLICY);
+            let mut policies = ctx.cluster().of(Kind::CLUSTER_POLICY);
             let (policy, None) = (policies.next()?, policies.next()) else {
                 return None;
             };

@@ -55,13 +55,10 @@ use crate::workload::launcher::Launch;
 use crate::workload::model::{Precision, Weights, weights_of};
 use crate::workload::server::{Server, variable};
 
-const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
-const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
-
 pub(crate) static RULE: Rule = Rule {
     id: "model-larger-than-volume",
     kinds: WORKLOAD_KINDS,
-    reads: &[CLAIM, STORAGE_CLASS],
+    reads: &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS],
     docs: docs(include_str!("model_larger_than_volume.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -249,7 +246,8 @@ fn room_at<'a, 'c>(
         return of_claim(&claim, ctx);
     }
     let reference = volume.path(&["persistentVolumeClaim", "claimName"]);
-    let claim = ctx.partner(CLAIM, ctx.object().namespace_or_default(), reference.text()?)?;
+    let claim =
+        ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, ctx.object().namespace_or_default(), reference.text()?)?;
     if claim.is_partial() || claim.is_patched_by_kustomize() {
         return None;
     }
@@ -280,7 +278,8 @@ fn claim_template<'a, 'c>(name: &str, object: &'a Object, ctx: &Context<'c>) -> 
 /// The room in a new volume of EBS, which has the size of its claim.
 fn of_claim<'a, 'c>(claim: &Node<'a>, ctx: &Context<'c>) -> Option<Room<'a, 'c>> {
     let class = claim.get("storageClassName").text()?;
-    let provisioner = ctx.partner(STORAGE_CLASS, "default", class).map(|class| class.get("provisioner"));
+    let provisioner =
+        ctx.partner(Kind::STORAGE_CLASS, "default", class).map(|class| class.get("provisioner"));
     let is_ebs = match provisioner {
         Some(provisioner) => provisioner.text()?.contains("ebs"),
         None => matches!(class, "gp2" | "gp3"),

@@ -58,7 +58,7 @@ use crate::workload::devices::gpus_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "ray-serve-exceeds-cluster",
-    kinds: &[Kind::new("ray.io", "RayService")],
+    kinds: &[Kind::RAY_SERVICE],
     docs: docs(include_str!("ray_serve_exceeds_cluster.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)

@@ -33,11 +33,9 @@
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
 
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-
 pub(crate) static RULE: Rule = Rule {
     id: "time-slicing-for-serving",
-    kinds: &[CONFIG_MAP],
+    kinds: &[Kind::CONFIG_MAP],
     reads: WORKLOAD_KINDS,
     docs: docs(include_str!("time_slicing_for_serving.rs")),
     check: Check::Object(check),

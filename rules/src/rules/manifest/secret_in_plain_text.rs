@@ -42,9 +42,8 @@ use crate::rules::manifest::secret_forms::{is_secret_name, is_secret_of, looks_r
 use crate::rules::prelude::*;
 use crate::steps;
 
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION]);
+    with_workloads(&[Kind::CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "secret-in-plain-text",
@@ -64,7 +63,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.path(&["metadata", "ownerReferences"]).is_set() {
         return None;
     }
-    let is_map = object.is(CONFIG_MAP);
+    let is_map = object.is(Kind::CONFIG_MAP);
     visit(&object.get(if is_map { "data" } else { "spec" }), ctx);
     None
 }

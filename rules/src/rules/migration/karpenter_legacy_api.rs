@@ -77,7 +77,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::NODE_CLAIM,
         Kind::EC2_NODE_CLASS,
         Kind::PROVISIONER,
-        Kind::new("karpenter.sh", "Machine"),
+        Kind::MACHINE,
         Kind::AWS_NODE_TEMPLATE,
         Kind::new("provisioning.karpenter.sh", "Provisioner"),
         Kind::new("provisioner.karpenter.sh", "Provisioner"),

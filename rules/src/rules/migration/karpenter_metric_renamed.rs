@@ -32,9 +32,6 @@ use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
 use crate::migration::metrics::{MetricChange, obsolete_metrics, rename};
 use crate::rules::prelude::*;
 
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-const DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
-
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-metric-renamed",
     kinds: &[
@@ -42,8 +39,8 @@ pub(crate) static RULE: Rule = Rule {
         PROMETHEUS_RULE_KINDS[1],
         Kind::SCALED_OBJECT,
         Kind::SCALED_JOB,
-        CONFIG_MAP,
-        DASHBOARD,
+        Kind::CONFIG_MAP,
+        Kind::GRAFANA_DASHBOARD,
     ],
     reads: &PROMETHEUS_RULE_KINDS,
     fix: Some(Safety::Safe),
@@ -54,13 +51,13 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is(CONFIG_MAP) {
+    if object.is(Kind::CONFIG_MAP) {
         for (name, text) in object.get("data").entries() {
             if holds_queries(name, &text) {
                 inspect(&text, Severity::Info, &[], ctx);
             }
         }
-    } else if object.is(DASHBOARD) {
+    } else if object.is(Kind::GRAFANA_DASHBOARD) {
         inspect(&object.path(&["spec", "json"]), Severity::Info, &[], ctx);
     } else if object.group() == "keda.sh" {
         for trigger in object.path(&["spec", "triggers"]).items() {

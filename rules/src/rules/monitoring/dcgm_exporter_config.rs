@@ -47,12 +47,12 @@ use crate::catalog::Label;
 use crate::cluster::query::ObjectKey;
 use crate::cluster::values::{ChartValues, for_each_values};
 use crate::facts::duration::GoDuration;
-use crate::promql::sources::{PROMETHEUS_RULE, Query, VM_RULE, queries};
+use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
 use crate::rules::monitoring::dcgm_exporter::{
     COUNTERS_FILES, COUNTERS_FOLDER, Environment, environment, exporter, has_argument,
 };
-use crate::rules::monitoring::monitors::{DcgmMonitors, POD_MONITOR, SERVICE_MONITOR, endpoints};
+use crate::rules::monitoring::monitors::{DcgmMonitors, endpoints};
 use crate::rules::prelude::*;
 use crate::workload::checkpoint::volume;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
@@ -61,11 +61,11 @@ pub(crate) static RULE: Rule = Rule {
     id: "dcgm-exporter-config",
     kinds: &[Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
     reads: &[
-        SERVICE_MONITOR,
-        POD_MONITOR,
+        Kind::SERVICE_MONITOR,
+        Kind::POD_MONITOR,
         Kind::NODE_POOL,
-        PROMETHEUS_RULE,
-        VM_RULE,
+        Kind::PROMETHEUS_RULE,
+        Kind::VM_RULE,
         Kind::SCALED_OBJECT,
         Kind::SCALED_JOB,
     ],
@@ -153,7 +153,7 @@ fn check_mounts(container: &Node<'_>, env: &Environment<'_>, mounts: &Node<'_>, 
 fn query_of_labels<'i>(ctx: &Context<'i>) -> Option<(&'i Object, Node<'i>)> {
     let names = |query: &&Query| query.text.contains("DCGM_FI_") && query.text.contains("exported_pod");
     let index = ctx.cluster();
-    let kinds = [PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB];
+    let kinds = [Kind::PROMETHEUS_RULE, Kind::VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB];
     let mut near = kinds.into_iter().flat_map(|kind| index.of(kind)).filter(|other| ctx.pairs_with(other));
     near.find_map(|other| Some((other, queries(other).iter().find(names)?.node(other))))
 }

@@ -30,12 +30,11 @@
 use crate::promql::QueryPlace;
 use crate::promql::expr::Expr;
 use crate::promql::metrics::{Exporter, Unit, metric};
-use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-alert-without-for",
-    kinds: &[PROMETHEUS_RULE, VM_RULE],
+    kinds: &[Kind::PROMETHEUS_RULE, Kind::VM_RULE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_alert_without_for.rs")),
     check: Check::Object(check),

@@ -60,7 +60,6 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::promql::expr::Binary;
-use crate::promql::sources::{CONFIG_MAP, PROMETHEUS_RULE, VM_RULE};
 use crate::promql::{Expr, QueryPlace};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
@@ -68,7 +67,7 @@ use crate::workload::server::{flag, is_server, uses_device};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-memory-alert-always-fires",
-    kinds: &[PROMETHEUS_RULE, VM_RULE, CONFIG_MAP],
+    kinds: &[Kind::PROMETHEUS_RULE, Kind::VM_RULE, Kind::CONFIG_MAP],
     reads: &SERVERS,
     docs: docs(include_str!("gpu_memory_alert_always_fires.rs")),
     check: Check::Object(check),
@@ -76,12 +75,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// The kinds of workloads that may run vLLM.
-const SERVERS: [Kind; 4] = [
-    Kind::DEPLOYMENT,
-    Kind::STATEFUL_SET,
-    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    Kind::new("argoproj.io", "Rollout"),
-];
+const SERVERS: [Kind; 4] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
 /// The share that vLLM allocates by default.
 const SHARE: f64 = 0.9;
 

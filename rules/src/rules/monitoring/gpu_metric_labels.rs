@@ -33,16 +33,20 @@ use crate::cluster::query::ObjectKey;
 use crate::cluster::versions::Fact;
 use crate::promql::expr::{Expr, Grouping, MatchOp, Selector};
 use crate::promql::metrics::{Exporter, metric};
-use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
-use crate::rules::monitoring::monitors::{
-    HonorLabels, POD_MONITOR, SERVICE_MONITOR, endpoints, is_dcgm, keeps_labels,
-};
+use crate::rules::monitoring::monitors::{HonorLabels, endpoints, is_dcgm, keeps_labels};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-metric-labels",
-    kinds: &[SERVICE_MONITOR, POD_MONITOR, PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB],
-    reads: &[SERVICE_MONITOR, POD_MONITOR],
+    kinds: &[
+        Kind::SERVICE_MONITOR,
+        Kind::POD_MONITOR,
+        Kind::PROMETHEUS_RULE,
+        Kind::VM_RULE,
+        Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
+    ],
+    reads: &[Kind::SERVICE_MONITOR, Kind::POD_MONITOR],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_metric_labels.rs")),
     check: Check::Object(check),
@@ -53,7 +57,7 @@ const WORKLOAD: [&str; 3] = ["pod", "namespace", "container"];
 const EXPORTED: [&str; 3] = ["exported_pod", "exported_namespace", "exported_container"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is(SERVICE_MONITOR) || object.is(POD_MONITOR) {
+    if object.is(Kind::SERVICE_MONITOR) || object.is(Kind::POD_MONITOR) {
         return check_monitor(object, ctx);
     }
     for query in queries(object) {

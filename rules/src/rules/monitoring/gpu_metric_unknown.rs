@@ -67,7 +67,7 @@ pub(crate) static RULE: Rule = Rule {
 const LATEST: Version = Version::new(99, 0);
 /// Collectors that may write an underscore for the colon: OpenTelemetry's, and Google's managed one.
 const COLLECTORS: [Kind; 3] = [
-    Kind::new("opentelemetry.io", "OpenTelemetryCollector"),
+    Kind::OPENTELEMETRY_COLLECTOR,
     Kind::new("monitoring.googleapis.com", "PodMonitoring"),
     Kind::new("monitoring.googleapis.com", "ClusterPodMonitoring"),
 ];

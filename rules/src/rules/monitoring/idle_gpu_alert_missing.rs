@@ -33,13 +33,12 @@ use crate::cluster::views::Predicate;
 use crate::promql::Parsed;
 use crate::promql::expr::{Expr, Selector};
 use crate::promql::metrics::{Exporter, Unit, metric};
-use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "idle-gpu-alert-missing",
-    kinds: &[PROMETHEUS_RULE],
-    reads: &[PROMETHEUS_RULE, VM_RULE],
+    kinds: &[Kind::PROMETHEUS_RULE],
+    reads: &[Kind::PROMETHEUS_RULE, Kind::VM_RULE],
     reports_absence: true,
     docs: docs(include_str!("idle_gpu_alert_missing.rs")),
     check: Check::Object(check),
@@ -88,7 +87,7 @@ struct BusyGpuAlerts;
 
 impl Predicate for BusyGpuAlerts {
     const SLOT: QuerySlot = QuerySlot::BusyGpuAlerts;
-    const KINDS: &'static [Kind] = &[PROMETHEUS_RULE];
+    const KINDS: &'static [Kind] = &[Kind::PROMETHEUS_RULE];
 
     fn is_satisfied(object: &Object) -> bool {
         compares_load(object, '>')
@@ -99,7 +98,7 @@ struct IdleGpuAlerts;
 
 impl Predicate for IdleGpuAlerts {
     const SLOT: QuerySlot = QuerySlot::IdleGpuAlerts;
-    const KINDS: &'static [Kind] = &[PROMETHEUS_RULE, VM_RULE];
+    const KINDS: &'static [Kind] = &[Kind::PROMETHEUS_RULE, Kind::VM_RULE];
 
     fn is_satisfied(object: &Object) -> bool {
         compares_load(object, '<')

@@ -25,7 +25,6 @@
 //! # References
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Endpoint>
 
-use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR};
 use crate::rules::prelude::*;
 
 const VM_SERVICE: Kind = Kind::new("operator.victoriametrics.com", "VMServiceScrape");
@@ -33,7 +32,7 @@ const VM_POD: Kind = Kind::new("operator.victoriametrics.com", "VMPodScrape");
 
 pub(crate) static RULE: Rule = Rule {
     id: "monitor-endpoint-split",
-    kinds: &[SERVICE_MONITOR, POD_MONITOR, VM_SERVICE, VM_POD],
+    kinds: &[Kind::SERVICE_MONITOR, Kind::POD_MONITOR, VM_SERVICE, VM_POD],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("monitor_endpoint_split.rs")),
     check: Check::Object(check),
@@ -44,7 +43,7 @@ pub(crate) static RULE: Rule = Rule {
 const PORTS: [&str; 3] = ["port", "targetPort", "portNumber"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let of_pods = object.is(POD_MONITOR) || object.is(VM_POD);
+    let of_pods = object.is(Kind::POD_MONITOR) || object.is(VM_POD);
     let list = object.path(&["spec", if of_pods { "podMetricsEndpoints" } else { "endpoints" }]);
     if object.is_partial() || list.has_unknown() {
         return None;

@@ -35,32 +35,33 @@
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Prometheus>
 
 use crate::keda::ellipsize;
-use crate::rules::monitoring::monitors::{POD_MONITOR, SERVICE_MONITOR};
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
-const PROMETHEUS: Kind = Kind::new("monitoring.coreos.com", "Prometheus");
 const AGENT: Kind = Kind::new("monitoring.coreos.com", "PrometheusAgent");
 const RULER: Kind = Kind::new("monitoring.coreos.com", "ThanosRuler");
-const PROMETHEUS_RULE: Kind = Kind::new("monitoring.coreos.com", "PrometheusRule");
-const PROBE: Kind = Kind::new("monitoring.coreos.com", "Probe");
-const SCRAPE_CONFIG: Kind = Kind::new("monitoring.coreos.com", "ScrapeConfig");
 
 /// Others that may read monitors and rules, or bring a Prometheus.
 const OTHERS: [Kind; 6] = [
     Kind::HELM_RELEASE,
     Kind::ARGO_APPLICATION,
-    Kind::new("opentelemetry.io", "OpenTelemetryCollector"),
-    Kind::new("operator.victoriametrics.com", "VMAgent"),
-    Kind::new("operator.victoriametrics.com", "VMSingle"),
-    Kind::new("operator.victoriametrics.com", "VMAlert"),
+    Kind::OPENTELEMETRY_COLLECTOR,
+    Kind::VM_AGENT,
+    Kind::VM_SINGLE,
+    Kind::VM_ALERT,
 ];
 
 pub(crate) static RULE: Rule = Rule {
     id: "monitor-unselected",
-    kinds: &[SERVICE_MONITOR, POD_MONITOR, PROMETHEUS_RULE, PROBE, SCRAPE_CONFIG],
+    kinds: &[
+        Kind::SERVICE_MONITOR,
+        Kind::POD_MONITOR,
+        Kind::PROMETHEUS_RULE,
+        Kind::PROBE,
+        Kind::SCRAPE_CONFIG,
+    ],
     reads: &[
-        PROMETHEUS,
+        Kind::PROMETHEUS,
         AGENT,
         RULER,
         Kind::NAMESPACE,
@@ -88,11 +89,11 @@ const MONITOR_SELECTORS: [&str; 4] =
 /// The selectors of a kind, of objects and of their namespaces.
 fn selectors(object: &Object) -> Option<(&'static str, &'static str)> {
     let fields = [
-        (SERVICE_MONITOR, "serviceMonitorSelector", "serviceMonitorNamespaceSelector"),
-        (POD_MONITOR, "podMonitorSelector", "podMonitorNamespaceSelector"),
-        (PROBE, "probeSelector", "probeNamespaceSelector"),
-        (SCRAPE_CONFIG, "scrapeConfigSelector", "scrapeConfigNamespaceSelector"),
-        (PROMETHEUS_RULE, "ruleSelector", "ruleNamespaceSelector"),
+        (Kind::SERVICE_MONITOR, "serviceMonitorSelector", "serviceMonitorNamespaceSelector"),
+        (Kind::POD_MONITOR, "podMonitorSelector", "podMonitorNamespaceSelector"),
+        (Kind::PROBE, "probeSelector", "probeNamespaceSelector"),
+        (Kind::SCRAPE_CONFIG, "scrapeConfigSelector", "scrapeConfigNamespaceSelector"),
+        (Kind::PROMETHEUS_RULE, "ruleSelector", "ruleNamespaceSelector"),
     ];
     fields.into_iter().find(|(kind, ..)| object.is(*kind)).map(|(_, own, namespace)| (own, namespace))
 }
@@ -118,8 +119,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let readers: &[Kind] =
-        if object.is(PROMETHEUS_RULE) { &[PROMETHEUS, RULER] } else { &[PROMETHEUS, AGENT] };
+    let readers: &[Kind] = if object.is(Kind::PROMETHEUS_RULE) {
+        &[Kind::PROMETHEUS, RULER]
+    } else {
+        &[Kind::PROMETHEUS, AGENT]
+    };
     let mut known: Option<(Reason, &Object)> = None;
     for reader in readers.iter().flat_map(|kind| cluster.of(*kind)) {
         // Any of them may select it, also one that is perhaps in another cluster.
@@ -146,7 +150,7 @@ fn reason(object: &Object, reader: &Object, ctx: &Context<'_>) -> Option<Option<
         return None;
     }
     let by_hand =
-        !object.is(PROMETHEUS_RULE) && MONITOR_SELECTORS.iter().all(|field| !spec.get(field).is_set());
+        !object.is(Kind::PROMETHEUS_RULE) && MONITOR_SELECTORS.iter().all(|field| !spec.get(field).is_set());
     let (selector, namespaces) = (spec.get(own), spec.get(of_namespaces));
     if by_hand || selector.has_unknown() || namespaces.has_unknown() {
         return None;

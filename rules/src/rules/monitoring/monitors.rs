@@ -7,11 +7,8 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::rules::prelude::*;
 
-pub(in crate::rules) const SERVICE_MONITOR: Kind = Kind::new("monitoring.coreos.com", "ServiceMonitor");
-pub(in crate::rules) const POD_MONITOR: Kind = Kind::new("monitoring.coreos.com", "PodMonitor");
-
 pub(in crate::rules) fn endpoints(monitor: &Object) -> impl Iterator<Item = Node<'_>> {
-    let field = if monitor.is(POD_MONITOR) { "podMetricsEndpoints" } else { "endpoints" };
+    let field = if monitor.is(Kind::POD_MONITOR) { "podMetricsEndpoints" } else { "endpoints" };
     monitor.root().items_at(&["spec", field])
 }
 
@@ -60,7 +57,7 @@ pub(super) struct DcgmMonitors;
 
 impl Predicate for DcgmMonitors {
     const SLOT: QuerySlot = QuerySlot::DcgmMonitors;
-    const KINDS: &'static [Kind] = &[SERVICE_MONITOR, POD_MONITOR];
+    const KINDS: &'static [Kind] = &[Kind::SERVICE_MONITOR, Kind::POD_MONITOR];
 
     fn is_satisfied(monitor: &Object) -> bool {
         is_dcgm(monitor)

@@ -40,7 +40,6 @@
 
 use crate::cluster::views::Workload;
 use crate::keda::ellipsize;
-use crate::rules::monitoring::monitors::POD_MONITOR;
 use crate::rules::monitoring::service_monitor_selects_nothing::{Scope, is_for_metrics};
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
@@ -52,7 +51,7 @@ const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-monitor-selects-nothing",
-    kinds: &[POD_MONITOR],
+    kinds: &[Kind::POD_MONITOR],
     reads: &READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
@@ -70,7 +69,7 @@ const PLAIN: [Kind; 8] = [
     Kind::JOB,
     Kind::CRON_JOB,
     Kind::POD,
-    Kind::new("argoproj.io", "Rollout"),
+    Kind::ROLLOUT,
 ];
 
 /// Labels that name a program and that no controller sets or changes while a pod runs.

@@ -31,7 +31,6 @@
 //! - <https://prometheus.io/docs/prometheus/latest/querying/functions/>
 
 use crate::keda::ellipsize;
-use crate::promql::sources::VM_RULE;
 use crate::promql::{Parsed, QUERY_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 
@@ -46,10 +45,10 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Kinds that show that VictoriaMetrics evaluates the queries.
 const VICTORIA_METRICS: [Kind; 5] = [
-    VM_RULE,
-    Kind::new("operator.victoriametrics.com", "VMAlert"),
-    Kind::new("operator.victoriametrics.com", "VMAgent"),
-    Kind::new("operator.victoriametrics.com", "VMSingle"),
+    Kind::VM_RULE,
+    Kind::VM_ALERT,
+    Kind::VM_AGENT,
+    Kind::VM_SINGLE,
     Kind::new("operator.victoriametrics.com", "VMCluster"),
 ];
 

@@ -36,13 +36,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scrape-annotation-misplaced",
-    kinds: &[
-        Kind::DEPLOYMENT,
-        Kind::STATEFUL_SET,
-        Kind::DAEMON_SET,
-        Kind::new("argoproj.io", "Rollout"),
-        Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    ],
+    kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET, Kind::ROLLOUT, Kind::LEADER_WORKER_SET],
     reads: &[Kind::SERVICE],
     docs: docs(include_str!("scrape_annotation_misplaced.rs")),
     check: Check::Object(check),

@@ -49,15 +49,11 @@
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 
-const SCRAPE_CONFIG: Kind = Kind::new("monitoring.coreos.com", "ScrapeConfig");
-const COLLECTOR: Kind = Kind::new("opentelemetry.io", "OpenTelemetryCollector");
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "scrape-through-service",
-    kinds: &[SCRAPE_CONFIG, COLLECTOR, CONFIG_MAP],
+    kinds: &[Kind::SCRAPE_CONFIG, Kind::OPENTELEMETRY_COLLECTOR, Kind::CONFIG_MAP],
     reads: &READS,
     docs: docs(include_str!("scrape_through_service.rs")),
     check: Check::Object(check),
@@ -65,11 +61,11 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is(SCRAPE_CONFIG) {
+    if object.is(Kind::SCRAPE_CONFIG) {
         for list in object.root().items_at(&["spec", "staticConfigs"]) {
             targets(&list, &mut |target, text| report(object, target, text, ctx));
         }
-    } else if object.is(COLLECTOR) {
+    } else if object.is(Kind::OPENTELEMETRY_COLLECTOR) {
         let jobs = object.root().items_at(&[
             "spec",
             "config",

@@ -56,7 +56,6 @@
 //! - <https://prometheus-operator.dev/docs/developer/getting-started/>
 
 use super::service_monitor_selects_nothing::Scope;
-use crate::rules::monitoring::monitors::SERVICE_MONITOR;
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
@@ -64,7 +63,7 @@ const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE])
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-monitor-doubles",
-    kinds: &[SERVICE_MONITOR],
+    kinds: &[Kind::SERVICE_MONITOR],
     reads: &READS,
     docs: docs(include_str!("service_monitor_doubles.rs")),
     check: Check::Object(check),

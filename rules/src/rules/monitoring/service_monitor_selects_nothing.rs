@@ -34,13 +34,12 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html>
 
 use crate::keda::ellipsize;
-use crate::rules::monitoring::monitors::SERVICE_MONITOR;
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-monitor-selects-nothing",
-    kinds: &[SERVICE_MONITOR],
+    kinds: &[Kind::SERVICE_MONITOR],
     reads: &[Kind::SERVICE, Kind::DAEMON_SET, Kind::DEPLOYMENT, Kind::STATEFUL_SET],
     reports_absence: true,
     fix: Some(Safety::Unsafe),

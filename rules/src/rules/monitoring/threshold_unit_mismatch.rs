@@ -31,13 +31,19 @@
 use crate::keda::{uses_modifiers, value::number};
 use crate::promql::bound::upper_bound;
 use crate::promql::metrics::{Unit, metric};
-use crate::promql::sources::{CONFIG_MAP, PROMETHEUS_RULE, VM_RULE};
 use crate::promql::{Expr, QueryPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "threshold-unit-mismatch",
-    kinds: &[PROMETHEUS_RULE, VM_RULE, CONFIG_MAP, Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::HPA],
+    kinds: &[
+        Kind::PROMETHEUS_RULE,
+        Kind::VM_RULE,
+        Kind::CONFIG_MAP,
+        Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
+        Kind::HPA,
+    ],
     docs: docs(include_str!("threshold_unit_mismatch.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Monitoring)

@@ -31,12 +31,11 @@
 
 use crate::promql::QueryPlace;
 use crate::promql::expr::Expr;
-use crate::promql::sources::{CONFIG_MAP, PROMETHEUS_RULE, VM_RULE};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "xid-alert-never-clears",
-    kinds: &[PROMETHEUS_RULE, VM_RULE, CONFIG_MAP],
+    kinds: &[Kind::PROMETHEUS_RULE, Kind::VM_RULE, Kind::CONFIG_MAP],
     docs: docs(include_str!("xid_alert_never_clears.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)

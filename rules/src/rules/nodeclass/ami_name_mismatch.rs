@@ -47,14 +47,11 @@ use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
 pub(crate) static RULE: Rule = Rule {
     id: "ami-name-mismatch",
     depends_on: &[Product::Kubernetes],
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, CLUSTER_POLICY],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::CLUSTER_POLICY],
     docs: docs(include_str!("ami_name_mismatch.rs")),
     check: Check::NodeClass(check),
     ..Rule::warning(Group::NodeClass)
 };
-
-/// The object that installs NVIDIA's GPU Operator, which brings drivers.
-const CLUSTER_POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
 
 const HELP: &str = "write the whole name: family, architecture, variant, version and date; or use an alias";
 
@@ -167,7 +164,7 @@ fn driver(
 ) -> bool {
     let data = class.user_data().map(str::to_ascii_lowercase).unwrap_or_default();
     let installs = |maker: &str| data.contains(&maker.to_ascii_lowercase());
-    if class.get("userData").is_unknown() || ctx.cluster().has_any(CLUSTER_POLICY) {
+    if class.get("userData").is_unknown() || ctx.cluster().has_any(Kind::CLUSTER_POLICY) {
         return false;
     }
     for (pool, types) in users.with_types() {

@@ -35,12 +35,9 @@
 use crate::karpenter::node_class::volume_gib;
 use crate::rules::prelude::*;
 
-/// The class of Karpenter before 0.32, which has the same field.
-const TEMPLATE: Kind = Kind::new("karpenter.k8s.aws", "AWSNodeTemplate");
-
 pub(crate) static RULE: Rule = Rule {
     id: "volume-performance-invalid",
-    kinds: &[Kind::EC2_NODE_CLASS, TEMPLATE],
+    kinds: &[Kind::EC2_NODE_CLASS, Kind::AWS_NODE_TEMPLATE],
     docs: docs(include_str!("volume_performance_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodeClass)

@@ -58,9 +58,6 @@ use crate::karpenter::provider::{Provider, is_auto_mode_label};
 use crate::rules::prelude::*;
 use crate::workload::node_labels::{LabelUse, is_of_other_nodes, referenced_labels};
 
-const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
-const VOLUME: Kind = Kind::new("", "PersistentVolume");
-const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 
@@ -69,9 +66,9 @@ const OF_ADD_ON: &str = "ebs.csi.aws.com";
 const IN_TREE: &str = "kubernetes.io/aws-ebs";
 
 static READS: [Kind; 8 + WORKLOAD_KINDS.len()] = with_workloads(&[
-    CLAIM,
-    VOLUME,
-    STORAGE_CLASS,
+    Kind::PERSISTENT_VOLUME_CLAIM,
+    Kind::PERSISTENT_VOLUME,
+    Kind::STORAGE_CLASS,
     Kind::NODE,
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
@@ -81,7 +78,7 @@ static READS: [Kind; 8 + WORKLOAD_KINDS.len()] = with_workloads(&[
 
 pub(crate) static RULE: Rule = Rule {
     id: "auto-mode-volume-driver",
-    kinds: &[STORAGE_CLASS, VOLUME],
+    kinds: &[Kind::STORAGE_CLASS, Kind::PERSISTENT_VOLUME],
     reads: &READS,
     docs: docs(include_str!("auto_mode_volume_driver.rs")),
     check: Check::Object(check),
@@ -99,7 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || object.is_patched_by_kustomize() {
         return None;
     }
-    let node = if object.is(STORAGE_CLASS) {
+    let node = if object.is(Kind::STORAGE_CLASS) {
         object.get("provisioner")
     } else {
         object.path(&["spec", "csi", "driver"])
@@ -125,7 +122,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let message = format!("pods of `{name}` run on {nodes} only, which mount no volume of `{driver}`");
     let place = templates(workload).into_iter().next().map_or_else(|| workload.root(), |one| one.spec);
     ctx.report(&node, message)
-        .help(if object.is(VOLUME) {
+        .help(if object.is(Kind::PERSISTENT_VOLUME) {
             format!("restore a snapshot of it as a volume of `{other}`, or move the pods to other nodes")
         } else {
             format!("write `{other}`, in a class of another name where volumes of this one exist")
@@ -151,7 +148,8 @@ fn uses(workload: &Object, object: &Object, ctx: &Context<'_>) -> bool {
             return claim_of(&template);
         }
         let namespace = workload.namespace_or_default();
-        let claim = name.text().and_then(|name| ctx.cluster().unique(CLAIM, namespace, name));
+        let claim =
+            name.text().and_then(|name| ctx.cluster().unique(Kind::PERSISTENT_VOLUME_CLAIM, namespace, name));
         claim.is_some_and(|claim| {
             !claim.is_partial()
                 && !claim.is_patched_by_kustomize()
@@ -170,7 +168,7 @@ fn asks_for(spec: &Node<'_>, object: &Object, ctx: &Context<'_>) -> bool {
     if spec.has_unknown_key() || volume.is_unknown() || class.is_unknown() {
         return false;
     }
-    if object.is(VOLUME) {
+    if object.is(Kind::PERSISTENT_VOLUME) {
         return volume.text() == Some(object.name());
     }
     // A volume that exists already, or the copy of another one, says itself which driver it has.
@@ -180,7 +178,8 @@ fn asks_for(spec: &Node<'_>, object: &Object, ctx: &Context<'_>) -> bool {
     match class.text() {
         Some(name) => name == object.name(),
         None => {
-            is_default(object) && ctx.cluster().of(STORAGE_CLASS).filter(|one| is_default(one)).count() == 1
+            is_default(object)
+                && ctx.cluster().of(Kind::STORAGE_CLASS).filter(|one| is_default(one)).count() == 1
         }
     }
 }

@@ -66,9 +66,7 @@
 
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::node_helpers::{
-    CLUSTER_POLICY, DEVICES, device_name, has_devices, may_install,
-};
+use crate::rules::scheduling::node_helpers::{DEVICES, device_name, has_devices, may_install};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-device-plugin-missing",
@@ -76,7 +74,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::NODE_POOL,
         Kind::EC2_NODE_CLASS,
         Kind::DAEMON_SET,
-        CLUSTER_POLICY,
+        Kind::CLUSTER_POLICY,
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
     ],
@@ -163,7 +161,7 @@ fn may_have_plugin(device: &str, ctx: &Context<'_>) -> bool {
         let mut images = templates.iter().flat_map(Template::containers).map(|one| one.get("image"));
         mentions_plugin(object.name()) || images.any(|image| image.raw_text().is_none_or(mentions_plugin))
     };
-    (device == "nvidia.com/gpu" && ctx.cluster().has_any(CLUSTER_POLICY))
+    (device == "nvidia.com/gpu" && ctx.cluster().has_any(Kind::CLUSTER_POLICY))
         || ctx.cluster().of(Kind::DAEMON_SET).any(by_image)
         || may_install(words, ctx)
 }

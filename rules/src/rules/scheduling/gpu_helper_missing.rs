@@ -53,7 +53,7 @@ use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::helper_charts;
 use crate::rules::scheduling::node_helpers::{
-    CLUSTER_POLICY, Helper, Obstacle, Role, device_name, has_devices, helpers, may_install, reaches,
+    Helper, Obstacle, Role, device_name, has_devices, helpers, may_install, reaches,
 };
 use crate::workload::gpu::EFA;
 use crate::workload::node_labels::is_off_karpenter;
@@ -62,7 +62,7 @@ use crate::workload::node_labels::is_off_karpenter;
 const READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
-    CLUSTER_POLICY,
+    Kind::CLUSTER_POLICY,
     Kind::HELM_RELEASE,
     Kind::ARGO_APPLICATION,
 ]);
@@ -239,7 +239,7 @@ fn is_installed_otherwise(helper: Helper, ctx: &Context<'_>) -> bool {
         Some(_) => &["efa"],
         None => return false,
     };
-    let operator = || ctx.cluster().has_any(CLUSTER_POLICY);
+    let operator = || ctx.cluster().has_any(Kind::CLUSTER_POLICY);
     (helper.device == Some("nvidia.com/gpu") && operator()) || may_install(words, ctx)
 }
 

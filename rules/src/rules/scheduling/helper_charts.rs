@@ -1,7 +1,7 @@
 //! The tolerations that the values of a chart give to the DaemonSets of a node's helpers.
 
 use super::gpu_helper_missing::{brings, tolerate};
-use super::node_helpers::{CLUSTER_POLICY, Helper, has_devices, helper_of_image, helpers, untolerated};
+use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, untolerated};
 use crate::cluster::values::{ChartValues, for_each_values};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
@@ -102,5 +102,5 @@ fn is_installed_twice(helper: Helper, ctx: &Context<'_>) -> bool {
     let releases = cluster.of(Kind::HELM_RELEASE).chain(cluster.of(Kind::ARGO_APPLICATION)).filter(installs);
     let by_set =
         |set: &Object| templates(set).iter().any(|template| helpers(template).any(|one| one == helper));
-    cluster.has_any(CLUSTER_POLICY) || releases.count() > 1 || cluster.of(Kind::DAEMON_SET).any(by_set)
+    cluster.has_any(Kind::CLUSTER_POLICY) || releases.count() > 1 || cluster.of(Kind::DAEMON_SET).any(by_set)
 }

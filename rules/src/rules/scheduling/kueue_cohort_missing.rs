@@ -37,7 +37,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "kueue-cohort-missing",
-    kinds: &[Kind::new("kueue.x-k8s.io", "ClusterQueue")],
+    kinds: &[Kind::CLUSTER_QUEUE],
     tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("kueue_cohort_missing.rs")),
     check: Check::Object(check),

@@ -11,9 +11,6 @@ use crate::rules::prelude::*;
 use crate::workload::class::{command_line, repository};
 use crate::workload::gpu::EFA;
 
-/// The object that installs NVIDIA's GPU Operator.
-pub(super) const CLUSTER_POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
-
 /// What a program does for its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {

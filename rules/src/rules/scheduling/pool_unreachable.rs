@@ -58,7 +58,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
-use crate::cluster::queues::{self, RESOURCE_FLAVOR};
+use crate::cluster::queues::{self};
 use crate::cluster::views::Tolerance;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::toleration;
@@ -68,7 +68,7 @@ use crate::rules::prelude::*;
 /// Objects that install charts, whose workloads are not in the input.
 const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 const READS: [Kind; WORKLOAD_KINDS.len() + 5] =
-    with_workloads(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS, RESOURCE_FLAVOR, CHARTS[0], CHARTS[1]]);
+    with_workloads(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS, Kind::RESOURCE_FLAVOR, CHARTS[0], CHARTS[1]]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-unreachable",

@@ -48,9 +48,8 @@ use crate::workload::gang::{Members, component_replicas, is_inference_service, m
 use crate::workload::template::runs_forever;
 
 const QUOTA: Kind = Kind::new("", "ResourceQuota");
-const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
 
-const READS: [Kind; 4] = [QUOTA, LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT];
+const READS: [Kind; 4] = [QUOTA, Kind::LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT];
 
 pub(crate) static RULE: Rule = Rule {
     id: "quota-below-replicas",
@@ -215,8 +214,9 @@ fn without_request(
         return None;
     };
     let namespace = object.namespace_or_default();
-    let defaults = ctx.cluster().in_namespace(LIMIT_RANGE, namespace).next().is_some();
-    if !matches!(resource, "cpu" | "memory") || defaults || !ctx.cluster().is_complete_for(LIMIT_RANGE) {
+    let defaults = ctx.cluster().in_namespace(Kind::LIMIT_RANGE, namespace).next().is_some();
+    if !matches!(resource, "cpu" | "memory") || defaults || !ctx.cluster().is_complete_for(Kind::LIMIT_RANGE)
+    {
         return None;
     }
     let lacks = |container: &Node<'_>| {

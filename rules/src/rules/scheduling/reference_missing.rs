@@ -46,32 +46,23 @@ use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;
 
-const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-const SECRET: Kind = Kind::new("", "Secret");
-const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
-const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
-const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
-const VOLUME: Kind = Kind::new("", "PersistentVolume");
-const CLUSTER_POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
-
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[CLAIM, Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE]);
+    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "reference-missing",
     kinds: &KINDS,
     reads: &[
         Kind::RUNTIME_CLASS,
-        PRIORITY_CLASS,
-        SERVICE_ACCOUNT,
-        STORAGE_CLASS,
-        VOLUME,
-        CONFIG_MAP,
-        SECRET,
+        Kind::PRIORITY_CLASS,
+        Kind::SERVICE_ACCOUNT,
+        Kind::STORAGE_CLASS,
+        Kind::PERSISTENT_VOLUME,
+        Kind::CONFIG_MAP,
+        Kind::SECRET,
         Kind::DEVICE_CLASS,
         Kind::DAEMON_SET,
-        CLUSTER_POLICY,
+        Kind::CLUSTER_POLICY,
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
     ],
@@ -108,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !cluster.is_complete() || !charts().all(has_no_classes) {
         return None;
     }
-    if object.is(CLAIM) {
+    if object.is(Kind::PERSISTENT_VOLUME_CLAIM) {
         storage_class(object, &object.get("spec"), ctx);
         return None;
     }
@@ -150,7 +141,7 @@ fn classes(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let runtime = template.spec.get("runtimeClassName");
     // The GPU Operator makes the class, and others for its containers.
     let by_operator = runtime.text().is_some_and(|name| name.starts_with("nvidia"))
-        && ctx.cluster().has_any(CLUSTER_POLICY);
+        && ctx.cluster().has_any(Kind::CLUSTER_POLICY);
     if let Some(name) =
         runtime.text().filter(|name| !by_operator && is_absent(Kind::RUNTIME_CLASS, "default", name, ctx))
     {
@@ -165,9 +156,9 @@ fn classes(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let priority = template.spec.get("priorityClassName");
     let name = priority.text().filter(|name| !name.is_empty() && !name.starts_with("system-"))?;
-    if is_absent(PRIORITY_CLASS, "default", name, ctx) {
+    if is_absent(Kind::PRIORITY_CLASS, "default", name, ctx) {
         let message = format!("there is no PriorityClass `{name}`: the API server rejects the pods");
-        let near = nearest(name, ctx.cluster().of(PRIORITY_CLASS).map(Object::name)).map(str::to_owned);
+        let near = nearest(name, ctx.cluster().of(Kind::PRIORITY_CLASS).map(Object::name)).map(str::to_owned);
         ctx.report(&priority, message)
             .identified_by("PriorityClass")
             .help(near.map_or_else(|| format!("remove it, or add a PriorityClass `{name}`"), did_you_mean));
@@ -186,14 +177,14 @@ fn service_account(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     let namespace = object.namespace_or_default();
     // An operator makes the account of a custom resource of its own.
     let is_custom = !matches!(object.group(), "" | "apps" | "batch");
-    if is_custom || object.is_namespace_unknown() || !is_absent(SERVICE_ACCOUNT, namespace, name, ctx) {
+    if is_custom || object.is_namespace_unknown() || !is_absent(Kind::SERVICE_ACCOUNT, namespace, name, ctx) {
         return None;
     }
     // In another namespace it is a mistake of its own, which may be one of the tool that sets namespaces.
-    if ctx.cluster().written_as(SERVICE_ACCOUNT, name).next().is_some() {
+    if ctx.cluster().written_as(Kind::SERVICE_ACCOUNT, name).next().is_some() {
         return None;
     }
-    let near = nearest(name, ctx.cluster().in_namespace(SERVICE_ACCOUNT, namespace).map(Object::name))
+    let near = nearest(name, ctx.cluster().in_namespace(Kind::SERVICE_ACCOUNT, namespace).map(Object::name))
         .map(str::to_owned);
     ctx.report(&field, format!("there is no ServiceAccount `{name}`: the API server rejects the pods"))
         .identified_by("ServiceAccount")
@@ -213,18 +204,18 @@ fn storage_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Opt
         return default_class(object, spec, ctx);
     }
     let name = field.text().filter(|name| !name.is_empty() && *name != "gp2")?;
-    if spec.get("volumeName").is_set() || !is_absent(STORAGE_CLASS, "default", name, ctx) {
+    if spec.get("volumeName").is_set() || !is_absent(Kind::STORAGE_CLASS, "default", name, ctx) {
         return None;
     }
     let is_static = |volume: &Object| {
         let class = volume.path(&["spec", "storageClassName"]);
         class.is_unknown() || class.text() == Some(name)
     };
-    if ctx.cluster().of(VOLUME).any(is_static) {
+    if ctx.cluster().of(Kind::PERSISTENT_VOLUME).any(is_static) {
         return None;
     }
-    let near = nearest(name, ctx.cluster().of(STORAGE_CLASS).map(Object::name)).map(str::to_owned);
-    let whose = if object.is(CLAIM) { "the claim stays" } else { "the claims stay" };
+    let near = nearest(name, ctx.cluster().of(Kind::STORAGE_CLASS).map(Object::name)).map(str::to_owned);
+    let whose = if object.is(Kind::PERSISTENT_VOLUME_CLAIM) { "the claim stays" } else { "the claims stay" };
     ctx.report(&field, format!("there is no StorageClass `{name}`: {whose} Pending"))
         .identified_by("StorageClass")
         .help(
@@ -255,18 +246,18 @@ fn default_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Opt
             || ANNOTATIONS.iter().any(says)
     };
     let has_no_class = |volume: &Object| !volume.path(&["spec", "storageClassName"]).is_set();
-    let class = cluster.of(STORAGE_CLASS).next()?.clone();
+    let class = cluster.of(Kind::STORAGE_CLASS).next()?.clone();
     let is_bound = ["volumeName", "dataSource", "dataSourceRef", "selector"]
         .iter()
         .any(|field| spec.get(field).is_set());
     if is_bound
-        || !cluster.is_complete_for(STORAGE_CLASS)
-        || cluster.of(STORAGE_CLASS).any(may_be_default)
-        || cluster.of(VOLUME).any(has_no_class)
+        || !cluster.is_complete_for(Kind::STORAGE_CLASS)
+        || cluster.of(Kind::STORAGE_CLASS).any(may_be_default)
+        || cluster.of(Kind::PERSISTENT_VOLUME).any(has_no_class)
     {
         return None;
     }
-    let whose = if object.is(CLAIM) { "the claim stays" } else { "the claims stay" };
+    let whose = if object.is(Kind::PERSISTENT_VOLUME_CLAIM) { "the claim stays" } else { "the claims stay" };
     ctx.report(&spec.get("storageClassName"), format!("no StorageClass is the default: {whose} Pending"))
         .severity(Severity::Warning)
         .identified_by("StorageClass")
@@ -294,7 +285,7 @@ fn device_class(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             object.name().contains("dra")
                 || images.any(|image| image.raw_text().is_none_or(|text| text.contains("dra")))
         };
-        if ctx.cluster().has_any(CLUSTER_POLICY) || ctx.cluster().of(Kind::DAEMON_SET).any(is_driver) {
+        if ctx.cluster().has_any(Kind::CLUSTER_POLICY) || ctx.cluster().of(Kind::DAEMON_SET).any(is_driver) {
             return None;
         }
         ctx.report(&field, format!("there is no DeviceClass `{name}`: the claim is never allocated"))
@@ -309,7 +300,7 @@ fn keys(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     for variable in template.all_containers().flat_map(|container| container.get("env").items()) {
         let source = variable.get("valueFrom");
         for (kind, reference) in
-            [(CONFIG_MAP, source.get("configMapKeyRef")), (SECRET, source.get("secretKeyRef"))]
+            [(Kind::CONFIG_MAP, source.get("configMapKeyRef")), (Kind::SECRET, source.get("secretKeyRef"))]
         {
             if reference.get("optional").bool() != Some(true) {
                 key_of(object, kind, &reference.get("name"), &reference.get("key"), ctx);
@@ -319,7 +310,7 @@ fn keys(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     for volume in template.spec.get("volumes").items() {
         let sources = volume.path(&["projected", "sources"]);
         for source in std::iter::once(volume).chain(sources.items()) {
-            for (kind, field) in [(CONFIG_MAP, "configMap"), (SECRET, "secret")] {
+            for (kind, field) in [(Kind::CONFIG_MAP, "configMap"), (Kind::SECRET, "secret")] {
                 let files = source.get(field);
                 if files.get("optional").bool() == Some(true) {
                     continue;

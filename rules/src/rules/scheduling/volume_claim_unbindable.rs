@@ -40,19 +40,15 @@
 use crate::cluster::Cluster;
 use crate::rules::prelude::*;
 
-const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
-const VOLUME: Kind = Kind::new("", "PersistentVolume");
-const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
-
 /// The annotation that takes precedence over the field, on claims and volumes.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 pub(crate) static RULE: Rule = Rule {
     id: "volume-claim-unbindable",
-    kinds: &[CLAIM],
-    reads: &[VOLUME, STORAGE_CLASS],
-    pairs: &[Pair { with: &[VOLUME], partners: claims_of, beside: default_classes }],
+    kinds: &[Kind::PERSISTENT_VOLUME_CLAIM],
+    reads: &[Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS],
+    pairs: &[Pair { with: &[Kind::PERSISTENT_VOLUME], partners: claims_of, beside: default_classes }],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("volume_claim_unbindable.rs")),
     check: Check::Object(check),
@@ -61,11 +57,11 @@ pub(crate) static RULE: Rule = Rule {
 
 fn claims_of(volume: &Object, cluster: &Cluster) -> Vec<Object> {
     let names = |claim: &&Object| claim.path(&["spec", "volumeName"]).text() == Some(volume.name());
-    cluster.of(CLAIM).filter(names).cloned().collect()
+    cluster.of(Kind::PERSISTENT_VOLUME_CLAIM).filter(names).cloned().collect()
 }
 
 fn default_classes(_: &Object, _: &Object, cluster: &Cluster) -> Vec<Object> {
-    cluster.of(STORAGE_CLASS).filter(|class| is_default(class)).cloned().collect()
+    cluster.of(Kind::STORAGE_CLASS).filter(|class| is_default(class)).cloned().collect()
 }
 
 fn is_default(class: &Object) -> bool {
@@ -76,7 +72,7 @@ fn is_default(class: &Object) -> bool {
 fn check(claim: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = claim.get("spec");
     let name = spec.get("volumeName").text().filter(|name| !name.is_empty())?;
-    let volume = ctx.partner(VOLUME, "default", name)?;
+    let volume = ctx.partner(Kind::PERSISTENT_VOLUME, "default", name)?;
     let is_patched = |object: &Object| object.is_partial() || object.is_patched_by_kustomize();
     if is_patched(claim) || is_patched(volume) {
         return None;
@@ -133,7 +129,7 @@ fn class(claim: &Object, volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let class = has.text().unwrap_or_default();
-    let defaulted = ctx.cluster().of(STORAGE_CLASS).find(|class| is_default(class));
+    let defaulted = ctx.cluster().of(Kind::STORAGE_CLASS).find(|class| is_default(class));
     let asked = match (wanted.text(), defaulted) {
         (Some(asked), _) => asked,
         (None, Some(default)) => default.name(),

@@ -62,12 +62,10 @@ use crate::rules::prelude::*;
 use crate::rules::training::trains;
 use crate::workload::devices::{first_accelerator, pods_of};
 
-const CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
-
 pub(crate) static RULE: Rule = Rule {
     id: "checkpoint-volume-not-shared",
     kinds: WORKLOAD_KINDS,
-    reads: &[CLAIM],
+    reads: &[Kind::PERSISTENT_VOLUME_CLAIM],
     docs: docs(include_str!("checkpoint_volume_not_shared.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
@@ -102,7 +100,8 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         if source.get("readOnly").bool() == Some(true) {
             continue;
         }
-        let Some(claim) = ctx.partner(CLAIM, object.namespace_or_default(), name) else {
+        let Some(claim) = ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, object.namespace_or_default(), name)
+        else {
             continue;
         };
         let modes = claim.path(&["spec", "accessModes"]);

@@ -35,7 +35,7 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#namespace-selector>
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources>
 
-use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR, propose, queue_name};
+use super::kueue::{QUEUE_LABEL, propose, queue_name};
 use crate::fit::amount;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::pod_requests;
@@ -44,14 +44,12 @@ use crate::workload::devices::pods_of;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_extended};
 use crate::workload::template::workload_kind;
 
-const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
-
 const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[LOCAL_QUEUE, CONFIG_MAP, RESOURCE_FLAVOR, Kind::NAMESPACE]);
+    with_workloads(&[Kind::LOCAL_QUEUE, Kind::CONFIG_MAP, Kind::RESOURCE_FLAVOR, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "cluster-queue-admits-nothing",
-    kinds: &[CLUSTER_QUEUE],
+    kinds: &[Kind::CLUSTER_QUEUE],
     reads: &READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
@@ -78,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .fix(Fix::unsafe_("select all namespaces").set(&selector, json!({})));
     }
     missing_flavor(object, ctx);
-    let queues = ctx.cluster().of(LOCAL_QUEUE);
+    let queues = ctx.cluster().of(Kind::LOCAL_QUEUE);
     let own = queues.filter(|queue| queue.path(&["spec", "clusterQueue"]).text() == Some(object.name()));
     let own: Vec<&Object> = own.filter(|queue| ctx.pairs_with(queue)).collect();
     unselected(object, &own, ctx);
@@ -96,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports a flavor that is not among those of the input.
 fn missing_flavor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let flavors: Vec<&Object> =
-        ctx.cluster().of(RESOURCE_FLAVOR).filter(|flavor| ctx.pairs_with(flavor)).collect();
+        ctx.cluster().of(Kind::RESOURCE_FLAVOR).filter(|flavor| ctx.pairs_with(flavor)).collect();
     let groups = object.path(&["spec", "resourceGroups"]);
     let named = groups.items().flat_map(|group| group.get("flavors").items()).map(|item| item.get("name"));
     let is_missing =
@@ -261,7 +259,7 @@ fn may_exclude(ctx: &Context<'_>) -> bool {
         text.raw_text()
             .is_some_and(|text| text.contains("excludeResourcePrefixes") || text.contains("transformations"))
     };
-    let maps = ctx.cluster().of(CONFIG_MAP).filter(|map| map.name().contains("kueue"));
+    let maps = ctx.cluster().of(Kind::CONFIG_MAP).filter(|map| map.name().contains("kueue"));
     maps.into_iter().any(|map| map.get("data").entries().into_iter().any(says))
 }
 

@@ -77,17 +77,8 @@ use crate::workload::gpu::KARPENTER_ACCELERATORS;
 /// The pools, and the runtimes with the pod templates of TrainJobs.
 static READS: [Kind; SHARING_SOURCES.len() + 4] = joined(
     &SHARING_SOURCES,
-    &[
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-        Kind::new("trainer.kubeflow.org", "TrainingRuntime"),
-        Kind::new("trainer.kubeflow.org", "ClusterTrainingRuntime"),
-    ],
+    &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::TRAINING_RUNTIME, Kind::CLUSTER_TRAINING_RUNTIME],
 );
-
-const TRAIN_JOB: Kind = Kind::new("trainer.kubeflow.org", "TrainJob");
-const GROUP_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
-const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
 
 pub(crate) static RULE: Rule = Rule {
     id: "gang-exceeds-gpu-limit",
@@ -101,12 +92,12 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_gang =
         matches!(object.group(), "batch" | "keda.sh" | "kubeflow.org" | "ray.io" | "batch.volcano.sh")
-            || object.is(GROUP_SET)
-            || object.is(JOB_SET);
+            || object.is(Kind::LEADER_WORKER_SET)
+            || object.is(Kind::JOB_SET);
     if object.is_partial() || object.is_patched_by_kustomize() || is_owned(object) {
         return None;
     }
-    if object.is(TRAIN_JOB) {
+    if object.is(Kind::TRAIN_JOB) {
         return train_job(object, ctx);
     }
     if !is_gang || !ctx.cluster().has_any(Kind::NODE_POOL) {

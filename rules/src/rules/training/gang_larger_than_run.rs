@@ -37,9 +37,7 @@
 use crate::rules::prelude::*;
 use crate::rules::training::KUBEFLOW_JOBS;
 
-const VOLCANO_JOB: Kind = Kind::new("batch.volcano.sh", "Job");
-
-const KINDS: [Kind; KUBEFLOW_JOBS.len() + 1] = joined(&[VOLCANO_JOB], &KUBEFLOW_JOBS);
+const KINDS: [Kind; KUBEFLOW_JOBS.len() + 1] = joined(&[Kind::VOLCANO_JOB], &KUBEFLOW_JOBS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gang-larger-than-run",
@@ -65,7 +63,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || object.is_scaled_by_kustomize() {
         return None;
     }
-    if !object.is(VOLCANO_JOB) {
+    if !object.is(Kind::VOLCANO_JOB) {
         // An elastic job has another number of pods at each time.
         if spec.get("elasticPolicy").is_set() {
             return None;

@@ -50,10 +50,7 @@ use crate::rules::training::{KUBEFLOW_JOBS, is_owned};
 use crate::workload::devices::uses_accelerators;
 use crate::workload::template::run_limit;
 
-const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
-const RAY_JOB: Kind = Kind::new("ray.io", "RayJob");
-
-const KINDS: [Kind; KUBEFLOW_JOBS.len() + 2] = joined(&[JOB_SET, RAY_JOB], &KUBEFLOW_JOBS);
+const KINDS: [Kind; KUBEFLOW_JOBS.len() + 2] = joined(&[Kind::JOB_SET, Kind::RAY_JOB], &KUBEFLOW_JOBS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gang-retries-unbounded",
@@ -83,9 +80,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if templates(object).iter().any(is_on_spot) {
         return None;
     }
-    let fields: &[&[&str]] = if object.is(JOB_SET) {
+    let fields: &[&[&str]] = if object.is(Kind::JOB_SET) {
         &[&["failurePolicy", "maxRestarts"]]
-    } else if object.is(RAY_JOB) {
+    } else if object.is(Kind::RAY_JOB) {
         &[&["backoffLimit"]]
     } else {
         &[&["runPolicy", "backoffLimit"], &["elasticPolicy", "maxRestarts"]]

@@ -56,21 +56,14 @@
 //! - <https://kueue.sigs.k8s.io/docs/tasks/manage/enforce_job_management/>
 
 use super::is_owned;
-use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, queue_name};
+use super::kueue::{QUEUE_LABEL, queue_name};
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
 
-const JOBS: &[Kind] = &[
-    Kind::JOB,
-    Kind::new("jobset.x-k8s.io", "JobSet"),
-    Kind::new("kubeflow.org", "PyTorchJob"),
-    Kind::new("kubeflow.org", "MPIJob"),
-    Kind::new("kubeflow.org", "TFJob"),
-    Kind::new("kubeflow.org", "JAXJob"),
-    Kind::new("ray.io", "RayJob"),
-];
+const JOBS: &[Kind] =
+    &[Kind::JOB, Kind::JOB_SET, Kind::PYTORCH_JOB, Kind::MPI_JOB, Kind::TF_JOB, Kind::JAX_JOB, Kind::RAY_JOB];
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[LOCAL_QUEUE, CLUSTER_QUEUE]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-job-not-queued",
@@ -113,14 +106,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("move the label to `metadata.labels` of the object");
         return None;
     }
-    let queues = ctx.cluster().in_namespace(LOCAL_QUEUE, namespace);
+    let queues = ctx.cluster().in_namespace(Kind::LOCAL_QUEUE, namespace);
     let queues: Vec<&Object> = queues.filter(|queue| ctx.cluster().likely_pairs(object, queue)).collect();
     if queues.iter().any(|queue| queue.name() == "default") {
         return None;
     }
     let covers = |queue: &&&Object| {
         let name = queue.path(&["spec", "clusterQueue"]);
-        let cluster_queue = name.text().and_then(|name| ctx.partner(CLUSTER_QUEUE, "default", name));
+        let cluster_queue = name.text().and_then(|name| ctx.partner(Kind::CLUSTER_QUEUE, "default", name));
         cluster_queue.is_some_and(|queue| {
             let groups = queue.path(&["spec", "resourceGroups"]);
             let mut covered =

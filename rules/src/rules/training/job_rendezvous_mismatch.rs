@@ -65,8 +65,6 @@ use crate::workload::devices::pods_of;
 use crate::workload::launcher::Launch;
 use crate::workload::template::replicas;
 
-const SERVICE: Kind = Kind::new("", "Service");
-
 pub(crate) static RULE: Rule = Rule {
     id: "job-rendezvous-mismatch",
     kinds: &[
@@ -74,12 +72,12 @@ pub(crate) static RULE: Rule = Rule {
         Kind::CRON_JOB,
         Kind::SCALED_JOB,
         Kind::STATEFUL_SET,
-        Kind::new("jobset.x-k8s.io", "JobSet"),
-        Kind::new("kubeflow.org", "PyTorchJob"),
-        Kind::new("batch.volcano.sh", "Job"),
+        Kind::JOB_SET,
+        Kind::PYTORCH_JOB,
+        Kind::VOLCANO_JOB,
     ],
-    reads: &[SERVICE],
-    pairs: &[Pair { with: &[SERVICE], partners: governed, beside: nothing }],
+    reads: &[Kind::SERVICE],
+    pairs: &[Pair { with: &[Kind::SERVICE], partners: governed, beside: nothing }],
     reports_absence: true,
     docs: docs(include_str!("job_rendezvous_mismatch.rs")),
     check: Check::Object(check),
@@ -166,7 +164,7 @@ fn address(
     let labels = &labels[..svc];
     let index = ctx.cluster();
     let exists =
-        |namespace: &str, name: &str| matches!(index.find(SERVICE, namespace, name), Lookup::Found(_));
+        |namespace: &str, name: &str| matches!(index.find(Kind::SERVICE, namespace, name), Lookup::Found(_));
     let found = match labels {
         [service] => exists(namespace, service),
         [a, b] => exists(b, a) || exists(namespace, b),
@@ -261,7 +259,9 @@ fn name_of_pod(
     let namespace = object.namespace_or_default();
     let service = match labels.as_slice() {
         // It may be a Service in a namespace of that name.
-        [_, service] if *service != namespace && !ctx.cluster().has(SERVICE, service, labels[0]) => *service,
+        [_, service] if *service != namespace && !ctx.cluster().has(Kind::SERVICE, service, labels[0]) => {
+            *service
+        }
         [_, service, of, "svc", ..] if *of == namespace => *service,
         [_, service, of] if *of == namespace => *service,
         _ => return None,
@@ -271,7 +271,7 @@ fn name_of_pod(
     }
     let name = object.display_name();
     let own = field.text().unwrap_or_default();
-    let partner = ctx.partner(SERVICE, namespace, service);
+    let partner = ctx.partner(Kind::SERVICE, namespace, service);
     let partner = partner.filter(|service| !service.is_partial() && !service.is_patched_by_kustomize());
     let address = partner.map(|service| service.path(&["spec", "clusterIP"]));
     let is_external =

@@ -2,7 +2,7 @@
 
 use crate::rules::prelude::*;
 
-pub(super) use crate::cluster::queues::{CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_LABEL, RESOURCE_FLAVOR};
+pub(super) use crate::cluster::queues::QUEUE_LABEL;
 
 /// The name of the LocalQueue of a workload: in the labels of the object that Kueue suspends. For a CronJob these are
 /// those of its Jobs.

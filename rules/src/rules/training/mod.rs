@@ -38,14 +38,8 @@ use crate::workload::devices::{pods_with_accelerators, uses_accelerators};
 use crate::workload::template::{is_short_lived, templates};
 
 /// The jobs of Kubeflow's training operator, whose pods wait for each other.
-const KUBEFLOW_JOBS: [Kind; 6] = [
-    Kind::new("kubeflow.org", "PyTorchJob"),
-    Kind::new("kubeflow.org", "MPIJob"),
-    Kind::new("kubeflow.org", "TFJob"),
-    Kind::new("kubeflow.org", "XGBoostJob"),
-    Kind::new("kubeflow.org", "PaddleJob"),
-    Kind::new("kubeflow.org", "JAXJob"),
-];
+const KUBEFLOW_JOBS: [Kind; 6] =
+    [Kind::PYTORCH_JOB, Kind::MPI_JOB, Kind::TF_JOB, Kind::XGBOOST_JOB, Kind::PADDLE_JOB, Kind::JAX_JOB];
 
 /// Kinds that have the spec of a Job.
 const JOBS: &[Kind] = &[Kind::JOB, Kind::CRON_JOB, Kind::SCALED_JOB];

@@ -53,7 +53,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "mpi-launcher-gpu-hidden",
-    kinds: &[Kind::new("kubeflow.org", "MPIJob")],
+    kinds: &[Kind::MPI_JOB],
     docs: docs(include_str!("mpi_launcher_gpu_hidden.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)

@@ -42,18 +42,18 @@
 //! - <https://kueue.sigs.k8s.io/docs/tasks/run/jobs/>
 
 use super::is_owned;
-use super::kueue::{CLUSTER_QUEUE, LOCAL_QUEUE, propose, queue_name};
+use super::kueue::{propose, queue_name};
 use crate::rules::prelude::*;
 
 /// Maximum number of queues that are compared.
 const MAX_COMPARED: usize = 64;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[LOCAL_QUEUE]);
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::LOCAL_QUEUE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "queue-missing",
     kinds: &KINDS,
-    reads: &[LOCAL_QUEUE, CLUSTER_QUEUE],
+    reads: &[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("queue_missing.rs")),
@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
         return None;
     }
-    if object.is(LOCAL_QUEUE) {
+    if object.is(Kind::LOCAL_QUEUE) {
         return of_local_queue(object, ctx);
     }
     let node = queue_name(object);
@@ -74,12 +74,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut elsewhere = Vec::new();
     let mut here = Vec::new();
     let is_there = |queue: &Object| ctx.pairs_with(queue);
-    let (group, kind) = (LOCAL_QUEUE.group, LOCAL_QUEUE.kind);
+    let (group, kind) = (Kind::LOCAL_QUEUE.group, Kind::LOCAL_QUEUE.kind);
     if ctx.cluster().all(group, kind, namespace, name).iter().any(is_there) {
         return None;
     }
     // Whether there is another one is asked of some: a cluster has few queues.
-    for queue in ctx.cluster().of(LOCAL_QUEUE).take(MAX_COMPARED).filter(|queue| ctx.pairs_with(queue)) {
+    for queue in ctx.cluster().of(Kind::LOCAL_QUEUE).take(MAX_COMPARED).filter(|queue| ctx.pairs_with(queue))
+    {
         if queue.namespace_or_default() == namespace || queue.is_namespace_unknown() {
             if queue.name() == name {
                 return None;
@@ -114,12 +115,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn of_local_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.path(&["spec", "clusterQueue"]);
     let name = node.text()?;
-    let (group, kind) = (CLUSTER_QUEUE.group, CLUSTER_QUEUE.kind);
+    let (group, kind) = (Kind::CLUSTER_QUEUE.group, Kind::CLUSTER_QUEUE.kind);
     if !ctx.cluster().all(group, kind, "default", name).is_empty() {
         return None;
     }
-    let queues: Vec<&Object> =
-        ctx.cluster().of(CLUSTER_QUEUE).take(MAX_COMPARED).filter(|queue| ctx.pairs_with(queue)).collect();
+    let queues: Vec<&Object> = ctx
+        .cluster()
+        .of(Kind::CLUSTER_QUEUE)
+        .take(MAX_COMPARED)
+        .filter(|queue| ctx.pairs_with(queue))
+        .collect();
     let first = *queues.first()?;
     if queues.iter().any(|queue| queue.name() == name) {
         return None;

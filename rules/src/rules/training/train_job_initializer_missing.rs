@@ -72,13 +72,12 @@ use crate::cluster::Cluster;
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::prelude::*;
 
-const TRAIN_JOB: Kind = Kind::new("trainer.kubeflow.org", "TrainJob");
 const TRAINING_RUNTIME: Kind = RUNTIMES[2];
 const CLUSTER_TRAINING_RUNTIME: Kind = RUNTIMES[3];
 
 pub(crate) static RULE: Rule = Rule {
     id: "train-job-initializer-missing",
-    kinds: &[TRAIN_JOB],
+    kinds: &[Kind::TRAIN_JOB],
     reads: &[TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME],
     pairs: &[Pair {
         with: &[TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME],
@@ -99,7 +98,7 @@ fn jobs_of(runtime: &Object, cluster: &Cluster) -> Vec<Object> {
             || job.namespace_or_default() == runtime.namespace_or_default();
         is_near && runtime_of(job) == Some((kind_of(runtime), runtime.name()))
     };
-    cluster.of(TRAIN_JOB).filter(names).cloned().collect()
+    cluster.of(Kind::TRAIN_JOB).filter(names).cloned().collect()
 }
 
 fn kind_of(runtime: &Object) -> Kind {
@@ -110,7 +109,10 @@ fn kind_of(runtime: &Object) -> Kind {
 fn runtime_of(job: &Object) -> Option<(Kind, &str)> {
     let reference = job.path(&["spec", "runtimeRef"]);
     let (group, kind) = (reference.get("apiGroup"), reference.get("kind"));
-    if group.is_unknown() || group.text().is_some_and(|group| group != TRAIN_JOB.group) || kind.is_unknown() {
+    if group.is_unknown()
+        || group.text().is_some_and(|group| group != Kind::TRAIN_JOB.group)
+        || kind.is_unknown()
+    {
         return None;
     }
     let kind = match kind.text() {

@@ -69,19 +69,16 @@ use crate::workload::command::{base_name, words};
 use crate::workload::devices::pods_with_accelerators;
 use crate::workload::launcher::Launch;
 
-const TRAIN_JOB: Kind = Kind::new("trainer.kubeflow.org", "TrainJob");
-const VOLCANO_JOB: Kind = Kind::new("batch.volcano.sh", "Job");
-
 pub(crate) static RULE: Rule = Rule {
     id: "training-sidecar-injected",
     kinds: &[
         Kind::JOB,
-        Kind::new("jobset.x-k8s.io", "JobSet"),
-        Kind::new("kubeflow.org", "PyTorchJob"),
-        Kind::new("kubeflow.org", "TFJob"),
-        Kind::new("kubeflow.org", "MPIJob"),
-        TRAIN_JOB,
-        VOLCANO_JOB,
+        Kind::JOB_SET,
+        Kind::PYTORCH_JOB,
+        Kind::TF_JOB,
+        Kind::MPI_JOB,
+        Kind::TRAIN_JOB,
+        Kind::VOLCANO_JOB,
     ],
     reads: &[Kind::NAMESPACE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("training_sidecar_injected.rs")),
@@ -99,7 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // Trainer merges these into what it creates.
     let of_run = ["labels", "annotations"].map(|field| object.get("spec").get(field));
-    if object.is(TRAIN_JOB) && of_run.iter().any(|map| map.is_unknown() || map.get(INJECT).is_set()) {
+    if object.is(Kind::TRAIN_JOB) && of_run.iter().any(|map| map.is_unknown() || map.get(INJECT).is_set()) {
         return None;
     }
     pods_with_accelerators(object).filter(|pods| *pods > 1)?;
@@ -145,7 +142,7 @@ fn communicates(object: &Object, templates: &[Template<'_>]) -> bool {
         return true;
     }
     let plugins = object.path(&["spec", "plugins"]);
-    if object.is(VOLCANO_JOB)
+    if object.is(Kind::VOLCANO_JOB)
         && ["pytorch", "mpi", "tensorflow"].iter().any(|name| plugins.get(name).is_set())
     {
         return true;
