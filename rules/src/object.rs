@@ -439,6 +439,11 @@ impl Object {
         self.0.traits.partial || self.0.traits.incomplete
     }
 
+    /// Whether an absent field may be set elsewhere: by the object that a patch is for, or by a kustomization.
+    pub(crate) fn may_lack_fields(&self) -> bool {
+        self.is_partial() || self.is_patched_by_kustomize()
+    }
+
     /// Whether a kustomization of the input patches it, so that absent fields may be set there.
     pub(crate) fn is_patched_by_kustomize(&self) -> bool {
         self.source()

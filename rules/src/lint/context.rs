@@ -74,7 +74,7 @@ impl<'a> Context<'a> {
         let location = Location::of(self.object, node);
         let mut finding = Finding::new(self.rule, location, fit_to_limit(message.clone()));
         finding.keep_uncut(&message);
-        if node.is_absent() && (self.object.is_partial() || self.object.is_patched_by_kustomize()) {
+        if node.is_absent() && self.object.may_lack_fields() {
             return self.dropped.insert(finding);
         }
         self.findings.push(finding);

@@ -176,11 +176,7 @@ pub(super) fn panics_on_transfer(object: &Object, ctx: &Context<'_>) -> bool {
 /// Whether a field is certainly not set: a patch may be applied to an object that has it.
 fn is_left_out(holder: &Node<'_>, field: &str, object: &Object) -> bool {
     let node = holder.get(field);
-    !object.is_partial()
-        && !object.is_patched_by_kustomize()
-        && !holder.has_unknown_key()
-        && !node.is_set()
-        && !node.is_unknown()
+    !object.may_lack_fields() && !holder.has_unknown_key() && !node.is_set() && !node.is_unknown()
 }
 
 /// `None` for a version that has the fix. A configured version has no patch version; that of a chart or an image may.

@@ -148,7 +148,7 @@ fn made_keys<'a>(namespace: &str, name: &str, ctx: &Context<'a>) -> Option<(&'a 
     let mut makers = external.chain(cluster.in_namespace(SEALED_SECRET, namespace)).filter(is_named);
     let (maker, None) = (makers.next()?, makers.next()) else { return None };
     let spec = maker.get("spec");
-    if maker.is_partial() || maker.is_patched_by_kustomize() || spec.has_unknown() {
+    if maker.may_lack_fields() || spec.has_unknown() {
         return None;
     }
     if maker.is(SEALED_SECRET) {
@@ -275,8 +275,7 @@ fn role(scaler: &Object, identity: &Node<'_>, ctx: &mut Context<'_>) -> Option<(
     }
     let found = ctx.partner(Kind::SERVICE_ACCOUNT, scaler.namespace_or_default(), name)?;
     let annotations = found.path(&["metadata", "annotations"]);
-    if found.is_partial()
-        || found.is_patched_by_kustomize()
+    if found.may_lack_fields()
         || annotations.is_unknown()
         || annotations.has_unknown_key()
         || !annotations.get(ANNOTATION).is_absent()

@@ -51,8 +51,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
     let metadata = trigger.metadata();
     if !matches!(trigger.kind()?, "kafka" | "apache-kafka")
-        || object.is_partial()
-        || object.is_patched_by_kustomize()
+        || object.may_lack_fields()
         || metadata.has_unknown_key()
     {
         return None;

@@ -228,7 +228,7 @@ fn name_container(
 }
 
 fn is_whole(object: &Object) -> bool {
-    !object.is_partial() && !object.is_patched_by_kustomize()
+    !object.may_lack_fields()
 }
 
 /// A `cpu` or `memory` target of type Utilization is decoded as a 32-bit integer.

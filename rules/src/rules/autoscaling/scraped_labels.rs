@@ -92,8 +92,7 @@ pub(super) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) -> Option<
     };
     if cluster.has_any(Kind::SCRAPE_CONFIG)
         || cluster.of(Kind::PROMETHEUS).any(adds_labels)
-        || workload.is_partial()
-        || workload.is_patched_by_kustomize()
+        || workload.may_lack_fields()
         || !templates.iter().all(is_plain)
     {
         return None;
@@ -142,8 +141,7 @@ fn changes_labels(monitor: &Object) -> bool {
         ["relabelings", "metricRelabelings"].iter().any(|list| endpoint.get(list).is_set())
             || endpoint.has_unknown()
     };
-    monitor.is_partial()
-        || monitor.is_patched_by_kustomize()
+    monitor.may_lack_fields()
         || spec.has_unknown_key()
         || spec.get("scrapeClass").is_set()
         || ["jobLabel", "podTargetLabels", "targetLabels"].iter().any(|field| spec.get(field).has_unknown())

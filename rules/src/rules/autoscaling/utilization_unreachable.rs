@@ -64,11 +64,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !metrics.iter().any(|metric| metric.percent.is_some_and(|percent| percent > 100)) {
         return None;
     }
-    if object.is_partial() || object.is_patched_by_kustomize() {
+    if object.may_lack_fields() {
         return None;
     }
     let workload = target(object, ctx)?;
-    if workload.is_partial() || workload.is_patched_by_kustomize() {
+    if workload.may_lack_fields() {
         return None;
     }
     let templates = templates(workload);

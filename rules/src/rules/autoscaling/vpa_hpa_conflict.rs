@@ -61,7 +61,7 @@ const CONTROLLED: [&str; 2] = ["cpu", "memory"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
-    if object.is_partial() || object.is_patched_by_kustomize() || object.is_namespace_unknown() {
+    if object.may_lack_fields() || object.is_namespace_unknown() {
         return None;
     }
     let mode = spec.path(&["updatePolicy", "updateMode"]);

@@ -163,8 +163,7 @@ fn labelled<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Opti
     let found = around.find(|workload| {
         let workload = &workload.object;
         runs_forever(workload)
-            && !workload.is_partial()
-            && !workload.is_patched_by_kustomize()
+            && !workload.may_lack_fields()
             && !has_added_labels(workload)
             && ctx.cluster().likely_pairs(object, workload)
             && selector::matches(selector, &workload.path(&["metadata", "labels"]).entries()) == Some(true)

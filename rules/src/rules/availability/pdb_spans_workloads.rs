@@ -73,7 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // An empty selector is reported by pdb-selector.
     let is_empty =
         selector.get("matchLabels").entries().is_empty() && !selector.get("matchExpressions").is_set();
-    if object.is_partial() || object.is_patched_by_kustomize() || is_empty || allows_none(object) {
+    if object.may_lack_fields() || is_empty || allows_none(object) {
         return None;
     }
     let IntOrPercent::Count(keep) = IntOrPercent::read(&spec.get("minAvailable"))? else { return None };

@@ -350,8 +350,7 @@ fn no_such_name(
     let has_name = |port: Node<'_>| port.get("name").text() == Some(name);
     // The port of a headless Service is only in its SRV records.
     if service.path(&["spec", "clusterIP"]).text() == Some("None")
-        || service.is_partial()
-        || service.is_patched_by_kustomize()
+        || service.may_lack_fields()
         || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         || INJECTED_NAMES.iter().any(|word| name.contains(word))
         || are_injected(&pods)

@@ -85,8 +85,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let selector = spec.get("selector");
-    if object.is_partial()
-        || object.is_patched_by_kustomize()
+    if object.may_lack_fields()
         || !selector.is_mapping()
         || matches!(spec.get("type").text(), Some("ExternalName"))
         || spec.get("clusterIP").text() == Some("None")

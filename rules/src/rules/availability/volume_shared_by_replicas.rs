@@ -72,7 +72,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.is_patched_by_kustomize() || is_owned(object) {
+    if object.may_lack_fields() || is_owned(object) {
         return None;
     }
     let templates = templates(object);

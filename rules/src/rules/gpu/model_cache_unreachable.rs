@@ -73,7 +73,7 @@ const MOVES: [&str; 6] =
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
-    if object.is_partial() || object.is_patched_by_kustomize() || template.spec.has_unknown_key() {
+    if object.may_lack_fields() || template.spec.has_unknown_key() {
         return None;
     }
     for container in template.containers() {

@@ -88,7 +88,7 @@ const OTHER_VARIABLES: [&str; 9] = [
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
-    if object.is_partial() || object.is_patched_by_kustomize() || template.spec.has_unknown_key() {
+    if object.may_lack_fields() || template.spec.has_unknown_key() {
         return None;
     }
     for container in template.containers() {
@@ -248,7 +248,7 @@ fn room_at<'a, 'c>(
     let reference = volume.path(&["persistentVolumeClaim", "claimName"]);
     let claim =
         ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, ctx.object().namespace_or_default(), reference.text()?)?;
-    if claim.is_partial() || claim.is_patched_by_kustomize() {
+    if claim.may_lack_fields() {
         return None;
     }
     let room = of_claim(&claim.get("spec"), ctx)?;

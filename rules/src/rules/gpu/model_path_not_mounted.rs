@@ -66,7 +66,7 @@ const KSERVE: &str = "serving.kserve.io";
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
-    if object.is_partial() || object.is_patched_by_kustomize() || template.spec.has_unknown_key() {
+    if object.may_lack_fields() || template.spec.has_unknown_key() {
         return None;
     }
     // Several files of KServe have paths of their own.

@@ -132,7 +132,7 @@ fn overrides_class(pool: &Object, node: &Node<'_>, whole: &Node<'_>, ctx: &mut C
     }
     let name = pool.path(&["spec", "template", "spec", "nodeClassRef", "name"]);
     let class = name.text().and_then(|name| ctx.partner(Kind::EC2_NODE_CLASS, "default", name));
-    let class = class.filter(|class| !class.is_partial() && !class.is_patched_by_kustomize());
+    let class = class.filter(|class| !class.may_lack_fields());
     let stored = node.text().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let kubelet = class.map(|class| class.path(&["spec", "kubelet"]));
     let known = stored.zip(kubelet.filter(|kubelet| !kubelet.has_unknown()));

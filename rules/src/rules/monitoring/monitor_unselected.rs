@@ -110,8 +110,7 @@ enum Reason {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
-    if object.is_partial()
-        || object.is_patched_by_kustomize()
+    if object.may_lack_fields()
         || object.is_namespace_unknown()
         || object.get("metadata").has_unknown()
         || object.path(&["metadata", "ownerReferences"]).is_set()
@@ -141,8 +140,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn reason(object: &Object, reader: &Object, ctx: &Context<'_>) -> Option<Option<Reason>> {
     let (own, of_namespaces) = selectors(object)?;
     let spec = reader.get("spec");
-    if reader.is_partial()
-        || reader.is_patched_by_kustomize()
+    if reader.may_lack_fields()
         || reader.is_namespace_unknown()
         || !spec.is_mapping()
         || spec.has_unknown_key()

@@ -111,7 +111,7 @@ enum Wanted<'a> {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let selector = object.path(&["spec", "selector"]);
-    if object.is_partial() || object.is_patched_by_kustomize() {
+    if object.may_lack_fields() {
         return None;
     }
     let pods = pods(object, &selector, ctx);
@@ -198,9 +198,7 @@ fn of_workloads<'i>(
 
 /// Whether the pods of a workload have the containers that are written, unless a webhook adds some.
 pub(in crate::rules) fn has_plain_pods(workload: &Object) -> bool {
-    PLAIN.iter().any(|kind| workload.is(*kind))
-        && !workload.is_partial()
-        && !workload.is_patched_by_kustomize()
+    PLAIN.iter().any(|kind| workload.is(*kind)) && !workload.may_lack_fields()
 }
 
 pub(in crate::rules) fn has_known_ports(template: &Template<'_>) -> bool {

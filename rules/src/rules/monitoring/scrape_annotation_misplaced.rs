@@ -50,7 +50,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let annotations = object.path(&["metadata", "annotations"]);
     let scrape = annotations.get(SCRAPE);
     let is_on = scrape.text() == Some("true") || scrape.bool() == Some(true);
-    if object.is_partial() || object.is_patched_by_kustomize() || !is_on {
+    if object.may_lack_fields() || !is_on {
         return None;
     }
     let templates = templates(object);

@@ -52,7 +52,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if family.text() != Some("Custom") || !is_empty || data.is_unknown() {
         return None;
     }
-    if object.is_partial() || object.is_patched_by_kustomize() || class.spec().has_unknown_key() {
+    if object.may_lack_fields() || class.spec().has_unknown_key() {
         return None;
     }
     let terms = class.get("amiSelectorTerms");

@@ -48,7 +48,7 @@ pub(crate) static RULE: Rule = Rule {
 const MAX_COMPARED: usize = 256;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if pool.is_other_provider() || pool.object().is_partial() || pool.object().is_patched_by_kustomize() {
+    if pool.is_other_provider() || pool.object().may_lack_fields() {
         return None;
     }
     let own: Vec<_> = listed_zones(pool).collect();

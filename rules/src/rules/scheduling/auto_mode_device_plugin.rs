@@ -77,7 +77,7 @@ const MAX_COMPARED: usize = 256;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // What keeps a DaemonSet off nodes is what kustomizations patch most.
-    if object.is_partial() || object.is_patched_by_kustomize() {
+    if object.may_lack_fields() {
         return None;
     }
     let template = templates(object).into_iter().next()?;

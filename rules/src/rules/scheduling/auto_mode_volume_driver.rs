@@ -93,7 +93,7 @@ enum Side {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.is_patched_by_kustomize() {
+    if object.may_lack_fields() {
         return None;
     }
     let node = if object.is(Kind::STORAGE_CLASS) {
@@ -133,7 +133,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether pods of a workload have a volume of a class, or a given volume.
 fn uses(workload: &Object, object: &Object, ctx: &Context<'_>) -> bool {
-    if workload.is_partial() || workload.is_patched_by_kustomize() {
+    if workload.may_lack_fields() {
         return false;
     }
     let claim_of = |spec: &Node<'_>| asks_for(spec, object, ctx);
@@ -151,8 +151,7 @@ fn uses(workload: &Object, object: &Object, ctx: &Context<'_>) -> bool {
         let claim =
             name.text().and_then(|name| ctx.cluster().unique(Kind::PERSISTENT_VOLUME_CLAIM, namespace, name));
         claim.is_some_and(|claim| {
-            !claim.is_partial()
-                && !claim.is_patched_by_kustomize()
+            !claim.may_lack_fields()
                 && ctx.cluster().likely_pairs(workload, claim)
                 && claim_of(&claim.get("spec"))
         })

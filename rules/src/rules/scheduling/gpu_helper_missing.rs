@@ -82,7 +82,7 @@ const MAX_COMPARED: usize = 256;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Tolerations are what kustomizations patch most.
-    if object.is_partial() || object.is_patched_by_kustomize() {
+    if object.may_lack_fields() {
         return None;
     }
     if !object.is(Kind::DAEMON_SET) {

@@ -64,8 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on the nodes that exist; pods with a controller are checked in its template.
     if object.is(Kind::DAEMON_SET)
         || has_controller(object)
-        || object.is_partial()
-        || object.is_patched_by_kustomize()
+        || object.may_lack_fields()
         || !ctx.cluster().has_any(Kind::NODE_POOL)
     {
         return None;

@@ -75,7 +75,7 @@ const MAX_TRIED: usize = 8;
 const FARGATE_PROFILE: &str = "eks.amazonaws.com/fargate-profile";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.is_incomplete() || object.is_patched_by_kustomize() {
+    if object.may_lack_fields() {
         return None;
     }
     let template = templates(object).into_iter().next()?;

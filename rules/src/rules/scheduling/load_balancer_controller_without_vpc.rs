@@ -74,7 +74,7 @@ pub(crate) static RULE: Rule = Rule {
 const DEFAULT_HOPS: i64 = 1;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.is_incomplete() || object.is_patched_by_kustomize() {
+    if object.may_lack_fields() {
         return None;
     }
     let template = templates(object).into_iter().next()?;

@@ -97,7 +97,7 @@ enum Evidence<'a> {
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let list = pool.template_spec().get("taints");
-    if object.is_partial() || object.is_patched_by_kustomize() || list.has_unknown() {
+    if object.may_lack_fields() || list.has_unknown() {
         return None;
     }
     let hard = |taint: &Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");

@@ -85,7 +85,7 @@ impl<'q> Counted<'q> {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.namespace_or_default();
-    if object.is_partial() || object.is_patched_by_kustomize() || has_controller(object) {
+    if object.may_lack_fields() || has_controller(object) {
         return None;
     }
     if object.is(Kind::DAEMON_SET) || ctx.cluster().in_namespace(QUOTA, namespace).next().is_none() {
@@ -96,7 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // A quota with scopes counts some pods only.
         let spec = quota.get("spec");
         let scoped = spec.get("scopes").is_set() || spec.get("scopeSelector").is_set();
-        if scoped || quota.is_partial() || quota.is_patched_by_kustomize() || !ctx.pairs_with(quota) {
+        if scoped || quota.may_lack_fields() || !ctx.pairs_with(quota) {
             continue;
         }
         for (name, hard) in spec.get("hard").entries() {

@@ -86,7 +86,7 @@ const CHARTS_WITHOUT_CLASSES: [&str; 9] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.is_patched_by_kustomize() || has_controller(object) {
+    if object.may_lack_fields() || has_controller(object) {
         return None;
     }
     let templates = templates(object);
@@ -239,8 +239,7 @@ fn default_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Opt
             let value = annotations.get(key);
             value.is_set() && value.raw_text() != Some("false")
         };
-        class.is_partial()
-            || class.is_patched_by_kustomize()
+        class.may_lack_fields()
             || annotations.is_unknown()
             || annotations.has_unknown_key()
             || ANNOTATIONS.iter().any(says)
@@ -334,8 +333,7 @@ fn key_of(object: &Object, kind: Kind, name: &Node<'_>, key: &Node<'_>, ctx: &mu
     let hidden = parts.iter().any(|part| part.is_unknown() || part.has_unknown_key());
     if hidden
         || source.root().has_unknown_key()
-        || source.is_partial()
-        || source.is_patched_by_kustomize()
+        || source.may_lack_fields()
         || is_example(source)
         || !ctx.cluster().likely_pairs(object, source)
     {

@@ -73,7 +73,7 @@ fn check(claim: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = claim.get("spec");
     let name = spec.get("volumeName").text().filter(|name| !name.is_empty())?;
     let volume = ctx.partner(Kind::PERSISTENT_VOLUME, "default", name)?;
-    let is_patched = |object: &Object| object.is_partial() || object.is_patched_by_kustomize();
+    let is_patched = |object: &Object| object.may_lack_fields();
     if is_patched(claim) || is_patched(volume) {
         return None;
     }

@@ -94,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         matches!(object.group(), "batch" | "keda.sh" | "kubeflow.org" | "ray.io" | "batch.volcano.sh")
             || object.is(Kind::LEADER_WORKER_SET)
             || object.is(Kind::JOB_SET);
-    if object.is_partial() || object.is_patched_by_kustomize() || is_owned(object) {
+    if object.may_lack_fields() || is_owned(object) {
         return None;
     }
     if object.is(Kind::TRAIN_JOB) {

@@ -272,7 +272,7 @@ fn name_of_pod(
     let name = object.display_name();
     let own = field.text().unwrap_or_default();
     let partner = ctx.partner(Kind::SERVICE, namespace, service);
-    let partner = partner.filter(|service| !service.is_partial() && !service.is_patched_by_kustomize());
+    let partner = partner.filter(|service| !service.may_lack_fields());
     let address = partner.map(|service| service.path(&["spec", "clusterIP"]));
     let is_external =
         partner.is_some_and(|service| service.path(&["spec", "type"]).text() == Some("ExternalName"));

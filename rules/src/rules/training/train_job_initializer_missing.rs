@@ -129,7 +129,7 @@ fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (kind, name) = runtime_of(job).filter(|_| initializer.is_mapping())?;
     let namespace = if kind == TRAINING_RUNTIME { job.namespace_or_default() } else { "default" };
     let runtime = ctx.partner(kind, namespace, name)?;
-    let is_changed = |object: &Object| object.is_partial() || object.is_patched_by_kustomize();
+    let is_changed = |object: &Object| object.may_lack_fields();
     let jobs = runtime.path(&["spec", "template", "spec", "replicatedJobs"]);
     if is_changed(job) || is_changed(runtime) || !jobs.is_sequence() || jobs.has_unknown() {
         return None;

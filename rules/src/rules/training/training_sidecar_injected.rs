@@ -90,7 +90,7 @@ const INJECT: &str = "sidecar.istio.io/inject";
 const MODE: &str = "istio.io/dataplane-mode";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let is_changed = |object: &Object| object.is_partial() || object.is_patched_by_kustomize();
+    let is_changed = |object: &Object| object.may_lack_fields();
     if is_changed(object) || is_owned(object) || object.is_namespace_unknown() {
         return None;
     }

@@ -200,8 +200,7 @@ pub(crate) fn failed_validations(
     else {
         return Vec::new();
     };
-    if object.is_partial() || object.is_patched_by_kustomize() || !violations(object, definitions).is_empty()
-    {
+    if object.may_lack_fields() || !violations(object, definitions).is_empty() {
         return Vec::new();
     }
     let mut value = object.root().to_json();
